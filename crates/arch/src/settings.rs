@@ -1,0 +1,142 @@
+//! The settings of a running server: validated once, frozen before the first fork.
+
+use std::path::PathBuf;
+
+use flyball_http::Limits;
+use flyball_site::{CacheSettings, SiteSettings};
+use flyball_sys::net::Address;
+
+/// Everything a server runs by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Name of the architecture, one of `arch::ALL`.
+    pub arch: String,
+    /// Addresses to listen on.
+    pub listen: Vec<Address>,
+    /// When set, a taken port is passed over for the next free one, at most this many times.
+    pub port_tries: u16,
+    /// Worker processes; `None` takes the cgroup quota and the affinity mask.
+    pub workers: Option<usize>,
+    /// Whether each worker is bound to one CPU.
+    pub pin: bool,
+    /// The event mechanism of the readiness architectures.
+    pub events: Events,
+    /// Most connections accepted in one accept phase (S0, section 4.1).
+    pub accept_limit: AcceptLimit,
+    /// Whether a new connection is read in the loop that accepted it (S0's "eager read").
+    pub eager_read: bool,
+    /// Most open connections, per worker; `None` takes what the descriptor limit allows.
+    pub max_connections: Option<usize>,
+    /// Length of the accept queue asked of the kernel.
+    pub backlog: u32,
+    /// Whether the kernel holds a connection back until its first bytes are there.
+    pub defer_accept: bool,
+    /// Congestion control of accepted sockets; `None` keeps the system's.
+    pub congestion: Option<String>,
+    /// Whether only one of the workers that wait on a shared socket is woken (EPOLLEXCLUSIVE).
+    pub exclusive: bool,
+    /// How bodies too large for memory leave.
+    pub send: SendMode,
+    /// Most bytes of a large body sent per turn of the loop, per connection.
+    pub piece_bytes: usize,
+    /// Helper threads of `amped`.
+    pub helpers: usize,
+    /// Threads of `mt`, per worker process.
+    pub threads: usize,
+    /// Entries of the submission ring of `uring`.
+    pub ring_entries: u32,
+    /// Time a draining server gives its connections, in milliseconds.
+    pub drain_ms: u64,
+    /// Where `/status` and `/metrics` are served.
+    pub admin: Option<AdminAddress>,
+    /// Where the access log goes.
+    pub access_log: AccessLog,
+    /// Limits of each connection.
+    pub limits: Limits,
+    /// The sites.
+    pub sites: Vec<SiteSettings>,
+    /// The caches.
+    pub caches: CacheSettings,
+}
+
+/// The event mechanisms of the readiness architectures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Events {
+    /// select(2), with bitmaps of our own.
+    Select,
+    /// poll(2).
+    Poll,
+    /// epoll(7), level-triggered.
+    Epoll,
+    /// epoll(7), edge-triggered.
+    EpollEdge,
+}
+
+/// Most connections accepted in one accept phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AcceptLimit {
+    /// At most this many; below 1, one connection every 1/x phases.
+    At(f64),
+    /// Until the queue is empty.
+    Infinite,
+}
+
+/// How bodies too large for memory leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendMode {
+    /// Read into a buffer, then sent: the bytes are checked before they leave.
+    Copy,
+    /// sendfile(2): no copy, but pages that change while they wait in the socket change on the wire.
+    Sendfile,
+}
+
+/// Where `/status` and `/metrics` are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminAddress {
+    /// A TCP address.
+    Tcp(Address),
+    /// A Unix-domain socket at this path.
+    Unix(PathBuf),
+}
+
+/// Where the access log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            arch: "n-copy".into(),
+            listen: Vec::new(),
+            port_tries: 0,
+            workers: None,
+            pin: false,
+            events: Events::Epoll,
+            accept_limit: AcceptLimit::At(16.0),
+            eager_read: true,
+            max_connections: None,
+            backlog: 4096,
+            defer_accept: true,
+            congestion: None,
+            exclusive: true,
+            send: SendMode::Copy,
+            piece_bytes: 256 * 1024,
+            helpers: 8,
+            threads: 64,
+            ring_entries: 1024,
+            drain_ms: 30_000,
+            admin: None,
+            access_log: AccessLog::Off,
+            limits: Limits::default(),
+            sites: Vec::new(),
+            caches: CacheSettings::default(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Why a request is refused, and why a connection ends.
+
+use crate::Status;
+
+/// A refusal of a request, found while its head or body is read. Copy, and maps to a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The request line or a field line breaks RFC 9112's grammar.
+    Malformed,
+    /// A line ended in LF without CR, or held a CR without LF (RFC 9112, section 2.2).
+    BareLineEnd,
+    /// A field line continued on the next line (RFC 9112, section 5.2).
+    ObsoleteFold,
+    /// `Host` missing in HTTP/1.1, given twice, or not a host (RFC 9112, section 3.2).
+    BadHost,
+    /// `Content-Length` malformed or given more than once (RFC 9112, section 6.3).
+    BadLength,
+    /// `Transfer-Encoding` together with `Content-Length`, or in HTTP/1.0, or repeated.
+    AmbiguousFraming,
+    /// A transfer coding other than `chunked` (RFC 9112, section 6.1).
+    UnknownCoding,
+    /// A chunk size, extension or trailer breaks RFC 9112, section 7.1.
+    BadChunk,
+    /// The request target is longer than the limit.
+    TargetTooLong,
+    /// The head is longer, or has more fields, than the limit.
+    HeadTooLarge,
+    /// The body is longer than the limit.
+    BodyTooLarge,
+    /// Neither HTTP/1.0 nor HTTP/1.1.
+    UnknownVersion,
+    /// `Expect` holds something other than `100-continue` (RFC 9110, section 10.1.1).
+    UnknownExpectation,
+    /// The head or body did not arrive in time.
+    TooSlow,
+    /// No answer was found within the limit.
+    AnswerOverdue,
+}
+
+impl Refusal {
+    /// The status that says so.
+    pub fn status(self) -> Status {
+        match self {
+            Refusal::Malformed
+            | Refusal::BareLineEnd
+            | Refusal::ObsoleteFold
+            | Refusal::BadHost
+            | Refusal::BadLength
+            | Refusal::AmbiguousFraming
+            | Refusal::BadChunk => Status::BAD_REQUEST,
+            Refusal::UnknownCoding => Status::NOT_IMPLEMENTED,
+            Refusal::TargetTooLong => Status::URI_TOO_LONG,
+            Refusal::HeadTooLarge => Status::HEADER_FIELDS_TOO_LARGE,
+            Refusal::BodyTooLarge => Status::CONTENT_TOO_LARGE,
+            Refusal::UnknownVersion => Status::VERSION_NOT_SUPPORTED,
+            Refusal::UnknownExpectation => Status::EXPECTATION_FAILED,
+            Refusal::TooSlow => Status::REQUEST_TIMEOUT,
+            Refusal::AnswerOverdue => Status::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    /// One sentence for the client, sent as the body of the refusal.
+    pub fn explain(self) -> &'static str {
+        match self {
+            Refusal::Malformed => "The request is not HTTP/1.1 as RFC 9112 defines it.",
+            Refusal::BareLineEnd => "Every line of a request head must end in CR LF.",
+            Refusal::ObsoleteFold => "A field value must not continue on the next line.",
+            Refusal::BadHost => "HTTP/1.1 needs exactly one valid Host field.",
+            Refusal::BadLength => "Content-Length must be one decimal number, given once.",
+            Refusal::AmbiguousFraming => "The length of the request body is ambiguous.",
+            Refusal::UnknownCoding => "The only transfer coding understood here is chunked.",
+            Refusal::BadChunk => "The chunked request body is malformed.",
+            Refusal::TargetTooLong => "The request target is too long.",
+            Refusal::HeadTooLarge => "The request head is too large.",
+            Refusal::BodyTooLarge => "The request body is too large.",
+            Refusal::UnknownVersion => "This server speaks HTTP/1.0 and HTTP/1.1.",
+            Refusal::UnknownExpectation => "The only expectation understood is 100-continue.",
+            Refusal::TooSlow => "The request did not arrive in time.",
+            Refusal::AnswerOverdue => "No answer was found in time; please try again.",
+        }
+    }
+}
+
+macro_rules! close_reasons {
+    ($($(#[$doc:meta])* $name:ident $label:literal $why:literal),* $(,)?) => {
+        /// Why a connection was closed. Copy, counted by the server, and explained to its users.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum CloseReason { $($(#[$doc])* $name),* }
+
+        impl CloseReason {
+            /// Every reason, in the order of the counters.
+            pub const ALL: &[CloseReason] = &[$(CloseReason::$name),*];
+
+            /// A short name for metrics.
+            pub fn label(self) -> &'static str {
+                match self { $(CloseReason::$name => $label),* }
+            }
+
+            /// One sentence for whoever reads the counters.
+            pub fn explain(self) -> &'static str {
+                match self { $(CloseReason::$name => $why),* }
+            }
+        }
+    };
+}
+
+close_reasons! {
+    /// The client closed between requests.
+    ClientDone "client-done" "The client closed the connection between two requests.",
+    /// The client asked for it, or spoke HTTP/1.0 without keep-alive.
+    Requested "requested" "The client asked for the connection to be closed after the answer.",
+    /// The client closed while a request or its answer was under way.
+    ClientGone "client-gone" "The client closed or reset the connection in the middle of a request.",
+    /// The request was refused.
+    Refused "refused" "The request was refused, and its framing was in doubt.",
+    /// No request came within the keep-alive time.
+    IdleTimeout "idle-timeout" "No further request came within the keep-alive time.",
+    /// The head took too long.
+    HeadTimeout "head-timeout" "The request head did not arrive within its time.",
+    /// The body came in below the minimum rate.
+    BodyTimeout "body-timeout" "The request body came in slower than the minimum data rate.",
+    /// The client took the answer below the minimum rate.
+    SendTimeout "send-timeout" "The client took the answer slower than the minimum data rate.",
+    /// The answer took too long.
+    AnswerTimeout "answer-timeout" "The work behind the answer did not finish in time.",
+    /// The request body was not read to its end.
+    BodyUnread "body-unread" "The answer did not need the request body, and the rest was too long to drain.",
+    /// The file changed while its body was being sent.
+    FileChanged "file-changed" "The file changed while it was being sent; closing tells the client so.",
+    /// Reading the file failed while its body was being sent.
+    FileFailed "file-failed" "Reading the file failed while it was being sent.",
+    /// The server is draining.
+    Draining "draining" "The server is shutting down or handing over.",
+    /// A system call on the socket failed.
+    SocketError "socket-error" "The socket reported an error.",
+}

@@ -1,0 +1,282 @@
+//! A request head (RFC 9112, sections 3 and 5), kept as offsets into the caller's buffer.
+
+use crate::error::Refusal;
+
+/// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// GET
+    Get,
+    /// HEAD
+    Head,
+    /// OPTIONS
+    Options,
+    /// POST
+    Post,
+    /// PUT
+    Put,
+    /// DELETE
+    Delete,
+    /// PATCH
+    Patch,
+    /// CONNECT
+    Connect,
+    /// TRACE
+    Trace,
+    /// Any other token.
+    Other,
+}
+
+impl Method {
+    /// The method that this token names; methods are case-sensitive.
+    pub fn from_token(token: &[u8]) -> Method {
+        match token {
+            b"GET" => Method::Get,
+            b"HEAD" => Method::Head,
+            b"OPTIONS" => Method::Options,
+            b"POST" => Method::Post,
+            b"PUT" => Method::Put,
+            b"DELETE" => Method::Delete,
+            b"PATCH" => Method::Patch,
+            b"CONNECT" => Method::Connect,
+            b"TRACE" => Method::Trace,
+            _ => Method::Other,
+        }
+    }
+}
+
+/// The protocol version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// HTTP/1.0
+    Http10,
+    /// HTTP/1.1
+    Http11,
+}
+
+/// The form of the request target (RFC 9112, section 3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TargetForm {
+    /// `/path?query`
+    Origin,
+    /// `http://host/path?query`
+    Absolute,
+    /// `host:port`, for CONNECT
+    Authority,
+    /// `*`, for OPTIONS
+    Asterisk,
+}
+
+/// How the request body is framed (RFC 9112, section 6.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Framing {
+    /// No body.
+    None,
+    /// `Content-Length`, above zero.
+    Length(u64),
+    /// `Transfer-Encoding: chunked`.
+    Chunked,
+}
+
+macro_rules! names {
+    ($($variant:ident $text:literal),* $(,)?) => {
+        /// The field names that the server looks at; all others are passed over.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum Name { $(#[doc = $text] $variant),* }
+
+        impl Name {
+            /// The name's enumerator, compared without regard to case; `None` when unknown.
+            pub fn from_bytes(name: &[u8]) -> Option<Name> {
+                // Nearly all names are told apart by their length, so at most three compares run.
+                $(if name.len() == $text.len() && name.eq_ignore_ascii_case($text.as_bytes()) {
+                    return Some(Name::$variant);
+                })*
+                None
+            }
+        }
+    };
+}
+
+names! {
+    Host "host",
+    Connection "connection",
+    ContentLength "content-length",
+    TransferEncoding "transfer-encoding",
+    Expect "expect",
+    IfMatch "if-match",
+    IfNoneMatch "if-none-match",
+    IfModifiedSince "if-modified-since",
+    IfUnmodifiedSince "if-unmodified-since",
+    IfRange "if-range",
+    Range "range",
+    Accept "accept",
+    UserAgent "user-agent",
+    Referer "referer",
+}
+
+impl Name {
+    /// The bit of this name in [`Head::present`].
+    pub const fn bit(self) -> u32 {
+        1 << self as u8
+    }
+}
+
+/// A range of bytes within the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub start: u32,
+    /// One past the last byte.
+    pub end: u32,
+}
+
+impl Span {
+    /// The bytes of `all` that the span covers.
+    pub fn of(self, all: &[u8]) -> &[u8] {
+        all.get(self.start as usize..self.end as usize).unwrap_or(&[])
+    }
+
+    /// True when the span covers nothing.
+    pub fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
+/// A parsed request head: offsets only, so that one `Head` per worker is reused without allocating.
+#[derive(Clone, Debug)]
+pub struct Head {
+    /// The method.
+    pub method: Method,
+    /// The version.
+    pub version: Version,
+    /// The form of the target.
+    pub form: TargetForm,
+    /// How the body is framed.
+    pub framing: Framing,
+    /// True when the connection may be kept after the answer (RFC 9112, section 9.3).
+    pub keep_alive: bool,
+    /// True when the client waits for `100 Continue`.
+    pub expect_continue: bool,
+    /// Length of the head in bytes, with its blank line.
+    pub len: usize,
+    /// The method as sent.
+    pub method_token: Span,
+    /// The whole target as sent.
+    pub target: Span,
+    /// The path, without the query.
+    pub path: Span,
+    /// The query, without its `?`; empty when there is none.
+    pub query: Span,
+    /// The host, without its port, from the target or from `Host`; empty when unknown.
+    pub host: Span,
+    /// A bit per [`Name`] that occurs.
+    pub present: u32,
+    fields: Vec<(Name, Span)>,
+}
+
+impl Default for Head {
+    fn default() -> Head {
+        Head {
+            method: Method::Other,
+            version: Version::Http11,
+            form: TargetForm::Origin,
+            framing: Framing::None,
+            keep_alive: false,
+            expect_continue: false,
+            len: 0,
+            method_token: Span::default(),
+            target: Span::default(),
+            path: Span::default(),
+            query: Span::default(),
+            host: Span::default(),
+            present: 0,
+            fields: Vec::new(),
+        }
+    }
+}
+
+impl Head {
+    /// The head as a request over the bytes it was parsed from.
+    pub fn request<'a>(&'a self, bytes: &'a [u8]) -> Request<'a> {
+        Request { head: self, bytes }
+    }
+}
+
+/// A request: a head and the bytes that it points into.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The offsets and flags.
+    pub head: &'a Head,
+    bytes: &'a [u8],
+}
+
+impl<'a> Request<'a> {
+    /// The method.
+    pub fn method(&self) -> Method {
+        self.head.method
+    }
+
+    /// The method as sent.
+    pub fn method_token(&self) -> &'a [u8] {
+        self.head.method_token.of(self.bytes)
+    }
+
+    /// The target as sent.
+    pub fn target(&self) -> &'a [u8] {
+        self.head.target.of(self.bytes)
+    }
+
+    /// The path, still percent-encoded, without the query.
+    pub fn path(&self) -> &'a [u8] {
+        self.head.path.of(self.bytes)
+    }
+
+    /// The query without its `?`.
+    pub fn query(&self) -> &'a [u8] {
+        self.head.query.of(self.bytes)
+    }
+
+    /// The host without its port; empty when the request names none.
+    pub fn host(&self) -> &'a [u8] {
+        self.head.host.of(self.bytes)
+    }
+
+    /// True when any of the names in this set of bits occurs.
+    pub fn has_any(&self, bits: u32) -> bool {
+        self.head.present & bits != 0
+    }
+
+    /// The values of every field line with this name, in order.
+    pub fn values(&self, name: Name) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        let fields: &'a [(Name, Span)] =
+            if self.has_any(name.bit()) { &self.head.fields } else { &[] };
+        fields.iter().filter(move |(n, _)| *n == name).map(move |(_, span)| span.of(bytes))
+    }
+
+    /// The value of the first field line with this name.
+    pub fn value(&self, name: Name) -> Option<&'a [u8]> {
+        self.values(name).next()
+    }
+
+    /// A copy that outlives the caller's buffer, for an answer that has to wait.
+    pub fn to_owned(&self) -> OwnedRequest {
+        let len = self.head.len.min(self.bytes.len());
+        OwnedRequest { head: self.head.clone(), bytes: self.bytes[..len].into() }
+    }
+}
+
+/// A request that owns its bytes, kept while its answer waits.
+#[derive(Clone, Debug)]
+pub struct OwnedRequest {
+    head: Head,
+    bytes: Box<[u8]>,
+}
+
+impl OwnedRequest {
+    /// The request.
+    pub fn request(&self) -> Request<'_> {
+        self.head.request(&self.bytes)
+    }
+}

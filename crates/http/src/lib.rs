@@ -1,0 +1,25 @@
+//! Sans-IO HTTP/1.x: heads, framing, conditionals, ranges, limits and the connection machine.
+//!
+//! Nothing here opens a socket, reads a file, looks at a clock or starts a thread. Bytes, time and
+//! answers come in as arguments; what the connection wants next comes out as data. Every
+//! concurrency architecture drives the same [`h1::Conn`] and differs only in how it waits.
+#![forbid(unsafe_code)]
+
+pub mod body;
+pub mod conditional;
+pub mod date;
+pub mod error;
+pub mod h1;
+pub mod head;
+pub mod limits;
+pub mod out;
+pub mod range;
+pub mod scan;
+pub mod status;
+
+pub use date::Now;
+pub use error::{CloseReason, Refusal};
+pub use head::{Head, Method, Name, OwnedRequest, Request, Version};
+pub use limits::Limits;
+pub use out::{Out, Segment};
+pub use status::Status;

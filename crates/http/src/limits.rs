@@ -1,0 +1,61 @@
+//! The named limits of one connection. Every one is per connection and finite by default.
+
+/// Limits on size, count and time for one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest request target, in bytes; longer is refused with 414.
+    pub target_bytes_max: usize,
+    /// Longest request head with its blank line, in bytes; longer is refused with 431.
+    pub head_bytes_max: usize,
+    /// Most field lines in a head; more are refused with 431.
+    pub fields_max: usize,
+    /// Longest request body, in bytes; longer is refused with 413.
+    pub body_bytes_max: u64,
+    /// Most bytes of an unwanted request body read so that the connection can be kept.
+    pub drain_bytes_max: u64,
+    /// Most bytes thrown away after a refusal while the client reads the answer.
+    pub linger_bytes_max: u64,
+    /// Most pipelined answers gathered before they are written.
+    pub pipeline_max: u16,
+    /// Time for a whole request head, from its first byte (or from accept), in milliseconds.
+    pub head_ms: u64,
+    /// Time between requests on a kept connection, in milliseconds.
+    pub idle_ms: u64,
+    /// Time for the work behind one answer, in milliseconds.
+    pub answer_ms: u64,
+    /// Time spent waiting for the client to read a refusal, in milliseconds.
+    pub linger_ms: u64,
+    /// Length of the windows over which the minimum data rates hold, in milliseconds.
+    pub rate_window_ms: u64,
+    /// Least bytes of request body per second, averaged over a window.
+    pub body_rate_min: u64,
+    /// Least bytes of answer taken by the client per second, averaged over a window.
+    pub send_rate_min: u64,
+    /// Whether answers carry `Server: flyball`.
+    pub server_field: bool,
+    /// Pads each head to a multiple of this many bytes (Flash, section 5.5); 1 is no padding.
+    pub head_align: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            target_bytes_max: 8 * 1024,
+            head_bytes_max: 16 * 1024,
+            fields_max: 100,
+            body_bytes_max: 64 * 1024 * 1024,
+            drain_bytes_max: 64 * 1024,
+            linger_bytes_max: 1024 * 1024,
+            pipeline_max: 32,
+            head_ms: 10_000,
+            idle_ms: 60_000,
+            answer_ms: 60_000,
+            linger_ms: 2_000,
+            rate_window_ms: 10_000,
+            body_rate_min: 512,
+            send_rate_min: 512,
+            server_field: true,
+            head_align: 1,
+        }
+    }
+}

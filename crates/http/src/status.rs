@@ -1,0 +1,80 @@
+//! Status codes (RFC 9110, section 15) and their status lines.
+
+/// A status code that this server sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Status(u16);
+
+macro_rules! statuses {
+    ($($name:ident $code:literal $reason:literal),* $(,)?) => {
+        impl Status {
+            $(#[doc = concat!($code, " ", $reason)] pub const $name: Status = Status($code);)*
+
+            /// Every status this server may send, in ascending order.
+            pub const ALL: &[Status] = &[$(Status::$name),*];
+
+            /// The reason phrase of RFC 9110.
+            pub fn reason(self) -> &'static str {
+                match self.0 { $($code => $reason,)* _ => "" }
+            }
+
+            /// The status line with its CRLF, as HTTP/1.1 (RFC 9112, section 4).
+            pub fn line(self) -> &'static [u8] {
+                match self.0 {
+                    $($code => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n").as_bytes(),)*
+                    _ => b"HTTP/1.1 500 Internal Server Error\r\n",
+                }
+            }
+        }
+    };
+}
+
+statuses! {
+    CONTINUE 100 "Continue",
+    OK 200 "OK",
+    NO_CONTENT 204 "No Content",
+    PARTIAL_CONTENT 206 "Partial Content",
+    MOVED_PERMANENTLY 301 "Moved Permanently",
+    PERMANENT_REDIRECT 308 "Permanent Redirect",
+    NOT_MODIFIED 304 "Not Modified",
+    BAD_REQUEST 400 "Bad Request",
+    FORBIDDEN 403 "Forbidden",
+    NOT_FOUND 404 "Not Found",
+    METHOD_NOT_ALLOWED 405 "Method Not Allowed",
+    REQUEST_TIMEOUT 408 "Request Timeout",
+    PRECONDITION_FAILED 412 "Precondition Failed",
+    CONTENT_TOO_LARGE 413 "Content Too Large",
+    URI_TOO_LONG 414 "URI Too Long",
+    RANGE_NOT_SATISFIABLE 416 "Range Not Satisfiable",
+    EXPECTATION_FAILED 417 "Expectation Failed",
+    MISDIRECTED_REQUEST 421 "Misdirected Request",
+    HEADER_FIELDS_TOO_LARGE 431 "Request Header Fields Too Large",
+    INTERNAL_SERVER_ERROR 500 "Internal Server Error",
+    NOT_IMPLEMENTED 501 "Not Implemented",
+    SERVICE_UNAVAILABLE 503 "Service Unavailable",
+    VERSION_NOT_SUPPORTED 505 "HTTP Version Not Supported",
+}
+
+impl Status {
+    /// The three digits as a number.
+    pub fn code(self) -> u16 {
+        self.0
+    }
+
+    /// The first digit, 1 to 5.
+    pub fn class(self) -> u8 {
+        (self.0 / 100) as u8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_status_line_carries_its_code_and_reason() {
+        for status in Status::ALL {
+            let expected = format!("HTTP/1.1 {} {}\r\n", status.code(), status.reason());
+            assert_eq!(status.line(), expected.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a site is and how much its caches may hold: validated once, frozen before the first fork.
+
+use std::path::PathBuf;
+
+/// One site: which hosts it answers to and where its files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SiteSettings {
+    /// Host names in lower case: exact, `*.example.org`, or `*` for the default site.
+    pub hosts: Vec<String>,
+    /// The directory that is served.
+    pub root: PathBuf,
+    /// Names tried, in order, when a directory is asked for.
+    pub index: Vec<String>,
+    /// Whether a directory without an index is listed.
+    pub listing: bool,
+    /// Whether names that begin with a dot are served (`/.well-known` always is).
+    pub hidden: bool,
+    /// Which symbolic links are followed.
+    pub symlinks: Symlinks,
+    /// Media types by extension (without dot, lower case), before the built-in table.
+    pub types: Vec<(String, String)>,
+    /// Charset added to textual media types; empty adds none.
+    pub charset: String,
+    /// A path whose POST or PUT bodies are consumed and answered with their length and CRC-32.
+    pub digest_path: Option<String>,
+}
+
+/// Which symbolic links are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Symlinks {
+    /// None at all.
+    Deny,
+    /// Those that stay beneath the root.
+    Beneath,
+    /// All of them.
+    Follow,
+}
+
+/// Sizes of the caches; each is per worker where caches are private, in all where they are shared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheSettings {
+    /// Entries of the path-translation cache, negative ones included (Flash: 6,000); 0 is off.
+    pub paths_max: usize,
+    /// Whether response heads are kept with their file.
+    pub heads: bool,
+    /// Bytes of file bodies held in memory; 0 is off.
+    pub content_bytes_max: u64,
+    /// Open descriptors of larger files held; 0 is off.
+    pub files_max: usize,
+    /// Largest body that is held in memory, in bytes.
+    pub small_bytes_max: u64,
+    /// How long an entry is believed before its file is looked at again, in milliseconds.
+    pub revalidate_ms: u64,
+}
+
+impl Default for SiteSettings {
+    fn default() -> SiteSettings {
+        SiteSettings {
+            hosts: vec!["*".into()],
+            root: PathBuf::from("."),
+            index: vec!["index.html".into()],
+            listing: false,
+            hidden: false,
+            symlinks: Symlinks::Beneath,
+            types: Vec::new(),
+            charset: "utf-8".into(),
+            digest_path: None,
+        }
+    }
+}
+
+impl Default for CacheSettings {
+    fn default() -> CacheSettings {
+        CacheSettings {
+            paths_max: 6_000,
+            heads: true,
+            content_bytes_max: 128 * 1024 * 1024,
+            files_max: 1_024,
+            small_bytes_max: 64 * 1024,
+            revalidate_ms: 1_000,
+        }
+    }
+}

@@ -1,0 +1,2 @@
+//! Every system call of Flyball and every unsafe line.
+pub mod net;

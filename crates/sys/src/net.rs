@@ -1,0 +1,3 @@
+//! Sockets.
+/// An address to listen on.
+pub type Address = std::net::SocketAddr;
