@@ -1,7 +1,5 @@
 //! A request head (RFC 9112, sections 3 and 5), kept as offsets into the caller's buffer.
 
-use crate::error::Refusal;
-
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -197,6 +195,21 @@ impl Default for Head {
 }
 
 impl Head {
+    pub(crate) fn clear_fields(&mut self) {
+        self.fields.clear();
+    }
+
+    pub(crate) fn add_field(&mut self, name: Name, span: Span) {
+        self.present |= name.bit();
+        self.fields.push((name, span));
+    }
+
+    pub(crate) fn spans(&self, name: Name) -> impl Iterator<Item = Span> + use<'_> {
+        let fields: &[(Name, Span)] =
+            if self.present & name.bit() != 0 { &self.fields } else { &[] };
+        fields.iter().filter(move |(n, _)| *n == name).map(|(_, span)| *span)
+    }
+
     /// The head as a request over the bytes it was parsed from.
     pub fn request<'a>(&'a self, bytes: &'a [u8]) -> Request<'a> {
         Request { head: self, bytes }

@@ -1,2 +1,284 @@
-pub struct Out;
-pub enum Segment {}
+//! What is to be sent: owned segments in order, in a queue that the driver lends to the machine.
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+
+/// Bytes of formatted output (heads, chunk sizes) that one `Out` holds; per active connection.
+pub const INLINE_BYTES: usize = 16 * 1024;
+
+/// Segments after which the machine stops adding answers until some are sent; per connection.
+pub const SEGMENTS_MAX: usize = 64;
+
+/// Room that must be left in the inline buffer for the machine to parse one more request.
+pub const INLINE_RESERVE: usize = 512;
+
+/// A piece of output. It owns or pins what it names and stays stable until it is sent, so that a
+/// gather write, a sendfile and a ring submission can all carry it.
+#[derive(Clone, Debug)]
+pub enum Segment<F> {
+    /// The next bytes of the inline buffer.
+    Inline(usize),
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// A range of a file; what `F` is, only the driver knows.
+    File {
+        /// The open file.
+        file: F,
+        /// Offset of the first byte.
+        offset: u64,
+        /// Bytes left.
+        len: u64,
+    },
+}
+
+/// What stands at the front of an [`Out`].
+#[derive(Debug)]
+pub enum Front<'a, F> {
+    /// Nothing is left to send.
+    Empty,
+    /// Bytes in memory: use [`Out::gather`].
+    Memory,
+    /// A range of a file.
+    File {
+        /// The open file.
+        file: &'a F,
+        /// Offset of the first byte.
+        offset: u64,
+        /// Bytes left.
+        len: u64,
+    },
+}
+
+/// The output of one connection: a queue of segments and a fixed buffer for formatted bytes.
+///
+/// The buffer never moves or shrinks while segments point into it, so its bytes may be handed to
+/// the kernel asynchronously. It starts over once everything is sent.
+#[derive(Debug)]
+pub struct Out<F> {
+    inline: Box<[u8]>,
+    filled: usize,
+    taken: usize,
+    queue: VecDeque<Segment<F>>,
+}
+
+impl<F> Default for Out<F> {
+    fn default() -> Out<F> {
+        Out::new()
+    }
+}
+
+impl<F> Out<F> {
+    /// An empty queue with its buffer allocated.
+    pub fn new() -> Out<F> {
+        Out {
+            inline: vec![0; INLINE_BYTES].into_boxed_slice(),
+            filled: 0,
+            taken: 0,
+            queue: VecDeque::with_capacity(SEGMENTS_MAX),
+        }
+    }
+
+    /// True when nothing is left to send.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// True when another answer fits: inline room and a few segments are left.
+    pub fn has_room(&self) -> bool {
+        self.inline.len() - self.filled >= INLINE_RESERVE && self.queue.len() + 4 <= SEGMENTS_MAX
+    }
+
+    /// Appends formatted bytes, in place when they fit and as a copy of their own when not.
+    pub fn push_inline(&mut self, parts: &[&[u8]]) {
+        let len = parts.iter().map(|part| part.len()).sum();
+        if self.inline.len() - self.filled < len {
+            self.queue.push_back(Segment::Bytes(parts.concat().into()));
+            return;
+        }
+        for part in parts {
+            self.inline[self.filled..self.filled + part.len()].copy_from_slice(part);
+            self.filled += part.len();
+        }
+        match self.queue.back_mut() {
+            Some(Segment::Inline(last)) => *last += len,
+            _ => self.queue.push_back(Segment::Inline(len)),
+        }
+    }
+
+    /// Appends bytes that live elsewhere; empty ones are dropped.
+    pub fn push_bytes(&mut self, bytes: Bytes) {
+        if !bytes.is_empty() {
+            self.queue.push_back(Segment::Bytes(bytes));
+        }
+    }
+
+    /// Appends a segment that is not inline.
+    pub fn push(&mut self, segment: Segment<F>) {
+        match segment {
+            Segment::Inline(_) => debug_assert!(false, "inline bytes go through push_inline"),
+            Segment::Bytes(bytes) => self.push_bytes(bytes),
+            Segment::File { file, offset, len } => self.push_file(file, offset, len),
+        }
+    }
+
+    /// Appends a range of a file; an empty one is dropped.
+    pub fn push_file(&mut self, file: F, offset: u64, len: u64) {
+        if len > 0 {
+            self.queue.push_back(Segment::File { file, offset, len });
+        }
+    }
+
+    /// What stands at the front.
+    pub fn front(&self) -> Front<'_, F> {
+        match self.queue.front() {
+            None => Front::Empty,
+            Some(Segment::File { file, offset, len }) => {
+                Front::File { file, offset: *offset, len: *len }
+            }
+            Some(_) => Front::Memory,
+        }
+    }
+
+    /// Gathers the memory segments at the front, up to the first file, into `slices`. Returns how
+    /// many were filled and whether a file range follows at once.
+    pub fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> (usize, bool) {
+        let mut count = 0;
+        let mut at = self.taken;
+        for segment in &self.queue {
+            let bytes = match segment {
+                Segment::Inline(len) => {
+                    at += len;
+                    &self.inline[at - len..at]
+                }
+                Segment::Bytes(bytes) => &bytes[..],
+                Segment::File { .. } => return (count, true),
+            };
+            if count == slices.len() {
+                return (count, false);
+            }
+            slices[count] = IoSlice::new(bytes);
+            count += 1;
+        }
+        (count, false)
+    }
+
+    /// Drops the first `n` bytes, which have been sent.
+    ///
+    /// # Panics
+    /// In debug builds, when fewer than `n` bytes were queued.
+    pub fn sent(&mut self, mut n: u64) {
+        while n > 0 {
+            let Some(front) = self.queue.front_mut() else {
+                debug_assert!(false, "{n} bytes sent that were never queued");
+                return;
+            };
+            let left = match front {
+                Segment::Inline(len) => {
+                    let step = n.min(*len as u64);
+                    *len -= step as usize;
+                    self.taken += step as usize;
+                    n -= step;
+                    *len as u64
+                }
+                Segment::Bytes(bytes) => {
+                    let step = n.min(bytes.len() as u64);
+                    bytes.advance(step as usize);
+                    n -= step;
+                    bytes.len() as u64
+                }
+                Segment::File { offset, len, .. } => {
+                    let step = n.min(*len);
+                    *offset += step;
+                    *len -= step;
+                    n -= step;
+                    *len
+                }
+            };
+            if left == 0 {
+                self.queue.pop_front();
+            }
+        }
+        if self.queue.is_empty() {
+            self.filled = 0;
+            self.taken = 0;
+        }
+    }
+
+    /// Forgets everything that is queued.
+    pub fn clear(&mut self) {
+        self.queue.clear();
+        self.filled = 0;
+        self.taken = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gathered(out: &Out<u8>) -> (Vec<u8>, bool) {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let (count, file) = out.gather(&mut slices);
+        (slices[..count].iter().flat_map(|s| s.iter().copied()).collect(), file)
+    }
+
+    #[test]
+    fn segments_leave_in_order_however_they_are_split() {
+        for step in 1..=20u64 {
+            let mut out = Out::<u8>::new();
+            out.push_inline(&[b"head", b"er"]);
+            out.push_bytes(Bytes::from_static(b"body"));
+            out.push_inline(&[b"next"]);
+            out.push_file(7, 100, 6);
+            let mut seen = Vec::new();
+            loop {
+                match out.front() {
+                    Front::Empty => break,
+                    Front::File { file, offset, len } => {
+                        assert_eq!(*file, 7);
+                        seen.extend((offset..offset + len.min(step)).map(|b| b as u8));
+                        out.sent(len.min(step));
+                    }
+                    Front::Memory => {
+                        let (bytes, _) = gathered(&out);
+                        let n = bytes.len().min(step as usize);
+                        seen.extend(&bytes[..n]);
+                        out.sent(n as u64);
+                    }
+                }
+            }
+            assert_eq!(seen, b"headerbodynextdefghi", "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_gather_stops_at_a_file_and_says_so() {
+        let mut out = Out::<u8>::new();
+        out.push_inline(&[b"head"]);
+        assert_eq!(gathered(&out), (b"head".to_vec(), false));
+        out.push_file(1, 0, 10);
+        assert_eq!(gathered(&out), (b"head".to_vec(), true));
+    }
+
+    #[test]
+    fn adjacent_inline_pieces_are_one_segment() {
+        let mut out = Out::<u8>::new();
+        out.push_inline(&[b"a"]);
+        out.push_inline(&[b"b"]);
+        let mut slices = [IoSlice::new(&[]); 8];
+        assert_eq!(out.gather(&mut slices).0, 1);
+    }
+
+    #[test]
+    fn what_does_not_fit_inline_is_still_sent_in_order() {
+        let mut out = Out::<u8>::new();
+        let big = vec![b'x'; INLINE_BYTES];
+        out.push_inline(&[b"a"]);
+        out.push_inline(&[&big]);
+        out.push_inline(&[b"b"]);
+        let (bytes, _) = gathered(&out);
+        assert_eq!((bytes.len(), bytes[0], bytes[bytes.len() - 1]), (INLINE_BYTES + 2, b'a', b'b'));
+    }
+}

@@ -1,1 +1,9 @@
-//! h1
+//! HTTP/1.x (RFC 9112) as machines that never wait: [`Conn`] serves, [`Client`] asks.
+
+mod client;
+mod conn;
+mod progress;
+pub mod state;
+
+pub use client::{AnswerHead, Client, Event};
+pub use conn::{Answer, Body, Conn, Wants};

@@ -1,0 +1,599 @@
+//! The server's end of an HTTP/1.x connection, as a machine that never waits.
+//!
+//! The contract with every concurrency architecture:
+//!
+//! * Inputs mutate: [`Conn::recv`], [`Conn::eof`], [`Conn::asked`], [`Conn::deliver`],
+//!   [`Conn::answered`], [`Conn::taken`], [`Conn::sent`], [`Conn::shut`], [`Conn::expired`],
+//!   [`Conn::drain`], [`Conn::abort`]. Inputs that format write into the [`Out`] that the driver
+//!   lends.
+//! * [`Conn::wants`] is pure and says what is next: more input, an answer, a taker for body bytes,
+//!   a write, a shutdown, the end.
+//! * One mutation, then `wants`: a spurious wake-up mutates nothing.
+//! * The driver owns the buffers. Bytes that `recv` did not consume are given again, with more
+//!   behind them; the bytes of a head stay readable until the next input.
+//! * [`Conn::deadline`] is one number, and time is an argument.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::progress::Progress;
+use super::state::{Event, State};
+use crate::body::{BodyReader, Piece};
+use crate::error::{CloseReason, Refusal};
+use crate::head::{Framing, Head, Version};
+use crate::limits::Limits;
+use crate::out::{Out, Segment};
+use crate::scan::{HeadScan, parse_head};
+use crate::{Now, Status};
+
+/// What the connection wants next; scratch, one per worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// The request in the head that `recv` just filled wants an answer.
+    pub ask: bool,
+    /// This many bytes at the front of the input are request body and want a taker.
+    pub body: usize,
+    /// Input that is already in memory can be used: call `recv` with it.
+    pub recv: bool,
+    /// More input is wanted from the socket.
+    pub read: bool,
+    /// Output waits to be written.
+    pub write: bool,
+    /// The write side wants to be shut down: do it, then call `shut`.
+    pub shut: bool,
+    /// The connection is over.
+    pub close: Option<CloseReason>,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub struct Answer<'a, F> {
+    /// Its status.
+    pub status: Status,
+    /// All fields but `Date`, `Server` and `Connection`, each with CRLF, then the blank line.
+    pub fields: &'a [u8],
+    /// Its content.
+    pub body: Body<F>,
+    /// True when the connection must not be kept.
+    pub close: bool,
+}
+
+/// The content of an answer, exactly as long as its `Content-Length` says.
+#[derive(Debug)]
+pub enum Body<F> {
+    /// None: HEAD, 304, or an empty file.
+    Empty,
+    /// In memory.
+    Bytes(Bytes),
+    /// A range of a file.
+    File {
+        /// The open file.
+        file: F,
+        /// Offset of the first byte.
+        offset: u64,
+        /// Its length.
+        len: u64,
+    },
+    /// Several pieces, as for multipart/byteranges.
+    Parts(Vec<Segment<F>>),
+}
+
+/// Whether an answer is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ask {
+    None,
+    Wanted,
+    Outstanding,
+}
+
+/// The server's end of one connection.
+#[derive(Debug)]
+pub struct Conn {
+    limits: Arc<Limits>,
+    state: State,
+    ask: Ask,
+    reason: Option<CloseReason>,
+    scan: HeadScan,
+    body: BodyReader,
+    body_ready: usize,
+    drained_bytes: u64,
+    batch: u16,
+    pending: bool,
+    full: bool,
+    fresh: bool,
+    deliver: bool,
+    expect_continue: bool,
+    keep_alive: bool,
+    http10: bool,
+    surplus: bool,
+    draining: bool,
+    shut: bool,
+    since_ms: u64,
+    incoming: Progress,
+    outgoing: Progress,
+}
+
+impl Conn {
+    /// A connection that was accepted now.
+    pub fn new(limits: Arc<Limits>, now: &Now) -> Conn {
+        Conn {
+            limits,
+            state: State::Idle,
+            ask: Ask::None,
+            reason: None,
+            scan: HeadScan::default(),
+            body: BodyReader::new(Framing::None, 0),
+            body_ready: 0,
+            drained_bytes: 0,
+            batch: 0,
+            pending: false,
+            full: false,
+            fresh: true,
+            deliver: false,
+            expect_continue: false,
+            keep_alive: false,
+            http10: false,
+            surplus: false,
+            draining: false,
+            shut: false,
+            since_ms: now.ms(),
+            incoming: Progress::default(),
+            outgoing: Progress::default(),
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// What the connection wants next. Pure.
+    pub fn wants(&self) -> Wants {
+        let recv = match self.state {
+            State::Idle | State::Head => !self.full,
+            State::AskedBody => self.deliver && self.body_ready == 0,
+            State::AnsweredBody => true,
+            State::Lingering => self.shut,
+            _ => false,
+        };
+        // While answers wait to be sent, further requests stay in the socket: that is the
+        // back-pressure on a client that pipelines without reading.
+        let head_next = matches!(self.state, State::Idle | State::Head);
+        Wants {
+            ask: self.ask == Ask::Wanted,
+            body: if self.state == State::AskedBody { self.body_ready } else { 0 },
+            recv,
+            read: recv && !(self.pending && head_next),
+            write: self.pending,
+            shut: self.state == State::Lingering && !self.shut,
+            close: if self.state == State::Closed { self.reason } else { None },
+        }
+    }
+
+    /// When `expired` is due, in monotonic milliseconds; `u64::MAX` when nothing is timed.
+    pub fn deadline(&self) -> u64 {
+        let limits = &self.limits;
+        let phase = match self.state {
+            State::Idle if self.pending => u64::MAX,
+            State::Idle if self.fresh => self.since_ms + limits.head_ms,
+            State::Idle => self.since_ms + limits.idle_ms,
+            State::Head if self.pending => u64::MAX,
+            State::Head => self.since_ms + limits.head_ms,
+            State::Asked => self.since_ms + limits.answer_ms,
+            State::AskedBody if !self.deliver => self.since_ms + limits.answer_ms,
+            State::AskedBody | State::AnsweredBody => self.incoming.window_end(),
+            State::Closing | State::Parting | State::Closed => u64::MAX,
+            State::Lingering => self.since_ms + limits.linger_ms,
+        };
+        if self.pending { phase.min(self.outgoing.window_end()) } else { phase }
+    }
+
+    /// Takes input and says how many bytes of it are consumed. One head at most is parsed, into
+    /// `head`; then `wants().ask` is set.
+    pub fn recv<F>(
+        &mut self,
+        input: &[u8],
+        head: &mut Head,
+        out: &mut Out<F>,
+        now: &Now,
+    ) -> usize {
+        let consumed = match self.state {
+            State::Idle | State::Head => self.recv_head(input, head, out, now),
+            State::AskedBody | State::AnsweredBody => self.recv_body(input, out, now),
+            State::Lingering => self.recv_lingering(input, now),
+            _ => 0,
+        };
+        self.check_invariants();
+        consumed
+    }
+
+    fn recv_head<F>(
+        &mut self,
+        input: &[u8],
+        head: &mut Head,
+        out: &mut Out<F>,
+        now: &Now,
+    ) -> usize {
+        if input.is_empty() {
+            return 0;
+        }
+        if self.state == State::Idle {
+            self.go(Event::FirstByte);
+            self.since_ms = now.ms();
+            self.scan = HeadScan::default();
+        }
+        let parsed = match self.scan.advance(input, &self.limits) {
+            Ok(None) => return 0,
+            Ok(Some(len)) => parse_head(&input[..len], &self.limits, head).map(|()| len),
+            Err(refusal) => Err(refusal),
+        };
+        match parsed {
+            Ok(len) => {
+                self.head_ended(head, input.len() > len, now);
+                len
+            }
+            Err(refusal) => {
+                self.refuse(refusal, CloseReason::Refused, out, now);
+                input.len()
+            }
+        }
+    }
+
+    fn head_ended(&mut self, head: &Head, surplus: bool, now: &Now) {
+        self.fresh = false;
+        self.since_ms = now.ms();
+        self.ask = Ask::Wanted;
+        self.deliver = false;
+        self.keep_alive = head.keep_alive;
+        self.http10 = head.version == Version::Http10;
+        self.expect_continue = head.expect_continue && head.framing != Framing::None;
+        self.surplus = surplus;
+        if head.framing == Framing::None {
+            self.go(Event::HeadEnd);
+        } else {
+            self.body = BodyReader::new(head.framing, self.limits.body_bytes_max);
+            self.body_ready = 0;
+            self.drained_bytes = 0;
+            self.go(Event::HeadEndBody);
+        }
+    }
+
+    fn recv_body<F>(&mut self, input: &[u8], out: &mut Out<F>, now: &Now) -> usize {
+        if self.state == State::AskedBody && !self.deliver {
+            return 0;
+        }
+        let mut at = 0;
+        loop {
+            match self.body.read(&input[at..]) {
+                Err(refusal) => {
+                    if self.state == State::AskedBody {
+                        self.refuse(refusal, CloseReason::Refused, out, now);
+                    } else {
+                        self.part(CloseReason::BodyUnread, now);
+                    }
+                    return input.len();
+                }
+                Ok((eaten, piece)) => {
+                    at += eaten;
+                    match piece {
+                        Piece::More => return at,
+                        Piece::End => {
+                            self.body_ended(at < input.len(), now);
+                            return at;
+                        }
+                        Piece::Body(ready) if self.state == State::AskedBody => {
+                            self.body_ready = ready;
+                            return at;
+                        }
+                        Piece::Body(ready) => {
+                            self.body.take(ready);
+                            self.incoming.add(ready as u64);
+                            at += ready;
+                            self.drained_bytes += ready as u64;
+                            if self.drained_bytes > self.limits.drain_bytes_max {
+                                self.part(CloseReason::BodyUnread, now);
+                                return input.len();
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn body_ended(&mut self, surplus: bool, now: &Now) {
+        self.surplus = surplus;
+        self.since_ms = now.ms();
+        self.go(Event::BodyEnd);
+    }
+
+    fn recv_lingering(&mut self, input: &[u8], now: &Now) -> usize {
+        self.drained_bytes += input.len() as u64;
+        if self.drained_bytes > self.limits.linger_bytes_max {
+            self.go(Event::Expire);
+            self.settle(now);
+        }
+        input.len()
+    }
+
+    /// The driver took `n` of the body bytes that `wants` offered; they are consumed input.
+    pub fn taken(&mut self, n: usize, now: &Now) {
+        debug_assert!(n <= self.body_ready);
+        let n = n.min(self.body_ready);
+        self.body.take(n);
+        self.body_ready -= n;
+        self.incoming.add(n as u64);
+        if self.state == State::AskedBody && self.body.is_complete() {
+            self.body_ended(false, now);
+        }
+        self.check_invariants();
+    }
+
+    /// The client closed its side.
+    pub fn eof(&mut self, now: &Now) {
+        match self.state {
+            State::Idle => {
+                self.reason = Some(CloseReason::ClientDone);
+                self.go(Event::Eof);
+            }
+            State::Head | State::AskedBody | State::AnsweredBody => {
+                self.reason = Some(CloseReason::ClientGone);
+                self.ask = Ask::None;
+                self.go(Event::Eof);
+            }
+            State::Lingering => self.go(Event::Eof),
+            // The answer is still owed: a client may close its side after its last request.
+            _ => {}
+        }
+        self.settle(now);
+        self.check_invariants();
+    }
+
+    /// The driver has taken the ask and will call `answered` later.
+    pub fn asked(&mut self) {
+        debug_assert!(self.ask == Ask::Wanted);
+        self.ask = Ask::Outstanding;
+    }
+
+    /// Whoever answers wants the request body: it is offered by `wants().body` from now on, and a
+    /// client that waits for `100 Continue` gets it (RFC 9110, section 10.1.1).
+    pub fn deliver<F>(&mut self, out: &mut Out<F>, now: &Now) {
+        if self.state == State::AskedBody && !self.deliver {
+            self.deliver = true;
+            self.incoming = Progress::start(now, self.limits.rate_window_ms, 0);
+            if std::mem::take(&mut self.expect_continue) {
+                out.push_inline(&[Status::CONTINUE.line(), b"\r\n"]);
+                self.begin_output(now);
+            }
+        }
+        self.check_invariants();
+    }
+
+    /// True once the whole request body was taken (or there was none).
+    pub fn body_is_complete(&self) -> bool {
+        self.state == State::Asked
+    }
+
+    /// The answer to the request that was asked. Ignored when the connection moved on without it.
+    pub fn answered<F>(&mut self, answer: Answer<'_, F>, out: &mut Out<F>, now: &Now) {
+        let unread = match self.state {
+            State::Asked => false,
+            State::AskedBody => true,
+            _ => return,
+        };
+        self.ask = Ask::None;
+        let wanted = self.keep_alive && !answer.close && !self.draining;
+        let drains = !unread || self.body_can_be_drained();
+        let keep = wanted && drains;
+        self.write_head(answer.status, answer.fields, keep, out, now);
+        match answer.body {
+            Body::Empty => {}
+            Body::Bytes(bytes) => out.push_bytes(bytes),
+            Body::File { file, offset, len } => out.push_file(file, offset, len),
+            Body::Parts(parts) => parts.into_iter().for_each(|part| out.push(part)),
+        }
+        self.begin_output(now);
+        self.batch += 1;
+        self.full = self.batch >= self.limits.pipeline_max || !out.has_room();
+        if keep {
+            self.incoming = Progress::start(now, self.limits.rate_window_ms, 0);
+            self.since_ms = now.ms();
+            self.go(Event::AnswerKeep);
+        } else {
+            self.reason = Some(match (self.draining, wanted) {
+                (true, _) => CloseReason::Draining,
+                (_, true) => CloseReason::BodyUnread,
+                _ if answer.close => CloseReason::Refused,
+                _ => CloseReason::Requested,
+            });
+            let sending = unread || self.surplus;
+            self.go(if sending { Event::Part } else { Event::AnswerClose });
+        }
+        self.check_invariants();
+    }
+
+    fn body_can_be_drained(&self) -> bool {
+        // Without its 100 the client may never send the body, or may send it late.
+        !self.expect_continue
+            && self.body.remaining().is_none_or(|left| left <= self.limits.drain_bytes_max)
+    }
+
+    /// The head is the status line, the fields that depend on the moment, then the answer's own.
+    fn write_head<F>(
+        &self,
+        status: Status,
+        fields: &[u8],
+        keep: bool,
+        out: &mut Out<F>,
+        now: &Now,
+    ) {
+        const SPACES: [u8; 64] = [b' '; 64];
+        let connection: &[u8] = match (keep, self.http10) {
+            (true, false) => b"",
+            (true, true) => b"Connection: keep-alive\r\n",
+            (false, _) => b"Connection: close\r\n",
+        };
+        let server: &[u8] = if self.limits.server_field { b"Server: flyball\r\n" } else { b"" };
+        let line = status.line();
+        let date: [&[u8]; 3] = [b"Date: ", now.date(), b"\r\n"];
+        let align = self.limits.head_align;
+        if align <= 1 {
+            out.push_inline(&[line, server, date[0], date[1], date[2], connection, fields]);
+            return;
+        }
+        let len = line.len() + server.len() + 37 + connection.len() + fields.len();
+        // Trailing white space is not part of a field value (RFC 9110, section 5.5).
+        let pad = &SPACES[..(len.next_multiple_of(align) - len).min(SPACES.len())];
+        out.push_inline(&[line, server, date[0], date[1], pad, date[2], connection, fields]);
+    }
+
+    fn begin_output(&mut self, now: &Now) {
+        if !self.pending {
+            self.pending = true;
+            self.outgoing = Progress::start(now, self.limits.rate_window_ms, 0);
+        }
+    }
+
+    /// The driver wrote `n` bytes of `out` and has already taken them off it.
+    pub fn sent<F>(&mut self, n: u64, out: &Out<F>, now: &Now) {
+        self.outgoing.add(n);
+        if out.is_empty() && self.pending {
+            self.pending = false;
+            self.full = false;
+            self.batch = 0;
+            if self.state == State::Idle {
+                self.since_ms = now.ms();
+            }
+        }
+        self.settle(now);
+        self.check_invariants();
+    }
+
+    /// The driver shut down the write side.
+    pub fn shut(&mut self, now: &Now) {
+        self.shut = true;
+        self.since_ms = now.ms();
+        self.drained_bytes = 0;
+    }
+
+    /// Tells the machine what time it is; nothing happens before the deadline. `in_socket` is how
+    /// many bytes the socket still holds unacknowledged (SIOCOUTQ), 0 when unknown.
+    pub fn expired<F>(&mut self, in_socket: u64, out: &mut Out<F>, now: &Now) {
+        if now.ms() < self.deadline() {
+            return;
+        }
+        let window = self.limits.rate_window_ms;
+        if self.pending && now.ms() >= self.outgoing.window_end() {
+            if !self.outgoing.holds(self.limits.send_rate_min, window, in_socket) {
+                self.abort(CloseReason::SendTimeout);
+                return;
+            }
+            self.outgoing = Progress::start(now, window, in_socket);
+            return;
+        }
+        let slow = !self.incoming.holds(self.limits.body_rate_min, window, 0);
+        match self.state {
+            State::Idle => {
+                let fresh = self.fresh;
+                self.reason =
+                    Some(if fresh { CloseReason::HeadTimeout } else { CloseReason::IdleTimeout });
+                self.go(Event::Expire);
+            }
+            State::Head => self.refuse(Refusal::TooSlow, CloseReason::HeadTimeout, out, now),
+            State::AskedBody if self.deliver && slow => {
+                self.refuse(Refusal::TooSlow, CloseReason::BodyTimeout, out, now);
+            }
+            State::AnsweredBody if slow => {
+                self.reason = Some(CloseReason::BodyTimeout);
+                self.go(Event::Expire);
+            }
+            State::AskedBody if !self.deliver => {
+                self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
+            }
+            State::AskedBody | State::AnsweredBody => {
+                self.incoming = Progress::start(now, window, 0);
+            }
+            State::Asked => {
+                self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
+            }
+            State::Lingering => self.go(Event::Expire),
+            State::Closing | State::Parting | State::Closed => {}
+        }
+        self.settle(now);
+        self.check_invariants();
+    }
+
+    /// The server is draining: close when idle, after the next answer otherwise.
+    pub fn drain(&mut self, now: &Now) {
+        self.draining = true;
+        if self.state == State::Idle && !self.pending {
+            self.reason = Some(CloseReason::Draining);
+            self.go(Event::Expire);
+        }
+        self.settle(now);
+    }
+
+    /// The connection cannot go on: what is queued is not sent.
+    pub fn abort(&mut self, reason: CloseReason) {
+        self.reason = Some(reason);
+        self.ask = Ask::None;
+        self.pending = false;
+        self.go(Event::Abort);
+        self.check_invariants();
+    }
+
+    /// Answers with the refusal's status and parts: the framing is in doubt, so nothing that
+    /// follows is believed.
+    fn refuse<F>(&mut self, refusal: Refusal, reason: CloseReason, out: &mut Out<F>, now: &Now) {
+        let status = refusal.status();
+        let text = refusal.explain();
+        let fields = format!(
+            "Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}\n",
+            text.len() + 1,
+        );
+        self.write_head(status, fields.as_bytes(), false, out, now);
+        self.begin_output(now);
+        self.part(reason, now);
+    }
+
+    fn part(&mut self, reason: CloseReason, now: &Now) {
+        self.reason = Some(reason);
+        self.ask = Ask::None;
+        self.go(Event::Part);
+        self.settle(now);
+    }
+
+    /// What follows at once from nothing being left to send.
+    fn settle(&mut self, now: &Now) {
+        if !self.pending && matches!(self.state, State::Closing | State::Parting) {
+            self.since_ms = now.ms();
+            self.go(Event::Drained);
+        }
+    }
+
+    fn go(&mut self, event: Event) {
+        match self.state.after(event) {
+            Some(next) => self.state = next,
+            None => debug_assert!(false, "{event:?} in {:?}", self.state),
+        }
+    }
+
+    /// What holds after every input, whatever the bytes were.
+    fn check_invariants(&self) {
+        debug_assert!(
+            self.ask == Ask::None || matches!(self.state, State::Asked | State::AskedBody),
+            "an ask is open in {:?}",
+            self.state
+        );
+        debug_assert!(
+            self.state != State::Closed || self.reason.is_some(),
+            "closed without a reason"
+        );
+        debug_assert!(
+            self.state != State::Closed || !self.pending,
+            "closed with output that was never sent"
+        );
+        debug_assert!(self.body_ready == 0 || self.state == State::AskedBody || self.ask == Ask::None);
+    }
+}

@@ -1,0 +1,34 @@
+//! A minimum data rate, held over windows: slow is allowed, stalled is not.
+
+use crate::Now;
+
+/// Progress of one direction within the current window.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Progress {
+    window_end: u64,
+    moved: u64,
+    in_socket: u64,
+}
+
+impl Progress {
+    /// Starts a window of `window_ms`, with `in_socket` bytes still queued in the kernel.
+    pub(super) fn start(now: &Now, window_ms: u64, in_socket: u64) -> Progress {
+        Progress { window_end: now.ms() + window_ms, moved: 0, in_socket }
+    }
+
+    /// Counts bytes handed over.
+    pub(super) fn add(&mut self, n: u64) {
+        self.moved += n;
+    }
+
+    /// When the window ends, in monotonic milliseconds.
+    pub(super) fn window_end(&self) -> u64 {
+        self.window_end
+    }
+
+    /// True when at least `rate` bytes a second truly moved: bytes that merely went into the
+    /// socket's buffer do not count, and bytes that left it do.
+    pub(super) fn holds(&self, rate: u64, window_ms: u64, in_socket: u64) -> bool {
+        (self.moved + self.in_socket).saturating_sub(in_socket) >= rate * window_ms / 1000
+    }
+}

@@ -1,0 +1,197 @@
+//! Every state rule of a served connection, in one table.
+//!
+//! A state says what may still come in and what is still owed; whether output is waiting in the
+//! socket is beside it, because answers to one batch of pipelined requests leave together.
+//! docs/h1-states.md shows the same table as a diagram, and a test keeps the two equal.
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Between requests: no byte of the next one has come.
+    Idle,
+    /// A request head is coming in.
+    Head,
+    /// A whole request is in; its answer is awaited.
+    Asked,
+    /// A request head is in and its body is coming; the answer is awaited.
+    AskedBody,
+    /// The answer is given, and the rest of the request body is being drained.
+    AnsweredBody,
+    /// The last answer is given: close once it is sent.
+    Closing,
+    /// The last answer is given, but the client may still be sending: once it is sent, shut down
+    /// our side and linger (RFC 9112, section 9.6).
+    Parting,
+    /// Our side is shut; what still comes is thrown away until the client closes.
+    Lingering,
+    /// Over.
+    Closed,
+}
+
+/// What happens to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Event {
+    /// The first byte of a request came.
+    FirstByte,
+    /// A head ended, and no body follows.
+    HeadEnd,
+    /// A head ended, and a body follows.
+    HeadEndBody,
+    /// The request body ended.
+    BodyEnd,
+    /// The answer is given, and the connection may be kept.
+    AnswerKeep,
+    /// The last answer is given, and nothing more is expected from the client.
+    AnswerClose,
+    /// The last answer or a refusal is given, but the client may still be sending.
+    Part,
+    /// All output is sent.
+    Drained,
+    /// The client closed its side.
+    Eof,
+    /// The deadline passed with nothing to say about it.
+    Expire,
+    /// The socket failed, or the server gave the connection up.
+    Abort,
+}
+
+impl State {
+    /// Every state.
+    pub const ALL: [State; 9] = [
+        State::Idle,
+        State::Head,
+        State::Asked,
+        State::AskedBody,
+        State::AnsweredBody,
+        State::Closing,
+        State::Parting,
+        State::Lingering,
+        State::Closed,
+    ];
+
+    /// The state after `event`; `None` when the event cannot happen here, which is our mistake.
+    pub fn after(self, event: Event) -> Option<State> {
+        use Event as E;
+        use State as S;
+        let next = match (self, event) {
+            (_, E::Abort) => S::Closed,
+
+            (S::Idle, E::FirstByte) => S::Head,
+            (S::Idle, E::Eof | E::Expire) => S::Closed,
+
+            (S::Head, E::HeadEnd) => S::Asked,
+            (S::Head, E::HeadEndBody) => S::AskedBody,
+            (S::Head, E::Part) => S::Parting,
+            (S::Head, E::Eof) => S::Closed,
+
+            (S::Asked, E::AnswerKeep) => S::Idle,
+            (S::Asked, E::AnswerClose) => S::Closing,
+            (S::Asked, E::Part) => S::Parting,
+
+            (S::AskedBody, E::BodyEnd) => S::Asked,
+            (S::AskedBody, E::AnswerKeep) => S::AnsweredBody,
+            (S::AskedBody, E::Part) => S::Parting,
+            (S::AskedBody, E::Eof) => S::Closed,
+
+            (S::AnsweredBody, E::BodyEnd) => S::Idle,
+            (S::AnsweredBody, E::Part) => S::Parting,
+            (S::AnsweredBody, E::Eof | E::Expire) => S::Closing,
+
+            (S::Closing, E::Drained) => S::Closed,
+            (S::Parting, E::Drained) => S::Lingering,
+            (S::Lingering, E::Eof | E::Expire) => S::Closed,
+
+            _ => return None,
+        };
+        Some(next)
+    }
+}
+
+impl Event {
+    /// Every event.
+    pub const ALL: [Event; 11] = [
+        Event::FirstByte,
+        Event::HeadEnd,
+        Event::HeadEndBody,
+        Event::BodyEnd,
+        Event::AnswerKeep,
+        Event::AnswerClose,
+        Event::Part,
+        Event::Drained,
+        Event::Eof,
+        Event::Expire,
+        Event::Abort,
+    ];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table as a Mermaid diagram; `Abort` leads from everywhere to `Closed` and is left out.
+    fn diagram() -> String {
+        let mut text = String::from(
+            "# The states of a served HTTP/1.x connection\n\n\
+             Made from `State::after` in `crates/http/src/h1/state.rs` by `cargo xtask docs`.\n\
+             `Abort` leads from every state to `Closed` and is not drawn. A pair that is not drawn\n\
+             cannot happen.\n\n\
+             ```mermaid\nstateDiagram-v2\n    [*] --> Idle\n",
+        );
+        for state in State::ALL {
+            for event in Event::ALL.into_iter().filter(|event| *event != Event::Abort) {
+                if let Some(next) = state.after(event) {
+                    text += &format!("    {state:?} --> {next:?}: {event:?}\n");
+                }
+            }
+        }
+        text + "    Closed --> [*]\n```\n"
+    }
+
+    #[test]
+    fn the_state_diagram_in_the_docs_is_the_table() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/h1-states.md");
+        if std::env::var_os("FLYBALL_BLESS").is_some() {
+            std::fs::write(path, diagram()).expect("docs/ can be written");
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert_eq!(found, diagram(), "docs/h1-states.md is stale: run `cargo xtask docs`");
+    }
+
+    #[test]
+    fn every_state_is_reached_and_every_state_but_closed_can_be_left() {
+        for state in State::ALL {
+            let reached = State::ALL.into_iter().any(|from| {
+                from != state && Event::ALL.into_iter().any(|e| from.after(e) == Some(state))
+            });
+            assert!(reached, "{state:?} is never reached");
+            let left = Event::ALL
+                .into_iter()
+                .any(|e| e != Event::Abort && state.after(e).is_some_and(|next| next != state));
+            assert_eq!(left, state != State::Closed, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn all_pairs_keep_the_rules_that_the_table_stands_for() {
+        for state in State::ALL {
+            for event in Event::ALL {
+                let next = state.after(event);
+                // Nothing revives a closed connection.
+                assert!(state != State::Closed || matches!(next, None | Some(State::Closed)));
+                // Only an answered request leads back to idle.
+                if next == Some(State::Idle) {
+                    assert!(matches!(event, Event::AnswerKeep | Event::BodyEnd));
+                }
+                // Whoever may still be sending gets time to read the answer before a reset.
+                if event == Event::Part && next.is_some() {
+                    assert_eq!(next, Some(State::Parting));
+                }
+                // An answer can be given only once.
+                if matches!(event, Event::AnswerKeep | Event::AnswerClose) && next.is_some() {
+                    assert!(matches!(state, State::Asked | State::AskedBody));
+                    assert!(!matches!(next, Some(State::Asked | State::AskedBody)));
+                }
+            }
+        }
+    }
+}
