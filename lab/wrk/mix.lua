@@ -1,5 +1,6 @@
--- Requests for a SPECweb99 file set of DIRECTORIES directories, drawn as SPECweb99 draws its static ones:
--- class, file within the class and directory are independent; directories follow Zipf's law with exponent 1.
+-- Requests for a SPECweb99 file set of DIRECTORIES directories, drawn as its static ones are:
+-- class, file within the class and directory are independent; directories follow Zipf's law
+-- with exponent 1. SEED makes every run ask for the same files in the same order.
 -- wrk -s mix.lua URL -- DIRECTORIES DRAWS SEED
 
 dofile(debug.getinfo(1, "S").source:match("^@(.*/)") .. "report.lua")

@@ -1,3 +1,323 @@
-//! Sockets.
+//! Stream sockets: listening, accepting, receiving, sending.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
+};
+
 /// An address to listen on.
-pub type Address = std::net::SocketAddr;
+pub type Address = SocketAddr;
+
+/// What the sockets accepted from a listening socket inherit from it, at no cost per connection.
+#[derive(Clone, Debug, Default)]
+pub struct ListenOptions {
+    /// Seconds for which the kernel holds a connection back until its first bytes come; 0 is off.
+    pub defer_accept_s: u32,
+    /// Congestion control; `None` keeps the system's.
+    pub congestion: Option<String>,
+    /// Bytes not yet sent below which a socket counts as writable; 0 keeps the system's.
+    pub unsent_low_water: u32,
+    /// Time after which a blocking receive or send gives up with `WouldBlock`.
+    pub timeout: Option<Duration>,
+}
+
+/// Binds a TCP socket, without `SO_REUSEPORT` unless `share` is set. Nothing listens yet.
+///
+/// # Errors
+/// `AddrInUse` when the port is taken, `AddrNotAvailable`, `PermissionDenied`.
+pub fn bind(address: Address, share: bool) -> io::Result<OwnedFd> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        // `[::]` serves IPv4 too, as mapped addresses.
+        sockopt::set_ipv6_v6only(&socket, false)?;
+    }
+    if share {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
+    rustix::net::bind(&socket, &address)?;
+    Ok(socket)
+}
+
+/// Lets further sockets bind to the same port (`SO_REUSEPORT`).
+///
+/// # Errors
+/// When the kernel refuses the option.
+pub fn share_port(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_reuseport(socket, true)?)
+}
+
+/// Sets the options that accepted sockets inherit, then listens.
+///
+/// # Errors
+/// When the kernel refuses an option, such as a congestion control that it does not have.
+pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_tcp_nodelay(socket, true)?;
+    if let Some(name) = &options.congestion {
+        sockopt::set_tcp_congestion(socket, name)?;
+    }
+    if options.defer_accept_s > 0 {
+        set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, options.defer_accept_s)?;
+    }
+    if options.unsent_low_water > 0 {
+        set_tcp_option(socket, libc::TCP_NOTSENT_LOWAT, options.unsent_low_water)?;
+    }
+    if options.timeout.is_some() {
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, options.timeout)?;
+        sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
+    }
+    Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result<()> {
+    let value = i32::try_from(value).unwrap_or(i32::MAX);
+    let len = size_of::<i32>() as libc::socklen_t;
+    // SAFETY: `value` lives across the call and `len` is its size; the kernel only reads it.
+    let done = unsafe {
+        let value = (&raw const value).cast();
+        libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, len)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A listening Unix-domain socket at `path`, which it replaces when nobody listens there.
+///
+/// # Errors
+/// `AddrInUse` when somebody listens on `path`; else as bind(2).
+pub fn listen_unix(path: &Path) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    match rustix::net::bind(&socket, &address) {
+        Err(rustix::io::Errno::ADDRINUSE) => {
+            let probe =
+                rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+            if rustix::net::connect(&probe, &address).is_ok() {
+                return Err(io::ErrorKind::AddrInUse.into());
+            }
+            std::fs::remove_file(path)?;
+            rustix::net::bind(&socket, &address)?;
+        }
+        bound => bound?,
+    }
+    rustix::net::listen(&socket, 16)?;
+    Ok(socket)
+}
+
+/// The address that a socket is bound to.
+///
+/// # Errors
+/// When it is not an IP socket.
+pub fn local_address(socket: impl AsFd) -> io::Result<Address> {
+    Ok(SocketAddr::try_from(rustix::net::getsockname(socket)?)?)
+}
+
+/// Accepts one connection. Blocks when the listening socket does.
+///
+/// # Errors
+/// `WouldBlock` when the queue is empty; `EMFILE` and `ENFILE` when descriptors are out;
+/// `ECONNABORTED` and the like when the peer has gone, which are no reason to stop.
+pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Address)> {
+    let mut flags = SocketFlags::CLOEXEC;
+    flags.set(SocketFlags::NONBLOCK, nonblocking);
+    let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
+    let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
+    Ok((socket, peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0))))
+}
+
+/// True when an accept failed because descriptors or memory are out, so that trying again at once
+/// is useless.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
+    )
+}
+
+/// Receives into `buffer`; 0 is the end of the stream. Blocks when the socket does.
+///
+/// # Errors
+/// `WouldBlock`, `ConnectionReset` and the like.
+pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (received, _) = rustix::net::recv(socket, buffer, RecvFlags::empty())?;
+    Ok(received)
+}
+
+/// Sends one buffer; `more` says that more follows at once, so that a short segment waits for it.
+///
+/// # Errors
+/// `WouldBlock`, `BrokenPipe`, `ConnectionReset` and the like; never a SIGPIPE.
+pub fn send(socket: impl AsFd, buffer: &[u8], more: bool) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, buffer, send_flags(more))?)
+}
+
+/// Gathers several buffers into one send.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_gather(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+    if let [slice] = slices {
+        return send(socket, slice, more);
+    }
+    let mut control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, slices, &mut control, send_flags(more))?)
+}
+
+fn send_flags(more: bool) -> SendFlags {
+    let mut flags = SendFlags::NOSIGNAL;
+    flags.set(SendFlags::MORE, more);
+    flags
+}
+
+/// Shuts down the write side: the peer reads the end of the stream after what was sent.
+///
+/// # Errors
+/// When the socket is not connected any more.
+pub fn shutdown_write(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
+}
+
+/// Bytes sent but not yet acknowledged by the peer (SIOCOUTQ); 0 when the kernel does not tell.
+pub fn unacknowledged(socket: impl AsFd) -> u64 {
+    let mut queued: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int through the pointer, which points at `queued`.
+    let done = unsafe {
+        libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued)
+    };
+    if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 }
+}
+
+/// Length and limit of the accept queue of a listening socket, from `TCP_INFO`.
+///
+/// # Errors
+/// When `socket` is no TCP socket.
+pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
+    // Offsets in struct tcp_info: on a listening socket the kernel puts the length of the accept
+    // queue into tcpi_unacked and its limit into tcpi_sacked.
+    const UNACKED: usize = 24;
+    const SACKED: usize = 28;
+    let mut info = [0u8; 104];
+    let mut len = info.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `len` bytes into `info` and updates `len`.
+    let done = unsafe {
+        let info = info.as_mut_ptr().cast();
+        let fd = socket.as_fd().as_raw_fd();
+        libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, info, &raw mut len)
+    };
+    if done != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let field = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    Ok((field(UNACKED), field(SACKED)))
+}
+
+/// The kernel's cap on any backlog, `net.core.somaxconn`.
+pub fn backlog_cap() -> Option<u32> {
+    std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
+}
+
+/// Receives into several buffers; 0 is the end of the stream. Blocks when the socket does.
+///
+/// # Errors
+/// As [`recv`].
+pub fn recv_scatter(socket: impl AsFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+    Ok(rustix::io::readv(socket, slices)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    fn listener(backlog: u32, options: &ListenOptions) -> (OwnedFd, Address) {
+        let socket = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        listen(&socket, backlog, options).unwrap();
+        let address = local_address(&socket).unwrap();
+        (socket, address)
+    }
+
+    fn accepted(listener: &OwnedFd) -> OwnedFd {
+        loop {
+            match accept(listener, true) {
+                Ok((socket, _)) => return socket,
+                Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+            }
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_seen_although_the_sockets_of_one_server_share_it() {
+        let first = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = local_address(&first).unwrap();
+        share_port(&first).unwrap();
+        listen(&first, 8, &ListenOptions::default()).unwrap();
+        let taken = bind(address, false).unwrap_err();
+        assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+        let second = bind(address, true).unwrap();
+        listen(&second, 8, &ListenOptions::default()).unwrap();
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_what_the_listener_was_given() {
+        let options = ListenOptions {
+            congestion: Some("reno".into()),
+            unsent_low_water: 65_536,
+            timeout: Some(Duration::from_secs(3)),
+            ..ListenOptions::default()
+        };
+        let (listener, address) = listener(8, &options);
+        let _client = TcpStream::connect(address).unwrap();
+        let socket = accepted(&listener);
+        assert!(sockopt::tcp_nodelay(&socket).unwrap());
+        assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
+        let timeout = sockopt::socket_timeout(&socket, sockopt::Timeout::Recv).unwrap();
+        assert_eq!(timeout, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn the_accept_queue_of_a_listener_is_seen() {
+        let (listener, address) = listener(5, &ListenOptions::default());
+        assert_eq!(accept_queue(&listener).unwrap(), (0, 5));
+        let _clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert_eq!(accept_queue(&listener).unwrap(), (3, 5));
+    }
+
+    #[test]
+    fn buffers_are_gathered_and_the_end_is_seen() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        let mut client = TcpStream::connect(address).unwrap();
+        let socket = accepted(&listener);
+        let sent = send_gather(&socket, &[IoSlice::new(b"ab"), IoSlice::new(b"cd")], false);
+        assert_eq!(sent.unwrap(), 4);
+        while unacknowledged(&socket) > 0 {}
+        shutdown_write(&socket).unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "abcd");
+        client.write_all(b"x").unwrap();
+        drop(client);
+        let mut buffer = [0; 8];
+        while recv(&socket, &mut buffer).is_err() {}
+        assert_eq!(buffer[0], b'x');
+    }
+
+    #[test]
+    fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let first = listen_unix(&path).unwrap();
+        assert_eq!(listen_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        listen_unix(&path).unwrap();
+    }
+}

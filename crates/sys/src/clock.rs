@@ -1,0 +1,32 @@
+//! The clocks.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Monotonic milliseconds, from the coarse clock (4 ms or better): for deadlines.
+pub fn monotonic_ms() -> u64 {
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    now.tv_sec as u64 * 1000 + now.tv_nsec as u64 / 1_000_000
+}
+
+/// Monotonic nanoseconds: for phase times.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Seconds since 1970, UTC, from the coarse clock.
+pub fn unix_seconds() -> u64 {
+    clock_gettime(ClockId::RealtimeCoarse).tv_sec.max(0) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clocks_agree_with_the_standard_library() {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+        assert!(unix_seconds().abs_diff(since.as_secs()) <= 1);
+        assert!(monotonic_ms().abs_diff(monotonic_ns() / 1_000_000) <= 20);
+    }
+}

@@ -1,0 +1,310 @@
+//! Files beneath a root: opening, looking at, reading, listing, sending.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+
+/// Which symbolic links an open follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Links {
+    /// None.
+    Deny,
+    /// Those that stay beneath the root.
+    Beneath,
+    /// All.
+    Follow,
+}
+
+/// The identity and version of a file: two equal stamps mean the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    /// Device.
+    pub device: u64,
+    /// Inode number.
+    pub inode: u64,
+    /// Length in bytes.
+    pub size: u64,
+    /// Time of the last change of the bytes, in nanoseconds since 1970.
+    pub modified_ns: i128,
+    /// Time of the last change of the bytes or of the inode.
+    pub changed_ns: i128,
+    /// Number of names.
+    pub links: u32,
+    /// What kind of file it is.
+    pub kind: Kind,
+}
+
+/// Kinds of files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// A regular file.
+    Regular,
+    /// A directory.
+    Directory,
+    /// Anything else: a device, a pipe, a socket.
+    Other,
+}
+
+impl Stamp {
+    /// True when a body that was begun under `self` may be finished under `later`: the same size
+    /// and times. Only when names were added or removed may the time of the inode's change differ
+    /// (a replacing rename unlinks the old file); its bytes are the same then.
+    pub fn same_body(&self, later: &Stamp) -> bool {
+        (self.device, self.inode, self.size) == (later.device, later.inode, later.size)
+            && self.modified_ns == later.modified_ns
+            && (self.changed_ns == later.changed_ns || self.links != later.links)
+    }
+}
+
+/// Opens the directory that a site is served from.
+///
+/// # Errors
+/// When it is not there, no directory, or not readable.
+pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Opens `path`, relative to `root`, for reading; it never leaves the root unless `links` follows
+/// all. May block on the disk, but never on a pipe or a device.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied`; `ELOOP` and `EXDEV` for links that are not followed.
+pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<OwnedFd> {
+    // O_NONBLOCK keeps the open of a FIFO from waiting for a writer; files do not mind it.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve(links)) {
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+            open_stepwise(root.as_fd(), path, flags)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn resolve(links: Links) -> ResolveFlags {
+    match links {
+        Links::Deny => {
+            ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS
+        }
+        Links::Beneath => ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS,
+        Links::Follow => ResolveFlags::NO_MAGICLINKS,
+    }
+}
+
+/// What openat2 does, for kernels before 5.6: a segment at a time, following no link at all.
+fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+    let mut directory: Option<OwnedFd> = None;
+    let mut segments = path.split(|&b| b == b'/').filter(|s| !s.is_empty() && *s != b".").peekable();
+    if segments.peek().is_none() {
+        return Ok(rustix::fs::openat(root, ".", flags, Mode::empty())?);
+    }
+    while let Some(segment) = segments.next() {
+        if segment == b".." {
+            return Err(io::Error::from_raw_os_error(libc::EXDEV));
+        }
+        let at = directory.as_ref().map_or(root, |d| d.as_fd());
+        let last = segments.peek().is_none();
+        let step = if last { flags } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
+        let opened = rustix::fs::openat(at, segment, step | OFlags::NOFOLLOW, Mode::empty())?;
+        directory = Some(opened);
+    }
+    directory.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Looks at an open file. May block on the disk.
+///
+/// # Errors
+/// When the file system fails.
+pub fn stamp(file: impl AsFd) -> io::Result<Stamp> {
+    let mask = StatxFlags::BASIC_STATS;
+    Ok(stamp_of(&rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, mask)?))
+}
+
+/// The stamp in the kernel's answer to statx(2).
+pub(crate) fn stamp_of(statx: &Statx) -> Stamp {
+    let ns = |time: rustix::fs::StatxTimestamp| {
+        i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
+    };
+    let kind = match u32::from(statx.stx_mode) & libc::S_IFMT {
+        libc::S_IFREG => Kind::Regular,
+        libc::S_IFDIR => Kind::Directory,
+        _ => Kind::Other,
+    };
+    Stamp {
+        device: u64::from(statx.stx_dev_major) << 32 | u64::from(statx.stx_dev_minor),
+        inode: statx.stx_ino,
+        size: statx.stx_size,
+        modified_ns: ns(statx.stx_mtime),
+        changed_ns: ns(statx.stx_ctime),
+        links: statx.stx_nlink,
+        kind,
+    }
+}
+
+/// Reads at an offset; 0 is the end of the file. May block on the disk.
+///
+/// # Errors
+/// When the file system fails.
+pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::pread(file, buffer, offset)?)
+}
+
+/// Reads at an offset only what is in memory. Never blocks.
+///
+/// # Errors
+/// `WouldBlock` when the bytes are on the disk; `Unsupported` when the file system cannot tell.
+pub fn read_resident(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    let mut slices = [io::IoSliceMut::new(buffer)];
+    let flags = rustix::io::ReadWriteFlags::NOWAIT;
+    match rustix::io::preadv2(file, &mut slices, offset, flags) {
+        Err(rustix::io::Errno::OPNOTSUPP) => Err(io::ErrorKind::Unsupported.into()),
+        read => Ok(read?),
+    }
+}
+
+/// Sends a range of a file to a socket without copying it through user space. May block on the
+/// disk, and on the socket when that blocks.
+///
+/// # Errors
+/// `WouldBlock` when the socket is full; `BrokenPipe` and the like.
+pub fn send_file(
+    socket: impl AsFd,
+    file: impl AsFd,
+    offset: u64,
+    count: usize,
+) -> io::Result<usize> {
+    let mut offset = offset;
+    Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), count)?)
+}
+
+/// One name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// The name.
+    pub name: Vec<u8>,
+    /// What it names, links followed; `None` when that cannot be seen.
+    pub stamp: Option<Stamp>,
+}
+
+/// Lists an open directory, without `.` and `..`, at most `limit` names. Blocks on the disk.
+///
+/// # Errors
+/// When it is no directory or the file system fails.
+pub fn list(directory: impl AsFd, limit: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
+    let directory = directory.as_fd();
+    let mut entries = Vec::new();
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") {
+            continue;
+        }
+        if entries.len() == limit {
+            return Ok((entries, true));
+        }
+        let stat = rustix::fs::statx(
+            directory,
+            OsStr::from_bytes(name),
+            AtFlags::empty(),
+            StatxFlags::BASIC_STATS,
+        );
+        entries.push(DirectoryEntry {
+            name: name.to_vec(),
+            stamp: stat.ok().map(|statx| stamp_of(&statx)),
+        });
+    }
+    Ok((entries, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    fn root() -> (tempfile::TempDir, OwnedFd) {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("site/sub")).unwrap();
+        fs::write(dir.path().join("secret"), "secret").unwrap();
+        fs::write(dir.path().join("site/sub/page"), "page").unwrap();
+        symlink("sub/page", dir.path().join("site/inside")).unwrap();
+        symlink("../secret", dir.path().join("site/outside")).unwrap();
+        symlink("/etc/passwd", dir.path().join("site/absolute")).unwrap();
+        let root = open_root(&dir.path().join("site")).unwrap();
+        (dir, root)
+    }
+
+    #[test]
+    fn links_are_followed_as_far_as_the_policy_says() {
+        let (_dir, root) = root();
+        let opens = |path: &str, links| open_beneath(&root, path.as_bytes(), links).is_ok();
+        for (path, deny, beneath, follow) in [
+            ("sub/page", true, true, true),
+            ("inside", false, true, true),
+            ("outside", false, false, true),
+            ("absolute", false, false, true),
+            ("../secret", false, false, true),
+            ("sub/../../secret", false, false, true),
+        ] {
+            assert_eq!(opens(path, Links::Deny), deny, "{path}");
+            assert_eq!(opens(path, Links::Beneath), beneath, "{path}");
+            assert_eq!(opens(path, Links::Follow), follow, "{path}");
+        }
+    }
+
+    #[test]
+    fn without_openat2_no_link_is_followed_and_nothing_leaves_the_root() {
+        let (_dir, root) = root();
+        let opens = |path: &str| {
+            open_stepwise(root.as_fd(), path.as_bytes(), OFlags::RDONLY | OFlags::CLOEXEC).is_ok()
+        };
+        assert!(opens("sub/page") && opens("."));
+        for path in ["inside", "outside", "absolute", "../secret", "sub/../sub/page", "none"] {
+            assert!(!opens(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn opening_a_fifo_does_not_wait_for_a_writer() {
+        let (dir, root) = root();
+        let fifo = dir.path().join("site/fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
+        let file = open_beneath(&root, b"fifo", Links::Deny).unwrap();
+        assert_eq!(stamp(&file).unwrap().kind, Kind::Other);
+    }
+
+    #[test]
+    fn a_stamp_tells_a_changed_body_from_a_changed_name() {
+        let (dir, root) = root();
+        let path = dir.path().join("site/sub/page");
+        let file = open_beneath(&root, b"sub/page", Links::Deny).unwrap();
+        let before = stamp(&file).unwrap();
+        assert_eq!(before.size, 4);
+        fs::hard_link(&path, dir.path().join("site/other")).unwrap();
+        assert!(before.same_body(&stamp(&file).unwrap()));
+        fs::write(&path, "ride").unwrap();
+        assert!(!before.same_body(&stamp(&file).unwrap()));
+    }
+
+    #[test]
+    fn files_are_read_and_directories_listed() {
+        let (_dir, root) = root();
+        let file = open_beneath(&root, b"sub/page", Links::Deny).unwrap();
+        let mut buffer = [0; 8];
+        assert_eq!(read_at(&file, &mut buffer, 1).unwrap(), 3);
+        assert_eq!(&buffer[..3], b"age");
+        assert_eq!(read_at(&file, &mut buffer, 9).unwrap(), 0);
+        assert_eq!(read_resident(&file, &mut buffer, 0).unwrap(), 4);
+        let directory = open_beneath(&root, b".", Links::Deny).unwrap();
+        let (entries, cut) = list(&directory, 10).unwrap();
+        let mut names: Vec<_> = entries.iter().map(|e| e.name.as_slice()).collect();
+        names.sort();
+        assert_eq!(names, [&b"absolute"[..], b"inside", b"outside", b"sub"]);
+        assert!(!cut);
+        assert_eq!(list(&directory, 2).unwrap().0.len(), 2);
+    }
+}

@@ -1,0 +1,272 @@
+//! Processes: fork, wait, kill, pin, rights, and how many CPUs this one may use.
+
+use std::io;
+
+use rustix::process::{Pid, Signal as KernelSignal, WaitOptions, WaitStatus};
+use rustix::thread::CpuSet;
+
+/// Which side of a fork this is.
+#[derive(Debug)]
+pub enum Forked {
+    /// The new process.
+    Child,
+    /// The old one, with the child's id.
+    Parent(ProcessId),
+}
+
+/// The id of a child process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessId(Pid);
+
+impl ProcessId {
+    /// The number.
+    pub fn number(self) -> i32 {
+        self.0.as_raw_nonzero().get()
+    }
+}
+
+/// Forks. The caller should be single-threaded: in the child only this thread exists, and locks
+/// that other threads held stay locked for ever.
+///
+/// # Errors
+/// When processes or memory are out.
+pub fn fork() -> io::Result<Forked> {
+    // SAFETY: the child continues on a copy of this thread's stack and heap. That is sound while no
+    // other thread holds a lock that the child needs; the supervisor is single-threaded, which its
+    // callers promise in the doc above.
+    let pid = unsafe { libc::fork() };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => match Pid::from_raw(pid) {
+            Some(pid) => Ok(Forked::Parent(ProcessId(pid))),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        },
+    }
+}
+
+/// Ends this process at once, running no destructors and no exit handlers: for forked children.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit only ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// Asks the kernel to send this process SIGTERM when its parent dies.
+///
+/// # Errors
+/// Never on Linux, in practice.
+pub fn die_with_parent(parent: i32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(KernelSignal::TERM))?;
+    // The parent may have died before the call.
+    if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
+        exit_now(0);
+    }
+    Ok(())
+}
+
+/// This process's id.
+pub fn own_id() -> i32 {
+    rustix::process::getpid().as_raw_nonzero().get()
+}
+
+/// Reaps one child that ended, if any: its id and how it ended. Never blocks.
+pub fn reap() -> Option<(ProcessId, Ending)> {
+    match rustix::process::wait(WaitOptions::NOHANG) {
+        Ok(Some((pid, status))) => Some((ProcessId(pid), ending(status))),
+        _ => None,
+    }
+}
+
+/// Waits until this child ends; its exit code, or 128 and the signal. Blocks.
+///
+/// # Errors
+/// When it is no child of this process.
+pub fn wait_for(child: ProcessId) -> io::Result<i32> {
+    match rustix::process::waitpid(Some(child.0), WaitOptions::empty())? {
+        Some((_, status)) => Ok(match ending(status) {
+            Ending::Exited(code) => code,
+            Ending::Killed(signal) => 128 + signal,
+        }),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Killed(i32),
+}
+
+fn ending(status: WaitStatus) -> Ending {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Ending::Exited(code),
+        (None, signal) => Ending::Killed(signal.unwrap_or(0)),
+    }
+}
+
+/// Sends a child SIGTERM. A child that is gone is no error.
+pub fn terminate(child: ProcessId) {
+    let _ = rustix::process::kill_process(child.0, KernelSignal::TERM);
+}
+
+/// Sends a child SIGKILL. A child that is gone is no error.
+pub fn kill(child: ProcessId) {
+    let _ = rustix::process::kill_process(child.0, KernelSignal::KILL);
+}
+
+/// The CPUs this process may run on, in ascending order.
+pub fn allowed_cpus() -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(None) {
+        Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
+        Err(_) => vec![0],
+    }
+}
+
+/// Binds this thread to one CPU.
+///
+/// # Errors
+/// When the CPU is not allowed to this process.
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
+}
+
+/// How many CPUs' worth of time this process may use: the smaller of the affinity mask and the
+/// cgroup quota, rounded up, at least 1. The machine's core count does not enter.
+pub fn cpu_allowance() -> usize {
+    let allowed = allowed_cpus().len().max(1);
+    match cgroup_cpu_quota() {
+        Some(quota) => allowed.min(quota.ceil().max(1.0) as usize),
+        None => allowed,
+    }
+}
+
+/// The CPU quota of this process's cgroups, version 2 or 1; the tightest one on the way up.
+fn cgroup_cpu_quota() -> Option<f64> {
+    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let mut quota: Option<f64> = None;
+    for line in membership.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let found = if controllers.is_empty() {
+            tightest("/sys/fs/cgroup", path, |dir| {
+                parse_cpu_max(&std::fs::read_to_string(format!("{dir}/cpu.max")).ok()?)
+            })
+        } else if controllers.split(',').any(|name| name == "cpu") {
+            tightest(&format!("/sys/fs/cgroup/{controllers}"), path, |dir| {
+                let quota = std::fs::read_to_string(format!("{dir}/cpu.cfs_quota_us")).ok()?;
+                let period = std::fs::read_to_string(format!("{dir}/cpu.cfs_period_us")).ok()?;
+                parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
+            })
+        } else {
+            None
+        };
+        quota = match (quota, found) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+    quota
+}
+
+fn tightest(base: &str, path: &str, read: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+    let mut quota: Option<f64> = None;
+    let mut path = path.trim_end_matches('/');
+    loop {
+        if let Some(found) = read(&format!("{base}{path}")) {
+            quota = Some(quota.map_or(found, |q| q.min(found)));
+        }
+        match path.rfind('/') {
+            Some(at) => path = &path[..at],
+            None => return quota,
+        }
+    }
+}
+
+/// `max 100000` or `50000 100000`: quota and period in microseconds.
+fn parse_cpu_max(text: &str) -> Option<f64> {
+    let mut words = text.split_whitespace();
+    let quota: f64 = words.next()?.parse().ok().filter(|quota| *quota > 0.0)?;
+    let period: f64 = words.next()?.parse().ok().filter(|period| *period > 0.0)?;
+    Some(quota / period)
+}
+
+/// How many descriptors this process may hold; raises the soft limit to the hard one first.
+pub fn descriptor_limit() -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    let now = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    now.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
+}
+
+/// True when this process has the rights of the superuser.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Gives up the superuser's rights for good: becomes the user and group `id`, with no other group.
+///
+/// # Errors
+/// When this process is not the superuser.
+pub fn become_user(id: u32) -> io::Result<()> {
+    // SAFETY: the three calls take plain numbers and a null list of length 0.
+    let done = unsafe {
+        libc::setgroups(0, std::ptr::null()) == 0
+            && libc::setresgid(id, id, id) == 0
+            && libc::setresuid(id, id, id) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_is_read_as_cpus() {
+        assert_eq!(parse_cpu_max("max 100000"), None);
+        assert_eq!(parse_cpu_max("-1 100000"), None);
+        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
+        assert_eq!(parse_cpu_max("150000 0"), None);
+    }
+
+    #[test]
+    fn the_tightest_quota_on_the_way_to_the_root_counts() {
+        let quotas = [("/base/a/b", 4.0), ("/base/a", 2.0), ("/base", 8.0)];
+        let read = |dir: &str| quotas.iter().find(|(d, _)| *d == dir).map(|(_, q)| *q);
+        assert_eq!(tightest("/base", "/a/b", read), Some(2.0));
+        assert_eq!(tightest("/base", "/", read), Some(8.0));
+        assert_eq!(tightest("/other", "/a", read), None);
+    }
+
+    #[test]
+    fn a_child_is_forked_pinned_and_reaped() {
+        match fork().unwrap() {
+            Forked::Child => {
+                let first = allowed_cpus()[0];
+                let pinned = pin(first).is_ok() && allowed_cpus() == [first];
+                exit_now(if pinned && cpu_allowance() == 1 { 3 } else { 4 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
+    }
+
+    #[test]
+    fn a_terminated_child_says_which_signal_ended_it() {
+        match fork().unwrap() {
+            Forked::Child => loop {
+                // SAFETY: pause only waits for a signal.
+                unsafe { libc::pause() };
+            },
+            Forked::Parent(child) => {
+                terminate(child);
+                assert_eq!(wait_for(child).unwrap(), 128 + libc::SIGTERM);
+            }
+        }
+    }
+}

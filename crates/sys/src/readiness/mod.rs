@@ -1,0 +1,209 @@
+//! Event mechanisms that tell when a descriptor is ready: select, poll, epoll (S0, section 4.1).
+//!
+//! Each is one file and one row of [`MECHANISMS`]. They differ in cost, not in meaning: a token
+//! that was added is reported while (level) or when (edge) its descriptor is ready.
+
+mod epoll;
+mod poll;
+mod select;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// Most events that one wait reports; per worker.
+pub const EVENTS_MAX: usize = 512;
+
+/// What a descriptor is watched for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Interest {
+    /// Watch for bytes, the end of the stream, or a connection to accept.
+    pub read: bool,
+    /// Watch for room in the send buffer.
+    pub write: bool,
+}
+
+impl Interest {
+    /// Reading only.
+    pub const READ: Interest = Interest { read: true, write: false };
+    /// Writing only.
+    pub const WRITE: Interest = Interest { read: false, write: true };
+    /// Both.
+    pub const BOTH: Interest = Interest { read: true, write: true };
+    /// Neither: only errors are reported, and not by every mechanism.
+    pub const NONE: Interest = Interest { read: false, write: false };
+}
+
+/// One descriptor that is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// What the descriptor was added with.
+    pub token: u64,
+    /// A read will not block.
+    pub read: bool,
+    /// A write will not block.
+    pub write: bool,
+    /// The peer closed its side, or the socket failed: reading on will show which.
+    pub hangup: bool,
+}
+
+/// An open event mechanism.
+pub trait Readiness {
+    /// Watches a descriptor.
+    ///
+    /// # Errors
+    /// When the mechanism cannot take the descriptor.
+    fn add(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
+
+    /// Watches a listening socket that other processes watch too, so that one of them is woken
+    /// where the mechanism can (EPOLLEXCLUSIVE).
+    ///
+    /// # Errors
+    /// As [`Readiness::add`].
+    fn add_shared(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        self.add(fd, token, Interest::READ)
+    }
+
+    /// Changes what a descriptor is watched for.
+    ///
+    /// # Errors
+    /// When it was not added.
+    fn change(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()>;
+
+    /// Stops watching a descriptor.
+    fn remove(&mut self, fd: BorrowedFd<'_>);
+
+    /// The descriptor is closed right after this call; where closing is enough, this does nothing.
+    fn forget(&mut self, fd: BorrowedFd<'_>) {
+        self.remove(fd);
+    }
+
+    /// Waits at most `timeout_ms` (negative: without limit) and replaces `events` by what is
+    /// ready. Blocks. An interrupting signal ends it with no events.
+    ///
+    /// # Errors
+    /// When the kernel refuses the wait.
+    fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: i32) -> io::Result<()>;
+
+    /// True when an event comes once per change, so that readiness must be remembered.
+    fn is_edge_triggered(&self) -> bool {
+        false
+    }
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub struct Mechanism {
+    /// Its name in the settings.
+    pub name: &'static str,
+    /// One line about its cost.
+    pub about: &'static str,
+    /// Opens it.
+    pub open: fn() -> io::Result<Box<dyn Readiness>>,
+}
+
+/// Every event mechanism.
+pub static MECHANISMS: &[Mechanism] = &[
+    Mechanism {
+        name: "select",
+        about: "bitmaps of our own, beyond 1,024 descriptors; each wait costs the highest number",
+        open: || Ok(Box::new(select::Select::new())),
+    },
+    Mechanism {
+        name: "poll",
+        about: "an array; each wait costs the number of descriptors",
+        open: || Ok(Box::new(poll::Poll::new())),
+    },
+    Mechanism {
+        name: "epoll",
+        about: "a kernel object, level-triggered; each wait costs the number of ready descriptors",
+        open: || Ok(Box::new(epoll::Epoll::new(false)?)),
+    },
+    Mechanism {
+        name: "epoll-edge",
+        about: "epoll, edge-triggered: registered once, no change of interest",
+        open: || Ok(Box::new(epoll::Epoll::new(true)?)),
+    },
+];
+
+/// Opens the mechanism of this name.
+///
+/// # Errors
+/// `InvalidInput` for an unknown name; else what the kernel says.
+pub fn open(name: &str) -> io::Result<Box<dyn Readiness>> {
+    let mechanism = MECHANISMS.iter().find(|mechanism| mechanism.name == name);
+    (mechanism.ok_or(io::ErrorKind::InvalidInput)?.open)()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::os::fd::AsFd;
+    use std::os::unix::net::UnixStream;
+
+    fn ready(mechanism: &mut dyn Readiness) -> Vec<Event> {
+        let mut events = Vec::new();
+        mechanism.wait(&mut events, 0).unwrap();
+        events.sort_by_key(|event| event.token);
+        events
+    }
+
+    #[test]
+    fn every_mechanism_tells_the_same() {
+        for row in MECHANISMS {
+            let mut mechanism = (row.open)().unwrap();
+            let (mut near, mut far) = UnixStream::pair().unwrap();
+            let (idle, _keep) = UnixStream::pair().unwrap();
+            mechanism.add(near.as_fd(), 7, Interest::READ).unwrap();
+            mechanism.add(idle.as_fd(), 8, Interest::READ).unwrap();
+            assert_eq!(ready(&mut *mechanism).iter().filter(|e| e.read).count(), 0, "{}", row.name);
+
+            far.write_all(b"x").unwrap();
+            let events = ready(&mut *mechanism);
+            assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
+            near.read_exact(&mut [0]).unwrap();
+
+            mechanism.change(near.as_fd(), 7, Interest::WRITE).unwrap();
+            let events = ready(&mut *mechanism);
+            assert!(events.iter().any(|e| e.token == 7 && e.write), "{}", row.name);
+
+            mechanism.change(near.as_fd(), 7, Interest::READ).unwrap();
+            drop(far);
+            let events = ready(&mut *mechanism);
+            assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
+
+            mechanism.remove(near.as_fd());
+            assert!(ready(&mut *mechanism).iter().all(|e| e.token != 7), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn descriptors_beyond_1024_are_watched_by_every_mechanism() {
+        use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd};
+        for row in MECHANISMS {
+            let mut mechanism = (row.open)().unwrap();
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let high = fcntl_dupfd_cloexec(&near, 3000).unwrap();
+            assert_eq!(fcntl_getfd(&high).unwrap(), FdFlags::CLOEXEC);
+            mechanism.add(high.as_fd(), 1, Interest::READ).unwrap();
+            far.write_all(b"x").unwrap();
+            let events = ready(&mut *mechanism);
+            assert!(events.iter().any(|e| e.token == 1 && e.read), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn an_edge_is_told_once() {
+        let mut mechanism = open("epoll-edge").unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        mechanism.add(near.as_fd(), 1, Interest::BOTH).unwrap();
+        far.write_all(b"x").unwrap();
+        assert!(ready(&mut *mechanism).iter().any(|e| e.read));
+        assert!(ready(&mut *mechanism).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused() {
+        assert!(open("kqueue").is_err());
+    }
+}

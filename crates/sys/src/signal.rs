@@ -1,0 +1,70 @@
+//! Signals as readable events.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// The signals that a server acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// SIGTERM or SIGINT: drain and stop.
+    Stop,
+    /// SIGCHLD: a child ended.
+    Child,
+    /// Any other of the blocked set.
+    Other(i32),
+}
+
+/// A descriptor that is readable while one of the blocked signals is pending.
+#[derive(Debug)]
+pub struct Signals(OwnedFd);
+
+impl Signals {
+    /// Blocks SIGTERM, SIGINT and SIGCHLD for this thread and those that it starts from now on,
+    /// and turns them into reads. Also ignores SIGPIPE.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    pub fn block() -> io::Result<Signals> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set before the other calls read it; the set outlives
+        // them; the old mask is not asked for; a new descriptor is owned by nobody else.
+        unsafe {
+            libc::sigemptyset(set.as_mut_ptr());
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD] {
+                libc::sigaddset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Signals(OwnedFd::from_raw_fd(fd)))
+        }
+    }
+
+    /// The next pending signal; `None` when there is none. Never blocks.
+    pub fn next(&self) -> Option<Signal> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
+        let size = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the kernel writes at most `size` bytes into `info`, which is that large.
+        let read = unsafe { libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size) };
+        if read != size as isize {
+            return None;
+        }
+        // SAFETY: the struct is plain integers; it was zeroed and then filled by the kernel.
+        let number = unsafe { info.assume_init() }.ssi_signo as i32;
+        Some(match number {
+            libc::SIGTERM | libc::SIGINT => Signal::Stop,
+            libc::SIGCHLD => Signal::Child,
+            other => Signal::Other(other),
+        })
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}

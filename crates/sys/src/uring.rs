@@ -1,0 +1,1 @@
+//! A completion ring (io_uring).

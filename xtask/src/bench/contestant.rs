@@ -1,0 +1,257 @@
+//! The servers that are compared, and how each is started at its best.
+
+use std::fs::{self, File};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::failure::Failure;
+use super::process::{self, POLL_MS, Running};
+use super::work::Work;
+
+/// CPU of every server.
+pub(crate) const SERVER_CPU: usize = 0;
+
+/// Time a server gets to accept its first connection.
+const READY_MS_MAX: u64 = 10_000;
+/// Last number of the first contestant's loopback address.
+const FIRST_HOST: u8 = 11;
+
+/// One contestant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Contestant {
+    /// Flyball with one of its architectures.
+    Flyball {
+        /// Name of the architecture.
+        arch: String,
+    },
+    /// nginx.
+    Nginx {
+        /// Whether it asks for connections that have data already (TCP_DEFER_ACCEPT).
+        deferred: bool,
+    },
+    /// lighttpd.
+    Lighttpd,
+}
+
+impl Contestant {
+    /// Names of the servers, as the command line has them.
+    pub(crate) const SERVERS: &[&str] = &["flyball", "nginx", "nginx-deferred", "lighttpd"];
+
+    /// The contestants of one server: Flyball is one for each architecture.
+    pub(crate) fn of_server(server: &str, archs: &[String]) -> Vec<Contestant> {
+        match server {
+            "nginx" => vec![Contestant::Nginx { deferred: false }],
+            "nginx-deferred" => vec![Contestant::Nginx { deferred: true }],
+            "lighttpd" => vec![Contestant::Lighttpd],
+            _ => archs.iter().map(|arch| Contestant::Flyball { arch: arch.clone() }).collect(),
+        }
+    }
+
+    /// Name in reports.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Contestant::Flyball { arch } => format!("flyball-{arch}"),
+            Contestant::Nginx { deferred: false } => "nginx".into(),
+            Contestant::Nginx { deferred: true } => "nginx-deferred".into(),
+            Contestant::Lighttpd => "lighttpd".into(),
+        }
+    }
+
+    /// Whether it takes part in a work: deferred accept changes nothing once a connection is there.
+    pub(crate) fn takes_part(&self, work: &Work) -> bool {
+        *self != Contestant::Nginx { deferred: true }
+            || work.targets.iter().any(|target| target.peer == self.name())
+    }
+
+    /// The program's own words on its version.
+    pub(crate) fn version(&self, setup: &Setup) -> Result<String, Failure> {
+        let flag = if matches!(self, Contestant::Flyball { .. }) { "--version" } else { "-v" };
+        first_line(Command::new(self.program(setup)?).arg(flag))
+    }
+
+    fn program(&self, setup: &Setup) -> Result<PathBuf, Failure> {
+        match self {
+            Contestant::Flyball { .. } => Ok(setup.flyball.clone()),
+            Contestant::Nginx { .. } => process::find("nginx"),
+            Contestant::Lighttpd => process::find("lighttpd"),
+        }
+    }
+}
+
+/// First line that a program prints on either output.
+pub(crate) fn first_line(command: &mut Command) -> Result<String, Failure> {
+    let output = command.output().map_err(Failure::io(format!("running {command:?}")))?;
+    let text = [output.stdout, output.stderr].concat();
+    Ok(String::from_utf8_lossy(&text).lines().next().unwrap_or_default().to_owned())
+}
+
+/// What the contestants have in common.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Directory of the configuration templates.
+    pub(crate) peers: PathBuf,
+    /// The site that all serve.
+    pub(crate) site: PathBuf,
+    /// Where each has a directory for its configuration and logs.
+    pub(crate) scratch: PathBuf,
+    /// Flyball's binary.
+    pub(crate) flyball: PathBuf,
+    /// `KEY=VALUE` settings that Flyball gets.
+    pub(crate) flyball_settings: Vec<String>,
+}
+
+/// A contestant that accepts connections. Ended when dropped.
+#[derive(Debug)]
+pub(crate) struct Server {
+    /// The contestant.
+    pub(crate) contestant: Contestant,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// Its processes.
+    pub(crate) running: Running,
+}
+
+impl Server {
+    /// Starts a contestant and waits until it accepts. Each has a loopback address of its own, so
+    /// that local ports in TIME-WAIT with one do not run out for the next.
+    pub(crate) fn start(contestant: &Contestant, nth: usize, setup: &Setup) -> Result<Server, Failure> {
+        let directory = setup.scratch.join(contestant.name());
+        // What an earlier comparison left; it need not be there.
+        let _ = fs::remove_dir_all(&directory);
+        fs::create_dir_all(&directory).map_err(Failure::io(directory.display()))?;
+        let address = free_address(nth).map_err(Failure::io("looking for a free port"))?;
+        let mut command = command(contestant, address, setup, &directory)?;
+        let log = directory.join("output.log");
+        let output = File::create(&log).map_err(Failure::io(log.display()))?;
+        command.stderr(output.try_clone().map_err(Failure::io(log.display()))?).stdout(output);
+        let running = Running::start(&mut command)?;
+        let mut server = Server { contestant: contestant.clone(), address, running };
+        server.wait_until_ready(&log)?;
+        Ok(server)
+    }
+
+    fn wait_until_ready(&mut self, log: &Path) -> Result<(), Failure> {
+        let deadline = Instant::now() + Duration::from_millis(READY_MS_MAX);
+        while TcpStream::connect(self.address).is_err() {
+            let ended = self.running.has_ended();
+            if ended || Instant::now() >= deadline {
+                let what = if ended { "ended" } else { "accepts no connection" };
+                let said = fs::read_to_string(log).unwrap_or_default();
+                let name = self.contestant.name();
+                return Err(Failure::Broken(format!("{name} {what}: {}", said.trim())));
+            }
+            thread::sleep(Duration::from_millis(POLL_MS));
+        }
+        Ok(())
+    }
+}
+
+/// A port that nobody listens on, at the nth contestant's address.
+fn free_address(nth: usize) -> std::io::Result<SocketAddr> {
+    let host = Ipv4Addr::new(127, 0, 0, FIRST_HOST + nth as u8);
+    TcpListener::bind((host, 0))?.local_addr()
+}
+
+fn command(
+    contestant: &Contestant,
+    address: SocketAddr,
+    setup: &Setup,
+    directory: &Path,
+) -> Result<Command, Failure> {
+    let mut command = process::pinned(SERVER_CPU, &contestant.program(setup)?)?;
+    match contestant {
+        Contestant::Flyball { arch } => {
+            command.arg("serve").arg(&setup.site).args(["--listen", &address.to_string()]);
+            command.args(["--arch", arch, "--workers", "1", "--access-log", "off"]);
+            command.args(setup.flyball_settings.iter().flat_map(|set| ["--set", set]));
+        }
+        Contestant::Nginx { deferred } => {
+            let file = configure("nginx.conf", address, *deferred, setup, directory)?;
+            command.arg("-p").arg(directory).arg("-c").arg(file);
+            command.arg("-e").arg(directory.join("error.log"));
+        }
+        Contestant::Lighttpd => {
+            let file = configure("lighttpd.conf", address, false, setup, directory)?;
+            command.arg("-D").arg("-f").arg(file);
+        }
+    }
+    Ok(command)
+}
+
+/// Fills in a template and writes it into the contestant's directory.
+fn configure(
+    name: &str,
+    address: SocketAddr,
+    deferred: bool,
+    setup: &Setup,
+    directory: &Path,
+) -> Result<PathBuf, Failure> {
+    let template = setup.peers.join(format!("{name}.in"));
+    let text = fs::read_to_string(&template).map_err(Failure::io(template.display()))?;
+    let values = [
+        ("@host@", address.ip().to_string()),
+        ("@port@", address.port().to_string()),
+        ("@site@", setup.site.display().to_string()),
+        ("@dir@", directory.display().to_string()),
+        ("@deferred@", if deferred { " deferred" } else { "" }.to_owned()),
+        ("@user@", if is_root() { "user root;" } else { "" }.to_owned()),
+    ];
+    let text = values.iter().fold(text, |text, (key, value)| text.replace(key, value));
+    let file = directory.join(name);
+    fs::write(&file, text).map_err(Failure::io(file.display()))?;
+    Ok(file)
+}
+
+/// Whether this process belongs to root. nginx would then hand its worker to an account that may not
+/// be able to read the site; without root it warns when told a user.
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Uid:\t0\t"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flyball_is_a_contestant_for_each_architecture() {
+        let archs = ["sped".to_owned(), "n-copy".to_owned()];
+        let names: Vec<_> =
+            Contestant::of_server("flyball", &archs).iter().map(Contestant::name).collect();
+        assert_eq!(names, ["flyball-sped", "flyball-n-copy"]);
+    }
+
+    #[test]
+    fn deferred_accept_takes_part_only_where_connections_are_new() {
+        let deferred = Contestant::Nginx { deferred: true };
+        assert!(deferred.takes_part(Work::named("new").unwrap()));
+        assert!(!deferred.takes_part(Work::named("keep").unwrap()));
+        assert!(Contestant::Lighttpd.takes_part(Work::named("keep").unwrap()));
+    }
+
+    #[test]
+    fn every_name_of_a_template_is_filled_in() {
+        let scratch = std::env::temp_dir().join(format!("bench-conf-{}", std::process::id()));
+        fs::create_dir_all(&scratch).unwrap();
+        let peers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/peers");
+        let setup = Setup {
+            peers,
+            site: "/site".into(),
+            scratch: scratch.clone(),
+            flyball: PathBuf::new(),
+            flyball_settings: Vec::new(),
+        };
+        let address = "127.0.0.11:81".parse().unwrap();
+        for name in ["nginx.conf", "lighttpd.conf"] {
+            let file = configure(name, address, true, &setup, &scratch).unwrap();
+            let text = fs::read_to_string(file).unwrap();
+            let settings = text.lines().filter(|line| !line.starts_with('#'));
+            assert!(settings.clone().all(|line| !line.contains('@')), "{text}");
+            assert!(settings.clone().any(|line| line.contains("127.0.0.11")), "{text}");
+        }
+        fs::remove_dir_all(scratch).unwrap();
+    }
+}

@@ -1,0 +1,174 @@
+//! The works: what the generator asks for, and what Flyball may cost for it.
+
+use super::files;
+
+/// Requests written at once in `pipe`.
+pub(crate) const PIPELINE_DEPTH: usize = 16;
+
+/// One work of the comparison.
+#[derive(Debug)]
+pub(crate) struct Work {
+    /// Name on the command line and in records.
+    pub(crate) name: &'static str,
+    /// What is asked for, for the reader of a report.
+    pub(crate) title: &'static str,
+    /// Concurrent connections of the generator.
+    pub(crate) connections: u32,
+    /// Script of the generator, in lab/wrk.
+    pub(crate) script: &'static str,
+    /// Arguments of that script.
+    pub(crate) arguments: &'static [&'static str],
+    /// Path of the URL; `mix` draws its own.
+    pub(crate) path: &'static str,
+    /// How requests follow each other on a connection.
+    pub(crate) connection: Connection,
+    /// What the server's CPU time is divided by.
+    pub(crate) unit: Unit,
+    /// Kernel settings while this work runs: a path below /proc/sys, and the value.
+    pub(crate) kernel: &'static [(&'static str, &'static str)],
+    /// The targets.
+    pub(crate) targets: &'static [Target],
+}
+
+/// How requests follow each other on a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Connection {
+    /// One request each, with `Connection: close`.
+    Close,
+    /// The next request follows the answer.
+    KeepAlive,
+    /// `PIPELINE_DEPTH` requests in one write.
+    Pipelined,
+}
+
+/// What the server's CPU time is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Answers.
+    Request,
+    /// Bytes received by the generator, in MiB: requests cut off by the end of a run count too.
+    Mebibyte,
+}
+
+impl Unit {
+    /// Name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Unit::Request => "request",
+            Unit::Mebibyte => "MiB",
+        }
+    }
+}
+
+/// A bound on Flyball's CPU time for a unit of a work, as a share of a peer's.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Name of the contestant compared with.
+    pub(crate) peer: &'static str,
+    /// Largest share of its CPU time that meets the target.
+    pub(crate) at_most: f64,
+}
+
+const fn target(peer: &'static str, at_most: f64) -> Target {
+    Target { peer, at_most }
+}
+
+/// All works, in the order they run.
+pub(crate) const ALL: &[Work] = &[
+    Work {
+        name: "new",
+        title: "1 KB, a new connection for each request, 64 at a time",
+        connections: 64,
+        script: "get.lua",
+        arguments: &[],
+        path: files::SMALL,
+        connection: Connection::Close,
+        unit: Unit::Request,
+        // Each contestant leaves some 28,000 sockets in TIME-WAIT, one for each local port. The
+        // default of 131,072 for all would make the last ones cheaper than the first.
+        kernel: &[("net/ipv4/tcp_max_tw_buckets", "524288")],
+        targets: &[target("nginx", 0.68), target("nginx-deferred", 1.00), target("lighttpd", 0.60)],
+    },
+    Work {
+        name: "keep",
+        title: "1 KB keep-alive, 64 connections",
+        connections: 64,
+        script: "get.lua",
+        arguments: &[],
+        path: files::SMALL,
+        connection: Connection::KeepAlive,
+        unit: Unit::Request,
+        kernel: &[],
+        targets: &[target("nginx", 0.72), target("lighttpd", 0.98)],
+    },
+    Work {
+        name: "pipe",
+        title: "1 KB keep-alive, pipelined 16 deep, 64 connections",
+        connections: 64,
+        script: "pipeline.lua",
+        arguments: &["16"],
+        path: files::SMALL,
+        connection: Connection::Pipelined,
+        unit: Unit::Request,
+        kernel: &[],
+        targets: &[target("nginx", 0.25), target("lighttpd", 0.25)],
+    },
+    Work {
+        name: "mix",
+        title: "SPECweb99-like mix, 205 MB, keep-alive, 64 connections",
+        connections: 64,
+        script: "mix.lua",
+        // Directories, draws, seed.
+        arguments: &["40", "20000", "1999"],
+        path: "/",
+        connection: Connection::KeepAlive,
+        unit: Unit::Request,
+        kernel: &[],
+        targets: &[target("nginx", 0.80), target("lighttpd", 0.96)],
+    },
+    Work {
+        name: "large",
+        title: "10 MiB keep-alive, 16 connections, cubic for all",
+        connections: 16,
+        script: "get.lua",
+        arguments: &[],
+        path: files::LARGE,
+        connection: Connection::KeepAlive,
+        unit: Unit::Mebibyte,
+        // The pacing of bbr costs three times as much as the copy it paces; nginx 1.22 and lighttpd
+        // cannot choose for their sockets, so the system's default is changed.
+        kernel: &[("net/ipv4/tcp_congestion_control", "cubic")],
+        targets: &[target("nginx", 1.00), target("lighttpd", 1.00)],
+    },
+];
+
+impl Work {
+    /// The work of that name.
+    pub(crate) fn named(name: &str) -> Option<&'static Work> {
+        ALL.iter().find(|work| work.name == name)
+    }
+
+    /// The paths whose answers are compared with the files before anything is timed.
+    pub(crate) fn sample(&self) -> Vec<String> {
+        match self.script {
+            "mix.lua" => files::mix_sample(),
+            _ => vec![self.path.to_owned()],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_scripts_are_told_the_depth_and_the_directories_that_the_checks_use() {
+        assert_eq!(Work::named("pipe").unwrap().arguments[0], PIPELINE_DEPTH.to_string());
+        assert_eq!(Work::named("mix").unwrap().arguments[0], files::DIRECTORIES.to_string());
+    }
+
+    #[test]
+    fn an_unknown_work_is_not_found() {
+        assert!(Work::named("nothing").is_none());
+    }
+}
