@@ -1,6 +1,25 @@
 //! One file per concurrency architecture, the registry, and what they share.
+//!
+//! An architecture is only a way to wait: [`exchange::Exchange`] goes as far as it can and says what
+//! it needs, and the architecture decides whether that blocks, is polled for, handed to a helper or
+//! submitted to a ring.
 #![forbid(unsafe_code)]
 
+mod accept;
+mod admin;
+pub mod architectures;
+pub mod counters;
+mod desk;
+mod exchange;
+mod log;
+mod phases;
+mod registry;
 mod settings;
+mod slots;
+pub mod supervise;
+mod timers;
+mod transmit;
 
+pub use registry::{ALL, Architecture, Sockets, find};
 pub use settings::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
+pub use supervise::Server;

@@ -1,1 +1,18 @@
-fn main() {}
+//! The `flyball` program: one file per subcommand under `commands`.
+#![forbid(unsafe_code)]
+
+mod commands;
+
+use std::process::ExitCode;
+
+use flyball::cli::{self, Command};
+
+fn main() -> ExitCode {
+    match cli::parse(std::env::args_os()) {
+        Ok(Command::Serve(typed)) => commands::serve::run(typed),
+        Ok(Command::Check(typed)) => commands::check::run(typed),
+        Ok(Command::Arch { json }) => commands::arch::run(json),
+        Ok(Command::Docs) => commands::docs::run(),
+        Err(failure) => failure.report(),
+    }
+}

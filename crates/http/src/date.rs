@@ -12,23 +12,23 @@ pub const DATE_BYTES: usize = 29;
 #[derive(Clone, Debug)]
 pub struct Now {
     ms: u64,
-    unix: u64,
+    unix_ms: u64,
     date: [u8; DATE_BYTES],
 }
 
 impl Now {
-    /// A reading: `ms` on any monotonic clock, `unix` in seconds since 1970.
-    pub fn new(ms: u64, unix: u64) -> Now {
-        Now { ms, unix, date: format_date(unix) }
+    /// A reading: `ms` on any monotonic clock, `unix_ms` in milliseconds since 1970.
+    pub fn new(ms: u64, unix_ms: u64) -> Now {
+        Now { ms, unix_ms, date: format_date(unix_ms / 1000) }
     }
 
     /// Moves the reading forward; formats only when the second changed.
-    pub fn set(&mut self, ms: u64, unix: u64) {
+    pub fn set(&mut self, ms: u64, unix_ms: u64) {
         self.ms = ms;
-        if unix != self.unix {
-            self.unix = unix;
-            self.date = format_date(unix);
+        if unix_ms / 1000 != self.unix_ms / 1000 {
+            self.date = format_date(unix_ms / 1000);
         }
+        self.unix_ms = unix_ms;
     }
 
     /// Monotonic milliseconds.
@@ -38,7 +38,12 @@ impl Now {
 
     /// Seconds since 1970, UTC.
     pub fn unix(&self) -> u64 {
-        self.unix
+        self.unix_ms / 1000
+    }
+
+    /// Milliseconds since 1970, UTC.
+    pub fn unix_ms(&self) -> u64 {
+        self.unix_ms
     }
 
     /// The text of the `Date` field.
@@ -70,11 +75,11 @@ mod tests {
 
     #[test]
     fn the_date_changes_only_with_the_second() {
-        let mut now = Now::new(5, 784_111_777);
+        let mut now = Now::new(5, 784_111_777_001);
         assert_eq!(now.date(), b"Sun, 06 Nov 1994 08:49:37 GMT");
-        now.set(6, 784_111_777);
+        now.set(6, 784_111_777_999);
         assert_eq!((now.ms(), now.date()), (6, b"Sun, 06 Nov 1994 08:49:37 GMT"));
-        now.set(7, 784_111_778);
+        now.set(7, 784_111_778_000);
         assert_eq!(now.date(), b"Sun, 06 Nov 1994 08:49:38 GMT");
     }
 

@@ -1,10 +1,25 @@
 //! From a request to its answer: hosts, path safety, the caches, static files, listings.
+//!
+//! [`Service::lookup`] answers from the caches and never blocks. Whatever may wait on the disk comes
+//! out as a [`Plan`]; how it is waited for is the architecture's business.
 #![forbid(unsafe_code)]
 
+mod caches;
+mod entry;
 pub mod hosts;
 pub mod listing;
+mod lru;
 pub mod mime;
+mod pages;
 pub mod path;
+mod plan;
+mod service;
 mod settings;
+mod upload;
 
+pub use caches::CacheCounts;
+pub use entry::OpenFile;
+pub use plan::Plan;
+pub use service::{Answer, File, Lookup, Out, Service, Sites};
 pub use settings::{CacheSettings, SiteSettings, Symlinks};
+pub use upload::{Upload, WINDOW_BYTES};

@@ -60,6 +60,26 @@ impl Stamp {
     }
 }
 
+/// What a failed operation on a file means to whoever asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The rights do not suffice.
+    Denied,
+    /// Descriptors, memory or the device failed: the file may well be there.
+    Exhausted,
+    /// There is nothing of that name beneath the root, or it may not be followed.
+    Missing,
+}
+
+/// Tells the three apart.
+pub fn failure(error: &io::Error) -> Failure {
+    match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => Failure::Denied,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO) => Failure::Exhausted,
+        _ => Failure::Missing,
+    }
+}
+
 /// Opens the directory that a site is served from.
 ///
 /// # Errors
@@ -113,6 +133,17 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
         directory = Some(opened);
     }
     directory.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// Something that is only written to.
+pub type Sink = std::fs::File;
+
+/// Opens a file for appending, and makes it if need be.
+///
+/// # Errors
+/// When it can be neither opened nor made.
+pub fn open_log(path: &Path) -> io::Result<Sink> {
+    std::fs::File::options().append(true).create(true).open(path)
 }
 
 /// Looks at an open file. May block on the disk.

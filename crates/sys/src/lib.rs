@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod clock;
+pub mod disk;
 pub mod file;
 pub mod net;
 pub mod process;

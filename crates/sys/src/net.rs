@@ -1,6 +1,6 @@
 //! Stream sockets: listening, accepting, receiving, sending.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -89,6 +89,14 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Makes calls on a socket, and on those accepted from it, wait.
+///
+/// # Errors
+/// Never, in practice.
+pub fn set_blocking(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(socket, false)?)
+}
+
 /// A listening Unix-domain socket at `path`, which it replaces when nobody listens there.
 ///
 /// # Errors
@@ -119,6 +127,13 @@ pub fn listen_unix(path: &Path) -> io::Result<OwnedFd> {
 /// When it is not an IP socket.
 pub fn local_address(socket: impl AsFd) -> io::Result<Address> {
     Ok(SocketAddr::try_from(rustix::net::getsockname(socket)?)?)
+}
+
+/// The address of the other end; unspecified when it has none.
+pub fn peer_address(socket: impl AsFd) -> Address {
+    let peer = rustix::net::getpeername(socket).ok().flatten();
+    let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
+    peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0))
 }
 
 /// Accepts one connection. Blocks when the listening socket does.
@@ -178,12 +193,51 @@ fn send_flags(more: bool) -> SendFlags {
     flags
 }
 
+/// Waits until a socket can be read or written, at most `timeout_ms`; which of the two it can.
+/// Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_either(socket: impl AsFd, timeout_ms: u64) -> io::Result<(bool, bool)> {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(&socket, PollFlags::IN | PollFlags::OUT)];
+    let limit = Timespec {
+        tv_sec: i64::try_from(timeout_ms / 1000).unwrap_or(i64::MAX),
+        tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64,
+    };
+    match poll(&mut fds, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let found = fds[0].revents();
+    let over = found.intersects(PollFlags::HUP | PollFlags::ERR);
+    Ok((found.contains(PollFlags::IN) || over, found.contains(PollFlags::OUT) || over))
+}
+
 /// Shuts down the write side: the peer reads the end of the stream after what was sent.
 ///
 /// # Errors
 /// When the socket is not connected any more.
 pub fn shutdown_write(socket: impl AsFd) -> io::Result<()> {
     Ok(rustix::net::shutdown(socket, Shutdown::Write)?)
+}
+
+/// Shuts down both sides: operations under way on the socket end.
+///
+/// # Errors
+/// When the socket is not connected any more.
+pub fn shutdown_both(socket: impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::shutdown(socket, Shutdown::Both)?)
+}
+
+/// Limits how long a blocking receive or send may wait.
+///
+/// # Errors
+/// Never, in practice.
+pub fn set_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
+    let socket = socket.as_fd();
+    sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, Some(timeout))?;
+    Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(timeout))?)
 }
 
 /// Bytes sent but not yet acknowledged by the peer (SIOCOUTQ); 0 when the kernel does not tell.
@@ -223,14 +277,6 @@ pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
 /// The kernel's cap on any backlog, `net.core.somaxconn`.
 pub fn backlog_cap() -> Option<u32> {
     std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
-}
-
-/// Receives into several buffers; 0 is the end of the stream. Blocks when the socket does.
-///
-/// # Errors
-/// As [`recv`].
-pub fn recv_scatter(socket: impl AsFd, slices: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    Ok(rustix::io::readv(socket, slices)?)
 }
 
 #[cfg(test)]

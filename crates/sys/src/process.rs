@@ -204,6 +204,14 @@ pub fn descriptor_limit() -> usize {
     now.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
 }
 
+/// Another descriptor of standard output.
+///
+/// # Errors
+/// When it is closed, or descriptors are out.
+pub fn duplicate_stdout() -> io::Result<std::fs::File> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?.into())
+}
+
 /// True when this process has the rights of the superuser.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -1,1 +1,381 @@
-//! A completion ring (io_uring).
+//! A completion ring (io_uring): operations are started, and their completions collected.
+//!
+//! Everything that the kernel reads or writes while an operation is under way (descriptors,
+//! buffers, paths) is owned by the ring until the completion gives it back.
+
+use std::ffi::CString;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use io_uring::squeue::Entry;
+use io_uring::types::{Fd, OpenHow, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode};
+use rustix::fs::Statx;
+
+use crate::disk::{Done, Op};
+use crate::file::{self, Links};
+
+/// A completed operation.
+#[derive(Debug)]
+pub enum Completion {
+    /// A connection, and whether the accept goes on by itself.
+    Accepted(io::Result<OwnedFd>, bool),
+    /// The buffer, and how many bytes were received into it.
+    Received(Vec<u8>, io::Result<usize>),
+    /// The buffer, and how many of its bytes were sent.
+    Sent(Vec<u8>, io::Result<usize>),
+    /// A disk operation.
+    Disk(Done),
+    /// A watched descriptor is readable.
+    Readable,
+}
+
+/// What an operation under way needs to stay where it is.
+enum Held {
+    Accept { _listener: Arc<OwnedFd> },
+    Receive { _socket: Arc<OwnedFd>, buffer: Vec<u8> },
+    Send { _socket: Arc<OwnedFd>, buffer: Vec<u8> },
+    Open { _root: Arc<OwnedFd>, _path: CString, _how: Box<OpenHow> },
+    Stat { _file: Arc<OwnedFd>, statx: Box<MaybeUninit<Statx>> },
+    Read { _file: Arc<OwnedFd>, buffer: Vec<u8> },
+    Watch,
+}
+
+struct Flight {
+    token: u64,
+    held: Held,
+}
+
+/// A ring for one thread.
+pub struct Ring {
+    ring: IoUring,
+    flights: Vec<Option<Flight>>,
+    free: Vec<u32>,
+}
+
+impl Ring {
+    /// Whether a ring can be made here.
+    ///
+    /// # Errors
+    /// Why it cannot: `ENOSYS` on old kernels, `EPERM` where it is forbidden, or a missing
+    /// operation.
+    pub fn probe() -> io::Result<()> {
+        let ring = IoUring::new(8)?;
+        let mut probe = io_uring::Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        let needed = [
+            opcode::Accept::CODE,
+            opcode::Recv::CODE,
+            opcode::Send::CODE,
+            opcode::Read::CODE,
+            opcode::OpenAt2::CODE,
+            opcode::Statx::CODE,
+            // Came with multishot accept, which has no code of its own.
+            opcode::Socket::CODE,
+        ];
+        match needed.iter().all(|code| probe.is_supported(*code)) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::Unsupported, "an operation is missing")),
+        }
+    }
+
+    /// Makes a ring with room for `entries` submissions between two waits.
+    ///
+    /// # Errors
+    /// As [`Ring::probe`].
+    pub fn new(entries: u32) -> io::Result<Ring> {
+        let mut builder = IoUring::builder();
+        builder.setup_cqsize(entries.saturating_mul(4));
+        // Completions are worked on when this thread asks for them, not when it is interrupted.
+        let ring = builder
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .build(entries)
+            .or_else(|_| IoUring::builder().setup_cqsize(entries * 4).build(entries))?;
+        Ok(Ring { ring, flights: Vec::new(), free: Vec::new() })
+    }
+
+    /// Starts accepting from a listening socket, once or until it fails.
+    ///
+    /// # Errors
+    /// When the ring cannot take the submission.
+    pub fn accept(
+        &mut self,
+        listener: &Arc<OwnedFd>,
+        token: u64,
+        multishot: bool,
+    ) -> io::Result<()> {
+        let fd = Fd(listener.as_raw_fd());
+        let entry = if multishot {
+            opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build()
+        } else {
+            let none = std::ptr::null_mut();
+            opcode::Accept::new(fd, none, none.cast()).flags(libc::SOCK_CLOEXEC).build()
+        };
+        self.start(entry, token, Held::Accept { _listener: Arc::clone(listener) });
+        Ok(())
+    }
+
+    /// Watches a descriptor until it is closed: completes each time it becomes readable.
+    ///
+    /// # Errors
+    /// When the ring cannot take the submission.
+    pub fn watch(&mut self, fd: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        let flags = libc::POLLIN as u32;
+        let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), flags).multi(true).build();
+        self.start(entry, token, Held::Watch);
+        Ok(())
+    }
+
+    /// Starts receiving at most `len` bytes into `buffer`.
+    pub fn recv(&mut self, socket: Arc<OwnedFd>, mut buffer: Vec<u8>, len: usize, token: u64) {
+        let len = len.min(buffer.len()) as u32;
+        let fd = Fd(socket.as_raw_fd());
+        let entry = opcode::Recv::new(fd, buffer.as_mut_ptr(), len).build();
+        self.start(entry, token, Held::Receive { _socket: socket, buffer });
+    }
+
+    /// Starts sending the first `len` bytes of `buffer`.
+    pub fn send(
+        &mut self,
+        socket: Arc<OwnedFd>,
+        buffer: Vec<u8>,
+        len: usize,
+        more: bool,
+        token: u64,
+    ) {
+        let len = len.min(buffer.len()) as u32;
+        let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
+        let fd = Fd(socket.as_raw_fd());
+        let entry = opcode::Send::new(fd, buffer.as_ptr(), len).flags(flags).build();
+        self.start(entry, token, Held::Send { _socket: socket, buffer });
+    }
+
+    /// Starts a disk operation; gives it back when the ring has none for it.
+    pub fn disk(&mut self, op: Op, token: u64) -> Option<Op> {
+        match op {
+            Op::Open { root, path, links } => {
+                let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
+                let how = OpenHow::new().flags(flags as u64).resolve(resolve(links));
+                let how = Box::new(how);
+                let fd = Fd(root.as_raw_fd());
+                let entry = opcode::OpenAt2::new(fd, path.as_ptr(), &raw const *how).build();
+                self.start(entry, token, Held::Open { _root: root, _path: path, _how: how });
+            }
+            Op::Stat { file } => {
+                let mut statx = Box::new(MaybeUninit::<Statx>::zeroed());
+                let fd = Fd(file.as_raw_fd());
+                let entry = opcode::Statx::new(fd, c"".as_ptr(), statx.as_mut_ptr().cast())
+                    .flags(libc::AT_EMPTY_PATH)
+                    .mask(libc::STATX_BASIC_STATS)
+                    .build();
+                self.start(entry, token, Held::Stat { _file: file, statx });
+            }
+            Op::Read { file, mut buffer, filled, start } => {
+                let rest = &mut buffer[filled..];
+                let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+                let fd = Fd(file.as_raw_fd());
+                let entry = opcode::Read::new(fd, rest.as_mut_ptr(), len)
+                    .offset(start + filled as u64)
+                    .build();
+                self.start(entry, token, Held::Read { _file: file, buffer });
+            }
+            op @ (Op::List { .. } | Op::Digest { .. }) => return Some(op),
+        }
+        None
+    }
+
+    fn start(&mut self, entry: Entry, token: u64, held: Held) {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.flights.push(None);
+            (self.flights.len() - 1) as u32
+        });
+        self.flights[index as usize] = Some(Flight { token, held });
+        let entry = entry.user_data(u64::from(index));
+        loop {
+            // SAFETY: every pointer in `entry` leads into memory on the heap that `held` owns (or
+            // to a static string), and `held` stays in `flights` until the last completion; the
+            // descriptors are kept open there too, or by the caller of `watch`.
+            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            // The queue is full: let the kernel take it.
+            let _ = self.ring.submit();
+        }
+    }
+
+    /// Submits what was started, waits at most `timeout_ms` for a completion, and appends all that
+    /// are there to `completions`, with the tokens that they were started with. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses; a time-out or a signal is none.
+    pub fn wait(
+        &mut self,
+        completions: &mut Vec<(u64, Completion)>,
+        timeout_ms: u64,
+    ) -> io::Result<()> {
+        let limit = Timespec::new()
+            .sec(timeout_ms / 1000)
+            .nsec((timeout_ms % 1000 * 1_000_000) as u32);
+        let args = SubmitArgs::new().timespec(&limit);
+        match self.ring.submitter().submit_with_args(1, &args) {
+            Ok(_) => {}
+            Err(error) => match error.raw_os_error() {
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
+                _ => return Err(error),
+            },
+        }
+        for entry in self.ring.completion() {
+            complete(&mut self.flights, &mut self.free, &entry, completions);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Ring {
+    /// Closing the ring ends what is under way only some time later: the memory that the kernel may
+    /// still write to is never given back.
+    fn drop(&mut self) {
+        for flight in self.flights.drain(..).flatten() {
+            std::mem::forget(flight);
+        }
+    }
+}
+
+fn complete(
+    flights: &mut [Option<Flight>],
+    free: &mut Vec<u32>,
+    entry: &cqueue::Entry,
+    completions: &mut Vec<(u64, Completion)>,
+) {
+    let index = entry.user_data() as usize;
+    let more = cqueue::more(entry.flags());
+    let result = match entry.result() {
+        error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+        value => Ok(value as usize),
+    };
+    let Some(slot) = flights.get_mut(index) else { return };
+    if more && let Some(Flight { token, held }) = slot {
+        match held {
+            Held::Accept { .. } => {
+                completions.push((*token, Completion::Accepted(own(result), true)));
+            }
+            _ => completions.push((*token, Completion::Readable)),
+        }
+        return;
+    }
+    let Some(Flight { token, held }) = slot.take() else { return };
+    free.push(index as u32);
+    let completion = match held {
+        Held::Accept { .. } => Completion::Accepted(own(result), false),
+        Held::Receive { buffer, .. } => Completion::Received(buffer, result),
+        Held::Send { buffer, .. } => Completion::Sent(buffer, result),
+        Held::Open { .. } => Completion::Disk(Done::Opened(own(result))),
+        Held::Stat { statx, .. } => Completion::Disk(Done::Stamped(result.map(|_| {
+            // SAFETY: the struct was zeroed, is plain integers, and the kernel filled it in.
+            file::stamp_of(unsafe { statx.assume_init_ref() })
+        }))),
+        Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
+        Held::Watch => Completion::Readable,
+    };
+    completions.push((token, completion));
+}
+
+/// A new descriptor that the kernel gave us in a completion.
+fn own(result: io::Result<usize>) -> io::Result<OwnedFd> {
+    // SAFETY: accept and openat2 return a new descriptor, which nobody else owns.
+    result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+fn resolve(links: Links) -> u64 {
+    let flags = match links {
+        Links::Deny => {
+            libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS
+        }
+        Links::Beneath => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
+        Links::Follow => libc::RESOLVE_NO_MAGICLINKS,
+    };
+    flags
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let under_way = self.flights.iter().flatten().count();
+        f.debug_struct("Ring").field("under_way", &under_way).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::{self, ListenOptions};
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+
+    fn one(ring: &mut Ring) -> (u64, Completion) {
+        let mut completions = Vec::new();
+        while completions.is_empty() {
+            ring.wait(&mut completions, 1000).unwrap();
+        }
+        assert_eq!(completions.len(), 1, "{completions:?}");
+        completions.remove(0)
+    }
+
+    #[test]
+    fn connections_are_accepted_received_from_and_sent_to() {
+        Ring::probe().unwrap();
+        let mut ring = Ring::new(8).unwrap();
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::set_blocking(&listener).unwrap();
+        net::listen(&listener, 8, &ListenOptions::default()).unwrap();
+        let listener = Arc::new(listener);
+        ring.accept(&listener, 1, true).unwrap();
+        let mut client = TcpStream::connect(net::local_address(&listener).unwrap()).unwrap();
+        let (1, Completion::Accepted(Ok(socket), true)) = one(&mut ring) else { panic!() };
+        let socket = Arc::new(socket);
+        client.write_all(b"ask").unwrap();
+        ring.recv(Arc::clone(&socket), vec![0; 16], 16, 2);
+        let (2, Completion::Received(buffer, Ok(3))) = one(&mut ring) else { panic!() };
+        assert_eq!(&buffer[..3], b"ask");
+        ring.send(socket, b"answer".to_vec(), 6, false, 3);
+        let (3, Completion::Sent(_, Ok(6))) = one(&mut ring) else { panic!() };
+        let mut answer = [0; 6];
+        client.read_exact(&mut answer).unwrap();
+        assert_eq!(&answer, b"answer");
+    }
+
+    #[test]
+    fn files_are_opened_looked_at_and_read() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("page"), "hello").unwrap();
+        let mut ring = Ring::new(8).unwrap();
+        let root = Arc::new(file::open_root(dir.path()).unwrap());
+        let op = Op::Open { root, path: c"page".into(), links: Links::Beneath };
+        assert!(ring.disk(op, 1).is_none());
+        let (1, Completion::Disk(Done::Opened(Ok(page)))) = one(&mut ring) else { panic!() };
+        let page = Arc::new(page);
+        assert!(ring.disk(Op::Stat { file: Arc::clone(&page) }, 2).is_none());
+        let (2, Completion::Disk(Done::Stamped(Ok(stamp)))) = one(&mut ring) else { panic!() };
+        assert_eq!(stamp, file::stamp(&*page).unwrap());
+        let op = Op::Read { file: page, buffer: vec![b'.'; 8], filled: 2, start: 0 };
+        assert!(ring.disk(op, 3).is_none());
+        let (3, Completion::Disk(Done::Read(buffer, Ok(3)))) = one(&mut ring) else { panic!() };
+        assert_eq!(&buffer, b"..llo...");
+    }
+
+    #[test]
+    fn a_ring_holds_more_operations_than_its_queue_has_entries() {
+        let mut ring = Ring::new(2).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let root = Arc::new(file::open_root(dir.path()).unwrap());
+        for token in 0..20 {
+            ring.disk(Op::Stat { file: Arc::clone(&root) }, token);
+        }
+        let mut completions = Vec::new();
+        while completions.len() < 20 {
+            ring.wait(&mut completions, 1000).unwrap();
+        }
+    }
+}

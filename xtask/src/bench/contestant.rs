@@ -4,11 +4,10 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::failure::Failure;
-use super::process::{self, POLL_MS, Running};
+use super::process::{self, Running};
+use super::wait;
 use super::work::Work;
 
 /// CPU of every server.
@@ -117,7 +116,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a contestant and waits until it accepts. Each has a loopback address of its own, so
     /// that local ports in TIME-WAIT with one do not run out for the next.
-    pub(crate) fn start(contestant: &Contestant, nth: usize, setup: &Setup) -> Result<Server, Failure> {
+    pub(crate) fn start(
+        contestant: &Contestant,
+        nth: usize,
+        setup: &Setup,
+    ) -> Result<Server, Failure> {
         let directory = setup.scratch.join(contestant.name());
         // What an earlier comparison left; it need not be there.
         let _ = fs::remove_dir_all(&directory);
@@ -134,18 +137,16 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> Result<(), Failure> {
-        let deadline = Instant::now() + Duration::from_millis(READY_MS_MAX);
-        while TcpStream::connect(self.address).is_err() {
-            let ended = self.running.has_ended();
-            if ended || Instant::now() >= deadline {
-                let what = if ended { "ended" } else { "accepts no connection" };
-                let said = fs::read_to_string(log).unwrap_or_default();
-                let name = self.contestant.name();
-                return Err(Failure::Broken(format!("{name} {what}: {}", said.trim())));
-            }
-            thread::sleep(Duration::from_millis(POLL_MS));
+        let ready = wait::until(READY_MS_MAX, || {
+            let accepts = TcpStream::connect(self.address).is_ok();
+            (accepts || self.running.has_ended()).then_some(accepts)
+        });
+        if ready == Some(true) {
+            return Ok(());
         }
-        Ok(())
+        let what = if ready.is_none() { "accepts no connection" } else { "ended" };
+        let said = fs::read_to_string(log).unwrap_or_default();
+        Err(Failure::Broken(format!("{} {what}: {}", self.contestant.name(), said.trim())))
     }
 }
 
@@ -205,8 +206,8 @@ fn configure(
     Ok(file)
 }
 
-/// Whether this process belongs to root. nginx would then hand its worker to an account that may not
-/// be able to read the site; without root it warns when told a user.
+/// Whether this process belongs to root. nginx would then hand its worker to an account that may
+/// not be able to read the site; without root it warns when told a user.
 fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
@@ -227,9 +228,9 @@ mod tests {
     #[test]
     fn deferred_accept_takes_part_only_where_connections_are_new() {
         let deferred = Contestant::Nginx { deferred: true };
-        assert!(deferred.takes_part(Work::named("new").unwrap()));
-        assert!(!deferred.takes_part(Work::named("keep").unwrap()));
-        assert!(Contestant::Lighttpd.takes_part(Work::named("keep").unwrap()));
+        assert!(deferred.takes_part(Work::named("new")));
+        assert!(!deferred.takes_part(Work::named("keep")));
+        assert!(Contestant::Lighttpd.takes_part(Work::named("keep")));
     }
 
     #[test]

@@ -22,9 +22,6 @@ const FILES_PER_DIRECTORY: usize = CLASSES * CLASS_0_BYTES.len();
 
 /// Files of the mix whose answers are checked before it is timed.
 const MIX_SAMPLE: usize = 100;
-/// Distance between those files; it has no factor in common with their number, so that the sample
-/// reaches all directories and all places within them.
-const MIX_SAMPLE_STRIDE: usize = 1009;
 
 /// Written last, so that a half-made site is made again. The number changes with the contents.
 const COMPLETE: &str = "complete";
@@ -51,10 +48,10 @@ pub(crate) fn on_disk(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// A sample of the file set's paths.
+/// A sample of the file set's paths, from every directory and from every place within one.
 pub(crate) fn mix_sample() -> Vec<String> {
-    let files = DIRECTORIES * FILES_PER_DIRECTORY;
-    (0..MIX_SAMPLE).map(|i| mix_file(i * MIX_SAMPLE_STRIDE % files).0).collect()
+    let index = |i| i % DIRECTORIES * FILES_PER_DIRECTORY + i % FILES_PER_DIRECTORY;
+    (0..MIX_SAMPLE).map(|i| mix_file(index(i)).0).collect()
 }
 
 /// Every file of the site: its URL path and size in bytes.
@@ -76,7 +73,8 @@ fn mix_file(index: usize) -> (String, u64) {
 }
 
 fn is_complete(root: &Path, files: &[(String, u64)]) -> bool {
-    let marked = fs::read(root.join(COMPLETE)).is_ok_and(|text| text == COMPLETE_VERSION.as_bytes());
+    let marked =
+        fs::read(root.join(COMPLETE)).is_ok_and(|text| text == COMPLETE_VERSION.as_bytes());
     marked
         && files.iter().all(|(path, bytes)| {
             fs::metadata(on_disk(root, path)).is_ok_and(|found| found.len() == *bytes)
@@ -112,7 +110,10 @@ mod tests {
     fn a_directory_of_the_file_set_has_the_bytes_of_specweb99() {
         let bytes: u64 = (0..FILES_PER_DIRECTORY).map(|i| mix_file(i).1).sum();
         assert_eq!(bytes, 5_119_484);
-        assert_eq!(mix_file(FILES_PER_DIRECTORY - 1), ("/file_set/dir00000/class3_8".into(), 921_600));
+        assert_eq!(
+            mix_file(FILES_PER_DIRECTORY - 1),
+            ("/file_set/dir00000/class3_8".into(), 921_600)
+        );
     }
 
     #[test]

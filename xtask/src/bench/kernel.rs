@@ -17,8 +17,8 @@ pub(crate) struct Changed {
 }
 
 impl Changed {
-    /// Sets `name`, a path below /proc/sys, to `value`. Nothing is changed, and nothing kept, when it
-    /// has that value already. Fails without the right to write it.
+    /// Sets `name`, a path below /proc/sys, to `value`. Nothing is changed, and nothing kept, when
+    /// it has that value already. Fails without the right to write it.
     pub(crate) fn set(name: &str, value: &str) -> io::Result<Option<Changed>> {
         change(&Path::new("/proc/sys").join(name), value)
     }

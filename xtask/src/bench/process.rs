@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use super::failure::Failure;
+use super::wait;
 
 /// Each program that a comparison may start, and the Debian package that holds it.
 const PACKAGES: &[(&str, &str)] = &[
@@ -25,8 +25,6 @@ const SYSTEM_DIRECTORIES: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Time a server gets to end after SIGTERM before it is killed.
 const END_MS_MAX: u64 = 5_000;
-/// Pause between two looks at a child. Short beside a run, long beside the look's cost.
-pub(crate) const POLL_MS: u64 = 10;
 
 /// Path of a program, or which package to install.
 pub(crate) fn find(name: &str) -> Result<PathBuf, Failure> {
@@ -47,7 +45,7 @@ pub(crate) fn pinned(cpu: usize, program: &Path) -> Result<Command, Failure> {
     Ok(command)
 }
 
-/// A server and all its processes. Ended and awaited when dropped.
+/// A server and all its processes, in a process group of their own. Ended when dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
     child: Child,
@@ -56,8 +54,8 @@ pub(crate) struct Running {
 impl Running {
     /// Starts the command.
     pub(crate) fn start(command: &mut Command) -> Result<Running, Failure> {
-        let child = command.spawn().map_err(Failure::io(format!("starting {command:?}")))?;
-        Ok(Running { child })
+        let child = command.process_group(0).spawn();
+        Ok(Running { child: child.map_err(Failure::io(format!("starting {command:?}")))? })
     }
 
     /// Whether the first process has ended.
@@ -72,27 +70,21 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// SIGTERM, then SIGKILL to whatever is left of the tree.
+    /// SIGTERM to the first process, then SIGKILL to whatever is left of the group.
     fn drop(&mut self) {
-        let tree = tree(self.child.id());
-        signal("TERM", &tree[..1]);
-        let deadline = Instant::now() + Duration::from_millis(END_MS_MAX);
-        while !self.has_ended() && Instant::now() < deadline {
-            thread::sleep(Duration::from_millis(POLL_MS));
-        }
-        if !self.has_ended() {
-            signal("KILL", &tree);
-            // An error means that it is gone already.
-            let _ = self.child.wait();
-        }
+        let id = self.child.id();
+        signal("TERM", &id.to_string());
+        wait::until(END_MS_MAX, || self.has_ended().then_some(()));
+        signal("KILL", &format!("-{id}"));
+        // An error means that it was awaited already.
+        let _ = self.child.wait();
     }
 }
 
 /// Sends a signal by the shell's built-in kill: std knows only SIGKILL, and only for a child.
-fn signal(name: &str, processes: &[u32]) {
+fn signal(name: &str, target: &str) {
     let mut command = Command::new("sh");
-    command.args(["-c", "kill -s \"$@\"", "kill", name]);
-    command.args(processes.iter().map(u32::to_string)).stderr(Stdio::null());
+    command.args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target]).stderr(Stdio::null());
     // A process that has ended meanwhile needs no signal.
     let _ = command.status();
 }
@@ -181,15 +173,13 @@ mod tests {
         command.args(["-c", "sh -c 'while :; do :; done' & wait"]);
         let running = Running::start(&mut command).unwrap();
         let before = running.cpu();
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while running.cpu().since(&before).0 < 20_000_000 {
-            assert!(Instant::now() < deadline, "20 ms of CPU time in 10 s");
-            thread::sleep(Duration::from_millis(POLL_MS));
-        }
+        let used =
+            wait::until(10_000, || (running.cpu().since(&before).0 > 20_000_000).then_some(()));
+        assert!(used.is_some(), "20 ms of CPU time in 10 s");
         let processes = tree(running.child.id());
         assert_eq!(processes.len(), 2, "the shell and the loop");
-        signal("KILL", &processes[1..]);
         drop(running);
-        assert!(!Path::new(&format!("/proc/{}", processes[0])).exists());
+        let gone = |process| !Path::new(&format!("/proc/{process}")).exists();
+        assert!(wait::until(10_000, || gone(processes[1]).then_some(())).is_some());
     }
 }

@@ -1,0 +1,135 @@
+//! The accept phase (S0, section 4.1): how many connections are taken in one go, and what happens
+//! when there is no room for more.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use flyball_sys::net;
+
+use crate::counters::{Counter, Tally};
+use crate::settings::AcceptLimit;
+
+/// The accept-limit, with the credit that a fraction leaves over from phase to phase.
+#[derive(Debug)]
+pub struct AcceptPolicy {
+    limit: AcceptLimit,
+    credit: f64,
+}
+
+/// How an accept phase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The queue is empty.
+    Drained,
+    /// The accept-limit was reached.
+    Limit,
+    /// The worker has as many connections as it may.
+    Full,
+    /// Descriptors or memory are out.
+    OutOfDescriptors,
+}
+
+impl AcceptPolicy {
+    /// A policy with its first phase's credit.
+    pub fn new(limit: AcceptLimit) -> AcceptPolicy {
+        AcceptPolicy { limit, credit: 0.0 }
+    }
+
+    /// How many may be accepted in the phase that begins now. Below 1 the credit adds up, so that
+    /// a limit of 1/4 accepts one connection in every fourth phase (M45).
+    fn begin(&mut self) -> u64 {
+        match self.limit {
+            AcceptLimit::Infinite => u64::MAX,
+            AcceptLimit::At(limit) => {
+                self.credit = (self.credit + limit).min(limit + 1.0);
+                let whole = self.credit.floor();
+                self.credit -= whole;
+                whole as u64
+            }
+        }
+    }
+
+    /// Accepts from a non-blocking socket into `take`, at most as many as the limit and `room`
+    /// allow.
+    pub fn phase(
+        &mut self,
+        listener: impl AsFd,
+        room: usize,
+        tally: &mut Tally,
+        mut take: impl FnMut(OwnedFd, SocketAddr),
+    ) -> Ended {
+        let allowed = self.begin();
+        let mut accepted = 0;
+        tally.add(Counter::AcceptPhases, 1);
+        let ended = loop {
+            if accepted >= allowed {
+                tally.add(Counter::AcceptLimitReached, 1);
+                break Ended::Limit;
+            }
+            if accepted >= room as u64 {
+                break Ended::Full;
+            }
+            match net::accept(&listener, true) {
+                Ok((socket, peer)) => {
+                    accepted += 1;
+                    take(socket, peer);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::Drained,
+                Err(error) if net::is_out_of_descriptors(&error) => {
+                    tally.add(Counter::OutOfDescriptors, 1);
+                    break Ended::OutOfDescriptors;
+                }
+                // The peer has gone: the next may be there.
+                Err(_) => tally.add(Counter::AcceptFailures, 1),
+            }
+        };
+        tally.add(Counter::Accepted, accepted);
+        ended
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_sys::net::ListenOptions;
+    use std::net::TcpStream;
+
+    fn accepted(limit: AcceptLimit, waiting: usize, phases: usize, room: usize) -> Vec<(usize, Ended)> {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients: Vec<_> =
+            (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (mut policy, mut tally) = (AcceptPolicy::new(limit), Tally::default());
+        (0..phases)
+            .map(|_| {
+                let mut taken = 0;
+                let ended = policy.phase(&listener, room, &mut tally, |_, _| taken += 1);
+                (taken, ended)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_whole_limit_accepts_that_many_per_phase() {
+        let phases = accepted(AcceptLimit::At(3.0), 5, 2, 99);
+        assert_eq!(phases, [(3, Ended::Limit), (2, Ended::Drained)]);
+    }
+
+    #[test]
+    fn a_fraction_accepts_one_in_several_phases() {
+        let taken: Vec<_> =
+            accepted(AcceptLimit::At(0.25), 3, 8, 99).into_iter().map(|(n, _)| n).collect();
+        assert_eq!(taken, [0, 0, 0, 1, 0, 0, 0, 1]);
+        let taken: Vec<_> =
+            accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
+        assert_eq!(taken, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn infinity_drains_the_queue_and_room_bounds_it() {
+        assert_eq!(accepted(AcceptLimit::Infinite, 7, 1, 99), [(7, Ended::Drained)]);
+        assert_eq!(accepted(AcceptLimit::Infinite, 7, 1, 4), [(4, Ended::Full)]);
+    }
+}

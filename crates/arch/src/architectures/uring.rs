@@ -1,0 +1,483 @@
+//! `uring`: completions instead of readiness.
+//!
+//! **Paper**: J. Hu, S. Mungee, D. Schmidt: Techniques for Developing and Measuring High-Performance
+//! Web Servers over ATM Networks, INFOCOM 1998 (asynchronous I/O, section 3.1; the Proactor).
+//!
+//! **Idea**: The server never asks whether it may read: it starts the operation and is told when it
+//! is complete. One thread starts operations on a ring and acts on their completions; disk work is
+//! an operation like any other.
+//!
+//! **Differs from the paper**:
+//! * The ring is Linux's io_uring; the paper uses the overlapped I/O of another system.
+//! * Output is copied into a buffer that the ring owns while it is sent.
+//! * Listing a directory and adding up a checksum have no ring operation: they are done in place.
+//!
+//! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::complete`].
+//!
+//! **Settings**: `uring.entries`, `workers`, `pin`, `accept.limit`, `send.piece`.
+//!
+//! **Kernel needs**: io_uring with multishot accept (Linux 5.19).
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use flyball_http::CloseReason;
+use flyball_http::out::Front;
+use flyball_site::Plan;
+use flyball_sys::disk::{Done, Op};
+use flyball_sys::file;
+use flyball_sys::net;
+use flyball_sys::signal::Signal;
+use flyball_sys::uring::{Completion, Ring};
+
+use crate::counters::Counter;
+use crate::desk::Desk;
+use crate::exchange::{Exchange, Step};
+use crate::registry::{Architecture, Sockets};
+use crate::settings::AcceptLimit;
+use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::supervise::{Report, Worker};
+use crate::timers::Timers;
+
+/// Completion-based.
+#[derive(Debug)]
+pub struct Uring;
+
+impl Architecture for Uring {
+    fn name(&self) -> &'static str {
+        "uring"
+    }
+
+    fn about(&self) -> &'static str {
+        "completions from a ring; the disk is one more operation"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Hu et al., INFOCOM 1998"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &["uring.entries", "workers", "pin", "accept.limit", "send.piece"]
+    }
+
+    fn needs(&self) -> &'static str {
+        "io_uring with multishot accept (Linux 5.19)"
+    }
+
+    fn probe(&self) -> Result<(), String> {
+        Ring::probe().map_err(|error| format!("io_uring: {error}"))
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::PerWorker
+    }
+
+    /// A ring gives up on a non-blocking socket where it would wait on a blocking one.
+    fn listener_blocks(&self) -> bool {
+        true
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let mut proactor = Loop::new(worker)?;
+        while !proactor.is_done() {
+            proactor.complete()?;
+        }
+        Ok(proactor.report())
+    }
+}
+
+/// The token of the worker's signals.
+const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the first listening socket; the others follow.
+const LISTENERS: u64 = FIRST_RESERVED + 16;
+
+/// Longest wait for completions, in milliseconds.
+const WAIT_MS_MAX: u64 = 500;
+
+/// Single accepts kept submitted when the accept-limit is finite, at most.
+const ACCEPTS_MAX: u64 = 64;
+
+/// A connection in its slot: at most one receive and one send are under way.
+struct Slot {
+    socket: Arc<OwnedFd>,
+    exchange: Exchange,
+    receiving: bool,
+    sending: bool,
+    plan: Option<Box<Plan>>,
+    over: Option<CloseReason>,
+}
+
+impl Slot {
+    fn is_busy(&self) -> bool {
+        self.receiving || self.sending || self.plan.is_some()
+    }
+}
+
+struct Loop {
+    desk: Desk,
+    worker: Worker,
+    ring: Ring,
+    slots: Slots<Slot>,
+    timers: Timers,
+    spare: Vec<Vec<u8>>,
+    completions: Vec<(u64, Completion)>,
+    draining_until_ms: Option<u64>,
+    paused: bool,
+}
+
+impl Loop {
+    fn new(worker: Worker) -> io::Result<Loop> {
+        let desk = worker.desk();
+        let mut proactor = Loop {
+            timers: Timers::new(desk.now.ms()),
+            ring: Ring::new(worker.settings.ring_entries)?,
+            slots: Slots::default(),
+            spare: Vec::new(),
+            completions: Vec::new(),
+            draining_until_ms: None,
+            paused: false,
+            desk,
+            worker,
+        };
+        proactor.ring.watch(proactor.worker.signals.as_fd(), SIGNALS)?;
+        proactor.submit_accepts()?;
+        Ok(proactor)
+    }
+
+    /// At accept-limit inf one accept completes again and again; else that many are submitted, and
+    /// each is submitted anew when it completes.
+    fn submit_accepts(&mut self) -> io::Result<()> {
+        for (at, listener) in self.worker.listeners.iter().enumerate() {
+            let token = LISTENERS + at as u64;
+            match self.worker.settings.accept_limit {
+                AcceptLimit::Infinite => self.ring.accept(listener, token, true)?,
+                AcceptLimit::At(limit) => {
+                    for _ in 0..(limit.ceil() as u64).clamp(1, ACCEPTS_MAX) {
+                        self.ring.accept(listener, token, false)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Submits what was started, waits for completions, and acts on each.
+    fn complete(&mut self) -> io::Result<()> {
+        let wait_ms = self.timers.wait_ms(self.desk.now.ms(), WAIT_MS_MAX);
+        let mut completions = std::mem::take(&mut self.completions);
+        self.ring.wait(&mut completions, wait_ms)?;
+        self.desk.tally.add(Counter::GetEvents, 1);
+        self.desk.tick();
+        for (token, completion) in completions.drain(..) {
+            match completion {
+                Completion::Accepted(accepted, more) => self.accepted(token, accepted, more)?,
+                Completion::Readable => self.take_signals(),
+                completion => self.completed(Token::from_bits(token), completion),
+            }
+        }
+        self.completions = completions;
+        self.expire();
+        self.desk.publish();
+        self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
+        Ok(())
+    }
+
+    fn accepted(
+        &mut self,
+        token: u64,
+        accepted: io::Result<OwnedFd>,
+        more: bool,
+    ) -> io::Result<()> {
+        match accepted {
+            Ok(socket) => {
+                self.desk.tally.add(Counter::Accepted, 1);
+                self.desk.tally.add(Counter::AcceptPhases, 1);
+                let peer = net::peer_address(&socket);
+                let slot = Slot {
+                    socket: Arc::new(socket),
+                    exchange: Exchange::new(peer, &self.desk),
+                    receiving: false,
+                    sending: false,
+                    plan: None,
+                    over: None,
+                };
+                let token = self.slots.insert(slot);
+                self.drive(token);
+            }
+            Err(error) if net::is_out_of_descriptors(&error) => {
+                self.desk.tally.add(Counter::OutOfDescriptors, 1);
+                if !std::mem::replace(&mut self.paused, true) {
+                    self.worker.say("accepting is paused: descriptors are out");
+                }
+            }
+            Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
+        }
+        if !more && self.draining_until_ms.is_none() && !self.paused {
+            let listener = &self.worker.listeners[(token - LISTENERS) as usize];
+            let multishot = self.worker.settings.accept_limit == AcceptLimit::Infinite;
+            self.ring.accept(listener, token, multishot)?;
+        }
+        Ok(())
+    }
+
+    /// An operation of a connection is complete.
+    fn completed(&mut self, token: Token, completion: Completion) {
+        let Some(slot) = self.slots.find(token) else { return };
+        match completion {
+            Completion::Received(buffer, received) => {
+                slot.receiving = false;
+                take_received(slot, &buffer, received, &mut self.desk);
+                self.spare.push(buffer);
+            }
+            Completion::Sent(buffer, sent) => {
+                slot.sending = false;
+                self.spare.push(buffer);
+                match sent {
+                    Ok(n) => slot.exchange.sent(n as u64, &mut self.desk),
+                    Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+                }
+            }
+            Completion::Disk(done) => self.disk_done(token, done),
+            Completion::Accepted(..) | Completion::Readable => {}
+        }
+        self.drive(token);
+    }
+
+    /// A step of a plan, or the reading of a piece of a large body, is done.
+    fn disk_done(&mut self, token: Token, done: Done) {
+        let Some(slot) = self.slots.find(token) else { return };
+        match slot.plan.take() {
+            Some(mut plan) => {
+                plan.done(done);
+                slot.plan = Some(plan);
+            }
+            None => {
+                slot.sending = false;
+                if let Done::Read(buffer, read) = done {
+                    match piece_to_send(slot, &buffer, read) {
+                        Ok((len, more)) => {
+                            slot.sending = true;
+                            let socket = Arc::clone(&slot.socket);
+                            self.ring.send(socket, buffer, len, more, token.bits());
+                        }
+                        Err(reason) => {
+                            slot.exchange.abort(reason);
+                            self.spare.push(buffer);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets a connection go on, and starts what it needs.
+    fn drive(&mut self, token: Token) {
+        loop {
+            let Some(slot) = self.slots.find(token) else { return };
+            if let Some(reason) = slot.over {
+                if !slot.is_busy() {
+                    self.close(token, reason);
+                }
+                return;
+            }
+            if let Some(mut plan) = slot.plan.take() {
+                match plan.next_op() {
+                    Some(op) => {
+                        slot.plan = Some(plan);
+                        self.start_disk(token, op);
+                        return;
+                    }
+                    None => {
+                        slot.plan = slot.exchange.resume(*plan, &mut self.desk);
+                        continue;
+                    }
+                }
+            }
+            match slot.exchange.advance(&mut self.desk) {
+                Step::Read => self.start_receive(token),
+                Step::Write => self.start_send(token),
+                Step::ReadWrite => {
+                    self.start_receive(token);
+                    self.start_send(token);
+                }
+                Step::Disk(plan) => {
+                    self.desk.tally.add(Counter::DiskWaits, 1);
+                    slot.plan = Some(plan);
+                    continue;
+                }
+                Step::Waiting => {}
+                Step::Shut => {
+                    let _ = net::shutdown_write(&*slot.socket);
+                    slot.exchange.shut(&self.desk);
+                    continue;
+                }
+                Step::Close(reason) => {
+                    slot.over = Some(reason);
+                    if slot.is_busy() {
+                        // What is under way ends when the socket is shut down.
+                        let _ = net::shutdown_both(&*slot.socket);
+                    }
+                    continue;
+                }
+            }
+            break;
+        }
+        if let Some(slot) = self.slots.find(token) {
+            if !slot.receiving && !slot.sending {
+                slot.exchange.rest(&mut self.desk);
+            }
+            self.timers.set(token.index(), slot.exchange.deadline());
+        }
+    }
+
+    /// Operations that the ring knows are submitted; the others are done in place.
+    fn start_disk(&mut self, token: Token, op: Op) {
+        if let Some(op) = self.ring.disk(op, token.bits()) {
+            self.disk_done(token, op.perform());
+            self.drive(token);
+        }
+    }
+
+    fn start_receive(&mut self, token: Token) {
+        let Some(slot) = self.slots.find(token) else { return };
+        if slot.receiving {
+            return;
+        }
+        let room = slot.exchange.buffers(&mut self.desk).input.space().len();
+        slot.receiving = true;
+        let buffer = spare_buffer(&mut self.spare, self.desk.settings.piece_bytes);
+        self.ring.recv(Arc::clone(&slot.socket), buffer, room, token.bits());
+    }
+
+    fn start_send(&mut self, token: Token) {
+        let Some(slot) = self.slots.find(token) else { return };
+        if slot.sending {
+            return;
+        }
+        let mut buffer = spare_buffer(&mut self.spare, self.desk.settings.piece_bytes);
+        let Some(out) = slot.exchange.out() else { return };
+        slot.sending = true;
+        match out.front() {
+            Front::Empty => slot.sending = false,
+            Front::Memory => {
+                let (len, more) = copy_out(out, &mut buffer);
+                let socket = Arc::clone(&slot.socket);
+                self.ring.send(socket, buffer, len, more, token.bits());
+            }
+            Front::File { file, offset, len } => {
+                let piece = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
+                buffer.truncate(piece);
+                let file = Arc::clone(&file.file);
+                let op = Op::Read { file, buffer, filled: 0, start: offset };
+                self.start_disk(token, op);
+            }
+        }
+    }
+
+    fn close(&mut self, token: Token, reason: CloseReason) {
+        if let Some(slot) = self.slots.remove(token) {
+            self.timers.clear(token.index());
+            slot.exchange.end(&mut self.desk, reason);
+            if std::mem::take(&mut self.paused) && self.draining_until_ms.is_none() {
+                // Failing to submit here means that memory is out: the next close tries again.
+                self.paused = self.submit_accepts().is_err();
+            }
+        }
+    }
+
+    fn expire(&mut self) {
+        while let Some(index) = self.timers.pop(self.desk.now.ms()) {
+            let Some(token) = self.slots.token_at(index) else { continue };
+            if let Some(slot) = self.slots.find(token) {
+                let socket = Arc::clone(&slot.socket);
+                slot.exchange.expired(|| net::unacknowledged(&*socket), &mut self.desk);
+                self.drive(token);
+            }
+        }
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.worker.signals.next() {
+            if signal == Signal::Stop && self.draining_until_ms.is_none() {
+                self.draining_until_ms =
+                    Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+                for token in self.slots.tokens() {
+                    if let Some(slot) = self.slots.find(token) {
+                        slot.exchange.drain(&self.desk);
+                        self.drive(token);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.draining_until_ms
+            .is_some_and(|until| self.slots.is_empty() || self.desk.now.ms() >= until)
+    }
+
+    fn report(mut self) -> Report {
+        self.desk.publish();
+        self.desk.publish_states(std::iter::empty());
+        Report { unfinished: self.slots.len() }
+    }
+}
+
+fn spare_buffer(spare: &mut Vec<Vec<u8>>, len: usize) -> Vec<u8> {
+    let mut buffer = spare.pop().unwrap_or_default();
+    buffer.resize(len, 0);
+    buffer
+}
+
+/// Gives received bytes to the machine.
+fn take_received(slot: &mut Slot, buffer: &[u8], received: io::Result<usize>, desk: &mut Desk) {
+    match received {
+        Ok(0) => slot.exchange.eof(desk),
+        Ok(n) => {
+            let space = slot.exchange.buffers(desk).input.space();
+            debug_assert!(n <= space.len());
+            space[..n].copy_from_slice(&buffer[..n]);
+            slot.exchange.received(n, desk);
+        }
+        Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+    }
+}
+
+/// Copies the memory segments at the front into `buffer`; how many bytes, and whether a large body
+/// follows.
+fn copy_out(out: &flyball_site::Out, buffer: &mut [u8]) -> (usize, bool) {
+    let mut slices = [io::IoSlice::new(&[]); 64];
+    let (count, file_follows) = out.gather(&mut slices);
+    let mut len = 0;
+    for slice in &slices[..count] {
+        let n = slice.len().min(buffer.len() - len);
+        buffer[len..len + n].copy_from_slice(&slice[..n]);
+        len += n;
+        if n < slice.len() {
+            return (len, true);
+        }
+    }
+    (len, file_follows)
+}
+
+/// A piece of a large body was read: how much of it may be sent, and whether more follows.
+fn piece_to_send(
+    slot: &Slot,
+    buffer: &[u8],
+    read: io::Result<usize>,
+) -> Result<(usize, bool), CloseReason> {
+    let Some(Front::File { file, len, .. }) = slot.exchange.out().map(|out| out.front()) else {
+        return Err(CloseReason::SocketError);
+    };
+    let read = read.map_err(|_| CloseReason::FileFailed)?;
+    debug_assert!(read <= buffer.len());
+    let last = read as u64 == len;
+    let unchanged =
+        || file::stamp(&*file.file).is_ok_and(|now| file.stamp.same_body(&now));
+    if read == 0 || last && !unchanged() {
+        return Err(CloseReason::FileChanged);
+    }
+    Ok((read, !last))
+}

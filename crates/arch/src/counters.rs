@@ -1,0 +1,260 @@
+//! What a server counts, in one table: names, kinds and help for `/status` and `/metrics`.
+//!
+//! Each thread of control counts in a [`Tally`] of its own and publishes the difference to its
+//! block of one shared mapping, once per turn of its loop. S0's Equation 1 is among them: the
+//! accept rate is the number of accept phases times the mean number accepted in each, over time.
+
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+use flyball_http::h1::state::State;
+use flyball_http::{CloseReason, Status};
+use flyball_sys::shared::SharedCounters;
+
+macro_rules! counters {
+    ($($name:ident $label:literal $help:literal),* $(,)?) => {
+        /// A counter that only grows.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum Counter { $(#[doc = $help] $name),* }
+
+        impl Counter {
+            /// Every counter, in the order of the block.
+            pub const ALL: &[Counter] = &[$(Counter::$name),*];
+
+            /// Its name in `/status` and `/metrics`.
+            pub fn label(self) -> &'static str {
+                match self { $(Counter::$name => $label),* }
+            }
+
+            /// One sentence about it.
+            pub fn help(self) -> &'static str {
+                match self { $(Counter::$name => $help),* }
+            }
+        }
+    };
+}
+
+counters! {
+    Accepted "accepted" "Connections accepted.",
+    AcceptPhases "accept_phases" "Accept phases entered (N_phases in Equation 1 of the accept paper).",
+    AcceptLimitReached "accept_limit_reached" "Accept phases that the accept-limit ended.",
+    AcceptFailures "accept_failures" "Accepts that failed because the peer had gone.",
+    OutOfDescriptors "out_of_descriptors" "Times that accepting stopped because descriptors were out.",
+    GetEvents "getevents_calls" "Waits for events.",
+    WorkPhases "work_phases" "Work phases with at least one connection.",
+    WorkedOn "worked_on" "Connections worked on in work phases.",
+    GetEventsNs "getevents_ns" "Nanoseconds spent waiting for events.",
+    AcceptNs "accept_ns" "Nanoseconds spent in accept phases.",
+    WorkNs "work_ns" "Nanoseconds spent in work phases.",
+    Requests "requests" "Requests answered.",
+    Status1 "responses_1xx" "Answers with a status from 100 to 199.",
+    Status2 "responses_2xx" "Answers with a status from 200 to 299.",
+    Status3 "responses_3xx" "Answers with a status from 300 to 399.",
+    Status4 "responses_4xx" "Answers with a status from 400 to 499.",
+    Status5 "responses_5xx" "Answers with a status from 500 to 599.",
+    BytesIn "bytes_received" "Bytes received from clients.",
+    BytesOut "bytes_sent" "Bytes handed to sockets.",
+    DiskWaits "disk_waits" "Operations that may have waited on the disk.",
+    PathHits "path_cache_hits" "Paths answered from the path-translation cache.",
+    PathMisses "path_cache_misses" "Paths that the path-translation cache did not hold.",
+    Revalidations "revalidations" "Cached paths looked at again because their time was over.",
+    Changes "cache_changes" "Cached files that were found changed.",
+    ContentHits "content_cache_hits" "Bodies served from memory or from a kept descriptor.",
+    ContentMisses "content_cache_misses" "Bodies that were brought in.",
+    Evictions "cache_evictions" "Cached files that were pushed out.",
+}
+
+impl Counter {
+    /// The counter of this status's class.
+    pub fn of_status(status: Status) -> Counter {
+        match status.class() {
+            1 => Counter::Status1,
+            2 => Counter::Status2,
+            3 => Counter::Status3,
+            4 => Counter::Status4,
+            _ => Counter::Status5,
+        }
+    }
+}
+
+const COUNTERS: usize = Counter::ALL.len();
+const REASONS: usize = CloseReason::ALL.len();
+const STATES: usize = State::ALL.len();
+
+/// Values in one block; whole cache lines, so that blocks do not share one.
+const BLOCK: usize = (COUNTERS + REASONS + STATES).next_multiple_of(8);
+
+/// What one thread of control has counted since it last published.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    counters: [u64; COUNTERS],
+    reasons: [u64; REASONS],
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally { counters: [0; COUNTERS], reasons: [0; REASONS] }
+    }
+}
+
+impl Tally {
+    /// Counts `n` more.
+    pub fn add(&mut self, counter: Counter, n: u64) {
+        self.counters[counter as usize] += n;
+    }
+
+    /// Counts a closed connection.
+    pub fn closed(&mut self, reason: CloseReason) {
+        self.reasons[reason as usize] += 1;
+    }
+}
+
+/// The blocks of all threads of control of a server, and one for those that died.
+#[derive(Debug)]
+pub struct Blocks {
+    shared: SharedCounters,
+    blocks: usize,
+}
+
+impl Blocks {
+    /// Maps `blocks` blocks, to be called before the first fork.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn new(blocks: usize) -> io::Result<Blocks> {
+        Ok(Blocks { shared: SharedCounters::new((blocks + 1) * BLOCK)?, blocks })
+    }
+
+    fn block(&self, index: usize) -> &[std::sync::atomic::AtomicU64] {
+        &self.shared.all()[index * BLOCK..(index + 1) * BLOCK]
+    }
+
+    /// Adds a tally to a block and empties it. One thread of control writes a block.
+    pub fn publish(&self, index: usize, tally: &mut Tally) {
+        let block = self.block(index);
+        let pending = tally.counters.iter_mut().chain(&mut tally.reasons);
+        for (cell, value) in block.iter().zip(pending) {
+            if *value > 0 {
+                // The only writer: no read-modify-write is needed.
+                cell.store(cell.load(Relaxed).wrapping_add(*value), Relaxed);
+                *value = 0;
+            }
+        }
+    }
+
+    /// Says how many connections stand in each state now.
+    pub fn set_states(&self, index: usize, states: &[u64; STATES]) {
+        for (cell, value) in self.block(index)[COUNTERS + REASONS..].iter().zip(states) {
+            cell.store(*value, Relaxed);
+        }
+    }
+
+    /// Moves what a dead worker counted to the block of the dead; its connections are gone.
+    pub fn fold(&self, index: usize) {
+        let (dead, block) = (self.block(self.blocks), self.block(index));
+        for (at, cell) in block.iter().enumerate() {
+            let value = cell.swap(0, Relaxed);
+            if at < COUNTERS + REASONS {
+                dead[at].fetch_add(value, Relaxed);
+            }
+        }
+    }
+
+    /// The sums over all blocks.
+    pub fn totals(&self) -> Totals {
+        let mut sums = [0u64; BLOCK];
+        for index in 0..=self.blocks {
+            for (sum, cell) in sums.iter_mut().zip(self.block(index)) {
+                *sum = sum.wrapping_add(cell.load(Relaxed));
+            }
+        }
+        Totals { sums }
+    }
+}
+
+/// Sums over all threads of control, the dead ones too.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    sums: [u64; BLOCK],
+}
+
+impl Totals {
+    /// The sum of a counter.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.sums[counter as usize]
+    }
+
+    /// Connections closed for this reason.
+    pub fn closed(&self, reason: CloseReason) -> u64 {
+        self.sums[COUNTERS + reason as usize]
+    }
+
+    /// Connections that stand in this state now.
+    pub fn connections(&self, state: State) -> u64 {
+        State::ALL
+            .iter()
+            .position(|s| *s == state)
+            .map_or(0, |at| self.sums[COUNTERS + REASONS + at])
+    }
+
+    /// Connections accepted per accept phase (C_avg in Equation 1).
+    pub fn accepted_per_phase(&self) -> f64 {
+        ratio(self.counter(Counter::Accepted), self.counter(Counter::AcceptPhases))
+    }
+
+    /// Connections worked on per work phase.
+    pub fn worked_on_per_phase(&self) -> f64 {
+        ratio(self.counter(Counter::WorkedOn), self.counter(Counter::WorkPhases))
+    }
+}
+
+fn ratio(a: u64, b: u64) -> f64 {
+    if b == 0 { 0.0 } else { a as f64 / b as f64 }
+}
+
+/// Counts connections by state, for [`Blocks::set_states`].
+pub(crate) fn count_states(states: impl Iterator<Item = State>) -> [u64; STATES] {
+    let mut counts = [0; STATES];
+    for state in states {
+        if let Some(at) = State::ALL.iter().position(|s| *s == state) {
+            counts[at] += 1;
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_dead_worker_counted_stays_in_the_totals() {
+        let blocks = Blocks::new(2).unwrap();
+        let mut tally = Tally::default();
+        tally.add(Counter::Requests, 3);
+        tally.closed(CloseReason::IdleTimeout);
+        blocks.publish(0, &mut tally);
+        blocks.set_states(0, &count_states([State::Idle, State::Idle].into_iter()));
+        tally.add(Counter::Requests, 4);
+        blocks.publish(1, &mut tally);
+        assert_eq!(blocks.totals().counter(Counter::Requests), 7);
+        assert_eq!(blocks.totals().connections(State::Idle), 2);
+        blocks.fold(0);
+        assert_eq!(blocks.totals().counter(Counter::Requests), 7);
+        assert_eq!(blocks.totals().closed(CloseReason::IdleTimeout), 1);
+        assert_eq!(blocks.totals().connections(State::Idle), 0);
+    }
+
+    #[test]
+    fn equation_1_holds() {
+        let blocks = Blocks::new(1).unwrap();
+        let mut tally = Tally::default();
+        tally.add(Counter::Accepted, 30);
+        tally.add(Counter::AcceptPhases, 12);
+        blocks.publish(0, &mut tally);
+        let totals = blocks.totals();
+        let phases = totals.counter(Counter::AcceptPhases) as f64;
+        assert_eq!(phases * totals.accepted_per_phase(), 30.0);
+    }
+}

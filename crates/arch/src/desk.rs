@@ -1,0 +1,256 @@
+//! What one thread of control has at hand while it works on connections.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flyball_http::{Head, Limits, Now};
+use flyball_site::{CacheCounts, Out, Service, Sites};
+use flyball_sys::clock;
+
+use crate::counters::{Blocks, Counter, Tally};
+use crate::log::AccessLogWriter;
+use crate::settings::Settings;
+
+/// Sets of buffers kept for reuse when no connection needs them; per thread of control.
+const SPARE_BUFFERS_MAX: usize = 64;
+
+/// The caches, of one thread of control or shared by several.
+#[derive(Debug)]
+pub enum Held {
+    /// Private: no lock.
+    Own(Box<Service>),
+    /// Shared by the threads of a process, behind one lock.
+    Shared(Arc<Mutex<Service>>),
+}
+
+/// The caches while they are used.
+pub enum Using<'a> {
+    /// Private.
+    Own(&'a mut Service),
+    /// Shared, and locked.
+    Shared(MutexGuard<'a, Service>),
+}
+
+impl Held {
+    /// Uses the caches; waits for the lock where they are shared.
+    pub fn service(&mut self) -> Using<'_> {
+        match self {
+            Held::Own(service) => Using::Own(service),
+            Held::Shared(service) => {
+                Using::Shared(service.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
+    }
+}
+
+impl Deref for Using<'_> {
+    type Target = Service;
+
+    fn deref(&self) -> &Service {
+        match self {
+            Using::Own(service) => service,
+            Using::Shared(service) => service,
+        }
+    }
+}
+
+impl DerefMut for Using<'_> {
+    fn deref_mut(&mut self) -> &mut Service {
+        match self {
+            Using::Own(service) => service,
+            Using::Shared(service) => service,
+        }
+    }
+}
+
+/// The buffers of a connection that is not idle.
+#[derive(Debug)]
+pub struct Buffers {
+    /// Bytes received and not yet consumed.
+    pub input: Input,
+    /// What is to be sent.
+    pub out: Out,
+}
+
+/// Bytes received and not yet consumed, in a buffer that holds the largest head.
+#[derive(Debug)]
+pub struct Input {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn new(capacity: usize) -> Input {
+        Input { bytes: vec![0; capacity].into(), start: 0, end: 0 }
+    }
+
+    /// What is there.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    /// True when nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// The bytes from `at` on, where `at` is what [`Input::position`] gave, consumed or not.
+    pub fn since(&self, at: usize) -> &[u8] {
+        &self.bytes[at..self.end]
+    }
+
+    /// Where the unconsumed bytes begin.
+    pub fn position(&self) -> usize {
+        self.start
+    }
+
+    /// Drops the first `n` bytes; they stay readable through [`Input::since`] until the next call
+    /// of [`Input::space`].
+    pub fn consume(&mut self, n: usize) {
+        self.start = (self.start + n).min(self.end);
+    }
+
+    /// Room for more, at the end; what is left over moves to the front first.
+    pub fn space(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    /// `n` bytes were put into that room.
+    pub fn filled(&mut self, n: usize) {
+        self.end = (self.end + n).min(self.bytes.len());
+    }
+
+    fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+}
+
+/// What one thread of control has at hand; lent to every step of every connection.
+#[derive(Debug)]
+pub struct Desk {
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// Limits of each connection.
+    pub limits: Arc<Limits>,
+    /// The sites and the caches.
+    pub held: Held,
+    /// Scratch for one parsed head.
+    pub head: Head,
+    /// The time, as of the last turn.
+    pub now: Now,
+    /// What was counted since it was last published.
+    pub tally: Tally,
+    /// The access log.
+    pub log: AccessLogWriter,
+    /// Scratch for one piece of a large body.
+    pub piece: Box<[u8]>,
+    /// Whether pieces that are not in memory are left to somebody else.
+    pub resident_only: bool,
+    blocks: Arc<Blocks>,
+    block: usize,
+    cache_counts: CacheCounts,
+    spare: Vec<Box<Buffers>>,
+}
+
+impl Desk {
+    /// A desk with private caches.
+    pub fn new(
+        settings: &Arc<Settings>,
+        sites: &Arc<Sites>,
+        blocks: &Arc<Blocks>,
+        block: usize,
+        log: AccessLogWriter,
+    ) -> Desk {
+        let service = Service::new(Arc::clone(sites), settings.caches.clone());
+        Desk::with(Held::Own(Box::new(service)), settings, blocks, block, log)
+    }
+
+    /// A desk with these caches.
+    pub fn with(
+        held: Held,
+        settings: &Arc<Settings>,
+        blocks: &Arc<Blocks>,
+        block: usize,
+        log: AccessLogWriter,
+    ) -> Desk {
+        Desk {
+            settings: Arc::clone(settings),
+            limits: Arc::new(settings.limits.clone()),
+            held,
+            head: Head::default(),
+            now: Now::new(clock::monotonic_ms(), clock::unix_ms()),
+            tally: Tally::default(),
+            log,
+            piece: vec![0; settings.piece_bytes].into(),
+            resident_only: false,
+            blocks: Arc::clone(blocks),
+            block,
+            cache_counts: CacheCounts::default(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Reads the clocks; once per turn of a loop, or after a call that blocked.
+    pub fn tick(&mut self) {
+        self.now.set(clock::monotonic_ms(), clock::unix_ms());
+    }
+
+    /// Buffers for a connection that has something to do.
+    pub fn buffers(&mut self) -> Box<Buffers> {
+        self.spare.pop().unwrap_or_else(|| {
+            let input = Input::new(self.limits.head_bytes_max + 1);
+            Box::new(Buffers { input, out: Out::new() })
+        })
+    }
+
+    /// Takes buffers back from a connection that is idle or over.
+    pub fn give_back(&mut self, mut buffers: Box<Buffers>) {
+        if self.spare.len() < SPARE_BUFFERS_MAX {
+            buffers.input.clear();
+            buffers.out.clear();
+            self.spare.push(buffers);
+        }
+    }
+
+    /// Publishes what was counted, and lets the log go out when it is due.
+    pub fn publish(&mut self) {
+        self.count_caches();
+        self.blocks.publish(self.block, &mut self.tally);
+        self.log.flush_when_due(&self.now);
+    }
+
+    /// Says how many connections stand in each state.
+    pub fn publish_states(&self, states: impl Iterator<Item = flyball_http::h1::state::State>) {
+        self.blocks.set_states(self.block, &crate::counters::count_states(states));
+    }
+
+    fn count_caches(&mut self) {
+        // Shared caches are counted by whoever holds the first block.
+        let counts = match &mut self.held {
+            Held::Own(service) => service.cache_counts(),
+            Held::Shared(service) if self.block.is_multiple_of(self.settings.threads.max(1)) => {
+                service.lock().unwrap_or_else(PoisonError::into_inner).cache_counts()
+            }
+            Held::Shared(_) => return,
+        };
+        let before = std::mem::replace(&mut self.cache_counts, counts);
+        for (counter, now, then) in [
+            (Counter::PathHits, counts.path_hits, before.path_hits),
+            (Counter::PathMisses, counts.path_misses, before.path_misses),
+            (Counter::Revalidations, counts.revalidations, before.revalidations),
+            (Counter::Changes, counts.changes, before.changes),
+            (Counter::ContentHits, counts.content_hits, before.content_hits),
+            (Counter::ContentMisses, counts.content_misses, before.content_misses),
+            (Counter::Evictions, counts.evictions, before.evictions),
+        ] {
+            self.tally.add(counter, now - then);
+        }
+    }
+}

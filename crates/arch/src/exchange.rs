@@ -1,0 +1,287 @@
+//! One connection as every architecture drives it: the machine, its buffers while it has any, and
+//! its request body's taker. Nothing here waits, and nothing here touches a socket.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use flyball_http::h1::Conn;
+use flyball_http::h1::state::State;
+use flyball_http::out::Front;
+use flyball_http::CloseReason;
+use flyball_site::{Answer, Lookup, Out, Plan, Upload};
+
+use crate::counters::Counter;
+use crate::desk::{Buffers, Desk};
+
+/// What a connection needs from outside before it can go on.
+#[derive(Debug)]
+pub enum Step {
+    /// Input from the socket.
+    Read,
+    /// Room in the socket: `transmit` what is in `out`.
+    Write,
+    /// Either of the two.
+    ReadWrite,
+    /// This work, which may wait on the disk; then [`Exchange::resume`].
+    Disk(Box<Plan>),
+    /// Nothing but the work that is under way.
+    Waiting,
+    /// The write side of the socket shut down; then [`Exchange::shut`].
+    Shut,
+    /// The socket closed.
+    Close(CloseReason),
+}
+
+/// One connection.
+#[derive(Debug)]
+pub struct Exchange {
+    conn: Conn,
+    peer: SocketAddr,
+    upload: Option<Box<Upload>>,
+    buffers: Option<Box<Buffers>>,
+    /// True while a piece of the output is being brought into memory.
+    warming: bool,
+    /// False once `recv` has seen all of the input and needs more.
+    unseen: bool,
+}
+
+impl Exchange {
+    /// A connection that was accepted now.
+    pub fn new(peer: SocketAddr, desk: &Desk) -> Exchange {
+        Exchange {
+            conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
+            peer,
+            upload: None,
+            buffers: None,
+            warming: false,
+            unseen: false,
+        }
+    }
+
+    /// Where the connection stands.
+    pub fn state(&self) -> State {
+        self.conn.state()
+    }
+
+    /// When [`Exchange::expired`] is due.
+    pub fn deadline(&self) -> u64 {
+        self.conn.deadline()
+    }
+
+    /// The buffers; an idle connection gets them here.
+    pub fn buffers(&mut self, desk: &mut Desk) -> &mut Buffers {
+        self.buffers.get_or_insert_with(|| desk.buffers())
+    }
+
+    /// The output queue, while there is anything in it.
+    pub fn out(&self) -> Option<&Out> {
+        self.buffers.as_ref().map(|buffers| &buffers.out).filter(|out| !out.is_empty())
+    }
+
+    /// Goes as far as it can without waiting, and says what is needed then.
+    pub fn advance(&mut self, desk: &mut Desk) -> Step {
+        loop {
+            let wants = self.conn.wants();
+            if let Some(reason) = wants.close {
+                return Step::Close(reason);
+            }
+            if wants.shut {
+                return Step::Shut;
+            }
+            if self.warming {
+                return Step::Waiting;
+            }
+            if wants.body > 0
+                && let Some(plan) = self.next_window(wants.body, desk)
+            {
+                return Step::Disk(plan);
+            }
+            if self.upload_is_complete() {
+                self.finish_upload(desk);
+                continue;
+            }
+            if wants.recv && self.unseen {
+                if let Some(plan) = self.recv(desk) {
+                    return Step::Disk(plan);
+                }
+                continue;
+            }
+            return match (wants.read, wants.write) {
+                (true, false) => Step::Read,
+                (false, true) => Step::Write,
+                (true, true) => Step::ReadWrite,
+                (false, false) => Step::Waiting,
+            };
+        }
+    }
+
+    /// `n` bytes were put into the input's space.
+    pub fn received(&mut self, n: usize, desk: &mut Desk) {
+        desk.tally.add(Counter::BytesIn, n as u64);
+        if let Some(buffers) = &mut self.buffers {
+            buffers.input.filled(n);
+            self.unseen = true;
+        }
+    }
+
+    /// The client closed its side.
+    pub fn eof(&mut self, desk: &Desk) {
+        self.conn.eof(&desk.now);
+    }
+
+    /// `n` bytes were sent.
+    pub fn sent(&mut self, n: u64, desk: &mut Desk) {
+        desk.tally.add(Counter::BytesOut, n);
+        if let Some(buffers) = &mut self.buffers {
+            buffers.out.sent(n);
+            self.conn.sent(n, &buffers.out, &desk.now);
+        }
+    }
+
+    /// The write side is shut down.
+    pub fn shut(&mut self, desk: &Desk) {
+        self.conn.shut(&desk.now);
+    }
+
+    /// The connection cannot go on.
+    pub fn abort(&mut self, reason: CloseReason) {
+        self.conn.abort(reason);
+    }
+
+    /// The server is draining.
+    pub fn drain(&mut self, desk: &Desk) {
+        self.conn.drain(&desk.now);
+    }
+
+    /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
+    pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, desk: &mut Desk) {
+        if desk.now.ms() < self.conn.deadline() {
+            return;
+        }
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        self.conn.expired(in_socket(), &mut buffers.out, &desk.now);
+    }
+
+    /// Gives the buffers back when they hold nothing that is still needed.
+    pub fn rest(&mut self, desk: &mut Desk) {
+        let idle = |b: &Box<Buffers>| b.input.is_empty() && b.out.is_empty();
+        if self.buffers.as_ref().is_some_and(idle)
+            && let Some(buffers) = self.buffers.take()
+        {
+            desk.give_back(buffers);
+        }
+    }
+
+    /// Ends it: the buffers go back whatever they hold.
+    pub fn end(self, desk: &mut Desk, reason: CloseReason) {
+        desk.tally.closed(reason);
+        if let Some(buffers) = self.buffers {
+            desk.give_back(buffers);
+        }
+    }
+
+    /// Gives input to the machine, and its request to the site.
+    fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
+        let Desk { held, head, now, tally, log, .. } = desk;
+        let Some(buffers) = &mut self.buffers else {
+            self.unseen = false;
+            return None;
+        };
+        let Buffers { input, out } = &mut **buffers;
+        let at = input.position();
+        let consumed = self.conn.recv(input.bytes(), head, out, now);
+        input.consume(consumed);
+        let wants = self.conn.wants();
+        self.unseen = !input.is_empty() && consumed > 0;
+        if !wants.ask {
+            return None;
+        }
+        let request = head.request(input.since(at));
+        tally.add(Counter::Requests, 1);
+        let mut service = held.service();
+        match service.lookup(request, now) {
+            Lookup::Answer(answer) => {
+                tally.add(Counter::of_status(answer.status), 1);
+                log.write(&request, &answer, self.peer, now);
+                self.conn.answered(answer, out, now);
+                None
+            }
+            Lookup::Wait(plan) => {
+                self.conn.asked();
+                Some(plan)
+            }
+            Lookup::Upload(upload) => {
+                self.conn.asked();
+                self.conn.deliver(out, now);
+                self.upload = Some(Box::new(upload));
+                None
+            }
+        }
+    }
+
+    /// The work that brings the next piece of the output into memory.
+    pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
+        let Front::File { file, offset, len } = self.out()?.front() else { return None };
+        let plan = Plan::warm(file, offset, len.min(desk.piece.len() as u64) as usize);
+        self.warming = true;
+        Some(plan)
+    }
+
+    /// The work is done: the answer, or the next work.
+    pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+        if std::mem::take(&mut self.warming) {
+            return None;
+        }
+        if let Some(upload) = self.upload.as_mut().filter(|upload| upload.window_len() > 0) {
+            let taken = upload.window_len();
+            desk.held.service().taken_body(upload, plan);
+            // A connection that was refused meanwhile has forgotten its body.
+            if let Some(buffers) = &mut self.buffers
+                && self.conn.wants().body >= taken
+            {
+                self.conn.taken(taken, &desk.now);
+                buffers.input.consume(taken);
+                self.unseen = !buffers.input.is_empty();
+            }
+            return None;
+        }
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let Desk { held, now, tally, log, .. } = desk;
+        let logged = if log.is_on() { plan.request().cloned() } else { None };
+        let mut service = held.service();
+        match service.resume(plan, now) {
+            Lookup::Answer(answer) => {
+                tally.add(Counter::of_status(answer.status), 1);
+                if let Some(request) = logged {
+                    log.write(&request.request(), &answer, self.peer, now);
+                }
+                self.conn.answered(answer, &mut buffers.out, now);
+                self.unseen = !buffers.input.is_empty();
+                None
+            }
+            Lookup::Wait(plan) => Some(plan),
+            Lookup::Upload(_) => None,
+        }
+    }
+
+    fn next_window(&mut self, ready: usize, desk: &mut Desk) -> Option<Box<Plan>> {
+        let upload = self.upload.as_mut().filter(|upload| upload.window_len() == 0)?;
+        let input = &self.buffers.as_ref()?.input;
+        Some(desk.held.service().take_body(upload, &input.bytes()[..ready]))
+    }
+
+    fn upload_is_complete(&self) -> bool {
+        let done = |upload: &Box<Upload>| upload.window_len() == 0;
+        self.conn.body_is_complete() && self.upload.as_ref().is_some_and(done)
+    }
+
+    fn finish_upload(&mut self, desk: &mut Desk) {
+        let Some(upload) = self.upload.take() else { return };
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let mut service = desk.held.service();
+        let answer: Answer<'_> = service.finish_upload(&upload);
+        desk.tally.add(Counter::of_status(answer.status), 1);
+        self.conn.answered(answer, &mut buffers.out, &desk.now);
+        self.unseen = !buffers.input.is_empty();
+    }
+}

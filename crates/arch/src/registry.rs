@@ -1,0 +1,81 @@
+//! The table of architectures: what each is called, where it comes from, and whether it can run.
+
+use std::fmt;
+use std::io;
+
+use crate::architectures::{amped, mt, n_copy, sped, symped, uring};
+use crate::settings::Settings;
+use crate::supervise::{Report, Worker};
+
+/// Whose listening sockets a worker reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sockets {
+    /// All workers read the same.
+    Shared,
+    /// Each worker has its own, on the same port.
+    PerWorker,
+}
+
+/// A concurrency architecture: a way to wait.
+pub trait Architecture: Sync + fmt::Debug {
+    /// Its name in the settings.
+    fn name(&self) -> &'static str;
+
+    /// One line about it.
+    fn about(&self) -> &'static str;
+
+    /// The paper that describes it.
+    fn paper(&self) -> &'static str;
+
+    /// The settings that are its own.
+    fn settings(&self) -> &'static [&'static str];
+
+    /// What it needs of the kernel.
+    fn needs(&self) -> &'static str;
+
+    /// Whether it can run here.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn probe(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whose listening sockets its workers read.
+    fn sockets(&self) -> Sockets;
+
+    /// Whether its sockets block.
+    fn is_blocking(&self) -> bool {
+        false
+    }
+
+    /// Whether accepting waits.
+    fn listener_blocks(&self) -> bool {
+        self.is_blocking()
+    }
+
+    /// How many worker processes it runs.
+    fn workers(&self, settings: &Settings) -> usize {
+        settings.workers.unwrap_or_else(flyball_sys::process::cpu_allowance)
+    }
+
+    /// How many threads of each worker count.
+    fn threads(&self, _settings: &Settings) -> usize {
+        1
+    }
+
+    /// Serves until the worker is told to stop, then drains. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses what the architecture cannot do without.
+    fn run(&self, worker: Worker) -> io::Result<Report>;
+}
+
+/// Every architecture, in the order of `flyball arch`.
+pub static ALL: &[&dyn Architecture] =
+    &[&sped::Sped, &symped::Symped, &n_copy::NCopy, &amped::Amped, &mt::Mt, &uring::Uring];
+
+/// The architecture of this name.
+pub fn find(name: &str) -> Option<&'static dyn Architecture> {
+    ALL.iter().copied().find(|architecture| architecture.name() == name)
+}

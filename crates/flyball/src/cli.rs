@@ -1,0 +1,267 @@
+//! The command line: what is asked for, and the settings that come with it.
+//!
+//! The flags of settings, and their help, are made from [`SETTINGS`]. Their values are checked with
+//! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
+
+/// Exit code for errors of usage and configuration.
+pub const USAGE_EXIT: u8 = 2;
+
+/// The setting whose flag may be repeated: the addresses add up.
+const LISTEN: &str = "listen";
+
+/// What the user asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Serve, by these settings.
+    Serve(Typed),
+    /// Say whether these settings are right.
+    Check(Typed),
+    /// List the architectures.
+    Arch {
+        /// As JSON.
+        json: bool,
+    },
+    /// Print `docs/settings.md`, which is the result of
+    /// [`settings_markdown`](crate::settings::settings_markdown).
+    Docs,
+}
+
+/// Why nothing is done.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line is wrong, or only help or the version was asked for.
+    Usage(clap::Error),
+    /// Settings are wrong, or their file cannot be read.
+    Settings(Vec<SettingError>),
+}
+
+/// Reads the command line, whose first item is the program's name, and the configuration file that
+/// it names. Blocks on the disk for that file.
+///
+/// # Errors
+/// When the command line or the file cannot be understood. Keys and values are not checked yet:
+/// [`resolve`](crate::settings::resolve) does that.
+pub fn parse<I, A>(arguments: I) -> Result<Command, Failure>
+where
+    I: IntoIterator<Item = A>,
+    A: Into<OsString> + Clone,
+{
+    let matches = program().try_get_matches_from(arguments)?;
+    Ok(match matches.subcommand() {
+        Some(("serve", given)) => Command::Serve(typed(given)?),
+        Some(("check", given)) => Command::Check(typed(given)?),
+        Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
+        // The program demands a subcommand, and there is no other.
+        _ => Command::Docs,
+    })
+}
+
+impl Failure {
+    /// Prints it, to standard error unless help or the version was asked for, and returns the exit
+    /// code of the process.
+    pub fn report(&self) -> ExitCode {
+        match self {
+            Failure::Usage(error) => {
+                // Nothing can be said any more when the terminal is gone.
+                let _ = error.print();
+            }
+            Failure::Settings(errors) => {
+                for error in errors {
+                    eprintln!("{error}");
+                }
+            }
+        }
+        ExitCode::from(self.exit_code())
+    }
+
+    /// The exit code: [`USAGE_EXIT`], or 0 when help or the version was asked for.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::Usage(error) if !error.use_stderr() => 0,
+            _ => USAGE_EXIT,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Usage(error) => error.fmt(f),
+            Failure::Settings(errors) => errors.iter().try_for_each(|error| writeln!(f, "{error}")),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<clap::Error> for Failure {
+    fn from(error: clap::Error) -> Failure {
+        Failure::Usage(error)
+    }
+}
+
+impl From<Vec<SettingError>> for Failure {
+    fn from(errors: Vec<SettingError>) -> Failure {
+        Failure::Settings(errors)
+    }
+}
+
+fn program() -> clap::Command {
+    clap::Command::new("flyball")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("The web server whose concurrency architecture is a setting")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(serve())
+        .subcommand(check())
+        .subcommand(arch())
+        .subcommand(docs())
+}
+
+fn serve() -> clap::Command {
+    clap::Command::new("serve")
+        .about("Serve a directory, or the sites of a configuration file")
+        .long_about(
+            "Serve a directory, or the sites of a configuration file.\n\nWithout a file, DIR is \
+             served with listings, on 127.0.0.1:8080 or the next free port unless --listen says \
+             otherwise.",
+        )
+        .after_long_help(settings_help())
+        .arg(directory())
+        .arg(config())
+        .args(SETTINGS.iter().filter_map(flag))
+        .arg(set())
+}
+
+fn check() -> clap::Command {
+    clap::Command::new("check")
+        .about("Say whether a configuration file is right")
+        .arg(directory().help("Check it together with this directory to serve").long_help(None))
+        .arg(config().required(true))
+}
+
+fn arch() -> clap::Command {
+    clap::Command::new("arch")
+        .about("List the architectures, and say which can run here and why others cannot")
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+}
+
+fn docs() -> clap::Command {
+    let settings = clap::Command::new("settings").about("Print docs/settings.md");
+    clap::Command::new("docs").hide(true).subcommand_required(true).subcommand(settings)
+}
+
+fn directory() -> Arg {
+    Arg::new("directory")
+        .value_name("DIR")
+        .value_parser(value_parser!(PathBuf))
+        .help("Directory to serve [default: the current one]")
+        .long_help(
+            "Directory to serve. The default is the current one, unless a configuration file is \
+             given. A file with [[site]] tables and DIR exclude each other.",
+        )
+}
+
+fn config() -> Arg {
+    Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Configuration file, in TOML")
+}
+
+/// The flag of a setting that has one.
+fn flag(setting: &'static Setting) -> Option<Arg> {
+    let flag = setting.flag.as_ref()?;
+    let about = format!("{} [default: {}]", setting.doc, setting.default.unwrap_or_default());
+    let mut long = format!("{}.", setting.doc);
+    if !setting.more.is_empty() {
+        let _ = write!(long, " {}", setting.more);
+    }
+    let _ = write!(long, "\n\nThe setting {}: {}.", setting.key, setting.form());
+    let _ = write!(long, "\n[default: {}]", setting.default.unwrap_or_default());
+    let argument =
+        Arg::new(setting.key).long(flag.name).value_name(flag.value).help(about).long_help(long);
+    Some(match setting.key {
+        LISTEN => argument.action(ArgAction::Append),
+        // Of a flag that is given again the later one holds, as of --set.
+        key => argument.overrides_with(key),
+    })
+}
+
+fn set() -> Arg {
+    Arg::new("set")
+        .long("set")
+        .value_name("KEY=VALUE")
+        .action(ArgAction::Append)
+        .value_parser(ValueParser::new(assignment))
+        .help("Any setting by its key; --help lists them")
+        .long_help("Any setting by its key; may be repeated. The keys are listed below.")
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+/// What `--help` says about the keys of `--set`.
+fn settings_help() -> String {
+    let mut text = String::from("Keys of --set, with their defaults:\n");
+    for setting in SETTINGS {
+        let default = setting.default.unwrap_or_default();
+        let _ = writeln!(text, "  {} ({default})\n      {}", setting.key, setting.doc);
+    }
+    text.push_str("\ndocs/settings.md tells more about each, and about the keys of sites.");
+    text
+}
+
+/// Joins what the file says and what the command line says, in order of precedence.
+fn typed(given: &ArgMatches) -> Result<Typed, Failure> {
+    let mut typed = match given.get_one::<PathBuf>("config") {
+        Some(path) => read(path)?,
+        None => Typed::default(),
+    };
+    typed.directory = given.get_one::<PathBuf>("directory").cloned();
+    typed.values.extend(written(given));
+    Ok(typed)
+}
+
+/// The values of flags and of `--set`, in the order given.
+fn written(given: &ArgMatches) -> Vec<Written> {
+    let mut placed: Vec<(usize, Written)> = Vec::new();
+    for setting in SETTINGS {
+        let Some(flag) = &setting.flag else { continue };
+        // `check` has no flags of settings.
+        let Ok(Some(values)) = given.try_get_many::<String>(setting.key) else { continue };
+        let place = given.indices_of(setting.key).and_then(Iterator::last).unwrap_or_default();
+        let mut texts: Vec<Raw> = values.cloned().map(Raw::Text).collect();
+        let raw = if texts.len() == 1 { texts.remove(0) } else { addresses(&texts) };
+        let key = setting.key.to_owned();
+        placed.push((place, Written { key, raw, origin: Origin::Flag(flag.name) }));
+    }
+    if let Ok(Some(values)) = given.try_get_many::<(String, String)>("set") {
+        let places = given.indices_of("set").into_iter().flatten();
+        placed.extend(places.zip(values).map(|(place, (key, value))| {
+            let raw = Raw::Text(value.clone());
+            (place, Written { key: key.clone(), raw, origin: Origin::Set })
+        }));
+    }
+    placed.sort_by_key(|&(place, _)| place);
+    placed.into_iter().map(|(_, written)| written).collect()
+}
+
+/// The addresses of several `--listen`, each of which may be a list itself.
+fn addresses(flags: &[Raw]) -> Raw {
+    Raw::List(flags.iter().flat_map(Raw::items).collect())
+}

@@ -1,0 +1,10 @@
+//! `flyball docs settings`: prints docs/settings.md from the table of settings.
+
+use std::process::ExitCode;
+
+use flyball::settings::settings_markdown;
+
+pub(crate) fn run() -> ExitCode {
+    print!("{}", settings_markdown());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,16 @@
+//! What each subcommand does.
+
+pub(crate) mod arch;
+pub(crate) mod check;
+pub(crate) mod docs;
+pub(crate) mod serve;
+
+use flyball::cli::Failure;
+use flyball::settings::{Typed, resolve};
+use flyball_arch::Settings;
+
+/// The settings that the user's words make, checked against the architectures that there are.
+fn settings(typed: Typed) -> Result<Settings, Failure> {
+    let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
+    resolve(&typed, &names).map_err(Failure::Settings)
+}

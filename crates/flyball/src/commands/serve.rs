@@ -1,0 +1,64 @@
+//! `flyball serve`: binds, says where, and serves until told to stop.
+
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+
+use flyball::settings::Typed;
+use flyball_arch::{AdminAddress, Server, Settings};
+
+/// Exit code when the server could not start, or left connections unfinished.
+const FAILED: u8 = 1;
+
+pub(crate) fn run(typed: Typed) -> ExitCode {
+    let settings = match super::settings(typed) {
+        Ok(settings) => settings,
+        Err(failure) => return failure.report(),
+    };
+    match serve(settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("flyball: {message}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn serve(settings: Settings) -> Result<(), String> {
+    let architecture = flyball_arch::find(&settings.arch)
+        .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
+    let roots: Vec<_> = settings.sites.iter().map(|site| site.root.clone()).collect();
+    let admin = settings.admin.clone();
+    let server = Server::bind(architecture, settings)?;
+    for warning in server.warnings() {
+        eprintln!("flyball: warning: {warning}");
+    }
+    for root in roots {
+        println!("serving {}", root.display());
+    }
+    for address in server.addresses() {
+        println!("  at {}", url(*address));
+    }
+    match (server.admin_address(), admin) {
+        (Some(address), _) => println!("  status at {}status", url(address)),
+        (None, Some(AdminAddress::Unix(path))) => println!("  status on unix:{}", path.display()),
+        (None, _) => {}
+    }
+    let workers = server.workers();
+    let noun = if workers == 1 { "worker" } else { "workers" };
+    println!("  by {} with {workers} {noun}; Ctrl-C stops it", architecture.name());
+    // A connection cut off at the drain deadline was told so by the close; stopping went well.
+    server.run().map(drop).map_err(|error| error.to_string())
+}
+
+/// An address as something to click on; one that stands for all of them shows as localhost.
+fn url(address: SocketAddr) -> String {
+    let host = match address.ip() {
+        ip if ip.is_unspecified() => "localhost".to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+        ip => ip.to_string(),
+    };
+    match address.port() {
+        80 => format!("http://{host}/"),
+        port => format!("http://{host}:{port}/"),
+    }
+}

@@ -1,0 +1,6 @@
+//! What the `flyball` program is configured by: its command line, its configuration file and the
+//! one table of settings behind both.
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod settings;

@@ -1,0 +1,122 @@
+//! The written forms of addresses.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use flyball_arch::{AccessLog, AdminAddress};
+use flyball_sys::net::Address;
+
+/// What an address may look like, for help and errors.
+pub(super) const ADDRESS: &str = "an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
+                                  localhost:80";
+
+/// Longest path of a Unix-domain socket, in bytes: `sun_path` holds 108 with its NUL (unix(7)).
+pub(super) const UNIX_PATH_BYTES_MAX: usize = 107;
+
+/// An address to listen on. `8080` and `:8080` are all interfaces, IPv6 and IPv4; `localhost` is
+/// 127.0.0.1. No other name is looked up, so nothing blocks.
+pub(super) fn address(text: &str) -> Option<Address> {
+    let bare = text.strip_prefix(':').unwrap_or(text);
+    if let Some(port) = port(bare) {
+        return Some((Ipv6Addr::UNSPECIFIED, port).into());
+    }
+    if let Some(after) = text.strip_prefix("localhost:") {
+        return port(after).map(|port| (Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse::<SocketAddr>().ok()
+}
+
+/// Where `/status` and `/metrics` are served: an address, or `unix:` and a path, which starts from
+/// `base` when it is relative.
+pub(super) fn admin(text: &str, base: &Path) -> Option<AdminAddress> {
+    let Some(path) = text.strip_prefix("unix:") else {
+        return address(text).map(AdminAddress::Tcp);
+    };
+    let joined = base.join(path);
+    let fits = joined.as_os_str().len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
+    (fits && !path.is_empty()).then_some(AdminAddress::Unix(joined))
+}
+
+/// Where the access log goes: `-` is standard output, else a path, which starts from `base` when it
+/// is relative.
+pub(super) fn access_log(text: &str, base: &Path) -> Option<AccessLog> {
+    if text == "-" {
+        return Some(AccessLog::Stdout);
+    }
+    path(text, base).map(AccessLog::File)
+}
+
+/// A path of a file or directory, which starts from `base` when it is relative.
+pub(super) fn path(text: &str, base: &Path) -> Option<PathBuf> {
+    (!text.is_empty() && !text.contains('\0')).then(|| base.join(text))
+}
+
+fn port(text: &str) -> Option<u16> {
+    super::text::integer(text)?.try_into().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_five_forms() {
+        for (text, expected) in [
+            ("8080", "[::]:8080"),
+            (":8080", "[::]:8080"),
+            ("0", "[::]:0"),
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("0.0.0.0:80", "0.0.0.0:80"),
+            ("[::1]:80", "[::1]:80"),
+            ("localhost:80", "127.0.0.1:80"),
+        ] {
+            assert_eq!(address(text), Some(expected.parse().unwrap()), "{text}");
+        }
+        for text in [
+            "",
+            ":",
+            "banana",
+            "127.0.0.1",
+            "127.0.0.1:",
+            "::1:80",
+            "[::1]",
+            "65536",
+            ":65536",
+            "localhost",
+            "localhost:",
+            "example.org:80",
+            "-1",
+            "+80",
+            "::80",
+            "1.2.3.4:70000",
+        ] {
+            assert_eq!(address(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_admin_address_may_be_a_unix_socket() {
+        let base = Path::new("/etc/flyball");
+        let unix = |path: &str| Some(AdminAddress::Unix(path.into()));
+        assert_eq!(admin("unix:/run/a.sock", base), unix("/run/a.sock"));
+        assert_eq!(admin("unix:a.sock", base), unix("/etc/flyball/a.sock"));
+        assert_eq!(admin("unix:a.sock", Path::new("")), unix("a.sock"));
+        let tcp = AdminAddress::Tcp("127.0.0.1:9090".parse().unwrap());
+        assert_eq!(admin("127.0.0.1:9090", base), Some(tcp));
+        let longest = format!("unix:/{}", "a".repeat(UNIX_PATH_BYTES_MAX - 1));
+        assert!(admin(&longest, base).is_some());
+        for text in ["", "unix:", "unix", "unix:a\0b", "/run/a.sock", &format!("{longest}a")] {
+            assert_eq!(admin(text, base), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_access_log_is_a_file_or_standard_output() {
+        let base = Path::new("conf");
+        assert_eq!(access_log("-", base), Some(AccessLog::Stdout));
+        assert_eq!(access_log("a.log", base), Some(AccessLog::File("conf/a.log".into())));
+        assert_eq!(access_log("/a.log", base), Some(AccessLog::File("/a.log".into())));
+        assert_eq!(access_log("", base), None);
+        assert_eq!(access_log("a\0", base), None);
+    }
+}

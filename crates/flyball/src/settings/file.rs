@@ -1,0 +1,174 @@
+//! Reads a configuration file: TOML in, keys and values with their lines out.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use toml::Spanned;
+use toml::de::{DeInteger, DeTable, DeValue};
+
+use super::error::{ERRORS_MAX, Origin, SettingError};
+use super::raw::Raw;
+use super::typed::{Typed, TypedSite, Written};
+
+/// Longest configuration file, in bytes.
+pub const FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The key of the tables that describe sites.
+pub(super) const SITE: &str = "site";
+
+/// Reads a configuration file. Blocks on the disk.
+///
+/// # Errors
+/// When the file cannot be read, is longer than [`FILE_BYTES_MAX`], is not UTF-8, or is not TOML;
+/// nothing is known about its keys yet.
+pub fn read(path: &Path) -> Result<Typed, Vec<SettingError>> {
+    let path: Arc<Path> = path.into();
+    let mut bytes = Vec::new();
+    let read = File::open(&path)
+        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes));
+    let whole = Origin::File { path: path.clone(), line: None };
+    if let Err(error) = read {
+        return Err(vec![problem(whole, format!("cannot be read: {error}"))]);
+    }
+    if bytes.len() > FILE_BYTES_MAX {
+        return Err(vec![problem(whole, format!("is longer than {FILE_BYTES_MAX} bytes"))]);
+    }
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => parse(path, text),
+        Err(error) => {
+            let before = &bytes[..error.valid_up_to()];
+            let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+            Err(vec![problem(Origin::File { path, line: Some(line) }, "is not UTF-8".into())])
+        }
+    }
+}
+
+/// Reads the text of a configuration file. `path` is only named in errors.
+///
+/// # Errors
+/// When the text is not TOML: one error for each line that is wrong, [`ERRORS_MAX`] at most.
+pub fn parse(path: Arc<Path>, text: &str) -> Result<Typed, Vec<SettingError>> {
+    let reader = Reader { lines: Lines::new(text), path };
+    let (table, errors) = DeTable::parse_recoverable(text);
+    if !errors.is_empty() {
+        return Err(reader.syntax_errors(&errors));
+    }
+    let mut typed = Typed { file: Some(reader.path.clone()), ..Typed::default() };
+    reader.server(table.get_ref(), "", &mut typed);
+    // The parser orders keys by name; people think in lines.
+    typed.values.sort_by_key(|written| written.origin.order());
+    Ok(typed)
+}
+
+struct Reader {
+    path: Arc<Path>,
+    lines: Lines,
+}
+
+impl Reader {
+    fn syntax_errors(&self, errors: &[toml::de::Error]) -> Vec<SettingError> {
+        let mut problems: Vec<SettingError> = errors
+            .iter()
+            .map(|error| {
+                let line = error.span().map(|span| self.lines.number(span.start));
+                problem(Origin::File { path: self.path.clone(), line }, error.message().to_owned())
+            })
+            .collect();
+        problems.sort_by_key(|error| error.origin.order());
+        // What follows on a broken line is mostly noise.
+        problems.dedup_by_key(|error| error.origin.clone());
+        problems.truncate(ERRORS_MAX);
+        problems
+    }
+
+    /// Flattens tables into dotted keys.
+    fn server(&self, table: &DeTable<'_>, prefix: &str, typed: &mut Typed) {
+        for (key, value) in table {
+            let dotted = format!("{prefix}{}", shown_key(key.get_ref()));
+            let origin = self.origin(key);
+            match value.get_ref() {
+                DeValue::Array(items)
+                    if dotted == SITE && items.iter().all(|item| item.get_ref().is_table()) =>
+                {
+                    typed.sites.extend(items.iter().filter_map(|item| self.site(item)));
+                }
+                DeValue::Table(table) if dotted != SITE && !table.is_empty() => {
+                    self.server(table, &format!("{dotted}."), typed);
+                }
+                value => typed.values.push(Written { key: dotted, raw: raw(value), origin }),
+            }
+        }
+    }
+
+    fn site(&self, item: &Spanned<DeValue<'_>>) -> Option<TypedSite> {
+        let table = item.get_ref().as_table()?;
+        let mut values: Vec<Written> = table
+            .iter()
+            .map(|(key, value)| Written {
+                key: shown_key(key.get_ref()),
+                raw: raw(value.get_ref()),
+                origin: self.origin(key),
+            })
+            .collect();
+        values.sort_by_key(|written| written.origin.order());
+        Some(TypedSite { values, origin: self.origin(item) })
+    }
+
+    fn origin<V>(&self, spanned: &Spanned<V>) -> Origin {
+        let line = Some(self.lines.number(spanned.span().start));
+        Origin::File { path: self.path.clone(), line }
+    }
+}
+
+/// A part of a key as TOML has it written, so that one with a dot in it is not taken for two.
+fn shown_key(part: &str) -> String {
+    let bare = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+    if !part.is_empty() && part.bytes().all(bare) { part.to_owned() } else { format!("{part:?}") }
+}
+
+fn raw(value: &DeValue<'_>) -> Raw {
+    match value {
+        DeValue::String(text) => Raw::Text(text.clone().into_owned()),
+        DeValue::Integer(integer) => Raw::Number(decimal(integer)),
+        DeValue::Float(float) => Raw::Number(float.as_str().to_owned()),
+        DeValue::Boolean(on) => Raw::Switch(*on),
+        DeValue::Datetime(date) => Raw::Date(date.to_string()),
+        DeValue::Array(items) => Raw::List(items.iter().map(|item| raw(item.get_ref())).collect()),
+        DeValue::Table(table) => Raw::Map(
+            table
+                .iter()
+                .map(|(key, value)| (key.get_ref().clone().into_owned(), raw(value.get_ref())))
+                .collect(),
+        ),
+    }
+}
+
+fn decimal(integer: &DeInteger<'_>) -> String {
+    match u64::from_str_radix(integer.as_str(), integer.radix()) {
+        Ok(number) => number.to_string(),
+        Err(_) => integer.to_string(),
+    }
+}
+
+fn problem(origin: Origin, why: String) -> SettingError {
+    SettingError { key: String::new(), value: None, why, origin }
+}
+
+/// Where lines begin, so that an offset is turned into a line number without a walk over the text.
+struct Lines {
+    starts: Vec<usize>,
+}
+
+impl Lines {
+    fn new(text: &str) -> Lines {
+        let starts = text.match_indices('\n').map(|(feed, _)| feed + 1);
+        Lines { starts: std::iter::once(0).chain(starts).collect() }
+    }
+
+    /// The line of a byte, from 1.
+    fn number(&self, offset: usize) -> usize {
+        self.starts.partition_point(|&start| start <= offset)
+    }
+}

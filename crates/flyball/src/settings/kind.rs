@@ -1,0 +1,263 @@
+//! The kinds of values that settings take: what they look like, and how they are read and stored.
+
+use std::path::{Path, PathBuf};
+
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress};
+use flyball_sys::net::Address;
+
+use super::raw::Raw;
+use super::table::Word;
+use super::{address, text};
+
+/// The kind of a setting's value, and the function that stores a valid one in `T`.
+pub enum Kind<T: 'static> {
+    /// An integer within bounds.
+    Integer {
+        /// Least valid value.
+        least: u64,
+        /// Greatest valid value.
+        most: u64,
+        /// Stores it.
+        set: fn(&mut T, u64),
+    },
+    /// A size in bytes, such as `64KiB`.
+    Size {
+        /// Least valid value, in bytes.
+        least: u64,
+        /// Greatest valid value, in bytes.
+        most: u64,
+        /// Stores it, in bytes.
+        set: fn(&mut T, u64),
+    },
+    /// A duration, such as `10s` or `250ms`.
+    Duration {
+        /// Least valid value, in milliseconds.
+        least_ms: u64,
+        /// Greatest valid value, in milliseconds.
+        most_ms: u64,
+        /// Stores it, in milliseconds.
+        set: fn(&mut T, u64),
+    },
+    /// `true` or `false`.
+    Switch {
+        /// Stores it.
+        set: fn(&mut T, bool),
+    },
+    /// One of some names.
+    OneOf {
+        /// The names.
+        names: &'static [Word<T>],
+    },
+    /// Text of a certain form.
+    Text {
+        /// The form, with its article, as an error names what was expected.
+        form: &'static str,
+        /// Whether a text has the form.
+        valid: fn(&str) -> bool,
+        /// Stores it.
+        set: fn(&mut T, String),
+    },
+    /// A list of texts of a certain form.
+    Texts {
+        /// The form of each, with its article.
+        form: &'static str,
+        /// Whether the list may be empty.
+        empty: bool,
+        /// Whether a text has the form.
+        valid: fn(&str) -> bool,
+        /// Stores them.
+        set: fn(&mut T, Vec<String>),
+    },
+    /// A list of addresses, at least one.
+    Addresses {
+        /// Stores them.
+        set: fn(&mut T, Vec<Address>),
+    },
+    /// A fraction, a number or `inf`.
+    Limit {
+        /// Stores it.
+        set: fn(&mut T, AcceptLimit),
+    },
+    /// An address or `unix:PATH`.
+    Admin {
+        /// Stores it.
+        set: fn(&mut T, AdminAddress),
+    },
+    /// A path, or `-` for standard output.
+    Log {
+        /// Stores it.
+        set: fn(&mut T, AccessLog),
+    },
+    /// The path of a file or directory.
+    Path {
+        /// Stores it.
+        set: fn(&mut T, PathBuf),
+    },
+    /// A table of media types by file name extension.
+    Types {
+        /// Stores them in the order of their extensions.
+        set: fn(&mut T, Vec<(String, String)>),
+    },
+}
+
+/// Why a value is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mismatch {
+    /// What was expected, such as `a size such as 64KiB`.
+    pub expected: String,
+    /// What was found, as an error shows it; of a list, the first item that is wrong.
+    pub found: String,
+}
+
+impl<T> Kind<T> {
+    /// Reads a value and stores it. Relative paths start from `base`. Nothing blocks.
+    ///
+    /// # Errors
+    /// What was expected and what was found; `target` is then as it was.
+    pub fn apply(&self, target: &mut T, raw: &Raw, base: &Path) -> Result<(), Mismatch> {
+        self.read(target, raw, base)
+            .ok_or_else(|| Mismatch { expected: self.expected(raw), found: self.found(raw) })
+    }
+
+    fn read(&self, target: &mut T, raw: &Raw, base: &Path) -> Option<()> {
+        match self {
+            Kind::Integer { least, most, set } => {
+                let number = text::integer(raw.number()?)?;
+                set(target, within(number, *least, *most)?);
+            }
+            Kind::Size { least, most, set } => {
+                set(target, within(text::size(raw.number()?)?, *least, *most)?);
+            }
+            Kind::Duration { least_ms, most_ms, set } => {
+                let ms = text::duration_ms(raw.number()?)?;
+                set(target, within(ms, *least_ms, *most_ms)?);
+            }
+            Kind::Switch { set } => set(target, switch(raw)?),
+            Kind::OneOf { names } => {
+                let wanted = raw.text()?;
+                let word = names.iter().find(|word| word.name == wanted)?;
+                (word.set)(target);
+            }
+            Kind::Text { valid, set, .. } => {
+                set(target, raw.text().filter(|text| valid(text))?.to_owned());
+            }
+            Kind::Texts { empty, valid, set, .. } => {
+                let texts = texts(raw, *valid)?;
+                set(target, (*empty || !texts.is_empty()).then_some(texts)?);
+            }
+            Kind::Addresses { set } => set(target, addresses(raw)?),
+            Kind::Limit { set } => set(target, text::accept_limit(raw.number()?)?),
+            Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
+            Kind::Log { set } => set(target, address::access_log(raw.text()?, base)?),
+            Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
+            Kind::Types { set } => set(target, types(raw)?),
+        }
+        Some(())
+    }
+
+    /// What a wrong value should have been. Bounds are told to those who kept to the form.
+    fn expected(&self, raw: &Raw) -> String {
+        let number = raw.number().unwrap_or_default();
+        match self {
+            Kind::Size { .. } if text::size(number).is_none() => "a size such as 64KiB".into(),
+            Kind::Duration { .. } if text::duration_ms(number).is_none() => {
+                "a duration such as 10s or 250ms".into()
+            }
+            _ => self.form(),
+        }
+    }
+
+    fn found(&self, raw: &Raw) -> String {
+        let wrong = |item: &Raw| match self {
+            Kind::Addresses { .. } => address_of(item).is_none(),
+            Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
+            _ => false,
+        };
+        match (self, raw) {
+            (Kind::Types { .. }, Raw::Map(entries)) => entries
+                .iter()
+                .find(|entry| type_of(entry).is_none())
+                .map(|(extension, kind)| format!("{extension:?} = {kind}")),
+            _ => raw.items().iter().find(|item| wrong(item)).map(Raw::to_string),
+        }
+        .unwrap_or_else(|| raw.to_string())
+    }
+
+    /// The form of a valid value in words, with its bounds.
+    pub fn form(&self) -> String {
+        match self {
+            Kind::Integer { least, most, .. } => format!("an integer from {least} to {most}"),
+            Kind::Size { least, most, .. } => {
+                format!("a size from {} to {}", text::shown_size(*least), text::shown_size(*most))
+            }
+            Kind::Duration { least_ms, most_ms, .. } => format!(
+                "a duration from {} to {}",
+                text::shown_duration(*least_ms),
+                text::shown_duration(*most_ms)
+            ),
+            Kind::Switch { .. } => "true or false".into(),
+            Kind::OneOf { names } => one_of(names.iter().map(|word| word.name)),
+            Kind::Text { form, .. } => (*form).into(),
+            Kind::Texts { form, .. } => format!("a list, each item {form}"),
+            Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
+            Kind::Limit { .. } => format!(
+                "a number from {} to {}, or inf",
+                text::ACCEPT_LIMIT_LEAST,
+                text::ACCEPT_LIMIT_MOST
+            ),
+            Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
+            Kind::Log { .. } => "a path, or - for standard output".into(),
+            Kind::Path { .. } => "a path".into(),
+            Kind::Types { .. } => {
+                "a table of media types by extension such as { md = \"text/markdown\" }".into()
+            }
+        }
+    }
+}
+
+/// `a, b or c`.
+fn one_of(names: impl Iterator<Item = &'static str>) -> String {
+    let mut names: Vec<&str> = names.collect();
+    match names.pop() {
+        Some(last) if !names.is_empty() => format!("{} or {last}", names.join(", ")),
+        last => last.unwrap_or_default().to_owned(),
+    }
+}
+
+fn within(number: u64, least: u64, most: u64) -> Option<u64> {
+    (least..=most).contains(&number).then_some(number)
+}
+
+fn switch(raw: &Raw) -> Option<bool> {
+    match raw {
+        Raw::Switch(on) => Some(*on),
+        raw => text::switch(raw.text()?),
+    }
+}
+
+fn texts(raw: &Raw, valid: fn(&str) -> bool) -> Option<Vec<String>> {
+    raw.items().iter().map(|item| text_of(item, valid)).collect()
+}
+
+fn text_of(item: &Raw, valid: fn(&str) -> bool) -> Option<String> {
+    item.text().filter(|text| valid(text)).map(str::to_owned)
+}
+
+fn addresses(raw: &Raw) -> Option<Vec<Address>> {
+    let addresses: Option<Vec<Address>> = raw.items().iter().map(address_of).collect();
+    addresses.filter(|addresses| !addresses.is_empty())
+}
+
+fn address_of(item: &Raw) -> Option<Address> {
+    address::address(item.number()?)
+}
+
+fn types(raw: &Raw) -> Option<Vec<(String, String)>> {
+    let Raw::Map(entries) = raw else { return None };
+    entries.iter().map(type_of).collect()
+}
+
+fn type_of((extension, kind): &(String, Raw)) -> Option<(String, String)> {
+    let kind = kind.text().filter(|kind| text::is_media_type(kind))?;
+    text::is_extension(extension).then(|| (extension.to_ascii_lowercase(), kind.to_owned()))
+}

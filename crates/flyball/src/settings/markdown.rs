@@ -1,0 +1,137 @@
+//! `docs/settings.md`, made from the tables.
+
+use std::fmt::Write as _;
+
+use super::server::SETTINGS;
+use super::site::SITE_SETTINGS;
+use super::table::Setting;
+
+const INTRODUCTION: &str = "\
+# Settings
+
+Made from the tables in `crates/flyball/src/settings/` by `cargo xtask docs`.
+
+Every setting has a key. It is written in the configuration file (`flyball serve --config FILE`) or
+as `--set KEY=VALUE`; some have a flag of their own besides. Defaults hold first, then the file,
+then `--set` and flags in the order given. `flyball check --config FILE` says whether a file is
+right. [example.toml](example.toml) holds every setting.
+
+The file is TOML. The key `accept.limit` is the key `limit` of the table `[accept]`:
+
+```toml
+workers = 4
+
+[accept]
+limit = \"inf\"
+
+[[site]]
+hosts = [\"example.org\", \"*.example.org\"]
+root = \"/srv/example\"
+```
+
+- An **integer** is written in decimal digits.
+- A **size** is a number of bytes, or has a unit: `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1,024),
+  `kB`, `MB`, `GB`, `TB` (powers of 1,000).
+- A **duration** has a unit: `ms`, `s`, `min`, `h`. Only 0 needs none.
+- A **switch** is `true` or `false`; as a string also `\"on\"` or `\"off\"`.
+- A **list** is an array, or one string with commas.
+- A **relative path** starts from the directory of the file that it is written in; on the command
+  line, from the current directory.
+
+In the file, a string may hold environment variables: `${NAME}` is replaced by the value and must be
+set, `${NAME:-default}` takes the default when the variable is not set or empty, and `$${` stands
+for `${`. A number or switch may be written as a string for that.
+
+An unknown key is an error, and so is a value out of bounds: the server then does not start, and
+exits with code 2.
+
+S0 to S4 are the papers that a setting comes from, and M1 to M172 the mechanisms in them:
+
+- S0: Brecht, Pariag, Gammo: accept()able Strategies for Improving Web Server Performance,
+  USENIX 2004.
+- S1: Shukla, Li, Subramanian, Ward, Brecht: Evaluating the Performance of User-Space and
+  Kernel-Space Web Servers, CASCON 2004.
+- S2: Pai, Druschel, Zwaenepoel: Flash, USENIX 1999.
+- S3: Hu, Mungee, Schmidt: Techniques for Developing and Measuring High-Performance Web Servers
+  over ATM Networks, INFOCOM 1998.
+- S4: Harji, Buhr, Brecht: Comparing High-Performance Multi-core Web-Server Architectures,
+  SYSTOR 2012.
+";
+
+const SITES: &str = "
+## Sites
+
+Each `[[site]]` table of the file describes one site. Exactly one may be the default site, whose
+hosts hold `*`; two sites cannot claim one host. `flyball serve DIR` serves one default site with
+the root DIR and with listings on.
+";
+
+/// The text of `docs/settings.md`.
+pub fn settings_markdown() -> String {
+    let mut text = String::from(INTRODUCTION);
+    text.push_str("\n## Server\n\n");
+    overview(SETTINGS, &mut text);
+    for setting in SETTINGS {
+        section(setting, &mut text);
+    }
+    text.push_str(SITES);
+    for setting in SITE_SETTINGS {
+        section(setting, &mut text);
+    }
+    text
+}
+
+fn overview(table: &[Setting], text: &mut String) {
+    text.push_str("| key | default | what it is |\n| --- | --- | --- |\n");
+    for setting in table {
+        let default = setting.default.unwrap_or_default();
+        line(text, format_args!("| `{}` | `{default}` | {} |", setting.key, setting.doc));
+    }
+}
+
+fn section<T>(setting: &Setting<T>, text: &mut String) {
+    line(text, format_args!("\n### `{}`\n\n{}.", setting.key, setting.doc));
+    if !setting.more.is_empty() {
+        line(text, format_args!("{}", setting.more));
+    }
+    line(text, format_args!("\n- Value: {}.", setting.form()));
+    match setting.default {
+        Some(default) => line(text, format_args!("- Default: `{default}`.")),
+        None => line(text, format_args!("- It must be given.")),
+    }
+    if let Some(flag) = &setting.flag {
+        line(text, format_args!("- Flag: `--{} {}`.", flag.name, flag.value));
+    }
+    if !setting.source.is_empty() {
+        line(text, format_args!("- From: {}.", setting.source));
+    }
+}
+
+fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    writeln!(text, "{arguments}").expect("a String takes all that is written to it");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_settings_document_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            found == settings_markdown(),
+            "docs/settings.md is stale: run `cargo xtask docs` and commit the result"
+        );
+    }
+
+    #[test]
+    fn each_setting_has_one_section() {
+        let text = settings_markdown();
+        let keys = SETTINGS.iter().map(|s| s.key).chain(SITE_SETTINGS.iter().map(|s| s.key));
+        for key in keys {
+            assert_eq!(text.matches(&format!("\n### `{key}`\n")).count(), 1, "{key}");
+        }
+        assert_eq!(text.matches("\n### ").count(), SETTINGS.len() + SITE_SETTINGS.len());
+    }
+}

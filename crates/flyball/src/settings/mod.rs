@@ -1,0 +1,36 @@
+//! Settings in two stages: [`Typed`] is what the user wrote and where, [`Settings`] is what the
+//! server runs by, checked once and frozen.
+//!
+//! Each setting is one entry of [`SETTINGS`] or [`SITE_SETTINGS`]; flags, help, errors and
+//! `docs/settings.md` are made from these tables. Defaults hold first, then the configuration file,
+//! then `--set` and flags in the order given.
+//!
+//! [`Settings`]: flyball_arch::Settings
+
+mod address;
+mod error;
+mod expand;
+mod file;
+mod kind;
+mod markdown;
+mod raw;
+mod resolve;
+mod server;
+mod site;
+mod suggest;
+mod table;
+mod text;
+mod typed;
+
+pub use error::{ERRORS_MAX, Origin, SettingError};
+pub use expand::Environment;
+pub use file::{FILE_BYTES_MAX, parse, read};
+pub use kind::{Kind, Mismatch};
+pub use markdown::settings_markdown;
+pub use raw::Raw;
+pub use resolve::{PORT, PORT_TRIES, resolve, resolve_in};
+pub use server::SETTINGS;
+pub use site::SITE_SETTINGS;
+pub use suggest::nearest;
+pub use table::{Flag, Setting, Word, find};
+pub use typed::{Typed, TypedSite, Written};

@@ -1,0 +1,129 @@
+//! The table of the settings of one site: the keys of a `[[site]]` table.
+
+use flyball_site::{SiteSettings, Symlinks};
+
+use super::kind::Kind;
+use super::table::{Setting, Word};
+use super::text::{is_file_name, is_host, is_token, is_url_path};
+
+/// Every setting of a site, in the order of the documentation.
+pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "hosts",
+        flag: None,
+        kind: Kind::Texts {
+            form: "a host such as example.org, *.example.org, [::1] or *",
+            empty: false,
+            valid: is_host,
+            set: |s, hosts| {
+                s.hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
+            },
+        },
+        word: None,
+        default: Some("*"),
+        doc: "Hosts that the site answers to, without a port",
+        more: "An exact name wins over a wildcard, the longest wildcard over shorter ones, and \
+               any of them over `*`, the default site. `*.example.org` does not stand for \
+               `example.org` itself. Names beyond ASCII are written in their `xn--` form.",
+        source: "RFC 9110 section 7.2",
+    },
+    Setting {
+        key: "root",
+        flag: None,
+        kind: Kind::Path { set: |s, path| s.root = path },
+        word: None,
+        default: None,
+        doc: "The directory that is served",
+        more: "It must exist and be readable when the server starts.",
+        source: "",
+    },
+    Setting {
+        key: "index",
+        flag: None,
+        kind: Kind::Texts {
+            form: "a file name",
+            empty: true,
+            valid: is_file_name,
+            set: |s, names| s.index = names,
+        },
+        word: None,
+        default: Some("index.html"),
+        doc: "Names tried, in order, when a directory is asked for",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "listing",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.listing = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether a directory without an index is listed",
+        more: "It is on for `flyball serve DIR`.",
+        source: "",
+    },
+    Setting {
+        key: "hidden",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.hidden = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether names that begin with a dot are served",
+        more: "`/.well-known` always is.",
+        source: "RFC 8615 section 3",
+    },
+    Setting {
+        key: "symlinks",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "deny", set: |s| s.symlinks = Symlinks::Deny },
+                Word { name: "beneath", set: |s| s.symlinks = Symlinks::Beneath },
+                Word { name: "follow", set: |s| s.symlinks = Symlinks::Follow },
+            ],
+        },
+        word: None,
+        default: Some("beneath"),
+        doc: "Which symbolic links are followed",
+        more: "`deny` follows none, `beneath` those that stay beneath the root, `follow` all.",
+        source: "RESOLVE_BENEATH in openat2(2)",
+    },
+    Setting {
+        key: "charset",
+        flag: None,
+        kind: Kind::Text {
+            form: "the name of a charset",
+            valid: is_token,
+            set: |s, name| s.charset = name,
+        },
+        word: Some(Word { name: "none", set: |s| s.charset.clear() }),
+        default: Some("utf-8"),
+        doc: "Charset added to textual media types",
+        more: "`none` adds none.",
+        source: "RFC 9110 section 8.3.2",
+    },
+    Setting {
+        key: "types",
+        flag: None,
+        kind: Kind::Types { set: |s, types| s.types = types },
+        word: Some(Word { name: "none", set: |s| s.types.clear() }),
+        default: Some("none"),
+        doc: "Media types by file name extension, before the built-in table",
+        more: "For example `types = { md = \"text/markdown\", log = \"text/plain\" }`.",
+        source: "RFC 9110 section 8.3.1",
+    },
+    Setting {
+        key: "digest-path",
+        flag: None,
+        kind: Kind::Text {
+            form: "an absolute path such as /digest",
+            valid: is_url_path,
+            set: |s, path| s.digest_path = Some(path),
+        },
+        word: Some(Word { name: "off", set: |s| s.digest_path = None }),
+        default: Some("off"),
+        doc: "A path that answers POST and PUT with the length and CRC-32 of the body",
+        more: "For tests and measurements of uploads.",
+        source: "",
+    },
+];

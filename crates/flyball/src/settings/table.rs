@@ -1,0 +1,81 @@
+//! What one setting is: the unit that the tables are made of.
+
+use std::path::Path;
+
+use flyball_arch::Settings;
+
+use super::kind::{Kind, Mismatch};
+use super::raw::Raw;
+
+/// One setting: everything that its parser, its help and its documentation need to know.
+///
+/// `T` is what it is stored in: [`Settings`], or one site's
+/// [`SiteSettings`](flyball_site::SiteSettings).
+pub struct Setting<T: 'static = Settings> {
+    /// The dotted key, as in `--set KEY=VALUE` and in the configuration file.
+    pub key: &'static str,
+    /// The flag of the same meaning, when it has one of its own.
+    pub flag: Option<Flag>,
+    /// The kind of value.
+    pub kind: Kind<T>,
+    /// A word that is valid beside the kind's values, such as `auto` or `off`.
+    pub word: Option<Word<T>>,
+    /// The default as it would be written; `None` when the setting must be given.
+    pub default: Option<&'static str>,
+    /// What it does, in one line.
+    pub doc: &'static str,
+    /// What else there is to know; may be empty.
+    pub more: &'static str,
+    /// The paper, RFC or manual page that it comes from; may be empty.
+    pub source: &'static str,
+}
+
+/// A flag of the command line.
+pub struct Flag {
+    /// Its name, without dashes.
+    pub name: &'static str,
+    /// What stands for its value in help, such as `N` or `select|poll`.
+    pub value: &'static str,
+}
+
+/// A word with a meaning of its own.
+pub struct Word<T: 'static> {
+    /// The word.
+    pub name: &'static str,
+    /// Stores its meaning.
+    pub set: fn(&mut T),
+}
+
+impl<T> Setting<T> {
+    /// Reads a value and stores it. Relative paths start from `base`. Nothing blocks.
+    ///
+    /// # Errors
+    /// What was expected and what was found; `target` is then as it was.
+    pub fn apply(&self, target: &mut T, raw: &Raw, base: &Path) -> Result<(), Mismatch> {
+        if let (Some(word), Some(text)) = (&self.word, raw.text())
+            && word.name == text
+        {
+            (word.set)(target);
+            return Ok(());
+        }
+        self.kind.apply(target, raw, base).map_err(|mut mismatch| {
+            if let Some(word) = &self.word {
+                mismatch.expected = format!("{}, or {}", mismatch.expected, word.name);
+            }
+            mismatch
+        })
+    }
+
+    /// The form of a valid value in words.
+    pub fn form(&self) -> String {
+        match &self.word {
+            Some(word) => format!("{}, or {}", self.kind.form(), word.name),
+            None => self.kind.form(),
+        }
+    }
+}
+
+/// The setting of this key.
+pub fn find<T>(table: &'static [Setting<T>], key: &str) -> Option<&'static Setting<T>> {
+    table.iter().find(|setting| setting.key == key)
+}

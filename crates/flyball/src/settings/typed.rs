@@ -1,0 +1,40 @@
+//! The first stage: what the user wrote, and where. Nothing is checked yet but syntax.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::Origin;
+use super::raw::Raw;
+
+/// What the user wrote, in order of precedence: where a key comes twice, the later one holds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Typed {
+    /// Settings of the server: those of the file, then `--set` and flags in the order given.
+    pub values: Vec<Written>,
+    /// The `[[site]]` tables of the file.
+    pub sites: Vec<TypedSite>,
+    /// The DIR argument.
+    pub directory: Option<PathBuf>,
+    /// The configuration file, if there is one.
+    pub file: Option<Arc<Path>>,
+}
+
+/// One `[[site]]` table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedSite {
+    /// What it holds, in the order of lines.
+    pub values: Vec<Written>,
+    /// Where it begins.
+    pub origin: Origin,
+}
+
+/// One value of one key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The dotted key, known or not; parts that are not plain words are quoted.
+    pub key: String,
+    /// The value.
+    pub raw: Raw,
+    /// Where it was written.
+    pub origin: Origin,
+}

@@ -1,0 +1,499 @@
+//! What a configuration file may say, and what is said about a wrong one.
+
+use std::path::{Path, PathBuf};
+
+use flyball::settings::{
+    ERRORS_MAX, FILE_BYTES_MAX, Origin, SettingError, parse, read, resolve_in,
+};
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
+use flyball_site::Symlinks;
+use proptest::prelude::*;
+
+const ARCHITECTURES: [&str; 3] = ["n-copy", "sped", "symped"];
+
+/// A site that is right, whose root is a directory of this crate.
+const SITE: &str = "\n[[site]]\nroot = \"src\"\n";
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "LIMIT" => Some("0.5".into()),
+        "ON" => Some("true".into()),
+        "ROOT" => Some("src".into()),
+        _ => None,
+    }
+}
+
+fn resolve(text: &str) -> Result<Settings, Vec<SettingError>> {
+    let typed = parse(Path::new("flyball.toml").into(), text)?;
+    resolve_in(&typed, &ARCHITECTURES, &environment)
+}
+
+/// The settings of a file that is right.
+fn settings(text: &str) -> Settings {
+    resolve(text).unwrap_or_else(|errors| panic!("{text}\n{errors:#?}"))
+}
+
+/// The errors of a file, as they are printed.
+fn errors(text: &str) -> Vec<String> {
+    let errors = resolve(text).expect_err(text);
+    errors.iter().map(ToString::to_string).collect()
+}
+
+/// The errors of one line, followed by a site that is right.
+fn line_errors(line: &str) -> Vec<String> {
+    errors(&format!("{line}{SITE}"))
+}
+
+#[test]
+fn every_kind_of_value_is_stored() {
+    let text = r#"
+arch = "sped"
+workers = 0x4
+pin = true
+listen = [8080, ":8081", "127.0.0.1:80", "[::1]:80", "localhost:81"]
+events = "epoll-edge"
+drain = "1min"
+admin = "unix:run/admin.sock"
+access-log = "log/access.log"
+accept.limit = inf
+accept.eager-read = false
+tcp.congestion = "cubic"
+[send]
+mode = "sendfile"
+piece = 4096
+[limit]
+head = "32KiB"
+[connections]
+max = "1000"
+"#;
+    let settings = settings(&format!("{text}{SITE}"));
+    assert_eq!(settings.arch, "sped");
+    assert_eq!(settings.workers, Some(4));
+    assert!(settings.pin && !settings.eager_read);
+    let listen: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
+    let expected = ["[::]:8080", "[::]:8081", "127.0.0.1:80", "[::1]:80", "127.0.0.1:81"];
+    assert_eq!(listen, expected);
+    assert_eq!(settings.port_tries, 0);
+    assert_eq!(settings.events, Events::EpollEdge);
+    assert_eq!(settings.drain_ms, 60_000);
+    assert_eq!(settings.admin, Some(AdminAddress::Unix("run/admin.sock".into())));
+    assert_eq!(settings.access_log, AccessLog::File("log/access.log".into()));
+    assert_eq!(settings.accept_limit, AcceptLimit::Infinite);
+    assert_eq!(settings.congestion.as_deref(), Some("cubic"));
+    assert_eq!(settings.send, SendMode::Sendfile);
+    assert_eq!(settings.piece_bytes, 4096);
+    assert_eq!(settings.limits.head_bytes_max, 32 * 1024);
+    assert_eq!(settings.max_connections, Some(1000));
+}
+
+#[test]
+fn a_site_has_settings_of_its_own() {
+    let settings = settings(
+        r#"
+[[site]]
+hosts = ["Example.org", "*.example.org", "[::1]"]
+root = "src"
+index = ["a.html", "b.html"]
+listing = true
+hidden = true
+symlinks = "follow"
+charset = "none"
+digest-path = "/digest"
+[site.types]
+MD = "text/markdown"
+log = "text/plain; charset=utf-8"
+[[site]]
+root = "tests"
+index = []
+symlinks = "deny"
+"#,
+    );
+    let [first, second] = settings.sites.as_slice() else { panic!("{settings:?}") };
+    assert_eq!(first.hosts, ["example.org", "*.example.org", "[::1]"]);
+    assert_eq!(first.root, PathBuf::from("src"));
+    assert_eq!(first.index, ["a.html", "b.html"]);
+    assert!(first.listing && first.hidden);
+    assert_eq!(first.symlinks, Symlinks::Follow);
+    assert_eq!(first.charset, "");
+    assert_eq!(first.digest_path.as_deref(), Some("/digest"));
+    let types = [("md", "text/markdown"), ("log", "text/plain; charset=utf-8")];
+    assert_eq!(first.types, types.map(|(e, t)| (e.to_owned(), t.to_owned())));
+    assert_eq!(second.hosts, ["*"]);
+    assert!(second.index.is_empty() && !second.listing);
+    assert_eq!(second.symlinks, Symlinks::Deny);
+}
+
+#[test]
+fn an_error_names_file_line_key_and_the_nearest_key() {
+    assert_eq!(
+        errors(&format!("# a comment\n\n[accept]\nlimt = 4\n{SITE}")),
+        ["flyball.toml:4: accept.limt: unknown key; did you mean accept.limit?"]
+    );
+    for (line, error) in [
+        ("eager-read = true", "eager-read: unknown key; did you mean accept.eager-read?"),
+        ("worker = 2", "worker: unknown key; did you mean workers?"),
+        ("[limits]\nhead = 1", "limits.head: unknown key; did you mean limit.head?"),
+        ("[[sites]]\nroot = \"src\"", "sites: unknown key; did you mean site?"),
+        ("[acept]", "acept: unknown key; did you mean accept?"),
+        ("banana = 1", "banana: unknown key"),
+        ("workers.count = 1", "workers.count: unknown key"),
+        ("\"a\\nb\" = 1", "\"a\\nb\": unknown key"),
+        ("\"accept.limit\" = 1", "\"accept.limit\": unknown key; did you mean accept.limit?"),
+        ("send = 1", "send: is a table with the keys mode, piece"),
+    ] {
+        let found = line_errors(line);
+        assert_eq!(found.len(), 1, "{line}: {found:?}");
+        let (place, rest) = found[0].split_once(": ").unwrap();
+        assert!(place == "flyball.toml:1" || place == "flyball.toml:2", "{place}");
+        assert_eq!(rest, error);
+    }
+}
+
+#[test]
+fn an_error_tells_what_was_expected_and_what_was_found() {
+    let workers = "an integer from 1 to 1024, or auto";
+    let limit = "a number from 0.001 to 1000000, or inf";
+    let congestion = "the name of a congestion control such as cubic, or system";
+    for (line, expected, found) in [
+        ("limit.head = \"banana\"", "a size such as 64KiB", "\"banana\""),
+        ("limit.head = true", "a size such as 64KiB", "true"),
+        ("limit.head = -1", "a size such as 64KiB", "-1"),
+        ("limit.head = \"2MiB\"", "a size from 256B to 1MiB", "\"2MiB\""),
+        ("send.piece = 0", "a size from 1B to 1GiB", "0"),
+        ("limit.pipeline = 0", "an integer from 1 to 1024", "0"),
+        ("limit.fields = 1.5", "an integer from 1 to 128", "1.5"),
+        ("limit.fields = 129", "an integer from 1 to 128", "129"),
+        ("workers = \"many\"", workers, "\"many\""),
+        ("workers = []", workers, "an empty list"),
+        ("drain = 30", "a duration such as 10s or 250ms", "30"),
+        ("timeout.idle = 0", "a duration from 1ms to 168h", "0"),
+        ("pin = 1", "true or false", "1"),
+        ("pin = \"maybe\"", "true or false", "\"maybe\""),
+        ("events = \"kqueue\"", "select, poll, epoll or epoll-edge", "\"kqueue\""),
+        ("accept.limit = 0", limit, "0"),
+        ("accept.limit = nan", limit, "nan"),
+        ("tcp.congestion = \"a b\"", congestion, "\"a b\""),
+        ("access-log = \"\"", "a path, or - for standard output, or off", "\"\""),
+        ("arch = 1979-05-27", "the name of an architecture", "1979-05-27"),
+    ] {
+        let key = line.split(' ').next().unwrap();
+        let error = format!("flyball.toml:1: {key}: expected {expected}, found {found}");
+        assert_eq!(line_errors(line), [error], "{line}");
+    }
+}
+
+#[test]
+fn an_error_in_a_list_shows_the_item() {
+    let expected = "expected an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
+                    localhost:80";
+    for (line, rest) in [
+        ("listen = [80, \"x\"]", ", or a list of them, or auto, found \"x\""),
+        ("listen = \"80, 70000\"", ", or a list of them, or auto, found \"70000\""),
+        ("listen = []", ", or a list of them, or auto, found an empty list"),
+        ("admin = \"unix:\"", ", or unix:PATH, or off, found \"unix:\""),
+    ] {
+        let key = line.split(' ').next().unwrap();
+        assert_eq!(line_errors(line), [format!("flyball.toml:1: {key}: {expected}{rest}")]);
+    }
+}
+
+#[test]
+fn a_wrong_value_of_a_site_names_its_key() {
+    let hosts = "a list, each item a host such as example.org, *.example.org, [::1] or *";
+    let types = "a table of media types by extension such as { md = \"text/markdown\" }, or none";
+    for (line, expected, found) in [
+        ("hosts = []", hosts, "an empty list"),
+        ("hosts = [\"a\", \"b:80\"]", hosts, "\"b:80\""),
+        ("index = [\"../x\"]", "a list, each item a file name", "\"../x\""),
+        ("symlinks = \"none\"", "deny, beneath or follow", "\"none\""),
+        ("charset = \"a\\r\\nb\"", "the name of a charset, or none", "\"a\\r\\nb\""),
+        ("digest-path = \"d\"", "an absolute path such as /digest, or off", "\"d\""),
+        ("types = { md = 1 }", types, "\"md\" = 1"),
+        ("types = 1", types, "1"),
+    ] {
+        let key = line.split(' ').next().unwrap();
+        let error = format!("flyball.toml:4: site.{key}: expected {expected}, found {found}");
+        assert_eq!(errors(&format!("{SITE}{line}")), [error], "{line}");
+    }
+}
+
+#[test]
+fn an_unknown_key_of_a_site_gets_the_nearest_or_its_place() {
+    let elsewhere =
+        |key: &str| format!("unknown key of a site; {key} belongs above the first [[site]] table");
+    for (line, why) in [
+        ("rot = 1", "unknown key; did you mean site.root?".to_owned()),
+        ("workers = 1", elsewhere("workers")),
+        ("accept = { limit = 1 }", elsewhere("accept")),
+    ] {
+        let key = line.split(' ').next().unwrap();
+        let error = format!("flyball.toml:4: site.{key}: {why}");
+        assert_eq!(errors(&format!("{SITE}{line}")), [error], "{line}");
+    }
+}
+
+#[test]
+fn variables_come_from_the_environment() {
+    let settings = settings(
+        r#"
+accept.limit = "${LIMIT}"
+pin = "${ON}"
+workers = "${WORKERS:-3}"
+access-log = "$${x}"
+[[site]]
+root = "${ROOT}"
+hosts = ["${HOST:-a}"]
+types = { md = "text/${KIND:-markdown}" }
+"#,
+    );
+    assert_eq!(settings.accept_limit, AcceptLimit::At(0.5));
+    assert!(settings.pin);
+    assert_eq!(settings.workers, Some(3));
+    assert_eq!(settings.access_log, AccessLog::File("${x}".into()));
+    assert_eq!(settings.sites[0].root, PathBuf::from("src"));
+    assert_eq!(settings.sites[0].hosts, ["a"]);
+    assert_eq!(settings.sites[0].types, [("md".to_owned(), "text/markdown".to_owned())]);
+}
+
+#[test]
+fn a_missing_variable_is_named() {
+    assert_eq!(
+        line_errors("workers = \"${WORKERS}\""),
+        ["flyball.toml:1: workers: the environment variable WORKERS is not set and has no default"]
+    );
+    assert_eq!(
+        line_errors("listen = [\"80\", \"${PORT\"]"),
+        ["flyball.toml:1: listen: `${` is not closed by `}`"]
+    );
+    // What a variable brought in is wrong in the same words as if it stood there.
+    assert_eq!(
+        line_errors("workers = \"${LIMIT}\""),
+        ["flyball.toml:1: workers: expected an integer from 1 to 1024, or auto, found \"0.5\""]
+    );
+}
+
+#[test]
+fn an_unknown_architecture_gets_the_nearest_name() {
+    assert_eq!(
+        line_errors("arch = \"spd\""),
+        ["flyball.toml:1: arch: there is no architecture \"spd\"; did you mean sped?"]
+    );
+    assert_eq!(
+        line_errors("arch = \"apache\""),
+        ["flyball.toml:1: arch: there is no architecture \"apache\""]
+    );
+}
+
+#[test]
+fn an_address_is_listed_once() {
+    assert_eq!(
+        line_errors("listen = [\"[::1]:80\", \"8080\", \"[::]:8080\"]"),
+        ["flyball.toml:1: listen: [::]:8080 is listed twice"]
+    );
+    assert_eq!(
+        line_errors("listen = 8080\nadmin = \":8080\""),
+        ["flyball.toml:2: admin: [::]:8080 is an address of `listen` too"]
+    );
+    assert_eq!(settings(&format!("listen = [0, 0]{SITE}")).listen.len(), 2);
+}
+
+#[test]
+fn a_host_belongs_to_one_site() {
+    let site = |hosts: &str| format!("[[site]]\nroot = \"src\"\nhosts = {hosts}\n");
+    assert_eq!(
+        errors(&format!("{}{}", site("[\"a\", \"b\"]"), site("[\"c\", \"B.\"]"))),
+        ["flyball.toml:6: site.hosts: b. is claimed already, at flyball.toml:3"]
+    );
+    assert_eq!(
+        errors(&format!("{SITE}{}", site("\"*\""))),
+        ["flyball.toml:6: site.hosts: there is a default site (hosts `*`) already, at \
+          flyball.toml:2"]
+    );
+    assert_eq!(settings(&format!("{}{SITE}", site("[\"a\", \"*.a\"]"))).sites.len(), 2);
+}
+
+#[test]
+fn a_root_is_a_directory_that_is_there() {
+    let root = |root: &str| errors(&format!("[[site]]\nroot = {root}\n"));
+    let missing = root("\"no-such-directory\"");
+    assert_eq!(missing.len(), 1);
+    assert!(
+        missing[0].starts_with("flyball.toml:2: site.root: no-such-directory cannot be found: "),
+        "{missing:?}"
+    );
+    assert_eq!(
+        root("\"Cargo.toml\""),
+        ["flyball.toml:2: site.root: Cargo.toml is not a directory"]
+    );
+    assert_eq!(root("3"), ["flyball.toml:2: site.root: expected a path, found 3"]);
+    assert_eq!(
+        errors("\n[[site]]\nlisting = true"),
+        ["flyball.toml:2: site.root: is missing: the directory that is served"]
+    );
+}
+
+#[test]
+fn sites_are_an_array_of_tables() {
+    let expected = ": site: sites are written as [[site]] tables in a file";
+    for text in ["[site]\nroot = \"src\"", "site = 1", "site = [1, { root = \"src\" }]"] {
+        let found = errors(&format!("{text}\n"));
+        assert!(found.contains(&format!("flyball.toml:1{expected}")), "{found:?}");
+    }
+    assert_eq!(settings("site = [{ root = \"src\" }]").sites.len(), 1);
+    assert_eq!(
+        errors("workers = 2"),
+        ["flyball.toml: site: there is no [[site]] table, and no DIR is given to be served"]
+    );
+}
+
+#[test]
+fn an_empty_table_of_a_known_name_is_no_error() {
+    assert_eq!(settings(&format!("[accept]\n[limit]\n{SITE}")).sites.len(), 1);
+}
+
+#[test]
+fn syntax_errors_carry_their_line() {
+    for (text, line) in [
+        ("a = 1\nb = = 2\n", 2),
+        ("workers = 2\n\n[accept\nlimit = 3\n", 3),
+        ("a = 1\na = 2\n", 2),
+        ("x = \"open\n", 1),
+        ("[accept]\nlimit = 1\n[accept]\n", 3),
+        ("workers = 01\n", 1),
+    ] {
+        let found = errors(text);
+        assert!(found[0].starts_with(&format!("flyball.toml:{line}: ")), "{text:?}: {found:?}");
+        assert!(found.iter().all(|error| !error.contains('\n')), "{found:?}");
+    }
+    // One error for each broken line.
+    assert_eq!(errors("a = = 1\nb = 2\nc = = 3\n").len(), 2);
+}
+
+#[test]
+fn errors_come_together_in_the_order_of_lines() {
+    let found = errors("[limit]\nhead = 1\n[[site]]\nroot = \"src\"\nx = 1\n[accept]\nlimit = 0\n");
+    let lines: Vec<&str> = found.iter().map(|error| &error[..15]).collect();
+    assert_eq!(lines, ["flyball.toml:2:", "flyball.toml:5:", "flyball.toml:7:"]);
+}
+
+#[test]
+fn at_most_twenty_errors_are_reported() {
+    let unknown: String = (0..100).map(|n| format!("unknown-{n} = 1\n")).collect();
+    let found = errors(&format!("{unknown}{SITE}"));
+    assert_eq!(found.len(), ERRORS_MAX);
+    assert!(found[0].starts_with("flyball.toml:1: ") && found[19].starts_with("flyball.toml:20: "));
+    let broken: String = (0..100).map(|_| "a = = 1\n").collect();
+    assert_eq!(errors(&broken).len(), ERRORS_MAX);
+}
+
+#[test]
+fn relative_paths_start_from_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("www")).unwrap();
+    let path = directory.path().join("flyball.toml");
+    let text = "access-log = \"access.log\"\nadmin = \"unix:a\"\n[[site]]\nroot = \"www\"\n";
+    std::fs::write(&path, text).unwrap();
+    let settings = resolve_in(&read(&path).unwrap(), &ARCHITECTURES, &environment).unwrap();
+    assert_eq!(settings.sites[0].root, directory.path().join("www"));
+    assert_eq!(settings.access_log, AccessLog::File(directory.path().join("access.log")));
+    assert_eq!(settings.admin, Some(AdminAddress::Unix(directory.path().join("a"))));
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |path: &Path| {
+        let errors = read(path).unwrap_err();
+        assert_eq!(errors.len(), 1);
+        errors[0].to_string()
+    };
+    let path = directory.path().join("missing.toml");
+    assert!(error(&path).starts_with(&format!("{}: cannot be read: ", path.display())));
+    assert!(error(directory.path()).contains(": cannot be read: "));
+
+    let path = directory.path().join("latin1.toml");
+    std::fs::write(&path, b"workers = 1\n# caf\xe9\n").unwrap();
+    assert_eq!(error(&path), format!("{}:2: is not UTF-8", path.display()));
+
+    let path = directory.path().join("long.toml");
+    std::fs::write(&path, vec![b'\n'; FILE_BYTES_MAX + 1]).unwrap();
+    assert_eq!(error(&path), format!("{}: is longer than 1048576 bytes", path.display()));
+    std::fs::write(&path, vec![b'\n'; FILE_BYTES_MAX]).unwrap();
+    assert!(read(&path).is_ok());
+}
+
+#[test]
+fn an_error_carries_key_value_and_origin_apart() {
+    let errors = resolve(&format!("limit.head = \"banana\"{SITE}")).unwrap_err();
+    let expected = SettingError {
+        key: "limit.head".into(),
+        value: Some("banana".into()),
+        why: "expected a size such as 64KiB, found \"banana\"".into(),
+        origin: Origin::File { path: Path::new("flyball.toml").into(), line: Some(1) },
+    };
+    assert_eq!(errors, [expected]);
+}
+
+/// Text that is near TOML, and near a configuration: most of it parses in part.
+fn toml_like() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        "[a-z.\\[\\]{}=\"'#,0-9\\n ${}:-]{0,12}",
+        "\\PC{0,4}",
+        prop::sample::select(vec![
+            "[accept]\n",
+            "limit = ",
+            "[[site]]\n",
+            "root = \"src\"\n",
+            "hosts = [",
+            "\"*\"",
+            "]\n",
+            "listen = ",
+            "8080",
+            "\"${A}\"",
+            "\"${\"",
+            "types = {",
+            "}\n",
+            "arch = \"sped\"\n",
+            "inf",
+            "\"\"\"",
+            "\u{0}",
+            "\r\n",
+            "1979-05-27",
+            "true\n",
+            "site = [",
+            "workers = 0x",
+            "a.b.c = ",
+        ])
+        .prop_map(str::to_owned),
+    ];
+    prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_gives_settings_or_errors_within_the_file(text in toml_like()) {
+        let lines = text.matches('\n').count() + 1;
+        let Err(errors) = resolve(&text) else { return Ok(()) };
+        prop_assert!(!errors.is_empty() && errors.len() <= ERRORS_MAX);
+        for error in &errors {
+            prop_assert!(!error.why.is_empty());
+            prop_assert!(!error.to_string().contains('\n'), "{}", error);
+            if let Origin::File { line: Some(line), .. } = error.origin {
+                prop_assert!((1..=lines).contains(&line), "{}", error);
+            }
+        }
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    for text in [
+        format!("a = {}{}", "[".repeat(10_000), "]".repeat(10_000)),
+        format!("a = {}", "{ b = ".repeat(10_000)),
+        format!("{}a = 1", "a.".repeat(10_000)),
+    ] {
+        assert!(errors(&text)[0].starts_with("flyball.toml"), "{}", &text[..20]);
+    }
+}

@@ -1,0 +1,210 @@
+//! The tables of settings agree with the structs they fill, and with the example file.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use flyball::settings::{
+    Kind, Raw, SETTINGS, SITE_SETTINGS, Setting, Typed, read, resolve_in, settings_markdown,
+};
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
+use flyball_http::Limits;
+use flyball_site::{CacheSettings, SiteSettings, Symlinks};
+
+/// Widest text of the long help that still fits a terminal of 80 columns with its indent.
+const DOC_CHARS_MAX: usize = 74;
+
+/// Applies a setting's default as if it had been written.
+fn apply_default<T>(setting: &Setting<T>, target: &mut T) {
+    let Some(default) = setting.default else { return };
+    let raw = Raw::Text(default.to_owned());
+    let applied = setting.apply(target, &raw, Path::new(""));
+    assert_eq!(applied, Ok(()), "the default of {}", setting.key);
+}
+
+/// Settings of which every field that the table fills differs from its default. It names all
+/// fields, so that a new one cannot be forgotten here.
+fn all_different() -> Settings {
+    Settings {
+        arch: "other".into(),
+        listen: vec!["127.0.0.1:1".parse().unwrap()],
+        port_tries: Settings::default().port_tries,
+        workers: Some(3),
+        pin: true,
+        events: Events::Select,
+        accept_limit: AcceptLimit::Infinite,
+        eager_read: false,
+        max_connections: Some(3),
+        backlog: 3,
+        defer_accept: false,
+        congestion: Some("other".into()),
+        exclusive: false,
+        send: SendMode::Sendfile,
+        piece_bytes: 3,
+        helpers: 3,
+        threads: 3,
+        ring_entries: 3,
+        drain_ms: 3,
+        admin: Some(AdminAddress::Unix("other".into())),
+        access_log: AccessLog::Stdout,
+        limits: Limits {
+            target_bytes_max: 3,
+            head_bytes_max: 3,
+            fields_max: 3,
+            body_bytes_max: 3,
+            drain_bytes_max: 3,
+            linger_bytes_max: 3,
+            pipeline_max: 3,
+            head_ms: 3,
+            idle_ms: 3,
+            answer_ms: 3,
+            linger_ms: 3,
+            rate_window_ms: 3,
+            body_rate_min: 3,
+            send_rate_min: 3,
+            server_field: false,
+            head_align: 3,
+        },
+        sites: Vec::new(),
+        caches: CacheSettings {
+            paths_max: 3,
+            heads: false,
+            content_bytes_max: 3,
+            files_max: 3,
+            small_bytes_max: 3,
+            revalidate_ms: 3,
+        },
+    }
+}
+
+#[test]
+fn each_default_of_the_table_is_that_of_the_struct() {
+    let default = format!("{:?}", Settings::default());
+    for setting in SETTINGS {
+        let mut settings = Settings::default();
+        apply_default(setting, &mut settings);
+        assert_eq!(format!("{settings:?}"), default, "{}", setting.key);
+    }
+    for setting in SITE_SETTINGS {
+        let mut site = SiteSettings::default();
+        apply_default(setting, &mut site);
+        assert_eq!(site, SiteSettings::default(), "{}", setting.key);
+    }
+}
+
+#[test]
+fn each_setting_fills_one_field_and_all_are_filled() {
+    let default = format!("{:?}", Settings::default());
+    let mut settings = all_different();
+    for setting in SETTINGS {
+        let before = format!("{settings:?}");
+        assert_ne!(before, default, "before {}", setting.key);
+        apply_default(setting, &mut settings);
+        assert_ne!(format!("{settings:?}"), before, "{} changes nothing", setting.key);
+    }
+    assert_eq!(format!("{settings:?}"), default);
+}
+
+#[test]
+fn each_site_setting_fills_one_field_and_all_are_filled() {
+    let mut site = SiteSettings {
+        hosts: vec!["other".into()],
+        root: SiteSettings::default().root,
+        index: Vec::new(),
+        listing: true,
+        hidden: true,
+        symlinks: Symlinks::Deny,
+        types: vec![("a".into(), "b/c".into())],
+        charset: "other".into(),
+        digest_path: Some("/other".into()),
+    };
+    for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
+        let before = site.clone();
+        apply_default(setting, &mut site);
+        assert_ne!(site, before, "{} changes nothing", setting.key);
+    }
+    assert_eq!(site, SiteSettings::default());
+    let required: Vec<_> = SITE_SETTINGS.iter().filter(|s| s.default.is_none()).collect();
+    assert_eq!(required.len(), 1);
+    let raw = Raw::Text("elsewhere".into());
+    assert_eq!(required[0].apply(&mut site, &raw, Path::new("/base")), Ok(()));
+    assert_eq!(site.root, PathBuf::from("/base/elsewhere"));
+}
+
+#[test]
+fn keys_and_flags_are_unique_and_docs_fit_a_line() {
+    let mut seen = HashSet::new();
+    for setting in SETTINGS {
+        assert!(seen.insert(setting.key), "{}", setting.key);
+        if let Some(flag) = &setting.flag {
+            assert!(seen.insert(flag.name) || flag.name == setting.key, "--{}", flag.name);
+        }
+        assert!(setting.default.is_some(), "{} must have a default", setting.key);
+        check_docs(setting);
+    }
+    let mut seen = HashSet::new();
+    for setting in SITE_SETTINGS {
+        assert!(seen.insert(setting.key), "{}", setting.key);
+        check_docs(setting);
+    }
+}
+
+fn check_docs<T>(setting: &Setting<T>) {
+    let key = setting.key;
+    assert!((1..=DOC_CHARS_MAX).contains(&setting.doc.chars().count()), "{key}: {}", setting.doc);
+    assert!(!setting.doc.ends_with('.'), "{key}: a full stop is added where one is needed");
+    assert!(setting.more.is_empty() || setting.more.ends_with('.'), "{key}: {}", setting.more);
+}
+
+#[test]
+fn the_flag_of_a_choice_shows_all_names() {
+    for setting in SETTINGS {
+        let (Some(flag), Kind::OneOf { names }) = (&setting.flag, &setting.kind) else { continue };
+        let names: Vec<&str> = names.iter().map(|word| word.name).collect();
+        assert_eq!(flag.value, names.join("|"), "--{}", flag.name);
+    }
+}
+
+fn example() -> Typed {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example.toml");
+    read(Path::new(path)).expect("docs/example.toml is TOML")
+}
+
+#[test]
+fn the_example_file_is_right_and_holds_every_setting() {
+    let typed = example();
+    let written: Vec<&str> = typed.values.iter().map(|written| written.key.as_str()).collect();
+    for setting in SETTINGS {
+        assert!(written.contains(&setting.key), "{} is missing", setting.key);
+    }
+    for setting in SITE_SETTINGS {
+        let site = &typed.sites[0];
+        assert!(site.values.iter().any(|written| written.key == setting.key), "{}", setting.key);
+    }
+    let settings = resolve_in(&typed, &["n-copy"], &|_| None).expect("docs/example.toml is right");
+    assert_eq!(settings.sites.len(), 2);
+    assert!(settings.sites[0].root.ends_with("demo/site"));
+}
+
+#[test]
+fn the_example_file_shows_the_defaults() {
+    let mut settings = resolve_in(&example(), &["n-copy"], &|_| None).unwrap();
+    // `auto`, written out to show how a variable is used.
+    assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
+    settings.listen.clear();
+    settings.sites.clear();
+    assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
+}
+
+#[test]
+fn the_document_tells_defaults_bounds_and_flags() {
+    let text = settings_markdown();
+    for expected in [
+        "\n### `limit.head`\n",
+        "- Value: a size from 256B to 1MiB.\n- Default: `16KiB`.\n",
+        "- Flag: `--access-log PATH|-|off`.\n",
+        "\n### `root`\n",
+        "- It must be given.\n",
+    ] {
+        assert!(text.contains(expected), "{expected}");
+    }
+}

@@ -1,0 +1,42 @@
+//! The prebuilt pages of refusals and redirects: a sentence for a person, nothing about the server.
+
+use std::io::Write;
+
+use flyball_http::Status;
+
+macro_rules! pages {
+    ($($name:ident $title:literal $text:literal),* $(,)?) => {
+        /// The page of a status, as HTML.
+        pub(crate) fn page(status: Status) -> &'static [u8] {
+            match status {
+                $(Status::$name => concat!(
+                    "<!doctype html>\n<meta charset=\"utf-8\">\n",
+                    "<meta name=\"viewport\" content=\"width=device-width\">\n",
+                    "<title>", $title, "</title>\n<h1>", $title, "</h1>\n<p>", $text, "</p>\n",
+                ).as_bytes(),)*
+                _ => page(Status::INTERNAL_SERVER_ERROR),
+            }
+        }
+    };
+}
+
+pages! {
+    MOVED_PERMANENTLY "Moved" "This directory's address ends in a slash.",
+    BAD_REQUEST "Bad request" "This address is not valid.",
+    FORBIDDEN "Forbidden" "This may not be read.",
+    NOT_FOUND "Not found" "There is nothing at this address.",
+    METHOD_NOT_ALLOWED "Method not allowed" "This address can only be read.",
+    PRECONDITION_FAILED "Precondition failed" "This has changed since it was last seen.",
+    RANGE_NOT_SATISFIABLE "Range not satisfiable" "This is shorter than the range asked for.",
+    MISDIRECTED_REQUEST "Misdirected request" "No site of this name is served here.",
+    NOT_IMPLEMENTED "Not implemented" "This method is not known here.",
+    SERVICE_UNAVAILABLE "Unavailable" "The server is short of resources; please try again.",
+    INTERNAL_SERVER_ERROR "Server error" "Something went wrong here.",
+}
+
+/// Writes the fields of a page of this length, with the blank line.
+pub(crate) fn write_fields(len: usize, fields: &mut Vec<u8>) {
+    fields.extend_from_slice(b"Content-Type: text/html; charset=utf-8\r\n");
+    // Writing to a vector cannot fail.
+    let _ = write!(fields, "Content-Length: {len}\r\n\r\n");
+}

@@ -1,0 +1,298 @@
+//! The work behind an answer that the caches do not hold, as a sequence of operations that may wait.
+//!
+//! Flash names the two kinds (S2, section 5.1): pathname translation, and bringing a file in. A
+//! plan is stepped in place by an event loop, run whole by a helper thread, or submitted step by
+//! step to a ring; what comes of it goes back to [`crate::Service::resume`].
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_http::{OwnedRequest, Status};
+use flyball_sys::disk::{Done, Op};
+use flyball_sys::file::{DirectoryEntry, Failure, Kind, Links, Stamp, failure};
+
+use crate::entry::OpenFile;
+use crate::listing::LISTING_ENTRIES_MAX;
+use crate::path::Mapped;
+
+/// The work behind one answer.
+#[derive(Debug)]
+pub struct Plan {
+    pub(crate) request: Option<OwnedRequest>,
+    pub(crate) site: usize,
+    work: Work,
+    outcome: Option<Outcome>,
+}
+
+#[derive(Debug)]
+enum Work {
+    Translate(Translate),
+    Load(Load),
+    List(Arc<OwnedFd>),
+    Digest { bytes: Vec<u8>, crc: u32 },
+    Warm { file: Arc<OwnedFd>, start: u64, len: usize },
+}
+
+/// What a plan found.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The path names this regular file.
+    File(Found),
+    /// The path names a directory but does not end in a slash.
+    NeedsSlash,
+    /// The path names a directory without an index.
+    Directory(Arc<OwnedFd>),
+    /// There is nothing to serve.
+    Missing(Status),
+    /// The file's whole body, unchanged between two looks at the file.
+    Loaded(Found, Vec<u8>),
+    /// The file changed while it was read.
+    Unstable(Found),
+    /// The names in a directory, and whether there are more.
+    Listed(Vec<DirectoryEntry>, bool),
+    /// A checksum.
+    Digested(u32),
+    /// The bytes are in memory now.
+    Warm,
+}
+
+/// An open regular file and the name, relative to the root, that led to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) stamp: Stamp,
+    pub(crate) name: Vec<u8>,
+}
+
+impl Plan {
+    pub(crate) fn translate(request: OwnedRequest, site: usize, work: Translate) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Translate(work))
+    }
+
+    pub(crate) fn load(request: OwnedRequest, site: usize, found: Found) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Load(Load::new(found)))
+    }
+
+    pub(crate) fn list(request: OwnedRequest, site: usize, directory: Arc<OwnedFd>) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::List(directory))
+    }
+
+    pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
+        Plan::boxed(None, 0, Work::Digest { bytes, crc })
+    }
+
+    /// Reads a range of a file only to bring it into memory.
+    pub fn warm(file: &OpenFile, start: u64, len: usize) -> Box<Plan> {
+        Plan::boxed(None, 0, Work::Warm { file: Arc::clone(&file.file), start, len })
+    }
+
+    fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
+        Box::new(Plan { request, site, work, outcome: None })
+    }
+
+    /// The request that waits for the answer; `None` for a window of its body.
+    pub fn request(&self) -> Option<&OwnedRequest> {
+        self.request.as_ref()
+    }
+
+    /// The next operation; `None` once the plan is finished. Its result must come back with
+    /// [`Plan::done`] before this is called again.
+    pub fn next_op(&mut self) -> Option<Op> {
+        if self.outcome.is_some() {
+            return None;
+        }
+        Some(match &mut self.work {
+            Work::Translate(translate) => translate.next_op(),
+            Work::Load(load) => load.next_op(),
+            Work::List(directory) => {
+                Op::List { directory: Arc::clone(directory), limit: LISTING_ENTRIES_MAX }
+            }
+            Work::Digest { bytes, crc } => Op::Digest { bytes: std::mem::take(bytes), crc: *crc },
+            Work::Warm { file, start, len } => {
+                Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
+            }
+        })
+    }
+
+    /// Takes the result of the operation that [`Plan::next_op`] gave out.
+    pub fn done(&mut self, done: Done) {
+        self.outcome = match (&mut self.work, done) {
+            (Work::Translate(translate), Done::Opened(opened)) => translate.opened(opened),
+            (Work::Translate(translate), Done::Stamped(stamp)) => translate.stamped(stamp),
+            (Work::Load(load), Done::Read(buffer, read)) => load.read(buffer, read),
+            (Work::Load(load), Done::Stamped(stamp)) => load.stamped(stamp),
+            (Work::List(_), Done::Listed(Ok((entries, cut)))) => Some(Outcome::Listed(entries, cut)),
+            (Work::List(_), Done::Listed(Err(error))) => Some(Outcome::Missing(status_of(&error))),
+            (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
+            // A read that failed will fail again when the piece is sent, and is told there.
+            (Work::Warm { .. }, Done::Read(..)) => Some(Outcome::Warm),
+            _ => {
+                debug_assert!(false, "a result that was not asked for");
+                Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR))
+            }
+        };
+    }
+
+    /// Performs every operation here and now. Blocks on the disk.
+    pub fn run(&mut self) {
+        while let Some(op) = self.next_op() {
+            self.done(op.perform());
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<OwnedRequest>, usize, Outcome) {
+        let failed = Outcome::Missing(Status::INTERNAL_SERVER_ERROR);
+        (self.request, self.site, self.outcome.unwrap_or(failed))
+    }
+}
+
+/// The status that tells a client of a failed open, and nothing more. A link that leaves the root
+/// looks like a name that is not there.
+fn status_of(error: &io::Error) -> Status {
+    match failure(error) {
+        Failure::Denied => Status::FORBIDDEN,
+        Failure::Exhausted => Status::SERVICE_UNAVAILABLE,
+        Failure::Missing => Status::NOT_FOUND,
+    }
+}
+
+/// Pathname translation: from a relative path to an open file.
+#[derive(Debug)]
+pub(crate) struct Translate {
+    pub(crate) root: Arc<OwnedFd>,
+    pub(crate) links: Links,
+    pub(crate) path: Vec<u8>,
+    pub(crate) mapped: Mapped,
+    pub(crate) index: Arc<[String]>,
+    directory: Option<Arc<OwnedFd>>,
+    opened: Option<Arc<OwnedFd>>,
+    tried: usize,
+}
+
+impl Translate {
+    pub(crate) fn new(
+        root: Arc<OwnedFd>,
+        links: Links,
+        path: Vec<u8>,
+        mapped: Mapped,
+        index: Arc<[String]>,
+    ) -> Translate {
+        Translate { root, links, path, mapped, index, directory: None, opened: None, tried: 0 }
+    }
+
+    /// The path that is being tried: the one asked for, or an index below it.
+    fn current(&self) -> Vec<u8> {
+        match (&self.directory, self.index.get(self.tried)) {
+            (Some(_), Some(index)) if self.path == b"." => index.as_bytes().to_vec(),
+            (Some(_), Some(index)) => [&self.path, &b"/"[..], index.as_bytes()].concat(),
+            _ => self.path.clone(),
+        }
+    }
+
+    fn next_op(&mut self) -> Op {
+        match &self.opened {
+            Some(file) => Op::Stat { file: Arc::clone(file) },
+            None => Op::Open {
+                root: Arc::clone(&self.root),
+                // A mapped path holds no NUL; if one did, the empty path names nothing.
+                path: CString::new(self.current()).unwrap_or_default(),
+                links: self.links,
+            },
+        }
+    }
+
+    fn opened(&mut self, opened: io::Result<OwnedFd>) -> Option<Outcome> {
+        match opened {
+            Ok(file) => {
+                self.opened = Some(Arc::new(file));
+                None
+            }
+            Err(error) if self.directory.is_some() => match status_of(&error) {
+                Status::NOT_FOUND => self.next_index(),
+                status => Some(Outcome::Missing(status)),
+            },
+            Err(error) => Some(Outcome::Missing(status_of(&error))),
+        }
+    }
+
+    fn stamped(&mut self, stamp: io::Result<Stamp>) -> Option<Outcome> {
+        let file = self.opened.take()?;
+        let stamp = match stamp {
+            Ok(stamp) => stamp,
+            Err(error) => return Some(Outcome::Missing(status_of(&error))),
+        };
+        match (stamp.kind, self.mapped, self.directory.is_some()) {
+            (Kind::Regular, Mapped::File, _) | (Kind::Regular, _, true) => {
+                Some(Outcome::File(Found { file, stamp, name: self.current() }))
+            }
+            (Kind::Directory, Mapped::File, false) => Some(Outcome::NeedsSlash),
+            (Kind::Directory, Mapped::Directory, false) => {
+                self.directory = Some(file);
+                self.current_index()
+            }
+            (_, _, true) => self.next_index(),
+            _ => Some(Outcome::Missing(Status::NOT_FOUND)),
+        }
+    }
+
+    fn next_index(&mut self) -> Option<Outcome> {
+        self.tried += 1;
+        self.current_index()
+    }
+
+    /// Goes on with the index that is next, or tells that none is there.
+    fn current_index(&mut self) -> Option<Outcome> {
+        if self.tried < self.index.len() {
+            return None;
+        }
+        self.directory.take().map(Outcome::Directory)
+    }
+}
+
+/// Bringing a small file in, between two equal looks at it.
+#[derive(Debug)]
+struct Load {
+    found: Found,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl Load {
+    fn new(found: Found) -> Load {
+        Load { buffer: vec![0; found.stamp.size as usize], found, filled: 0 }
+    }
+
+    fn next_op(&mut self) -> Op {
+        let file = Arc::clone(&self.found.file);
+        if self.filled == self.buffer.len() {
+            return Op::Stat { file };
+        }
+        Op::Read { file, buffer: std::mem::take(&mut self.buffer), filled: self.filled, start: 0 }
+    }
+
+    fn read(&mut self, buffer: Vec<u8>, read: io::Result<usize>) -> Option<Outcome> {
+        self.buffer = buffer;
+        match read {
+            // The file is shorter than it was a moment ago.
+            Ok(0) => Some(Outcome::Unstable(self.found.clone())),
+            Ok(n) => {
+                self.filled += n;
+                None
+            }
+            Err(error) => Some(Outcome::Missing(status_of(&error))),
+        }
+    }
+
+    fn stamped(&mut self, stamp: io::Result<Stamp>) -> Option<Outcome> {
+        let found = self.found.clone();
+        Some(match stamp {
+            Ok(stamp) if found.stamp.same_body(&stamp) => {
+                Outcome::Loaded(found, std::mem::take(&mut self.buffer))
+            }
+            Ok(stamp) => Outcome::Unstable(Found { stamp, ..found }),
+            Err(error) => Outcome::Missing(status_of(&error)),
+        })
+    }
+}

@@ -1,0 +1,516 @@
+//! A request to its answer. [`Service::lookup`] answers from the caches and never blocks; what they
+//! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flyball_http::conditional::{self, CONDITIONAL, Verdict};
+use flyball_http::head::TargetForm;
+use flyball_http::range::{self, ByteRange, Multipart, Ranges};
+use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
+use flyball_sys::file::{self, Kind, Links, Stamp};
+
+use crate::caches::{CacheCounts, Caches, Target};
+use crate::entry::{Content, FileEntry, OpenFile};
+use crate::hosts::Hosts;
+use crate::listing;
+use crate::lru::Handle;
+use crate::mime::Types;
+use crate::pages;
+use crate::path::{self, PathError};
+use crate::plan::{Found, Outcome, Plan, Translate};
+use crate::settings::{CacheSettings, SiteSettings, Symlinks};
+use crate::upload::Upload;
+
+/// What a file segment of an answer carries.
+pub type File = Arc<OpenFile>;
+
+/// An answer of a site.
+pub type Answer<'a> = h1::Answer<'a, File>;
+
+/// The output queue of a connection that is served by a site.
+pub type Out = flyball_http::Out<File>;
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub enum Lookup<'a> {
+    /// The answer.
+    Answer(Answer<'a>),
+    /// Work that may wait; the answer comes from [`Service::resume`].
+    Wait(Box<Plan>),
+    /// The body is wanted first.
+    Upload(Upload),
+}
+
+/// The sites, opened before the first fork and shared by all workers.
+#[derive(Debug)]
+pub struct Sites {
+    hosts: Hosts,
+    sites: Vec<Site>,
+}
+
+#[derive(Debug)]
+struct Site {
+    root: Arc<OwnedFd>,
+    links: Links,
+    index: Arc<[String]>,
+    types: Types,
+    settings: SiteSettings,
+}
+
+impl Sites {
+    /// Opens the root of every site.
+    ///
+    /// # Errors
+    /// The root that cannot be opened, and why.
+    pub fn open(settings: &[SiteSettings]) -> io::Result<Sites> {
+        let open = |site: &SiteSettings| {
+            let root = file::open_root(&site.root).map_err(|error| {
+                io::Error::new(error.kind(), format!("{}: {error}", site.root.display()))
+            })?;
+            Ok(Site {
+                root: Arc::new(root),
+                links: match site.symlinks {
+                    Symlinks::Deny => Links::Deny,
+                    Symlinks::Beneath => Links::Beneath,
+                    Symlinks::Follow => Links::Follow,
+                },
+                index: site.index.clone().into(),
+                types: Types::new(&site.types, &site.charset),
+                settings: site.clone(),
+            })
+        };
+        let sites = settings.iter().map(open).collect::<io::Result<_>>()?;
+        Ok(Sites { hosts: Hosts::new(settings), sites })
+    }
+}
+
+/// The sites as one worker serves them, with its caches.
+#[derive(Debug)]
+pub struct Service {
+    sites: Arc<Sites>,
+    caches: Caches,
+    /// The entry of an answer that did not enter the cache, alive while the answer is written.
+    transient: Option<FileEntry>,
+    /// Fields that are formatted for one answer.
+    fields: Vec<u8>,
+    relative: Vec<u8>,
+}
+
+/// Where the entry of an answer is.
+#[derive(Clone, Copy)]
+enum Place {
+    Cached(Handle),
+    Transient,
+}
+
+impl Service {
+    /// A service with empty caches.
+    pub fn new(sites: Arc<Sites>, caches: CacheSettings) -> Service {
+        Service {
+            sites,
+            caches: Caches::new(caches),
+            transient: None,
+            fields: Vec::new(),
+            relative: Vec::new(),
+        }
+    }
+
+    /// Counts of the caches since the start.
+    pub fn cache_counts(&self) -> CacheCounts {
+        self.caches.counts
+    }
+
+    /// Answers from the caches, or says what has to be waited for. Never blocks.
+    pub fn lookup(&mut self, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        let Some(site) = self.sites.hosts.choose(request.host()) else {
+            return self.refuse(&request, Status::MISDIRECTED_REQUEST);
+        };
+        match request.method() {
+            Method::Get | Method::Head => {}
+            Method::Options => return self.allow(Status::NO_CONTENT),
+            Method::Post | Method::Put if self.takes_upload(site, &request) => {
+                return Lookup::Upload(Upload::default());
+            }
+            Method::Other => return self.refuse(&request, Status::NOT_IMPLEMENTED),
+            _ => return self.allow(Status::METHOD_NOT_ALLOWED),
+        }
+        if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
+            return self.refuse(&request, Status::BAD_REQUEST);
+        }
+        match self.caches.path(site, request.path(), now.ms()) {
+            Some(Target::File(file)) => self.answer_file(Place::Cached(file), &request, now),
+            Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
+            Some(Target::Missing(status)) => self.refuse(&request, status),
+            None => self.translate(site, request),
+        }
+    }
+
+    fn takes_upload(&self, site: usize, request: &Request<'_>) -> bool {
+        let path = self.sites.sites[site].settings.digest_path.as_deref();
+        path.is_some_and(|path| path.as_bytes() == request.path())
+    }
+
+    fn translate(&mut self, site: usize, request: Request<'_>) -> Lookup<'_> {
+        let place = &self.sites.sites[site];
+        match path::map(request.path(), place.settings.hidden, &mut self.relative) {
+            Err(PathError::Malformed) => self.refuse(&request, Status::BAD_REQUEST),
+            Err(PathError::Hidden | PathError::TooLong) => {
+                self.refuse(&request, Status::NOT_FOUND)
+            }
+            Ok(mapped) => {
+                let (root, index) = (Arc::clone(&place.root), Arc::clone(&place.index));
+                let path = self.relative.clone();
+                let work = Translate::new(root, place.links, path, mapped, index);
+                Lookup::Wait(Plan::translate(request.to_owned(), site, work))
+            }
+        }
+    }
+
+    /// Takes a finished plan into the caches and answers its request, or says what has to be
+    /// waited for next. Never blocks. To be called even when nobody waits for the answer any more.
+    pub fn resume(&mut self, plan: Plan, now: &Now) -> Lookup<'_> {
+        let (request, site, outcome) = plan.into_parts();
+        let Some(request) = request else {
+            debug_assert!(false, "a window of an upload goes to taken_body");
+            return self.allow(Status::METHOD_NOT_ALLOWED);
+        };
+        match outcome {
+            Outcome::File(found) => self.found(request, site, found, now),
+            Outcome::Loaded(found, body) => {
+                let content = Content::Memory(Bytes::from(body));
+                self.brought_in(&request, site, &found, content, now)
+            }
+            // It changes all the time: send it from its descriptor, which checks again at the end.
+            Outcome::Unstable(found) => self.open_file(&request, site, &found, now),
+            Outcome::NeedsSlash => {
+                self.caches.set_path(site, request.request().path(), Target::NeedsSlash, now.ms());
+                self.redirect_to_slash(site, &request.request())
+            }
+            Outcome::Missing(status) => {
+                if status == Status::NOT_FOUND {
+                    let target = Target::Missing(status);
+                    self.caches.set_path(site, request.request().path(), target, now.ms());
+                }
+                self.refuse(&request.request(), status)
+            }
+            Outcome::Directory(directory) => {
+                if self.sites.sites[site].settings.listing {
+                    return Lookup::Wait(Plan::list(request, site, directory));
+                }
+                self.refuse(&request.request(), Status::FORBIDDEN)
+            }
+            Outcome::Listed(names, cut) => self.listing(&request, site, names, cut),
+            Outcome::Digested(_) | Outcome::Warm => {
+                self.refuse(&request.request(), Status::INTERNAL_SERVER_ERROR)
+            }
+        }
+    }
+
+    fn found(
+        &mut self,
+        request: OwnedRequest,
+        site: usize,
+        found: Found,
+        now: &Now,
+    ) -> Lookup<'_> {
+        if let Some(file) = self.caches.file(site, &found.name, &found.stamp) {
+            let target = Target::File(file);
+            self.caches.set_path(site, request.request().path(), target, now.ms());
+            return self.answer_file(Place::Cached(file), &request.request(), now);
+        }
+        let settings = &self.caches.settings;
+        if settings.content_bytes_max > 0 && found.stamp.size <= settings.small_bytes_max {
+            return Lookup::Wait(Plan::load(request, site, found));
+        }
+        self.open_file(&request, site, &found, now)
+    }
+
+    fn open_file(
+        &mut self,
+        request: &OwnedRequest,
+        site: usize,
+        found: &Found,
+        now: &Now,
+    ) -> Lookup<'_> {
+        let open = OpenFile { file: Arc::clone(&found.file), stamp: found.stamp };
+        self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
+    }
+
+    /// A file's content is there: build its head, keep both if there is room, and answer.
+    fn brought_in(
+        &mut self,
+        request: &OwnedRequest,
+        site: usize,
+        found: &Found,
+        content: Content,
+        now: &Now,
+    ) -> Lookup<'_> {
+        let media_type = self.sites.sites[site].types.of(file_name(&found.name));
+        let entry = FileEntry::new(site, &found.name, found.stamp, &media_type, content);
+        let request = request.request();
+        // Another request may have brought it in meanwhile.
+        self.caches.forget_file(site, &found.name);
+        let place = match self.caches.admit(entry, now.unix_ms()) {
+            Ok(file) => {
+                self.caches.set_path(site, request.path(), Target::File(file), now.ms());
+                Place::Cached(file)
+            }
+            Err(entry) => {
+                self.transient = Some(entry);
+                Place::Transient
+            }
+        };
+        self.answer_file(place, &request, now)
+    }
+
+    /// A 200, 206, 304, 412 or 416, by RFC 9110, section 13.2.2.
+    fn answer_file(&mut self, place: Place, request: &Request<'_>, now: &Now) -> Lookup<'_> {
+        let entry = match place {
+            Place::Cached(handle) => self.caches.entry(handle),
+            Place::Transient => self.transient.as_ref(),
+        };
+        let Some(entry) = entry else {
+            return refusal(request, Status::INTERNAL_SERVER_ERROR, &mut self.fields);
+        };
+        let with_body = request.method() == Method::Get;
+        if request.has_any(CONDITIONAL) {
+            let conditional = conditional_answer(entry, request, &mut self.fields, now);
+            if let Some((status, body)) = conditional {
+                return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
+            }
+        }
+        let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
+        let fields = if self.caches.settings.heads {
+            entry.head()
+        } else {
+            self.fields.clear();
+            entry.write_head(&mut self.fields);
+            &self.fields
+        };
+        Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
+    }
+
+    fn redirect_to_slash(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
+        let hidden = self.sites.sites[site].settings.hidden;
+        if path::map(request.path(), hidden, &mut self.relative).is_err() {
+            return refusal(request, Status::BAD_REQUEST, &mut self.fields);
+        }
+        // Built from the normalised path, so that `//host` in a request never becomes a Location.
+        let fields = &mut self.fields;
+        fields.clear();
+        fields.extend_from_slice(b"Location: ");
+        path::encode_path(&self.relative, fields);
+        fields.push(b'/');
+        if !request.query().is_empty() {
+            fields.push(b'?');
+            fields.extend_from_slice(request.query());
+        }
+        fields.extend_from_slice(b"\r\n");
+        let page = pages::page(Status::MOVED_PERMANENTLY);
+        pages::write_fields(page.len(), fields);
+        let body = page_body(request, page);
+        Lookup::Answer(Answer { status: Status::MOVED_PERMANENTLY, fields, body, close: false })
+    }
+
+    fn listing(
+        &mut self,
+        request: &OwnedRequest,
+        site: usize,
+        names: Vec<file::DirectoryEntry>,
+        cut: bool,
+    ) -> Lookup<'_> {
+        let request = request.request();
+        let hidden = self.sites.sites[site].settings.hidden;
+        if path::map(request.path(), hidden, &mut self.relative).is_err() {
+            return refusal(&request, Status::BAD_REQUEST, &mut self.fields);
+        }
+        let is_shown = |name: &file::DirectoryEntry| hidden || !name.name.starts_with(b".");
+        let mut entries: Vec<_> =
+            names.into_iter().filter(is_shown).filter_map(listing_entry).collect();
+        let html = listing::html(&self.relative, &mut entries, cut);
+        self.fields.clear();
+        // A listing has no validator that could be had without building it.
+        self.fields.extend_from_slice(b"Cache-Control: no-cache\r\n");
+        pages::write_fields(html.len(), &mut self.fields);
+        let with_body = request.method() == Method::Get;
+        let body = if with_body { h1::Body::Bytes(html.into()) } else { h1::Body::Empty };
+        Lookup::Answer(Answer { status: Status::OK, fields: &self.fields, body, close: false })
+    }
+
+    /// The next window of an upload, as work that may wait; its bytes are copied.
+    pub fn take_body(&mut self, upload: &mut Upload, bytes: &[u8]) -> Box<Plan> {
+        upload.window(bytes)
+    }
+
+    /// The window is done: the upload goes on.
+    pub fn taken_body(&mut self, upload: &mut Upload, plan: Plan) {
+        if let (_, _, Outcome::Digested(crc)) = plan.into_parts() {
+            upload.add(crc);
+        }
+    }
+
+    /// The whole body was taken: the answer.
+    pub fn finish_upload(&mut self, upload: &Upload) -> Answer<'_> {
+        upload.answer(&mut self.fields)
+    }
+
+    fn refuse(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        refusal(request, status, &mut self.fields)
+    }
+
+    /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
+    fn allow(&mut self, status: Status) -> Lookup<'_> {
+        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+        self.fields.clear();
+        self.fields.extend_from_slice(ALLOW);
+        let body = if status == Status::NO_CONTENT {
+            self.fields.extend_from_slice(b"\r\n");
+            h1::Body::Empty
+        } else {
+            let page = pages::page(status);
+            pages::write_fields(page.len(), &mut self.fields);
+            h1::Body::Bytes(Bytes::from_static(page))
+        };
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+}
+
+/// A page that says what is wrong, and nothing about why.
+fn refusal<'a>(request: &Request<'_>, status: Status, fields: &'a mut Vec<u8>) -> Lookup<'a> {
+    let page = pages::page(status);
+    fields.clear();
+    pages::write_fields(page.len(), fields);
+    Lookup::Answer(Answer { status, fields, body: page_body(request, page), close: false })
+}
+
+fn page_body(request: &Request<'_>, page: &'static [u8]) -> h1::Body<File> {
+    match request.method() {
+        Method::Head => h1::Body::Empty,
+        _ => h1::Body::Bytes(Bytes::from_static(page)),
+    }
+}
+
+fn file_name(path: &[u8]) -> &[u8] {
+    path.rsplit(|&b| b == b'/').next().unwrap_or(path)
+}
+
+fn listing_entry(name: file::DirectoryEntry) -> Option<listing::Entry> {
+    let stamp: Stamp = name.stamp?;
+    let directory = match stamp.kind {
+        Kind::Directory => true,
+        Kind::Regular => false,
+        Kind::Other => return None,
+    };
+    let modified = u64::try_from(stamp.modified_ns / 1_000_000_000).unwrap_or(0);
+    Some(listing::Entry { name: name.name, directory, size: stamp.size, modified })
+}
+
+fn whole_body(entry: &FileEntry) -> h1::Body<File> {
+    part_of_body(entry, ByteRange { start: 0, end: entry.stamp.size })
+}
+
+fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
+    let len = range.end - range.start;
+    match &entry.content {
+        Content::Memory(body) => {
+            h1::Body::Bytes(body.slice(range.start as usize..range.end as usize))
+        }
+        Content::Open(file) => {
+            h1::Body::File { file: Arc::clone(file), offset: range.start, len }
+        }
+    }
+}
+
+/// The answer to a conditional or range request; `None` when it is a plain 200 after all.
+fn conditional_answer(
+    entry: &FileEntry,
+    request: &Request<'_>,
+    fields: &mut Vec<u8>,
+    now: &Now,
+) -> Option<(Status, h1::Body<File>)> {
+    let validators = entry.validators();
+    fields.clear();
+    Some(match conditional::evaluate(request, &validators) {
+        Verdict::NotModified => {
+            fields.extend_from_slice(entry.validator_fields());
+            fields.extend_from_slice(b"\r\n");
+            (Status::NOT_MODIFIED, h1::Body::Empty)
+        }
+        Verdict::Failed => {
+            let page = pages::page(Status::PRECONDITION_FAILED);
+            pages::write_fields(page.len(), fields);
+            (Status::PRECONDITION_FAILED, page_body(request, page))
+        }
+        Verdict::Proceed => {
+            if !conditional::range_applies(request, &validators, now.unix()) {
+                return None;
+            }
+            match range::requested(request, entry.stamp.size) {
+                Ranges::Whole => return None,
+                Ranges::Unsatisfiable => unsatisfiable(entry, request, fields),
+                Ranges::Parts(parts) => partial(entry, &parts, fields, now),
+            }
+        }
+    })
+}
+
+fn unsatisfiable(
+    entry: &FileEntry,
+    request: &Request<'_>,
+    fields: &mut Vec<u8>,
+) -> (Status, h1::Body<File>) {
+    fields.extend_from_slice(b"Content-Range: ");
+    range::write_unsatisfied(entry.stamp.size, fields);
+    fields.extend_from_slice(b"\r\n");
+    let page = pages::page(Status::RANGE_NOT_SATISFIABLE);
+    pages::write_fields(page.len(), fields);
+    (Status::RANGE_NOT_SATISFIABLE, page_body(request, page))
+}
+
+/// RFC 9110, section 15.3.7: one range as it is, several as multipart/byteranges.
+fn partial(
+    entry: &FileEntry,
+    parts: &[ByteRange],
+    fields: &mut Vec<u8>,
+    now: &Now,
+) -> (Status, h1::Body<File>) {
+    fields.extend_from_slice(entry.validator_fields());
+    if let [range] = parts {
+        fields.extend_from_slice(b"Content-Range: ");
+        range::write_content_range(*range, entry.stamp.size, fields);
+        let rest = format!(
+            "\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
+            entry.media_type,
+            range.end - range.start
+        );
+        fields.extend_from_slice(rest.as_bytes());
+        return (Status::PARTIAL_CONTENT, part_of_body(entry, *range));
+    }
+    let seed = now.unix_ms() ^ entry.stamp.inode << 32 ^ entry.stamp.size;
+    let media_type = entry.media_type.as_bytes();
+    let multipart = Multipart::new(seed, media_type, entry.stamp.size, parts);
+    fields.extend_from_slice(b"Content-Type: ");
+    multipart.write_content_type(fields);
+    let length = format!("\r\nContent-Length: {}\r\n\r\n", multipart.content_length());
+    fields.extend_from_slice(length.as_bytes());
+    let mut segments = Vec::with_capacity(parts.len() * 2 + 1);
+    for (index, range) in parts.iter().enumerate() {
+        let mut head = Vec::new();
+        multipart.part_head(index, &mut head);
+        segments.push(Segment::Bytes(head.into()));
+        match part_of_body(entry, *range) {
+            h1::Body::Bytes(bytes) => segments.push(Segment::Bytes(bytes)),
+            h1::Body::File { file, offset, len } => {
+                segments.push(Segment::File { file, offset, len });
+            }
+            h1::Body::Empty | h1::Body::Parts(_) => {}
+        }
+    }
+    let mut closing = Vec::new();
+    multipart.closing(&mut closing);
+    segments.push(Segment::Bytes(closing.into()));
+    (Status::PARTIAL_CONTENT, h1::Body::Parts(segments))
+}

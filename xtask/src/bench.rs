@@ -1,0 +1,212 @@
+//! `cargo xtask bench quick`: what a request costs Flyball, beside nginx and lighttpd.
+//!
+//! Every contestant serves the same files with one worker on one CPU; wrk loads it from another.
+//! The contestants take turns, so that a drift of the machine meets all of them; only ratios of
+//! medians within one comparison count. The figure is the server's CPU time for a request, over all
+//! its threads and processes, with wrk's closed loop keeping it busy.
+
+mod check;
+mod contestant;
+mod failure;
+mod files;
+mod kernel;
+mod measure;
+mod options;
+mod process;
+mod report;
+mod wait;
+mod work;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use contestant::{Contestant, Server, Setup};
+use failure::Failure;
+use measure::Run;
+use options::Options;
+use report::Header;
+use work::Work;
+
+/// Runs `bench` with the arguments that follow it. The exit status is 0 when every target that was
+/// measured is met, 1 when one is missed or something failed, 2 when nothing could be run.
+pub(crate) fn main(args: Vec<String>) -> ExitCode {
+    let result = match options::parse(&args) {
+        Ok(Some(options)) => quick(&options),
+        Ok(None) => {
+            println!("{}", options::USAGE);
+            return ExitCode::SUCCESS;
+        }
+        Err(failure) => Err(failure),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("bench: {failure}");
+            ExitCode::from(failure.exit_status())
+        }
+    }
+}
+
+/// Compares, prints and records. Whether all targets were met.
+fn quick(options: &Options) -> Result<bool, Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = root.canonicalize().map_err(Failure::io(root.display()))?;
+    require_programs(options)?;
+    let setup = setup(options, &root)?;
+    let mut header = header(options, &setup)?;
+    eprintln!("preparing {}", setup.site.display());
+    files::prepare(&setup.site).map_err(Failure::io(setup.site.display()))?;
+
+    let names: Vec<String> = options.contestants.iter().map(Contestant::name).collect();
+    let mut runs = Vec::new();
+    let (mut summaries, mut verdicts) = (Vec::new(), Vec::new());
+    for work in &options.works {
+        compare(work, options, &setup, &root.join("lab/wrk"), &mut header.notes, &mut runs)?;
+        summaries = report::summarise(&options.works, &names, &runs);
+        verdicts = report::verdicts(&options.works, &summaries);
+        // After each work, so that a comparison that is broken off leaves what it has.
+        if let Some(file) = &options.json {
+            let record = report::record(&header, &runs, &summaries, &verdicts);
+            fs::write(file, format!("{record:#}\n")).map_err(Failure::io(file.display()))?;
+        }
+    }
+    print!("{}", report::text(&header, &options.works, &summaries, &verdicts));
+    Ok(verdicts.iter().all(|verdict| verdict.passed))
+}
+
+/// One work: all contestants are started and checked, then take turns.
+fn compare(
+    work: &'static Work,
+    options: &Options,
+    setup: &Setup,
+    scripts: &Path,
+    notes: &mut Vec<String>,
+    runs: &mut Vec<Run>,
+) -> Result<(), Failure> {
+    let mut changed = Vec::new();
+    for (name, value) in work.kernel {
+        match kernel::Changed::set(name, value) {
+            Ok(change) => changed.push(change),
+            Err(error) => {
+                let kept = kernel::value(name);
+                notes.push(format!("{}: {name} stays {kept}, not {value}: {error}", work.name));
+            }
+        }
+    }
+    let mut servers = Vec::new();
+    for (nth, contestant) in options.contestants.iter().enumerate() {
+        if contestant.takes_part(work) {
+            let server = Server::start(contestant, nth, setup)?;
+            eprintln!("checking {} of {}", work.name, contestant.name());
+            check::answers(server.address, &setup.site, work).map_err(|why| {
+                Failure::Broken(format!("{} of {}: {why}", work.name, contestant.name()))
+            })?;
+            servers.push(server);
+        }
+    }
+    for round in 1..=options.rounds {
+        for server in &mut servers {
+            let run = measure::run(server, work, scripts, round, options.seconds)?;
+            progress(&run, options.rounds);
+            runs.push(run);
+        }
+    }
+    Ok(())
+}
+
+/// One line on standard error for each timed run.
+fn progress(run: &Run, rounds: u32) {
+    let errors = match run.load.errors() {
+        0 => String::new(),
+        n => format!(", {n} errors"),
+    };
+    let limit = if run.generator_was_the_limit() { ", wrk was the limit" } else { "" };
+    eprintln!(
+        "round {}/{rounds} {} {} ... {}/s {} us/{}{errors}{limit}",
+        run.round,
+        run.work,
+        run.contestant,
+        report::figure(run.throughput()),
+        report::figure(run.cpu_us()),
+        run.unit.name(),
+    );
+}
+
+/// Looks for all programs first, so that a missing one is not found half an hour into a comparison.
+fn require_programs(options: &Options) -> Result<(), Failure> {
+    for program in ["sh", "setpriv", "taskset", "wrk"] {
+        process::find(program)?;
+    }
+    for contestant in &options.contestants {
+        match contestant {
+            Contestant::Flyball { .. } => {}
+            Contestant::Nginx { .. } => drop(process::find("nginx")?),
+            Contestant::Lighttpd => drop(process::find("lighttpd")?),
+        }
+    }
+    for cpu in [contestant::SERVER_CPU, measure::GENERATOR_CPU] {
+        let mut command = process::pinned(cpu, Path::new("true"))?;
+        let output = command.output().map_err(Failure::io("running taskset"))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Failure::Unusable(format!("CPU {cpu} cannot be used: {why}")));
+        }
+    }
+    Ok(())
+}
+
+/// Directories, and Flyball's binary: the given one, or a release build of this workspace.
+fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    fs::create_dir_all(&target).map_err(Failure::io(target.display()))?;
+    let target = target.canonicalize().map_err(Failure::io(target.display()))?;
+    let flyball = match &options.flyball {
+        Some(given) if !given.is_file() => {
+            return Err(Failure::Unusable(format!("no such file: {}", given.display())));
+        }
+        // With its directory, or the search path would be looked through.
+        Some(given) => given.canonicalize().map_err(Failure::io(given.display()))?,
+        None => target.join("release/flyball"),
+    };
+    let takes_part = options.contestants.iter().any(|c| matches!(c, Contestant::Flyball { .. }));
+    if takes_part && options.flyball.is_none() {
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        cargo.args(["build", "--release", "--package", "flyball"]).current_dir(root);
+        let status = cargo.status().map_err(Failure::io("running cargo build"))?;
+        if !status.success() {
+            return Err(Failure::Broken("flyball does not build".into()));
+        }
+    }
+    Ok(Setup {
+        peers: root.join("lab/peers"),
+        site: target.join("bench-site"),
+        scratch: target.join("bench-run"),
+        flyball,
+        flyball_settings: options.flyball_settings.clone(),
+    })
+}
+
+fn header(options: &Options, setup: &Setup) -> Result<Header, Failure> {
+    let mut wrk = Command::new(process::find("wrk")?);
+    let mut versions = vec![("wrk".to_owned(), contestant::first_line(wrk.arg("-v"))?)];
+    for contestant in &options.contestants {
+        versions.push((contestant.name(), contestant.version(setup)?));
+    }
+    let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut models = cpu_info.lines().filter_map(|line| line.strip_prefix("model name"));
+    let cpu_model = models.next().unwrap_or_default().trim_start_matches(['\t', ' ', ':']);
+    Ok(Header {
+        rounds: options.rounds,
+        seconds: options.seconds,
+        started_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.as_secs()),
+        kernel: kernel::value("kernel/osrelease"),
+        cpus: cpu_info.lines().filter(|line| line.starts_with("processor")).count(),
+        cpu_model: cpu_model.to_owned(),
+        congestion_control: kernel::value("net/ipv4/tcp_congestion_control"),
+        versions,
+        notes: Vec::new(),
+    })
+}

@@ -1,0 +1,165 @@
+//! The command line of `bench`.
+
+use std::path::PathBuf;
+
+use super::contestant::Contestant;
+use super::failure::Failure;
+use super::work::{self, Work};
+
+/// Help for the command line.
+pub(crate) const USAGE: &str = "\
+cargo xtask bench quick [OPTION]...
+
+Compares Flyball with nginx and lighttpd: the server's CPU time for a request, interleaved.
+
+  --rounds N       timed runs of each contestant in each work (5)
+  --seconds S      length of each (5)
+  --work NAME      only this work: new, keep, pipe, mix, large; may be repeated
+  --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd; may be repeated
+  --arch NAME      architecture of Flyball (sped and n-copy); may be repeated
+  --set KEY=VALUE  a setting for Flyball; may be repeated
+  --flyball PATH   Flyball's binary, instead of a release build of this workspace
+  --json FILE      record of every run
+
+nginx-deferred takes part in `new` only. The exit status is 0 when every target that was measured
+is met, 1 when one is missed or something failed, 2 when nothing could be run.";
+
+/// Rounds unless told otherwise: the fewest that a median should be taken of.
+const ROUNDS: u32 = 5;
+/// Seconds unless told otherwise.
+const SECONDS: u32 = 5;
+/// Flyball's architectures unless told otherwise: the targets hold for the better of the two.
+const ARCHS: [&str; 2] = ["sped", "n-copy"];
+
+/// What to compare.
+#[derive(Debug)]
+pub(crate) struct Options {
+    /// Timed runs of each contestant in each work.
+    pub(crate) rounds: u32,
+    /// Length of each, in seconds.
+    pub(crate) seconds: u32,
+    /// The works, in the order they run.
+    pub(crate) works: Vec<&'static Work>,
+    /// The contestants, in the order they take turns.
+    pub(crate) contestants: Vec<Contestant>,
+    /// `KEY=VALUE` settings for Flyball.
+    pub(crate) flyball_settings: Vec<String>,
+    /// Flyball's binary, when it is not to be built.
+    pub(crate) flyball: Option<PathBuf>,
+    /// Where the record goes.
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Options of the arguments that follow `bench`, or none when help was asked for.
+pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
+        return Ok(None);
+    }
+    match args.split_first() {
+        Some((first, rest)) if first == "quick" => quick(rest).map(Some),
+        _ => Err(Failure::Unusable(USAGE.into())),
+    }
+}
+
+fn quick(args: &[String]) -> Result<Options, Failure> {
+    let (mut works, mut servers, mut archs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut options = Options {
+        rounds: ROUNDS,
+        seconds: SECONDS,
+        works: Vec::new(),
+        contestants: Vec::new(),
+        flyball_settings: Vec::new(),
+        flyball: None,
+        json: None,
+    };
+    let work_names: Vec<&str> = work::ALL.iter().map(|work| work.name).collect();
+    let mut args = args.iter().map(String::as_str);
+    while let Some(option) = args.next() {
+        let missing = || Failure::Unusable(format!("{option} needs a value"));
+        let mut value = || args.next().ok_or_else(missing);
+        match option {
+            "--rounds" => options.rounds = count(option, value()?)?,
+            "--seconds" => options.seconds = count(option, value()?)?,
+            "--work" => works.push(known(option, value()?, &work_names)?),
+            "--server" => servers.push(known(option, value()?, Contestant::SERVERS)?),
+            "--arch" => archs.push(value()?.to_owned()),
+            "--set" => options.flyball_settings.push(value()?.to_owned()),
+            "--flyball" => options.flyball = Some(value()?.into()),
+            "--json" => options.json = Some(value()?.into()),
+            _ => return Err(Failure::Unusable(format!("unknown option {option}\n\n{USAGE}"))),
+        }
+    }
+    if archs.is_empty() {
+        archs = ARCHS.map(str::to_owned).to_vec();
+    }
+    let wanted = |chosen: &[&str], name| chosen.is_empty() || chosen.contains(&name);
+    options.works = work::ALL.iter().filter(|work| wanted(&works, work.name)).collect();
+    let servers = Contestant::SERVERS.iter().filter(|name| wanted(&servers, name));
+    options.contestants = servers.flat_map(|name| Contestant::of_server(name, &archs)).collect();
+    Ok(options)
+}
+
+/// A whole number of at least one.
+fn count(option: &str, value: &str) -> Result<u32, Failure> {
+    let count = value.parse().ok().filter(|count| *count > 0);
+    count.ok_or_else(|| Failure::Unusable(format!("{option} is {value}, not a number above 0")))
+}
+
+/// A value that is one of the names.
+fn known<'a>(option: &str, value: &'a str, names: &[&str]) -> Result<&'a str, Failure> {
+    let unknown = || format!("{option} is {value}, not one of {}", names.join(", "));
+    names.contains(&value).then_some(value).ok_or_else(|| Failure::Unusable(unknown()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(line: &str) -> Result<Option<Options>, Failure> {
+        parse(&line.split(' ').map(str::to_owned).collect::<Vec<_>>())
+    }
+
+    fn contestants(options: &Options) -> Vec<String> {
+        options.contestants.iter().map(Contestant::name).collect()
+    }
+
+    #[test]
+    fn without_options_everything_is_compared_in_five_rounds() {
+        let options = parsed("quick").unwrap().unwrap();
+        assert_eq!((options.rounds, options.seconds, options.works.len()), (5, 5, 5));
+        assert_eq!(
+            contestants(&options),
+            ["flyball-sped", "flyball-n-copy", "nginx", "nginx-deferred", "lighttpd"]
+        );
+    }
+
+    #[test]
+    fn works_servers_and_architectures_can_be_chosen() {
+        let line = "quick --work mix --work keep --server lighttpd --server flyball --arch uring";
+        let options = parsed(line).unwrap().unwrap();
+        let works: Vec<_> = options.works.iter().map(|work| work.name).collect();
+        assert_eq!(works, ["keep", "mix"]);
+        assert_eq!(contestants(&options), ["flyball-uring", "lighttpd"]);
+    }
+
+    #[test]
+    fn a_wrong_command_line_says_what_is_wrong() {
+        for (line, what) in [
+            ("quick --work none", "new, keep, pipe, mix, large"),
+            ("quick --server apache", "nginx-deferred"),
+            ("quick --rounds 0", "above 0"),
+            ("quick --seconds", "needs a value"),
+            ("quick --fast", "unknown option --fast"),
+            ("slow", "cargo xtask bench quick"),
+        ] {
+            let failure = parsed(line).unwrap_err();
+            assert_eq!(failure.exit_status(), 2, "{line}");
+            assert!(failure.to_string().contains(what), "{line}: {failure}");
+        }
+    }
+
+    #[test]
+    fn help_is_no_failure() {
+        assert!(parsed("quick --help").unwrap().is_none());
+    }
+}

@@ -1,0 +1,155 @@
+//! Who may depend on whom, and why.
+
+use super::Finding;
+use super::tree::Tree;
+use super::workspace::{Dependency, Kind, Package};
+
+/// A crate of the product and the only packages that it may depend on, each with its reason.
+struct Allowed {
+    name: &'static str,
+    /// What the crate must stay free of.
+    stays: &'static str,
+    packages: &'static [(&'static str, &'static str)],
+}
+
+const PRODUCT: &[Allowed] = &[
+    Allowed {
+        name: "flyball-http",
+        stays: "free of input and output",
+        packages: &[
+            ("bytes", "owned handles to shared memory, no input or output"),
+            ("httparse", "parses heads, no input or output"),
+            ("httpdate", "formats and parses dates that it is given"),
+            ("memchr", "searches bytes"),
+        ],
+    },
+    Allowed {
+        name: "flyball-sys",
+        stays: "below everything and without HTTP",
+        packages: &[
+            ("corosensei", "switches stacks, for user-level threads"),
+            ("crc32fast", "checksums what a disk job reads"),
+            ("io-uring", "the layout of the rings"),
+            ("libc", "calls and constants that rustix has not"),
+            ("rustix", "system calls without unsafe"),
+        ],
+    },
+    Allowed {
+        name: "flyball-site",
+        stays: "away from clients' sockets and architectures",
+        packages: &[
+            ("flyball-http", "requests, conditions, ranges and heads"),
+            ("flyball-sys", "files, pipes and backend sockets"),
+            ("bytes", "bodies in memory"),
+            ("hashbrown", "lookup by borrowed keys without allocation"),
+            ("httpdate", "Last-Modified"),
+            ("memchr", "searches bytes"),
+            ("mime_guess", "the maintained table of media types"),
+        ],
+    },
+    Allowed {
+        name: "flyball-arch",
+        stays: "about waiting and nothing else",
+        packages: &[
+            ("flyball-http", "the machine that it drives"),
+            ("flyball-site", "the answers to its asks"),
+            ("flyball-sys", "the ways to wait"),
+            ("bytes", "segments on their way out"),
+        ],
+    },
+    Allowed {
+        name: "flyball",
+        stays: "without logic of its own",
+        packages: &[
+            ("flyball-http", "limits"),
+            ("flyball-site", "settings of sites"),
+            ("flyball-sys", "addresses and processes"),
+            ("flyball-arch", "the registry"),
+            ("clap", "the command line"),
+            ("prometheus-client", "the text format of /metrics"),
+            ("serde_json", "the JSON of /status"),
+            ("toml", "the configuration file"),
+        ],
+    },
+];
+
+/// Members that only tests and developers use.
+const DEV_ONLY: &[&str] = &["flyball-testkit", "conformance", "flyball-fuzz", "xtask"];
+
+/// The dependency table is kept, and every member of the workspace is in it.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    tree.packages.iter().flat_map(check_package).collect()
+}
+
+fn check_package(package: &Package) -> Vec<Finding> {
+    if DEV_ONLY.contains(&package.name.as_str()) {
+        return Vec::new();
+    }
+    let Some(allowed) = PRODUCT.iter().find(|allowed| allowed.name == package.name) else {
+        return vec![Finding::new(
+            &package.manifest,
+            1,
+            format!("`{}` is not in the dependency table", package.name),
+            "say in xtask/src/tidy/dependencies.rs what it may depend on",
+        )];
+    };
+    let shipped = package.dependencies.iter().filter(|dependency| dependency.kind != Kind::Dev);
+    shipped.filter_map(|dependency| refuse(package, allowed, dependency)).collect()
+}
+
+fn refuse(package: &Package, allowed: &Allowed, dependency: &Dependency) -> Option<Finding> {
+    let name = dependency.name.as_str();
+    let instead = if dependency.kind == Kind::Build {
+        "a build needs nothing but Rust and a C compiler; do without a build script".to_string()
+    } else if DEV_ONLY.contains(&name) {
+        "it is for tests: make it a dev-dependency".to_string()
+    } else if allowed.packages.iter().any(|(package, _)| *package == name) {
+        return None;
+    } else {
+        format!(
+            "the crate stays {}: do without, or add it with a reason to \
+             xtask/src/tidy/dependencies.rs",
+            allowed.stays
+        )
+    };
+    let what = format!("`{}` must not depend on `{name}`", package.name);
+    Some(Finding::new(&package.manifest, 1, what, instead))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn findings(name: &str, dependencies: &[(&str, Kind)]) -> Vec<String> {
+        let dependencies = dependencies
+            .iter()
+            .map(|(name, kind)| Dependency { name: name.to_string(), kind: *kind })
+            .collect();
+        let manifest = "Cargo.toml".to_string();
+        let package = Package { name: name.into(), manifest, dependencies, roots: Vec::new() };
+        let tree = Tree { packages: vec![package], ..Tree::default() };
+        check(&tree).into_iter().map(|finding| finding.what).collect()
+    }
+
+    #[test]
+    fn a_crate_may_only_have_its_own_row_of_the_table() {
+        let told = findings("flyball-http", &[("memchr", Kind::Normal), ("rustix", Kind::Normal)]);
+        assert_eq!(told, ["`flyball-http` must not depend on `rustix`"]);
+        let told = findings("flyball-sys", &[("flyball-http", Kind::Normal)]);
+        assert_eq!(told, ["`flyball-sys` must not depend on `flyball-http`"]);
+        assert!(findings("flyball-arch", &[("flyball-site", Kind::Normal)]).is_empty());
+    }
+
+    #[test]
+    fn what_is_for_tests_is_only_a_dev_dependency() {
+        assert!(findings("flyball-arch", &[("flyball-testkit", Kind::Dev)]).is_empty());
+        let told = findings("flyball-arch", &[("flyball-testkit", Kind::Normal)]);
+        assert_eq!(told, ["`flyball-arch` must not depend on `flyball-testkit`"]);
+        assert!(findings("conformance", &[("flyball-testkit", Kind::Normal)]).is_empty());
+    }
+
+    #[test]
+    fn a_member_that_the_table_does_not_know_is_a_finding() {
+        assert_eq!(findings("flyball-new", &[]), ["`flyball-new` is not in the dependency table"]);
+    }
+}
