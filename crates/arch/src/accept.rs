@@ -95,12 +95,16 @@ mod tests {
     use flyball_sys::net::ListenOptions;
     use std::net::TcpStream;
 
-    fn accepted(limit: AcceptLimit, waiting: usize, phases: usize, room: usize) -> Vec<(usize, Ended)> {
+    fn accepted(
+        limit: AcceptLimit,
+        waiting: usize,
+        phases: usize,
+        room: usize,
+    ) -> Vec<(usize, Ended)> {
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         net::listen(&listener, 128, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
-        let _clients: Vec<_> =
-            (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let _clients: Vec<_> = (0..waiting).map(|_| TcpStream::connect(address).unwrap()).collect();
         let (mut policy, mut tally) = (AcceptPolicy::new(limit), Tally::default());
         (0..phases)
             .map(|_| {

@@ -108,13 +108,7 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(
-    admin: &Admin,
-    request: &Request<'_>,
-    conn: &mut Conn,
-    out: &mut Out<()>,
-    now: &Now,
-) {
+fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
     let readable = matches!(request.method(), Method::Get | Method::Head);
     let (status, media_type, text) = match request.path() {
         _ if !readable => {

@@ -156,6 +156,7 @@ pub struct Desk {
     blocks: Arc<Blocks>,
     block: usize,
     cache_counts: CacheCounts,
+    #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
 }
 

@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flyball_http::CloseReason;
 use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
-use flyball_http::CloseReason;
 use flyball_site::{Answer, Lookup, Out, Plan, Upload};
 
 use crate::counters::Counter;
@@ -76,6 +76,12 @@ impl Exchange {
     /// The output queue, while there is anything in it.
     pub fn out(&self) -> Option<&Out> {
         self.buffers.as_ref().map(|buffers| &buffers.out).filter(|out| !out.is_empty())
+    }
+
+    /// True when the end of the stream follows the output at once: held back until then, the last
+    /// bytes share a segment with it.
+    pub fn ends_with_output(&self) -> bool {
+        matches!(self.conn.state(), State::Closing | State::Parting)
     }
 
     /// Goes as far as it can without waiting, and says what is needed then.
@@ -164,8 +170,8 @@ impl Exchange {
 
     /// Gives the buffers back when they hold nothing that is still needed.
     pub fn rest(&mut self, desk: &mut Desk) {
-        let idle = |b: &Box<Buffers>| b.input.is_empty() && b.out.is_empty();
-        if self.buffers.as_ref().is_some_and(idle)
+        let idle = |b: &Buffers| b.input.is_empty() && b.out.is_empty();
+        if self.buffers.as_deref().is_some_and(idle)
             && let Some(buffers) = self.buffers.take()
         {
             desk.give_back(buffers);
@@ -271,8 +277,8 @@ impl Exchange {
     }
 
     fn upload_is_complete(&self) -> bool {
-        let done = |upload: &Box<Upload>| upload.window_len() == 0;
-        self.conn.body_is_complete() && self.upload.as_ref().is_some_and(done)
+        let done = |upload: &Upload| upload.window_len() == 0;
+        self.conn.body_is_complete() && self.upload.as_deref().is_some_and(done)
     }
 
     fn finish_upload(&mut self, desk: &mut Desk) {

@@ -220,7 +220,8 @@ impl<D: DiskWork> Phases<D> {
         }
         let start_ns = clock::monotonic_ns();
         let mut stopped = None;
-        for listener in std::mem::take(&mut self.ready_listeners) {
+        let mut ready = std::mem::take(&mut self.ready_listeners);
+        for listener in ready.drain(..) {
             let room = self.connections_max.saturating_sub(self.slots.len());
             let eager = self.worker.settings.eager_read;
             let Phases { accept, worker, desk, slots, work, mechanism, timers, .. } = self;
@@ -243,6 +244,7 @@ impl<D: DiskWork> Phases<D> {
                 stopped = Some(ended);
             }
         }
+        self.ready_listeners = ready;
         if let Some(ended) = stopped {
             self.pause_accepting(ended);
         }
@@ -321,7 +323,9 @@ impl<D: DiskWork> Phases<D> {
                     let turn = match slot.exchange.resume(*plan, &mut self.desk) {
                         Some(next) => match self.disk.submit(token, next) {
                             // Done at once: as if it had been collected.
-                            Some(done) => finish(slot, *done, token, &mut self.desk, &mut self.disk),
+                            Some(done) => {
+                                finish(slot, *done, token, &mut self.desk, &mut self.disk)
+                            }
                             None => Turn::Wait(Interest::NONE),
                         },
                         None => drive(slot, token, &mut self.desk, &mut self.disk),
@@ -455,12 +459,7 @@ fn open_slot(
 }
 
 /// Tells the event mechanism what a connection waits for, if it does not know.
-fn watch(
-    mechanism: &mut dyn Readiness,
-    slots: &mut Slots<Slot>,
-    token: Token,
-    interest: Interest,
-) {
+fn watch(mechanism: &mut dyn Readiness, slots: &mut Slots<Slot>, token: Token, interest: Interest) {
     let Some(slot) = slots.find(token) else { return };
     if slot.watched == interest {
         return;
@@ -596,12 +595,7 @@ fn receive(slot: &mut Slot, desk: &mut Desk) {
 }
 
 /// Writes; `None` when the connection goes on at once.
-fn send<D: DiskWork>(
-    slot: &mut Slot,
-    token: Token,
-    desk: &mut Desk,
-    disk: &mut D,
-) -> Option<Turn> {
+fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut D) -> Option<Turn> {
     match transmit(&slot.socket, &mut slot.exchange, desk) {
         Sent::All => None,
         Sent::Full => Some(Turn::Wait(Interest::WRITE)),

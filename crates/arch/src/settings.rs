@@ -37,7 +37,9 @@ pub struct Settings {
     pub exclusive: bool,
     /// How bodies too large for memory leave.
     pub send: SendMode,
-    /// Most bytes of a large body sent per turn of the loop, per connection.
+    /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
+    pub quiet_ms: u64,
+    /// Most bytes of a large body copied per turn of the loop, per connection.
     pub piece_bytes: usize,
     /// Helper threads of `amped`.
     pub helpers: usize,
@@ -84,9 +86,12 @@ pub enum AcceptLimit {
 /// How bodies too large for memory leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
+    /// By sendfile when the file has not changed for a while, else by copies.
+    Auto,
     /// Read into a buffer, then sent: the bytes are checked before they leave.
     Copy,
-    /// sendfile(2): no copy, but pages that change while they wait in the socket change on the wire.
+    /// sendfile(2): no copy, but pages that change while they wait in the socket change on the
+    /// wire.
     Sendfile,
 }
 
@@ -126,7 +131,8 @@ impl Default for Settings {
             defer_accept: true,
             congestion: None,
             exclusive: true,
-            send: SendMode::Copy,
+            send: SendMode::Auto,
+            quiet_ms: 60_000,
             piece_bytes: 256 * 1024,
             helpers: 8,
             threads: 64,

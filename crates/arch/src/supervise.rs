@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_site::{Service, Sites};
+use flyball_sys::clock;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::clock;
 
 use crate::admin;
 use crate::counters::Blocks;
@@ -127,8 +127,8 @@ impl Server {
             .probe()
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
-        let log = LogFile::open(&settings.access_log)
-            .map_err(|error| format!("access-log: {error}"))?;
+        let log =
+            LogFile::open(&settings.access_log).map_err(|error| format!("access-log: {error}"))?;
         let workers = architecture.workers(&settings);
         let groups = match architecture.sockets() {
             Sockets::Shared => 1,
@@ -337,9 +337,8 @@ impl Master {
 
     fn wait(&self, mechanism: &mut dyn Readiness, until_ms: Option<u64>) -> io::Result<()> {
         let now_ms = clock::monotonic_ms();
-        let timeout = until_ms.map_or(-1, |until| {
-            i32::try_from(until.saturating_sub(now_ms)).unwrap_or(i32::MAX)
-        });
+        let timeout = until_ms
+            .map_or(-1, |until| i32::try_from(until.saturating_sub(now_ms)).unwrap_or(i32::MAX));
         mechanism.wait(&mut Vec::new(), timeout)
     }
 

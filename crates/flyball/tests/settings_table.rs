@@ -39,6 +39,7 @@ fn all_different() -> Settings {
         congestion: Some("other".into()),
         exclusive: false,
         send: SendMode::Sendfile,
+        quiet_ms: 3,
         piece_bytes: 3,
         helpers: 3,
         threads: 3,

@@ -253,7 +253,8 @@ mod tests {
 
     #[test]
     fn a_body_is_the_same_however_its_bytes_arrive() {
-        let chunked = b"4\r\nWiki\r\n6;a=b;c=\"d\\\"\"\r\npedia \r\nb\r\nin chunks.!\r\n0\r\nX: y\r\n\r\nGET";
+        let chunked =
+            b"4\r\nWiki\r\n6;a=b;c=\"d\\\"\"\r\npedia \r\nb\r\nin chunks.!\r\n0\r\nX: y\r\n\r\nGET";
         for step in 1..chunked.len() {
             let read = read_all(Framing::Chunked, chunked, step);
             assert_eq!(read, Ok((b"Wikipedia in chunks.!".to_vec(), 3)), "step {step}");
@@ -265,10 +266,29 @@ mod tests {
     #[test]
     fn broken_chunks_are_refused() {
         for text in [
-            "\r\n", "g\r\n", "4 \r\n", "4\n", " 4\r\n", "+4\r\n", "0x4\r\n", "4;\r\n", "4; a\r\n",
-            "4;a=\r\n", "4;a=\"\r\n", "4;a=\"b\"c\r\n", "4\r\nWikix", "4\r\nWiki\n", "4\r\nWiki\rx",
-            "0\r\n X: y\r\n\r\n", "0\r\nX y\r\n\r\n", "0\r\nX : y\r\n\r\n", "0\r\n\n", "0\r\nX: a\nb",
-            "0\r\nX: \0\r\n\r\n", "1000000000000000\r\n", "4;a\rb\r\n",
+            "\r\n",
+            "g\r\n",
+            "4 \r\n",
+            "4\n",
+            " 4\r\n",
+            "+4\r\n",
+            "0x4\r\n",
+            "4;\r\n",
+            "4; a\r\n",
+            "4;a=\r\n",
+            "4;a=\"\r\n",
+            "4;a=\"b\"c\r\n",
+            "4\r\nWikix",
+            "4\r\nWiki\n",
+            "4\r\nWiki\rx",
+            "0\r\n X: y\r\n\r\n",
+            "0\r\nX y\r\n\r\n",
+            "0\r\nX : y\r\n\r\n",
+            "0\r\n\n",
+            "0\r\nX: a\nb",
+            "0\r\nX: \0\r\n\r\n",
+            "1000000000000000\r\n",
+            "4;a\rb\r\n",
         ] {
             let read = read_all(Framing::Chunked, text.as_bytes(), 1);
             assert_eq!(read, Err(Refusal::BadChunk), "{text:?}");

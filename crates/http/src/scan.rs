@@ -146,12 +146,13 @@ fn refusal_of(error: httparse::Error, bytes: &[u8]) -> Refusal {
     }
 }
 
-/// True when the request line ends in `HTTP/` digit `.` digit, so that only the number is unknown.
+/// True when the request line is three words of which the last is `HTTP/` digit `.` digit, so that
+/// only the number is unknown.
 fn names_a_version(bytes: &[u8]) -> bool {
     let bytes = bytes.trim_ascii_start();
     let line = &bytes[..memchr::memchr(b'\r', bytes).unwrap_or(bytes.len())];
-    let word = &line[line.iter().rposition(|&b| b == b' ').map_or(0, |at| at + 1)..];
-    matches!(word, [b'H', b'T', b'T', b'P', b'/', a, b'.', b]
+    let mut words = line.split(|&b| b == b' ').skip(2);
+    matches!((words.next(), words.next()), (Some([b'H', b'T', b'T', b'P', b'/', a, b'.', b]), None)
         if a.is_ascii_digit() && b.is_ascii_digit())
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Caches {
     pub(crate) counts: CacheCounts,
     hasher: DefaultHashBuilder,
     paths: Lru<PathEntry>,
-    files: Lru<FileEntry>,
+    files: Lru<Box<FileEntry>>,
     memory_bytes: u64,
     descriptors: usize,
 }
@@ -148,12 +148,16 @@ impl Caches {
 
     /// The entry behind a handle.
     pub(crate) fn entry(&self, handle: Handle) -> Option<&FileEntry> {
-        self.files.peek(handle)
+        self.files.peek(handle).map(|entry| &**entry)
     }
 
     /// Takes a file in and pushes out others, if there is room at all; gives it back if not. An
     /// entry of the same name must have been dropped by [`Caches::file`].
-    pub(crate) fn admit(&mut self, entry: FileEntry, unix_ms: u64) -> Result<Handle, FileEntry> {
+    pub(crate) fn admit(
+        &mut self,
+        entry: Box<FileEntry>,
+        unix_ms: u64,
+    ) -> Result<Handle, Box<FileEntry>> {
         self.counts.content_misses += 1;
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let fits = match &entry.content {

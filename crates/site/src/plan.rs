@@ -123,7 +123,9 @@ impl Plan {
             (Work::Translate(translate), Done::Stamped(stamp)) => translate.stamped(stamp),
             (Work::Load(load), Done::Read(buffer, read)) => load.read(buffer, read),
             (Work::Load(load), Done::Stamped(stamp)) => load.stamped(stamp),
-            (Work::List(_), Done::Listed(Ok((entries, cut)))) => Some(Outcome::Listed(entries, cut)),
+            (Work::List(_), Done::Listed(Ok((entries, cut)))) => {
+                Some(Outcome::Listed(entries, cut))
+            }
             (Work::List(_), Done::Listed(Err(error))) => Some(Outcome::Missing(status_of(&error))),
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             // A read that failed will fail again when the piece is sent, and is told there.

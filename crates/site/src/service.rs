@@ -93,7 +93,7 @@ pub struct Service {
     sites: Arc<Sites>,
     caches: Caches,
     /// The entry of an answer that did not enter the cache, alive while the answer is written.
-    transient: Option<FileEntry>,
+    transient: Option<Box<FileEntry>>,
     /// Fields that are formatted for one answer.
     fields: Vec<u8>,
     relative: Vec<u8>,
@@ -157,9 +157,7 @@ impl Service {
         let place = &self.sites.sites[site];
         match path::map(request.path(), place.settings.hidden, &mut self.relative) {
             Err(PathError::Malformed) => self.refuse(&request, Status::BAD_REQUEST),
-            Err(PathError::Hidden | PathError::TooLong) => {
-                self.refuse(&request, Status::NOT_FOUND)
-            }
+            Err(PathError::Hidden | PathError::TooLong) => self.refuse(&request, Status::NOT_FOUND),
             Ok(mapped) => {
                 let (root, index) = (Arc::clone(&place.root), Arc::clone(&place.index));
                 let path = self.relative.clone();
@@ -209,13 +207,7 @@ impl Service {
         }
     }
 
-    fn found(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        now: &Now,
-    ) -> Lookup<'_> {
+    fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
         if let Some(file) = self.caches.file(site, &found.name, &found.stamp) {
             let target = Target::File(file);
             self.caches.set_path(site, request.request().path(), target, now.ms());
@@ -253,7 +245,7 @@ impl Service {
         let request = request.request();
         // Another request may have brought it in meanwhile.
         self.caches.forget_file(site, &found.name);
-        let place = match self.caches.admit(entry, now.unix_ms()) {
+        let place = match self.caches.admit(Box::new(entry), now.unix_ms()) {
             Ok(file) => {
                 self.caches.set_path(site, request.path(), Target::File(file), now.ms());
                 Place::Cached(file)
@@ -270,7 +262,7 @@ impl Service {
     fn answer_file(&mut self, place: Place, request: &Request<'_>, now: &Now) -> Lookup<'_> {
         let entry = match place {
             Place::Cached(handle) => self.caches.entry(handle),
-            Place::Transient => self.transient.as_ref(),
+            Place::Transient => self.transient.as_deref(),
         };
         let Some(entry) = entry else {
             return refusal(request, Status::INTERNAL_SERVER_ERROR, &mut self.fields);
@@ -418,9 +410,7 @@ fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
         Content::Memory(body) => {
             h1::Body::Bytes(body.slice(range.start as usize..range.end as usize))
         }
-        Content::Open(file) => {
-            h1::Body::File { file: Arc::clone(file), offset: range.start, len }
-        }
+        Content::Open(file) => h1::Body::File { file: Arc::clone(file), offset: range.start, len },
     }
 }
 

@@ -118,7 +118,8 @@ fn resolve(links: Links) -> ResolveFlags {
 /// What openat2 does, for kernels before 5.6: a segment at a time, following no link at all.
 fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
     let mut directory: Option<OwnedFd> = None;
-    let mut segments = path.split(|&b| b == b'/').filter(|s| !s.is_empty() && *s != b".").peekable();
+    let mut segments =
+        path.split(|&b| b == b'/').filter(|s| !s.is_empty() && *s != b".").peekable();
     if segments.peek().is_none() {
         return Ok(rustix::fs::openat(root, ".", flags, Mode::empty())?);
     }

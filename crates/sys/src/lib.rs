@@ -5,6 +5,7 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(unsafe_code)]
 
+pub mod alloc;
 pub mod clock;
 pub mod disk;
 pub mod file;

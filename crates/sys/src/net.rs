@@ -152,10 +152,7 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Ad
 /// True when an accept failed because descriptors or memory are out, so that trying again at once
 /// is useless.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM)
-    )
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
 /// Receives into `buffer`; 0 is the end of the stream. Blocks when the socket does.
@@ -244,9 +241,7 @@ pub fn set_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
 pub fn unacknowledged(socket: impl AsFd) -> u64 {
     let mut queued: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int through the pointer, which points at `queued`.
-    let done = unsafe {
-        libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued)
-    };
+    let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
     if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 }
 }
 
@@ -270,7 +265,8 @@ pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
     if done != 0 {
         return Err(io::Error::last_os_error());
     }
-    let field = |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+    let field =
+        |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
     Ok((field(UNACKED), field(SACKED)))
 }
 

@@ -49,9 +49,8 @@ impl SharedCounters {
 impl Drop for SharedCounters {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made, and no reference into it outlives `self`.
-        let _ = unsafe {
-            munmap(self.start.as_ptr().cast(), self.len.max(1) * size_of::<AtomicU64>())
-        };
+        let _ =
+            unsafe { munmap(self.start.as_ptr().cast(), self.len.max(1) * size_of::<AtomicU64>()) };
     }
 }
 

@@ -216,9 +216,8 @@ impl Ring {
         completions: &mut Vec<(u64, Completion)>,
         timeout_ms: u64,
     ) -> io::Result<()> {
-        let limit = Timespec::new()
-            .sec(timeout_ms / 1000)
-            .nsec((timeout_ms % 1000 * 1_000_000) as u32);
+        let limit =
+            Timespec::new().sec(timeout_ms / 1000).nsec((timeout_ms % 1000 * 1_000_000) as u32);
         let args = SubmitArgs::new().timespec(&limit);
         match self.ring.submitter().submit_with_args(1, &args) {
             Ok(_) => {}
@@ -290,14 +289,13 @@ fn own(result: io::Result<usize>) -> io::Result<OwnedFd> {
 }
 
 fn resolve(links: Links) -> u64 {
-    let flags = match links {
+    match links {
         Links::Deny => {
             libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS
         }
         Links::Beneath => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
         Links::Follow => libc::RESOLVE_NO_MAGICLINKS,
-    };
-    flags
+    }
 }
 
 impl std::fmt::Debug for Ring {

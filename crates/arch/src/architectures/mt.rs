@@ -181,8 +181,7 @@ fn serve_connection(
             }
         }
         if stopping.load(Relaxed) {
-            let until_ms =
-                *drain_until_ms.get_or_insert(desk.now.ms() + desk.settings.drain_ms);
+            let until_ms = *drain_until_ms.get_or_insert(desk.now.ms() + desk.settings.drain_ms);
             exchange.drain(desk);
             if desk.now.ms() >= until_ms {
                 exchange.end(desk, CloseReason::Draining);

@@ -401,8 +401,7 @@ impl Loop {
     fn take_signals(&mut self) {
         while let Some(signal) = self.worker.signals.next() {
             if signal == Signal::Stop && self.draining_until_ms.is_none() {
-                self.draining_until_ms =
-                    Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+                self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
                 for token in self.slots.tokens() {
                     if let Some(slot) = self.slots.find(token) {
                         slot.exchange.drain(&self.desk);
@@ -474,8 +473,7 @@ fn piece_to_send(
     let read = read.map_err(|_| CloseReason::FileFailed)?;
     debug_assert!(read <= buffer.len());
     let last = read as u64 == len;
-    let unchanged =
-        || file::stamp(&*file.file).is_ok_and(|now| file.stamp.same_body(&now));
+    let unchanged = || file::stamp(&*file.file).is_ok_and(|now| file.stamp.same_body(&now));
     if read == 0 || last && !unchanged() {
         return Err(CloseReason::FileChanged);
     }

@@ -5,14 +5,13 @@ use std::process::ExitCode;
 use flyball_arch::{ALL, Architecture};
 
 pub(crate) fn run(json: bool) -> ExitCode {
-    if json {
+    let text = if json {
         let list: Vec<_> = ALL.iter().map(|arch| as_json(*arch)).collect();
-        println!("{:#}", serde_json::Value::from(list));
+        format!("{:#}\n", serde_json::Value::from(list))
     } else {
-        for arch in ALL {
-            print_row(*arch);
-        }
-    }
+        ALL.iter().map(|arch| as_text(*arch)).collect::<Vec<_>>().join("\n")
+    };
+    super::print(&text);
     ExitCode::SUCCESS
 }
 
@@ -29,14 +28,20 @@ fn as_json(arch: &dyn Architecture) -> serde_json::Value {
     })
 }
 
-fn print_row(arch: &dyn Architecture) {
+fn as_text(arch: &dyn Architecture) -> String {
     let here = match arch.probe() {
         Ok(()) => "runs here".to_string(),
         Err(why) => format!("cannot run here: {why}"),
     };
-    println!("{:<8} {}", arch.name(), arch.about());
-    println!("{:<8} paper: {}", "", arch.paper());
-    println!("{:<8} needs: {}; {here}", "", arch.needs());
-    println!("{:<8} settings: {}", "", arch.settings().join(", "));
-    println!();
+    format!(
+        "{:<8} {}\n{:<8} paper: {}\n{:<8} needs: {}; {here}\n{:<8} settings: {}\n",
+        arch.name(),
+        arch.about(),
+        "",
+        arch.paper(),
+        "",
+        arch.needs(),
+        "",
+        arch.settings().join(", "),
+    )
 }

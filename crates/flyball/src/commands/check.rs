@@ -9,7 +9,7 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
         Ok(settings) => {
             let sites = settings.sites.len();
             let noun = if sites == 1 { "site" } else { "sites" };
-            println!("ok: {sites} {noun}, architecture {}", settings.arch);
+            super::print(&format!("ok: {sites} {noun}, architecture {}\n", settings.arch));
             ExitCode::SUCCESS
         }
         Err(failure) => failure.report(),

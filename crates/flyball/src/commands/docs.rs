@@ -5,6 +5,6 @@ use std::process::ExitCode;
 use flyball::settings::settings_markdown;
 
 pub(crate) fn run() -> ExitCode {
-    print!("{}", settings_markdown());
+    super::print(&settings_markdown());
     ExitCode::SUCCESS
 }

@@ -5,6 +5,8 @@ pub(crate) mod check;
 pub(crate) mod docs;
 pub(crate) mod serve;
 
+use std::io::Write;
+
 use flyball::cli::Failure;
 use flyball::settings::{Typed, resolve};
 use flyball_arch::Settings;
@@ -13,4 +15,10 @@ use flyball_arch::Settings;
 fn settings(typed: Typed) -> Result<Settings, Failure> {
     let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
     resolve(&typed, &names).map_err(Failure::Settings)
+}
+
+/// Prints to standard output. Whoever reads it may have gone, which is no reason to fail.
+fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

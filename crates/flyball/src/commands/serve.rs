@@ -1,6 +1,7 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use flyball::settings::Typed;
@@ -32,22 +33,32 @@ fn serve(settings: Settings) -> Result<(), String> {
     for warning in server.warnings() {
         eprintln!("flyball: warning: {warning}");
     }
-    for root in roots {
-        println!("serving {}", root.display());
-    }
-    for address in server.addresses() {
-        println!("  at {}", url(*address));
-    }
+    super::print(&banner(&server, architecture.name(), &roots, admin.as_ref()));
+    // A connection cut off at the drain deadline was told so by the close; stopping went well.
+    server.run().map(drop).map_err(|error| error.to_string())
+}
+
+/// What is served, and where, as something to click on.
+fn banner(
+    server: &Server,
+    architecture: &str,
+    roots: &[PathBuf],
+    admin: Option<&AdminAddress>,
+) -> String {
+    let mut lines: Vec<String> =
+        roots.iter().map(|root| format!("serving {}", root.display())).collect();
+    lines.extend(server.addresses().iter().map(|address| format!("  at {}", url(*address))));
     match (server.admin_address(), admin) {
-        (Some(address), _) => println!("  status at {}status", url(address)),
-        (None, Some(AdminAddress::Unix(path))) => println!("  status on unix:{}", path.display()),
+        (Some(address), _) => lines.push(format!("  status at {}status", url(address))),
+        (None, Some(AdminAddress::Unix(path))) => {
+            lines.push(format!("  status on unix:{}", path.display()));
+        }
         (None, _) => {}
     }
     let workers = server.workers();
     let noun = if workers == 1 { "worker" } else { "workers" };
-    println!("  by {} with {workers} {noun}; Ctrl-C stops it", architecture.name());
-    // A connection cut off at the drain deadline was told so by the close; stopping went well.
-    server.run().map(drop).map_err(|error| error.to_string())
+    lines.push(format!("  by {architecture} with {workers} {noun}; Ctrl-C stops it\n"));
+    lines.join("\n")
 }
 
 /// An address as something to click on; one that stands for all of them shows as localhost.

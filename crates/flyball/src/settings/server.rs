@@ -191,17 +191,31 @@ pub static SETTINGS: &[Setting] = &[
         flag: None,
         kind: Kind::OneOf {
             names: &[
+                Word { name: "auto", set: |s| s.send = SendMode::Auto },
                 Word { name: "copy", set: |s| s.send = SendMode::Copy },
                 Word { name: "sendfile", set: |s| s.send = SendMode::Sendfile },
             ],
         },
         word: None,
-        default: Some("copy"),
+        default: Some("auto"),
         doc: "How bodies too large for memory leave",
-        more: "`copy` reads them into a buffer and sends that. `sendfile` saves the copy, but a \
-               page of a file that is rewritten in place changes on the wire while it waits in \
-               the socket.",
+        more: "`copy` reads them into a buffer, checks the file and sends that. `sendfile` saves \
+               the copy, but a page of a file that is rewritten in place changes on the wire \
+               while it waits in the socket. `auto` uses sendfile for files that have not changed \
+               for `send.quiet`, and copies the others: only the first rewrite in place after a \
+               quiet time can still meet a page in a socket. Files that are replaced by renaming \
+               are safe in every mode.",
         source: "S4 section 5 (M149), sendfile(2)",
+    },
+    Setting {
+        key: "send.quiet",
+        flag: None,
+        kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.quiet_ms = ms },
+        word: None,
+        default: Some("1min"),
+        doc: "How long a file must not have changed for `send.mode = \"auto\"` to use sendfile",
+        more: "",
+        source: "",
     },
     Setting {
         key: "send.piece",
@@ -214,7 +228,8 @@ pub static SETTINGS: &[Setting] = &[
         word: None,
         default: Some("256KiB"),
         doc: "Most bytes of a large body sent in one turn of the loop, per connection",
-        more: "Small pieces are fair to the other connections, large ones save system calls.",
+        more: "Small pieces are fair to the other connections, large ones save system calls. It \
+               bounds the pieces that are copied; sendfile is bounded by the socket's own buffer.",
         source: "",
     },
     Setting {

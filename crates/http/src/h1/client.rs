@@ -254,9 +254,17 @@ mod tests {
     fn an_answer_is_the_same_however_its_bytes_arrive() {
         let cases: [(&[u8], &[u16], &[u8]); 4] = [
             (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", &[200], b"hi"),
-            (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", &[200], b"hi"),
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n",
+                &[200],
+                b"hi",
+            ),
             (b"HTTP/1.0 200 OK\r\n\r\nuntil the end", &[200], b"until the end"),
-            (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n", &[404], b""),
+            (
+                b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n",
+                &[404],
+                b"",
+            ),
         ];
         for (input, statuses, body) in cases {
             for step in 1..=input.len() {

