@@ -188,7 +188,7 @@ fn status(admin: &Admin) -> String {
     format!("{status:#}\n")
 }
 
-/// The text format of Prometheus, version 0.0.4. Labels are enumerators, so their number is bounded.
+/// The text format of Prometheus, version 0.0.4. Labels are enumerators: their number is bounded.
 fn metrics(admin: &Admin) -> String {
     let totals = admin.blocks.totals();
     let mut text = String::new();

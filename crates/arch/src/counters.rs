@@ -37,10 +37,10 @@ macro_rules! counters {
 
 counters! {
     Accepted "accepted" "Connections accepted.",
-    AcceptPhases "accept_phases" "Accept phases entered (N_phases in Equation 1 of the accept paper).",
+    AcceptPhases "accept_phases" "Accept phases entered (N_phases of Equation 1).",
     AcceptLimitReached "accept_limit_reached" "Accept phases that the accept-limit ended.",
     AcceptFailures "accept_failures" "Accepts that failed because the peer had gone.",
-    OutOfDescriptors "out_of_descriptors" "Times that accepting stopped because descriptors were out.",
+    OutOfDescriptors "out_of_descriptors" "Times that accepting stopped for want of descriptors.",
     GetEvents "getevents_calls" "Waits for events.",
     WorkPhases "work_phases" "Work phases with at least one connection.",
     WorkedOn "worked_on" "Connections worked on in work phases.",

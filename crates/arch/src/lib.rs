@@ -1,8 +1,8 @@
 //! One file per concurrency architecture, the registry, and what they share.
 //!
-//! An architecture is only a way to wait: [`exchange::Exchange`] goes as far as it can and says what
-//! it needs, and the architecture decides whether that blocks, is polled for, handed to a helper or
-//! submitted to a ring.
+//! An architecture is only a way to wait: an exchange goes as far as it can and says what it needs,
+//! and the architecture decides whether that blocks, is polled for, handed to a helper or submitted
+//! to a ring.
 #![forbid(unsafe_code)]
 
 mod accept;
@@ -12,6 +12,7 @@ pub mod counters;
 mod desk;
 mod exchange;
 mod log;
+mod operations;
 mod phases;
 mod registry;
 mod settings;

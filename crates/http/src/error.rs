@@ -111,7 +111,7 @@ close_reasons! {
     /// The client asked for it, or spoke HTTP/1.0 without keep-alive.
     Requested "requested" "The client asked for the connection to be closed after the answer.",
     /// The client closed while a request or its answer was under way.
-    ClientGone "client-gone" "The client closed or reset the connection in the middle of a request.",
+    ClientGone "client-gone" "The client closed or reset the connection during a request.",
     /// The request was refused.
     Refused "refused" "The request was refused, and its framing was in doubt.",
     /// No request came within the keep-alive time.
@@ -125,9 +125,9 @@ close_reasons! {
     /// The answer took too long.
     AnswerTimeout "answer-timeout" "The work behind the answer did not finish in time.",
     /// The request body was not read to its end.
-    BodyUnread "body-unread" "The answer did not need the request body, and the rest was too long to drain.",
+    BodyUnread "body-unread" "The rest of an unwanted request body was too long to drain.",
     /// The file changed while its body was being sent.
-    FileChanged "file-changed" "The file changed while it was being sent; closing tells the client so.",
+    FileChanged "file-changed" "The file changed while it was sent; closing tells the client so.",
     /// Reading the file failed while its body was being sent.
     FileFailed "file-failed" "Reading the file failed while it was being sent.",
     /// The server is draining.

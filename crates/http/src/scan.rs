@@ -35,64 +35,45 @@ impl HeadScan {
         while let Some(at) = memchr::memchr(b'\n', &input[self.searched as usize..]) {
             let feed = self.searched as usize + at;
             let start = self.line_start as usize;
-            if feed == start || input[feed - 1] != b'\r' {
-                return Err(Refusal::BareLineEnd);
-            }
             let end = feed + 1;
-            if end > limits.head_bytes_max {
-                return Err(self.too_large(limits, end));
-            }
-            let blank = feed == start + 1;
-            if !blank {
-                self.check_line(&input[start..feed - 1], limits)?;
+            let line = &input[start..feed];
+            self.check_line(line, end, limits)?;
+            let Some((b'\r', line)) = line.split_last() else {
+                return Err(Refusal::BareLineEnd);
+            };
+            if self.in_fields && matches!(line, [b' ' | b'\t', ..]) {
+                return Err(Refusal::ObsoleteFold);
             }
             self.searched = end as u32;
             self.line_start = end as u32;
-            if blank && self.in_fields {
+            if line.is_empty() && self.in_fields {
                 return Ok(Some(end));
             }
             // Empty lines before the request line are passed over (RFC 9112, section 2.2).
-            self.in_fields |= !blank;
+            self.in_fields |= !line.is_empty();
         }
         self.searched = input.len() as u32;
-        self.check_unfinished(input, limits)?;
+        self.check_line(&input[self.line_start as usize..], input.len(), limits)?;
         Ok(None)
     }
 
-    fn check_line(&self, line: &[u8], limits: &Limits) -> Result<(), Refusal> {
-        if self.in_fields && matches!(line[0], b' ' | b'\t') {
-            return Err(Refusal::ObsoleteFold);
-        }
-        if !self.in_fields && line.len() > limits.target_bytes_max + LINE_OVERHEAD {
-            return Err(Refusal::TargetTooLong);
-        }
-        Ok(())
-    }
-
-    fn check_unfinished(&self, input: &[u8], limits: &Limits) -> Result<(), Refusal> {
-        let line = &input[self.line_start as usize..];
+    /// Checks a line that ends, or comes to so far, at `end`; the same way for both, so that how a
+    /// head is split does not change what it is refused for.
+    fn check_line(&self, line: &[u8], end: usize, limits: &Limits) -> Result<(), Refusal> {
         if !self.in_fields {
             // A TLS hello or other noise is told apart at its first byte, not after a time-out.
             if line.first().is_some_and(|&byte| !is_token(byte) && byte != b'\r') {
                 return Err(Refusal::Malformed);
             }
-            if line.len() > limits.target_bytes_max + LINE_OVERHEAD {
+            let len = line.strip_suffix(b"\r").unwrap_or(line).len();
+            if len > limits.target_bytes_max + LINE_OVERHEAD {
                 return Err(Refusal::TargetTooLong);
             }
         }
-        if input.len() > limits.head_bytes_max {
-            return Err(self.too_large(limits, input.len()));
+        if end > limits.head_bytes_max {
+            return Err(Refusal::HeadTooLarge);
         }
         Ok(())
-    }
-
-    fn too_large(&self, limits: &Limits, end: usize) -> Refusal {
-        let line = end - self.line_start as usize;
-        if !self.in_fields && line > limits.target_bytes_max {
-            Refusal::TargetTooLong
-        } else {
-            Refusal::HeadTooLarge
-        }
     }
 }
 
@@ -324,21 +305,19 @@ fn content_length(bytes: &[u8], head: &Head) -> Result<Option<u64>, Refusal> {
 
 /// True when the body is chunked. RFC 9112, section 6.1: chunked is applied last and only once.
 fn transfer_encoding(bytes: &[u8], head: &Head) -> Result<bool, Refusal> {
-    let (mut chunked, mut other, mut lines) = (0, 0, 0);
+    let (mut chunked, mut other, mut last) = (0, 0, false);
     for span in head.spans(Name::TransferEncoding) {
-        lines += 1;
         for coding in span.of(bytes).split(|&b| b == b',').map(trim) {
-            if coding.eq_ignore_ascii_case(b"chunked") {
-                chunked += 1;
-            } else {
-                other += 1;
-            }
+            last = coding.eq_ignore_ascii_case(b"chunked");
+            chunked += u32::from(last);
+            other += u32::from(!last);
         }
     }
-    match (lines, chunked, other) {
-        (0, _, _) => Ok(false),
-        (_, 1, 0) => Ok(true),
-        (_, 2.., _) => Err(Refusal::AmbiguousFraming),
-        _ => Err(Refusal::UnknownCoding),
+    match (chunked, other) {
+        (0, 0) => Ok(false),
+        (1, 0) => Ok(true),
+        (0, _) => Err(Refusal::UnknownCoding),
+        (1, _) if last => Err(Refusal::UnknownCoding),
+        _ => Err(Refusal::AmbiguousFraming),
     }
 }

@@ -1,6 +1,6 @@
-//! The three caches of Flash (S2, sections 5.2 to 5.4): from a path to what it names, from a file to
-//! its head, and from a file to its content. A file's head and content share an entry; each cache
-//! can be switched off alone.
+//! The three caches of Flash (S2, sections 5.2 to 5.4): from a path to what it names, from a file
+//! to its head, and from a file to its content. A file's head and content share an entry; each
+//! cache can be switched off alone.
 //!
 //! A path names a file by a handle that goes stale with the file's entry: whatever replaces the
 //! file, its head and its content go together.

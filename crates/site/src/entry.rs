@@ -129,7 +129,8 @@ mod tests {
         assert_eq!(
             std::str::from_utf8(entry.head()).unwrap(),
             "Content-Type: text/plain\r\nContent-Length: 5\r\nAccept-Ranges: bytes\r\n\
-             ETag: \"abc-5-ae1b981bc490a01\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
+             ETag: \"abc-5-ae1b981bc490a01\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
         );
         assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01\"");
         assert_eq!(entry.validators().last_modified, 784_111_777);

@@ -1,7 +1,7 @@
 //! From a request to its answer: hosts, path safety, the caches, static files, listings.
 //!
-//! [`Service::lookup`] answers from the caches and never blocks. Whatever may wait on the disk comes
-//! out as a [`Plan`]; how it is waited for is the architecture's business.
+//! [`Service::lookup`] answers from the caches and never blocks. Whatever may wait on the disk
+//! comes out as a [`Plan`]; how it is waited for is the architecture's business.
 #![forbid(unsafe_code)]
 
 mod caches;

@@ -169,7 +169,9 @@ mod tests {
     proptest! {
         /// Against a list that is searched from one end to the other; few hashes, so they collide.
         #[test]
-        fn it_behaves_like_a_list_in_order_of_use(steps in prop::collection::vec((0u8..3, 0u8..12), 0..200)) {
+        fn it_behaves_like_a_list_in_order_of_use(
+            steps in prop::collection::vec((0u8..3, 0u8..12), 0..200),
+        ) {
             let (mut lru, mut list) = (Lru::new(), Vec::<u8>::new());
             for (step, key) in steps {
                 let hash = u64::from(key % 3);

@@ -1,4 +1,4 @@
-//! The work behind an answer that the caches do not hold, as a sequence of operations that may wait.
+//! The work behind an answer that the caches do not hold: operations that may wait, in sequence.
 //!
 //! Flash names the two kinds (S2, section 5.1): pathname translation, and bringing a file in. A
 //! plan is stepped in place by an event loop, run whole by a helper thread, or submitted step by

@@ -3,9 +3,9 @@
 //! **Paper**: V. Pai, P. Druschel, W. Zwaenepoel: Flash: An Efficient and Portable Web Server,
 //! USENIX 1999 (AMPED, sections 3.4 and 5.1).
 //!
-//! **Idea**: The event loop of `sped`, but it never waits on the disk: it hands pathname translation
-//! and reading to a helper and goes on with other connections. The helper's completion arrives as
-//! one more event.
+//! **Idea**: The event loop of `sped`, but it never waits on the disk: it hands pathname
+//! translation and reading to a helper and goes on with other connections. The helper's completion
+//! arrives as one more event.
 //!
 //! **Differs from the paper**:
 //! * Helpers are threads of one fixed pool, and a helper brings the file's bytes with it; the

@@ -14,8 +14,9 @@
 //!   paper's µserver waits for the next getevents phase.
 //! * A connection is registered only once a read would block.
 //!
-//! **Reads with**: section 4.1 and figure 1 of the accept paper: getevents is [`Phases::getevents`],
-//! the accept-phase is [`Phases::accept`], the work-phase is [`Phases::work`].
+//! **Reads with**: section 4.1 and figure 1 of the accept paper: getevents is
+//! [`Phases::getevents`], the accept-phase is [`Phases::accept`], the work-phase is
+//! [`Phases::work`].
 //!
 //! **Settings**: `events`, `accept.limit`, `accept.eager-read`, `send.mode`, `send.piece`.
 //!

@@ -1,7 +1,8 @@
 //! `uring`: completions instead of readiness.
 //!
-//! **Paper**: J. Hu, S. Mungee, D. Schmidt: Techniques for Developing and Measuring High-Performance
-//! Web Servers over ATM Networks, INFOCOM 1998 (asynchronous I/O, section 3.1; the Proactor).
+//! **Paper**: J. Hu, S. Mungee, D. Schmidt: Techniques for Developing and Measuring
+//! High-Performance Web Servers over ATM Networks, INFOCOM 1998 (asynchronous I/O, section 3.1; the
+//! Proactor).
 //!
 //! **Idea**: The server never asks whether it may read: it starts the operation and is told when it
 //! is complete. One thread starts operations on a ring and acts on their completions; disk work is
@@ -24,16 +25,15 @@ use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
-use flyball_site::Plan;
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::file;
 use flyball_sys::net;
 use flyball_sys::signal::Signal;
 use flyball_sys::uring::{Completion, Ring};
 
 use crate::counters::Counter;
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::Step;
+use crate::operations::{Slot, copy_out, piece_to_send, spare_buffer, take_received};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -99,22 +99,6 @@ const WAIT_MS_MAX: u64 = 500;
 /// Single accepts kept submitted when the accept-limit is finite, at most.
 const ACCEPTS_MAX: u64 = 64;
 
-/// A connection in its slot: at most one receive and one send are under way.
-struct Slot {
-    socket: Arc<OwnedFd>,
-    exchange: Exchange,
-    receiving: bool,
-    sending: bool,
-    plan: Option<Box<Plan>>,
-    over: Option<CloseReason>,
-}
-
-impl Slot {
-    fn is_busy(&self) -> bool {
-        self.receiving || self.sending || self.plan.is_some()
-    }
-}
-
 struct Loop {
     desk: Desk,
     worker: Worker,
@@ -149,18 +133,22 @@ impl Loop {
     /// At accept-limit inf one accept completes again and again; else that many are submitted, and
     /// each is submitted anew when it completes.
     fn submit_accepts(&mut self) -> io::Result<()> {
-        for (at, listener) in self.worker.listeners.iter().enumerate() {
-            let token = LISTENERS + at as u64;
-            match self.worker.settings.accept_limit {
-                AcceptLimit::Infinite => self.ring.accept(listener, token, true)?,
-                AcceptLimit::At(limit) => {
-                    for _ in 0..(limit.ceil() as u64).clamp(1, ACCEPTS_MAX) {
-                        self.ring.accept(listener, token, false)?;
-                    }
-                }
+        let count = match self.worker.settings.accept_limit {
+            AcceptLimit::Infinite => 1,
+            AcceptLimit::At(limit) => (limit.ceil() as u64).clamp(1, ACCEPTS_MAX),
+        };
+        for at in 0..self.worker.listeners.len() as u64 {
+            for _ in 0..count {
+                self.submit_accept(LISTENERS + at)?;
             }
         }
         Ok(())
+    }
+
+    fn submit_accept(&mut self, token: u64) -> io::Result<()> {
+        let multishot = self.worker.settings.accept_limit == AcceptLimit::Infinite;
+        let listener = &self.worker.listeners[(token - LISTENERS) as usize];
+        self.ring.accept(listener, token, multishot)
     }
 
     /// Submits what was started, waits for completions, and acts on each.
@@ -194,15 +182,7 @@ impl Loop {
             Ok(socket) => {
                 self.desk.tally.add(Counter::Accepted, 1);
                 self.desk.tally.add(Counter::AcceptPhases, 1);
-                let peer = net::peer_address(&socket);
-                let slot = Slot {
-                    socket: Arc::new(socket),
-                    exchange: Exchange::new(peer, &self.desk),
-                    receiving: false,
-                    sending: false,
-                    plan: None,
-                    over: None,
-                };
+                let slot = Slot::new(socket, &self.desk);
                 let token = self.slots.insert(slot);
                 self.drive(token);
             }
@@ -215,9 +195,7 @@ impl Loop {
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
         if !more && self.draining_until_ms.is_none() && !self.paused {
-            let listener = &self.worker.listeners[(token - LISTENERS) as usize];
-            let multishot = self.worker.settings.accept_limit == AcceptLimit::Infinite;
-            self.ring.accept(listener, token, multishot)?;
+            self.submit_accept(token)?;
         }
         Ok(())
     }
@@ -228,7 +206,7 @@ impl Loop {
         match completion {
             Completion::Received(buffer, received) => {
                 slot.receiving = false;
-                take_received(slot, &buffer, received, &mut self.desk);
+                take_received(&mut slot.exchange, &buffer, received, &mut self.desk);
                 self.spare.push(buffer);
             }
             Completion::Sent(buffer, sent) => {
@@ -248,25 +226,18 @@ impl Loop {
     /// A step of a plan, or the reading of a piece of a large body, is done.
     fn disk_done(&mut self, token: Token, done: Done) {
         let Some(slot) = self.slots.find(token) else { return };
-        match slot.plan.take() {
-            Some(mut plan) => {
-                plan.done(done);
-                slot.plan = Some(plan);
-            }
-            None => {
-                slot.sending = false;
-                if let Done::Read(buffer, read) = done {
-                    match piece_to_send(slot, &buffer, read) {
-                        Ok((len, more)) => {
-                            slot.sending = true;
-                            let socket = Arc::clone(&slot.socket);
-                            self.ring.send(socket, buffer, len, more, token.bits());
-                        }
-                        Err(reason) => {
-                            slot.exchange.abort(reason);
-                            self.spare.push(buffer);
-                        }
-                    }
+        if let Some(plan) = &mut slot.plan {
+            plan.done(done);
+        } else if let Done::Read(buffer, read) = done {
+            match piece_to_send(&slot.exchange, read) {
+                Ok((len, more)) => {
+                    let socket = Arc::clone(&slot.socket);
+                    self.ring.send(socket, buffer, len, more, token.bits());
+                }
+                Err(reason) => {
+                    slot.sending = false;
+                    slot.exchange.abort(reason);
+                    self.spare.push(buffer);
                 }
             }
         }
@@ -422,60 +393,4 @@ impl Loop {
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.slots.len() }
     }
-}
-
-fn spare_buffer(spare: &mut Vec<Vec<u8>>, len: usize) -> Vec<u8> {
-    let mut buffer = spare.pop().unwrap_or_default();
-    buffer.resize(len, 0);
-    buffer
-}
-
-/// Gives received bytes to the machine.
-fn take_received(slot: &mut Slot, buffer: &[u8], received: io::Result<usize>, desk: &mut Desk) {
-    match received {
-        Ok(0) => slot.exchange.eof(desk),
-        Ok(n) => {
-            let space = slot.exchange.buffers(desk).input.space();
-            debug_assert!(n <= space.len());
-            space[..n].copy_from_slice(&buffer[..n]);
-            slot.exchange.received(n, desk);
-        }
-        Err(_) => slot.exchange.abort(CloseReason::ClientGone),
-    }
-}
-
-/// Copies the memory segments at the front into `buffer`; how many bytes, and whether a large body
-/// follows.
-fn copy_out(out: &flyball_site::Out, buffer: &mut [u8]) -> (usize, bool) {
-    let mut slices = [io::IoSlice::new(&[]); 64];
-    let (count, file_follows) = out.gather(&mut slices);
-    let mut len = 0;
-    for slice in &slices[..count] {
-        let n = slice.len().min(buffer.len() - len);
-        buffer[len..len + n].copy_from_slice(&slice[..n]);
-        len += n;
-        if n < slice.len() {
-            return (len, true);
-        }
-    }
-    (len, file_follows)
-}
-
-/// A piece of a large body was read: how much of it may be sent, and whether more follows.
-fn piece_to_send(
-    slot: &Slot,
-    buffer: &[u8],
-    read: io::Result<usize>,
-) -> Result<(usize, bool), CloseReason> {
-    let Some(Front::File { file, len, .. }) = slot.exchange.out().map(|out| out.front()) else {
-        return Err(CloseReason::SocketError);
-    };
-    let read = read.map_err(|_| CloseReason::FileFailed)?;
-    debug_assert!(read <= buffer.len());
-    let last = read as u64 == len;
-    let unchanged = || file::stamp(&*file.file).is_ok_and(|now| file.stamp.same_body(&now));
-    if read == 0 || last && !unchanged() {
-        return Err(CloseReason::FileChanged);
-    }
-    Ok((read, !last))
 }

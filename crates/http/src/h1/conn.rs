@@ -21,7 +21,7 @@ use super::progress::Progress;
 use super::state::{Event, State};
 use crate::body::{BodyReader, Piece};
 use crate::error::{CloseReason, Refusal};
-use crate::head::{Framing, Head, Version};
+use crate::head::{Framing, Head, Method, Version};
 use crate::limits::Limits;
 use crate::out::{Out, Segment};
 use crate::scan::{HeadScan, parse_head};
@@ -110,6 +110,7 @@ pub struct Conn {
     expect_continue: bool,
     keep_alive: bool,
     http10: bool,
+    head_only: bool,
     surplus: bool,
     draining: bool,
     shut: bool,
@@ -138,6 +139,7 @@ impl Conn {
             expect_continue: false,
             keep_alive: false,
             http10: false,
+            head_only: false,
             surplus: false,
             draining: false,
             shut: false,
@@ -245,6 +247,7 @@ impl Conn {
         self.deliver = false;
         self.keep_alive = head.keep_alive;
         self.http10 = head.version == Version::Http10;
+        self.head_only = head.method == Method::Head;
         self.expect_continue = head.expect_continue && head.framing != Framing::None;
         self.surplus = surplus;
         if head.framing == Framing::None {
@@ -304,6 +307,7 @@ impl Conn {
         self.surplus = surplus;
         self.since_ms = now.ms();
         self.go(Event::BodyEnd);
+        self.settle(now);
     }
 
     fn recv_lingering(&mut self, input: &[u8], now: &Now) -> usize {
@@ -464,7 +468,8 @@ impl Conn {
             self.pending = false;
             self.full = false;
             self.batch = 0;
-            if self.state == State::Idle {
+            // A head whose rest could not be read until now has its time from now on.
+            if matches!(self.state, State::Idle | State::Head) {
                 self.since_ms = now.ms();
             }
         }
@@ -529,11 +534,8 @@ impl Conn {
     /// The server is draining: close when idle, after the next answer otherwise.
     pub fn drain(&mut self, now: &Now) {
         self.draining = true;
-        if self.state == State::Idle && !self.pending {
-            self.reason = Some(CloseReason::Draining);
-            self.go(Event::Expire);
-        }
         self.settle(now);
+        self.check_invariants();
     }
 
     /// The connection cannot go on: what is queued is not sent.
@@ -554,7 +556,11 @@ impl Conn {
             "Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}\n",
             text.len() + 1,
         );
-        self.write_head(status, fields.as_bytes(), false, out, now);
+        // HEAD is never answered with content (RFC 9110, section 9.3.2).
+        let asked = matches!(self.state, State::Asked | State::AskedBody);
+        let content = if asked && self.head_only { text.len() + 1 } else { 0 };
+        let fields = &fields.as_bytes()[..fields.len() - content];
+        self.write_head(status, fields, false, out, now);
         self.begin_output(now);
         self.part(reason, now);
     }
@@ -568,9 +574,19 @@ impl Conn {
 
     /// What follows at once from nothing being left to send.
     fn settle(&mut self, now: &Now) {
-        if !self.pending && matches!(self.state, State::Closing | State::Parting) {
-            self.since_ms = now.ms();
-            self.go(Event::Drained);
+        if self.pending {
+            return;
+        }
+        match self.state {
+            State::Closing | State::Parting => {
+                self.since_ms = now.ms();
+                self.go(Event::Drained);
+            }
+            State::Idle if self.draining => {
+                self.reason = Some(CloseReason::Draining);
+                self.go(Event::Expire);
+            }
+            _ => {}
         }
     }
 

@@ -77,12 +77,13 @@ impl State {
             (_, E::Abort) => S::Closed,
 
             (S::Idle, E::FirstByte) => S::Head,
-            (S::Idle, E::Eof | E::Expire) => S::Closed,
+            // Answers that are owed are still sent: only one side is closed.
+            (S::Idle | S::Head | S::AskedBody | S::AnsweredBody, E::Eof) => S::Closing,
+            (S::Idle, E::Expire) => S::Closed,
 
             (S::Head, E::HeadEnd) => S::Asked,
             (S::Head, E::HeadEndBody) => S::AskedBody,
             (S::Head, E::Part) => S::Parting,
-            (S::Head, E::Eof) => S::Closed,
 
             (S::Asked, E::AnswerKeep) => S::Idle,
             (S::Asked, E::AnswerClose) => S::Closing,
@@ -91,11 +92,10 @@ impl State {
             (S::AskedBody, E::BodyEnd) => S::Asked,
             (S::AskedBody, E::AnswerKeep) => S::AnsweredBody,
             (S::AskedBody, E::Part) => S::Parting,
-            (S::AskedBody, E::Eof) => S::Closed,
 
             (S::AnsweredBody, E::BodyEnd) => S::Idle,
             (S::AnsweredBody, E::Part) => S::Parting,
-            (S::AnsweredBody, E::Eof | E::Expire) => S::Closing,
+            (S::AnsweredBody, E::Expire) => S::Closing,
 
             (S::Closing, E::Drained) => S::Closed,
             (S::Parting, E::Drained) => S::Lingering,
@@ -133,8 +133,8 @@ mod tests {
         let mut text = String::from(
             "# The states of a served HTTP/1.x connection\n\n\
              Made from `State::after` in `crates/http/src/h1/state.rs` by `cargo xtask docs`.\n\
-             `Abort` leads from every state to `Closed` and is not drawn. A pair that is not drawn\n\
-             cannot happen.\n\n\
+             `Abort` leads from every state to `Closed` and is not drawn. A pair that is not\n\
+             drawn cannot happen.\n\n\
              ```mermaid\nstateDiagram-v2\n    [*] --> Idle\n",
         );
         for state in State::ALL {
