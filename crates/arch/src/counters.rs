@@ -104,6 +104,12 @@ impl Tally {
         self.counters[counter as usize] += n;
     }
 
+    /// Counts a request that was answered with this status.
+    pub fn answered(&mut self, status: Status) {
+        self.add(Counter::Requests, 1);
+        self.add(Counter::of_status(status), 1);
+    }
+
     /// Counts a closed connection.
     pub fn closed(&mut self, reason: CloseReason) {
         self.reasons[reason as usize] += 1;

@@ -14,6 +14,9 @@ use crate::settings::Settings;
 /// Sets of buffers kept for reuse when no connection needs them; per thread of control.
 const SPARE_BUFFERS_MAX: usize = 64;
 
+/// How often the states of connections are counted, in milliseconds.
+const STATES_MS: u64 = 1_000;
+
 /// The caches, of one thread of control or shared by several.
 #[derive(Debug)]
 pub enum Held {
@@ -156,6 +159,7 @@ pub struct Desk {
     blocks: Arc<Blocks>,
     block: usize,
     cache_counts: CacheCounts,
+    states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
 }
@@ -194,6 +198,7 @@ impl Desk {
             blocks: Arc::clone(blocks),
             block,
             cache_counts: CacheCounts::default(),
+            states_due_ms: 0,
             spare: Vec::new(),
         }
     }
@@ -225,6 +230,15 @@ impl Desk {
         self.count_caches();
         self.blocks.publish(self.block, &mut self.tally);
         self.log.flush_when_due(&self.now);
+    }
+
+    /// True once a second: counting the states of many connections has its price.
+    pub fn states_are_due(&mut self) -> bool {
+        let due = self.now.ms() >= self.states_due_ms;
+        if due {
+            self.states_due_ms = self.now.ms() + STATES_MS;
+        }
+        due
     }
 
     /// Says how many connections stand in each state.

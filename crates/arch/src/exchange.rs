@@ -4,10 +4,10 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flyball_http::CloseReason;
 use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
+use flyball_http::{CloseReason, OwnedRequest};
 use flyball_site::{Answer, Lookup, Out, Plan, Upload};
 
 use crate::counters::Counter;
@@ -38,6 +38,8 @@ pub struct Exchange {
     conn: Conn,
     peer: SocketAddr,
     upload: Option<Box<Upload>>,
+    /// The request of the upload, if it will be logged.
+    logged: Option<Box<OwnedRequest>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -52,6 +54,7 @@ impl Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             peer,
             upload: None,
+            logged: None,
             buffers: None,
             warming: false,
             unseen: false,
@@ -149,8 +152,14 @@ impl Exchange {
         self.conn.shut(&desk.now);
     }
 
-    /// The connection cannot go on.
+    /// The connection cannot go on. A file that changed while it was sent is not sent again as it
+    /// was: the next request looks at it anew.
     pub fn abort(&mut self, reason: CloseReason) {
+        if reason == CloseReason::FileChanged
+            && let Some(Front::File { file, .. }) = self.out().map(|out| out.front())
+        {
+            file.set_changed();
+        }
         self.conn.abort(reason);
     }
 
@@ -166,6 +175,7 @@ impl Exchange {
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         self.conn.expired(in_socket(), &mut buffers.out, &desk.now);
+        self.count_refusal(desk);
     }
 
     /// Gives the buffers back when they hold nothing that is still needed.
@@ -200,14 +210,14 @@ impl Exchange {
         let wants = self.conn.wants();
         self.unseen = !input.is_empty() && consumed > 0;
         if !wants.ask {
+            self.count_refusal(desk);
             return None;
         }
         let request = head.request(input.since(at));
-        tally.add(Counter::Requests, 1);
         let mut service = held.service();
         match service.lookup(request, now) {
             Lookup::Answer(answer) => {
-                tally.add(Counter::of_status(answer.status), 1);
+                tally.answered(answer.status);
                 log.write(&request, &answer, self.peer, now);
                 self.conn.answered(answer, out, now);
                 None
@@ -219,6 +229,7 @@ impl Exchange {
             Lookup::Upload(upload) => {
                 self.conn.asked();
                 self.conn.deliver(out, now);
+                self.logged = log.is_on().then(|| Box::new(request.to_owned()));
                 self.upload = Some(Box::new(upload));
                 None
             }
@@ -257,7 +268,7 @@ impl Exchange {
         let mut service = held.service();
         match service.resume(plan, now) {
             Lookup::Answer(answer) => {
-                tally.add(Counter::of_status(answer.status), 1);
+                tally.answered(answer.status);
                 if let Some(request) = logged {
                     log.write(&request.request(), &answer, self.peer, now);
                 }
@@ -276,6 +287,15 @@ impl Exchange {
         Some(desk.held.service().take_body(upload, &input.bytes()[..ready]))
     }
 
+    /// A request that was refused before the site saw it is counted and logged here.
+    fn count_refusal(&mut self, desk: &mut Desk) {
+        if let Some(refusal) = self.conn.take_refusal() {
+            let status = refusal.status();
+            desk.tally.answered(status);
+            desk.log.write_refusal(status, self.peer, &desk.now);
+        }
+    }
+
     fn upload_is_complete(&self) -> bool {
         let done = |upload: &Upload| upload.window_len() == 0;
         self.conn.body_is_complete() && self.upload.as_deref().is_some_and(done)
@@ -286,7 +306,10 @@ impl Exchange {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let mut service = desk.held.service();
         let answer: Answer<'_> = service.finish_upload(&upload);
-        desk.tally.add(Counter::of_status(answer.status), 1);
+        desk.tally.answered(answer.status);
+        if let Some(request) = self.logged.take() {
+            desk.log.write(&request.request(), &answer, self.peer, &desk.now);
+        }
         self.conn.answered(answer, &mut buffers.out, &desk.now);
         self.unseen = !buffers.input.is_empty();
     }

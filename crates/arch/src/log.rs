@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use flyball_http::{Name, Now, Request, Segment};
+use flyball_http::{Name, Now, Request, Segment, Status};
 use flyball_site::Answer;
 use flyball_sys::file::Sink;
 
@@ -78,15 +78,8 @@ impl AccessLogWriter {
         if self.file.is_none() {
             return;
         }
-        if self.buffer.is_empty() {
-            self.since_ms = now.ms();
-        }
-        self.set_date(now);
+        self.begin(peer, now);
         let out = &mut self.buffer;
-        // Writing to a vector cannot fail.
-        let _ = write!(out, "{} - - [", peer.ip().to_canonical());
-        out.extend_from_slice(&self.date);
-        out.extend_from_slice(b"] \"");
         escape(request.method_token(), out);
         out.push(b' ');
         escape(request.target(), out);
@@ -104,6 +97,15 @@ impl AccessLogWriter {
         }
     }
 
+    /// Adds the line of a request that was refused before it was understood.
+    pub fn write_refusal(&mut self, status: Status, peer: SocketAddr, now: &Now) {
+        if self.file.is_none() {
+            return;
+        }
+        self.begin(peer, now);
+        let _ = writeln!(self.buffer, "-\" {} - \"-\" \"-\"", status.code());
+    }
+
     /// Writes the buffer out when its oldest line has waited long enough.
     pub fn flush_when_due(&mut self, now: &Now) {
         if !self.buffer.is_empty() && now.ms().saturating_sub(self.since_ms) >= DELAY_MS {
@@ -118,6 +120,18 @@ impl AccessLogWriter {
             let _ = (&**file as &Sink).write_all(&self.buffer);
         }
         self.buffer.clear();
+    }
+
+    /// Begins a line, up to the quote before the request.
+    fn begin(&mut self, peer: SocketAddr, now: &Now) {
+        if self.buffer.is_empty() {
+            self.since_ms = now.ms();
+        }
+        self.set_date(now);
+        // Writing to a vector cannot fail.
+        let _ = write!(self.buffer, "{} - - [", peer.ip().to_canonical());
+        self.buffer.extend_from_slice(&self.date);
+        self.buffer.extend_from_slice(b"] \"");
     }
 
     fn set_date(&mut self, now: &Now) {
@@ -175,7 +189,7 @@ fn escape(text: &[u8], out: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use flyball_http::h1::Body;
-    use flyball_http::{Head, Limits, Status, scan};
+    use flyball_http::{Head, Limits, scan};
 
     #[test]
     fn a_line_is_in_the_combined_format_and_cannot_be_forged() {

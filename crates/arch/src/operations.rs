@@ -15,7 +15,7 @@ use crate::exchange::Exchange;
 /// Memory segments that one send carries.
 const GATHER_MAX: usize = 64;
 
-/// A connection in its slot: at most one receive, one send and one piece of disk work are under way.
+/// A connection in its slot: at most one receive, one send and one disk operation are under way.
 pub(crate) struct Slot {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) exchange: Exchange,

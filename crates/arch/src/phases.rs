@@ -32,9 +32,6 @@ const READS_PER_TURN: u32 = 4;
 /// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
 const DESCRIPTOR_PAUSE_MS: u64 = 250;
 
-/// How often the states of connections are counted, in milliseconds.
-const STATES_MS: u64 = 1_000;
-
 /// The token of the worker's signals.
 const SIGNALS: u64 = FIRST_RESERVED;
 
@@ -121,7 +118,6 @@ pub struct Phases<D> {
     paused_until_ms: Option<u64>,
     warned: bool,
     draining_until_ms: Option<u64>,
-    states_due_ms: u64,
 }
 
 impl<D: DiskWork> Phases<D> {
@@ -157,7 +153,6 @@ impl<D: DiskWork> Phases<D> {
             paused_until_ms: None,
             warned: false,
             draining_until_ms: None,
-            states_due_ms: 0,
             desk,
             worker,
         };
@@ -383,8 +378,7 @@ impl<D: DiskWork> Phases<D> {
     fn housekeeping(&mut self) {
         let now_ms = self.desk.now.ms();
         self.desk.publish();
-        if now_ms >= self.states_due_ms {
-            self.states_due_ms = now_ms + STATES_MS;
+        if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
         }
         if self.paused_until_ms.is_some_and(|until| now_ms >= until) {

@@ -465,7 +465,8 @@ impl Master {
         }
     }
 
-    /// Tells every child to stop, and waits until they have or the drain deadline is over.
+    /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
+    /// server is told to stop once more.
     fn stop(mut self, mechanism: &mut dyn Readiness, signals: &Signals) -> io::Result<bool> {
         self.reap(false);
         for child in self.children.iter().filter_map(|child| child.process) {
@@ -481,7 +482,13 @@ impl Master {
                 break;
             }
             self.wait(mechanism, Some(until_ms))?;
-            while signals.next().is_some() {}
+            let mut again = false;
+            while let Some(signal) = signals.next() {
+                again |= signal == Signal::Stop;
+            }
+            if again {
+                break;
+            }
         }
         for child in self.children.iter().filter_map(|child| child.process) {
             process::kill(child);

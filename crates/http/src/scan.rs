@@ -60,13 +60,15 @@ impl HeadScan {
     /// Checks a line that ends, or comes to so far, at `end`; the same way for both, so that how a
     /// head is split does not change what it is refused for.
     fn check_line(&self, line: &[u8], end: usize, limits: &Limits) -> Result<(), Refusal> {
+        let start = self.line_start as usize;
         if !self.in_fields {
             // A TLS hello or other noise is told apart at its first byte, not after a time-out.
             if line.first().is_some_and(|&byte| !is_token(byte) && byte != b'\r') {
                 return Err(Refusal::Malformed);
             }
-            let len = line.strip_suffix(b"\r").unwrap_or(line).len();
-            if len > limits.target_bytes_max + LINE_OVERHEAD {
+            let line = &line[..line.len().min(limits.head_bytes_max + 1 - start)];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if line.len() > limits.target_bytes_max + LINE_OVERHEAD {
                 return Err(Refusal::TargetTooLong);
             }
         }

@@ -98,7 +98,10 @@ impl Caches {
         }
         let target = entry.target;
         if let Target::File(file) = target {
-            self.files.use_mut(file)?;
+            if self.files.use_mut(file)?.is_known_changed() {
+                self.counts.revalidations += 1;
+                return None;
+            }
             self.counts.content_hits += 1;
         }
         self.counts.path_hits += 1;
@@ -121,6 +124,15 @@ impl Caches {
                 let path = path.into();
                 self.paths.insert(hash, PathEntry { site, path, target, checked_ms: now_ms });
             }
+        }
+    }
+
+    /// Forgets what a path names.
+    pub(crate) fn forget_path(&mut self, site: usize, path: &[u8]) {
+        let hash = self.hasher.hash_one((site, path));
+        let found = self.paths.find(hash, |entry| entry.site == site && *entry.path == *path);
+        if let Some(handle) = found {
+            self.paths.remove(handle);
         }
     }
 

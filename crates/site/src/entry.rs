@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use flyball_http::conditional::Validators;
@@ -15,6 +16,18 @@ pub struct OpenFile {
     pub file: Arc<OwnedFd>,
     /// The stamp that must still hold before the last piece leaves.
     pub stamp: Stamp,
+    changed: AtomicBool,
+}
+
+impl OpenFile {
+    pub(crate) fn new(file: Arc<OwnedFd>, stamp: Stamp) -> OpenFile {
+        OpenFile { file, stamp, changed: AtomicBool::new(false) }
+    }
+
+    /// Tells that the stamp does not hold any more: no further answer is made of it.
+    pub fn set_changed(&self) {
+        self.changed.store(true, Relaxed);
+    }
 }
 
 /// How a file's body is held.
@@ -71,6 +84,11 @@ impl FileEntry {
         entry.write_head(&mut head);
         entry.head = head.into();
         entry
+    }
+
+    /// True once a body was broken off because the file had changed.
+    pub(crate) fn is_known_changed(&self) -> bool {
+        matches!(&self.content, Content::Open(open) if open.changed.load(Relaxed))
     }
 
     /// The fields of a plain 200, with the blank line, as built when the file entered the cache.

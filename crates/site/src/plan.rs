@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Status};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::file::{DirectoryEntry, Failure, Kind, Links, Stamp, failure};
+use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, failure};
 
 use crate::entry::OpenFile;
 use crate::listing::LISTING_ENTRIES_MAX;
 use crate::path::Mapped;
+
+/// Most times that one name is opened again because others were renamed meanwhile.
+const REOPENS_MAX: u32 = 200;
 
 /// The work behind one answer.
 #[derive(Debug)]
@@ -171,6 +174,7 @@ pub(crate) struct Translate {
     directory: Option<Arc<OwnedFd>>,
     opened: Option<Arc<OwnedFd>>,
     tried: usize,
+    reopened: u32,
 }
 
 impl Translate {
@@ -181,7 +185,8 @@ impl Translate {
         mapped: Mapped,
         index: Arc<[String]>,
     ) -> Translate {
-        Translate { root, links, path, mapped, index, directory: None, opened: None, tried: 0 }
+        let (directory, opened) = (None, None);
+        Translate { root, links, path, mapped, index, directory, opened, tried: 0, reopened: 0 }
     }
 
     /// The path that is being tried: the one asked for, or an index below it.
@@ -209,6 +214,12 @@ impl Translate {
         match opened {
             Ok(file) => {
                 self.opened = Some(Arc::new(file));
+                None
+            }
+            // openat2 cannot tell whether a `..` in a link stays beneath the root while any name
+            // anywhere is changed, and asks for another try.
+            Err(error) if file::is_race(&error) && self.reopened < REOPENS_MAX => {
+                self.reopened += 1;
                 None
             }
             Err(error) if self.directory.is_some() => match status_of(&error) {

@@ -188,13 +188,16 @@ impl Service {
                 self.redirect_to_slash(site, &request.request())
             }
             Outcome::Missing(status) => {
-                if status == Status::NOT_FOUND {
-                    let target = Target::Missing(status);
-                    self.caches.set_path(site, request.request().path(), target, now.ms());
+                let path = request.request().path();
+                if matches!(status, Status::NOT_FOUND | Status::FORBIDDEN) {
+                    self.caches.set_path(site, path, Target::Missing(status), now.ms());
+                } else {
+                    self.caches.forget_path(site, path);
                 }
                 self.refuse(&request.request(), status)
             }
             Outcome::Directory(directory) => {
+                self.caches.forget_path(site, request.request().path());
                 if self.sites.sites[site].settings.listing {
                     return Lookup::Wait(Plan::list(request, site, directory));
                 }
@@ -227,7 +230,7 @@ impl Service {
         found: &Found,
         now: &Now,
     ) -> Lookup<'_> {
-        let open = OpenFile { file: Arc::clone(&found.file), stamp: found.stamp };
+        let open = OpenFile::new(Arc::clone(&found.file), found.stamp);
         self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
     }
 

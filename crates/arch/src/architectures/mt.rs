@@ -9,6 +9,7 @@
 //!
 //! **Differs from the paper**:
 //! * The caches are behind one lock.
+//! * No more threads run than connections are allowed: each that waits in accept holds a descriptor.
 //! * The kernel's socket time-outs, which accepted sockets inherit, are the watchdog: a call
 //!   that is overdue returns, and its thread looks at the time.
 //!
@@ -23,6 +24,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use flyball_http::CloseReason;
 use flyball_sys::readiness::{self, Interest};
@@ -36,6 +38,9 @@ use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::supervise::{BLOCKING_TICK_MS, Report, Worker};
 use crate::transmit::{Sent, transmit};
+
+/// How long a thread that found no descriptor for a connection rests.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
 
 /// Multi-threaded.
 #[derive(Debug)]
@@ -80,11 +85,15 @@ impl Architecture for Mt {
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
         let threads = worker.settings.threads;
+        let running = threads.min(worker.connections_max);
+        if running < threads {
+            worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
+        }
         let caches = Arc::new(Mutex::new(worker.service()));
         let stopping = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let mut pool = Vec::with_capacity(threads);
-            for number in 0..threads {
+            let mut pool = Vec::with_capacity(running);
+            for number in 0..running {
                 let mut desk =
                     worker.thread_desk(Held::Shared(Arc::clone(&caches)), number, threads);
                 let listener = Arc::clone(&worker.listeners[number % worker.listeners.len()]);
@@ -131,6 +140,7 @@ fn serve(listener: &OwnedFd, desk: &mut Desk, stopping: &AtomicBool) -> usize {
             }
             Err(error) if net::is_out_of_descriptors(&error) => {
                 desk.tally.add(Counter::OutOfDescriptors, 1);
+                std::thread::park_timeout(DESCRIPTOR_PAUSE);
             }
             // The time-out that lets the thread look around, or a peer that has gone.
             Err(_) => {}

@@ -96,6 +96,9 @@ const LISTENERS: u64 = FIRST_RESERVED + 16;
 /// Longest wait for completions, in milliseconds.
 const WAIT_MS_MAX: u64 = 500;
 
+/// How long accepts that found no descriptor rest, in milliseconds, if none is freed before.
+const DESCRIPTOR_PAUSE_MS: u64 = 250;
+
 /// Single accepts kept submitted when the accept-limit is finite, at most.
 const ACCEPTS_MAX: u64 = 64;
 
@@ -108,7 +111,10 @@ struct Loop {
     spare: Vec<Vec<u8>>,
     completions: Vec<(u64, Completion)>,
     draining_until_ms: Option<u64>,
-    paused: bool,
+    /// Accepts that found no descriptor: they are submitted anew when one may be free.
+    starved: Vec<u64>,
+    starved_until_ms: u64,
+    warned: bool,
 }
 
 impl Loop {
@@ -121,7 +127,9 @@ impl Loop {
             spare: Vec::new(),
             completions: Vec::new(),
             draining_until_ms: None,
-            paused: false,
+            starved: Vec::new(),
+            starved_until_ms: 0,
+            warned: false,
             desk,
             worker,
         };
@@ -167,8 +175,11 @@ impl Loop {
         }
         self.completions = completions;
         self.expire();
+        self.feed_starved()?;
         self.desk.publish();
-        self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
+        if self.desk.states_are_due() {
+            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
+        }
         Ok(())
     }
 
@@ -188,13 +199,26 @@ impl Loop {
             }
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                if !std::mem::replace(&mut self.paused, true) {
-                    self.worker.say("accepting is paused: descriptors are out");
+                self.starved_until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+                self.starved.push(token);
+                if !std::mem::replace(&mut self.warned, true) {
+                    let open = self.slots.len();
+                    let why = format!("descriptors are out ({open} connections open)");
+                    self.worker.say(&format!("accepting is paused: {why}"));
                 }
+                return Ok(());
             }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
-        if !more && self.draining_until_ms.is_none() && !self.paused {
+        if more || self.draining_until_ms.is_some() { Ok(()) } else { self.submit_accept(token) }
+    }
+
+    /// Lets every accept that found no descriptor try again, once they have rested.
+    fn feed_starved(&mut self) -> io::Result<()> {
+        if self.desk.now.ms() < self.starved_until_ms || self.draining_until_ms.is_some() {
+            return Ok(());
+        }
+        while let Some(token) = self.starved.pop() {
             self.submit_accept(token)?;
         }
         Ok(())
@@ -351,9 +375,13 @@ impl Loop {
         if let Some(slot) = self.slots.remove(token) {
             self.timers.clear(token.index());
             slot.exchange.end(&mut self.desk, reason);
-            if std::mem::take(&mut self.paused) && self.draining_until_ms.is_none() {
-                // Failing to submit here means that memory is out: the next close tries again.
-                self.paused = self.submit_accepts().is_err();
+            // One descriptor is free now: one accept may try again.
+            if self.draining_until_ms.is_none()
+                && let Some(token) = self.starved.pop()
+                && self.submit_accept(token).is_err()
+            {
+                // Memory is out: it goes on resting.
+                self.starved.push(token);
             }
         }
     }

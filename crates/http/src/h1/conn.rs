@@ -98,6 +98,7 @@ pub struct Conn {
     state: State,
     ask: Ask,
     reason: Option<CloseReason>,
+    refused: Option<Refusal>,
     scan: HeadScan,
     body: BodyReader,
     body_ready: usize,
@@ -127,6 +128,7 @@ impl Conn {
             state: State::Idle,
             ask: Ask::None,
             reason: None,
+            refused: None,
             scan: HeadScan::default(),
             body: BodyReader::new(Framing::None, 0),
             body_ready: 0,
@@ -372,6 +374,11 @@ impl Conn {
         self.check_invariants();
     }
 
+    /// The refusal that the last input led to, once: for whoever counts and logs.
+    pub fn take_refusal(&mut self) -> Option<Refusal> {
+        self.refused.take()
+    }
+
     /// True once the whole request body was taken (or there was none).
     pub fn body_is_complete(&self) -> bool {
         self.state == State::Asked
@@ -562,6 +569,7 @@ impl Conn {
         let fields = &fields.as_bytes()[..fields.len() - content];
         self.write_head(status, fields, false, out, now);
         self.begin_output(now);
+        self.refused = Some(refusal);
         self.part(reason, now);
     }
 
