@@ -59,6 +59,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     let mut header = header(options, &setup)?;
     eprintln!("preparing {}", setup.site.display());
     files::prepare(&setup.site).map_err(Failure::io(setup.site.display()))?;
+    files::let_settle(&setup.site);
 
     let names: Vec<String> = options.contestants.iter().map(Contestant::name).collect();
     let mut runs = Vec::new();

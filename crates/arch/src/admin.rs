@@ -15,6 +15,7 @@ use flyball_http::h1::state::State;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::{CloseReason, Head, Limits, Method, Now, Out, Request, Status};
 use flyball_sys::net::Address;
+use flyball_sys::netstat::Drops;
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net, process};
@@ -37,12 +38,15 @@ pub(crate) struct Admin {
     pub(crate) addresses: Vec<Address>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
+    pub(crate) master: i32,
 }
 
 /// Serves until told to stop. Blocks.
 pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
     if process::is_root() {
         process::become_user(NOBODY)?;
+        // The kernel forgets it when a process changes its user.
+        process::die_with_parent(admin.master)?;
     }
     let signals = Signals::block()?;
     let mut mechanism = readiness::open("poll")?;
@@ -168,6 +172,7 @@ fn status(admin: &Admin) -> String {
         .map(|state| (state_label(state).into(), totals.connections(state).into()))
         .collect();
     let (queued, queue_limit) = accept_queues(admin);
+    let drops = Drops::read();
     let accepted = totals.counter(Counter::Accepted);
     let status = serde_json::json!({
         "architecture": admin.architecture,
@@ -177,6 +182,12 @@ fn status(admin: &Admin) -> String {
         "counters": counters,
         "connections": states,
         "closed": closed,
+        "kernel_drops": {
+            "listen_drops": drops.listen_drops,
+            "listen_overflows": drops.listen_overflows,
+            "request_queue_drops": drops.request_queue_drops,
+            "request_queue_cookies": drops.request_queue_cookies,
+        },
         "accept_queue": { "length": queued, "limit": queue_limit },
         "equation_1": {
             "accept_phases": totals.counter(Counter::AcceptPhases),
@@ -205,12 +216,28 @@ fn metrics(admin: &Admin) -> String {
         }
     }
     write_connections(&mut text, &totals);
+    write_drops(&mut text);
     let (queued, limit) = accept_queues(admin);
     family(&mut text, "flyball_accept_queue_length", "gauge", "Connections not yet accepted.");
     let _ = writeln!(text, "flyball_accept_queue_length {queued}");
     family(&mut text, "flyball_accept_queue_limit", "gauge", "Room in the accept queues.");
     let _ = writeln!(text, "flyball_accept_queue_limit {limit}");
     text
+}
+
+/// Of the whole network namespace: the kernel does not count them by socket.
+fn write_drops(text: &mut String) {
+    let drops = Drops::read();
+    for (name, value, help) in [
+        ("listen_drops", drops.listen_drops, "Connections that listening sockets dropped."),
+        ("listen_overflows", drops.listen_overflows, "Those dropped by a full accept queue."),
+        ("request_queue_drops", drops.request_queue_drops, "First packets dropped."),
+        ("request_queue_cookies", drops.request_queue_cookies, "First packets given a cookie."),
+    ] {
+        let name = format!("flyball_kernel_{name}_total");
+        family(text, &name, "counter", help);
+        let _ = writeln!(text, "{name} {value}");
+    }
 }
 
 fn write_connections(text: &mut String, totals: &Totals) {

@@ -396,6 +396,7 @@ impl Master {
                     addresses: self.server.addresses.clone(),
                     listeners: self.server.listeners.concat(),
                     started_ms: self.started_ms,
+                    master,
                 })
             }
             Role::Worker(index) => self.run_worker(index),

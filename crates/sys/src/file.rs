@@ -65,7 +65,8 @@ impl Stamp {
 pub enum Failure {
     /// The rights do not suffice.
     Denied,
-    /// Descriptors, memory or the device failed: the file may well be there.
+    /// Descriptors, memory or the device failed, or names changed too fast: the file may well be
+    /// there.
     Exhausted,
     /// There is nothing of that name beneath the root, or it may not be followed.
     Missing,
@@ -75,9 +76,17 @@ pub enum Failure {
 pub fn failure(error: &io::Error) -> Failure {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => Failure::Denied,
-        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO) => Failure::Exhausted,
+        Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM | libc::EIO | libc::EAGAIN) => {
+            Failure::Exhausted
+        }
         _ => Failure::Missing,
     }
+}
+
+/// True when an open failed only because names were changed at the same time (EAGAIN in
+/// openat2(2)): it may be tried again.
+pub fn is_race(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAGAIN)
 }
 
 /// Opens the directory that a site is served from.
@@ -93,7 +102,8 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
 /// all. May block on the disk, but never on a pipe or a device.
 ///
 /// # Errors
-/// `NotFound`, `PermissionDenied`; `ELOOP` and `EXDEV` for links that are not followed.
+/// `NotFound`, `PermissionDenied`; `ELOOP` and `EXDEV` for links that are not followed; `EAGAIN`
+/// when [`is_race`] says so.
 pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<OwnedFd> {
     // O_NONBLOCK keeps the open of a FIFO from waiting for a writer; files do not mind it.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;

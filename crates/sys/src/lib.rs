@@ -10,6 +10,7 @@ pub mod clock;
 pub mod disk;
 pub mod file;
 pub mod net;
+pub mod netstat;
 pub mod process;
 pub mod readiness;
 pub mod shared;

@@ -3,6 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::wait;
 
 /// Path of the small file: 1,024 bytes, which fit one packet together with their head.
 pub(crate) const SMALL: &str = "/small.txt";
@@ -23,6 +26,9 @@ const FILES_PER_DIRECTORY: usize = CLASSES * CLASS_0_BYTES.len();
 /// Files of the mix whose answers are checked before it is timed.
 const MIX_SAMPLE: usize = 100;
 
+/// Age from which a file counts as unchanged, with some to spare.
+const SETTLED: Duration = Duration::from_secs(62);
+
 /// Written last, so that a half-made site is made again. The number changes with the contents.
 const COMPLETE: &str = "complete";
 const COMPLETE_VERSION: &str = "bench site 1\n";
@@ -41,6 +47,19 @@ pub(crate) fn prepare(root: &Path) -> io::Result<()> {
         io::copy(&mut File::open(on_disk(root, path))?, &mut io::sink())?;
     }
     Ok(())
+}
+
+/// Waits until the files have been unchanged for as long as a server may ask for before it sends
+/// them by reference: a site in use is rarely a minute old. Blocks.
+pub(crate) fn let_settle(root: &Path) {
+    let age = || {
+        let made = fs::metadata(root.join(COMPLETE)).and_then(|found| found.modified()).ok()?;
+        made.elapsed().ok()
+    };
+    if age().is_some_and(|age| age < SETTLED) {
+        eprintln!("waiting until the files are {} s old", SETTLED.as_secs());
+        wait::until(SETTLED.as_millis() as u64, || age().filter(|age| *age >= SETTLED));
+    }
 }
 
 /// Where the file of a URL path is.

@@ -175,7 +175,9 @@ impl Loop {
         }
         self.completions = completions;
         self.expire();
-        self.feed_starved()?;
+        if self.desk.now.ms() >= self.starved_until_ms {
+            self.feed_starved(usize::MAX)?;
+        }
         self.desk.publish();
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
@@ -200,11 +202,11 @@ impl Loop {
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
                 self.starved_until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
-                self.starved.push(token);
                 if !std::mem::replace(&mut self.warned, true) {
-                    let open = self.slots.len();
-                    let why = format!("descriptors are out ({open} connections open)");
-                    self.worker.say(&format!("accepting is paused: {why}"));
+                    self.worker.say("accepting is paused: descriptors are out");
+                }
+                if self.draining_until_ms.is_none() {
+                    self.starved.push(token);
                 }
                 return Ok(());
             }
@@ -213,15 +215,10 @@ impl Loop {
         if more || self.draining_until_ms.is_some() { Ok(()) } else { self.submit_accept(token) }
     }
 
-    /// Lets every accept that found no descriptor try again, once they have rested.
-    fn feed_starved(&mut self) -> io::Result<()> {
-        if self.desk.now.ms() < self.starved_until_ms || self.draining_until_ms.is_some() {
-            return Ok(());
-        }
-        while let Some(token) = self.starved.pop() {
-            self.submit_accept(token)?;
-        }
-        Ok(())
+    /// Lets some of the accepts that found no descriptor try again.
+    fn feed_starved(&mut self, most: usize) -> io::Result<()> {
+        let left = self.starved.len().saturating_sub(most);
+        self.starved.split_off(left).into_iter().try_for_each(|token| self.submit_accept(token))
     }
 
     /// An operation of a connection is complete.
@@ -375,14 +372,8 @@ impl Loop {
         if let Some(slot) = self.slots.remove(token) {
             self.timers.clear(token.index());
             slot.exchange.end(&mut self.desk, reason);
-            // One descriptor is free now: one accept may try again.
-            if self.draining_until_ms.is_none()
-                && let Some(token) = self.starved.pop()
-                && self.submit_accept(token).is_err()
-            {
-                // Memory is out: it goes on resting.
-                self.starved.push(token);
-            }
+            // One descriptor is free now. When the ring is broken, the next wait on it tells.
+            let _ = self.feed_starved(1);
         }
     }
 
