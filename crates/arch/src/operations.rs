@@ -15,6 +15,36 @@ use crate::exchange::Exchange;
 /// Memory segments that one send carries.
 const GATHER_MAX: usize = 64;
 
+/// How long accepts that found no descriptor rest, in milliseconds, if none is freed before.
+const DESCRIPTOR_PAUSE_MS: u64 = 250;
+
+/// Accepts that found no descriptor: they are submitted anew when one may be free.
+#[derive(Debug, Default)]
+pub(crate) struct Starved {
+    tokens: Vec<u64>,
+    until_ms: u64,
+    known: bool,
+}
+
+impl Starved {
+    /// Keeps one; true for the first ever, which whoever runs the server is told of.
+    pub(crate) fn keep(&mut self, token: u64, now_ms: u64) -> bool {
+        self.tokens.push(token);
+        self.until_ms = now_ms + DESCRIPTOR_PAUSE_MS;
+        !std::mem::replace(&mut self.known, true)
+    }
+
+    /// One of them, when a descriptor was freed.
+    pub(crate) fn take_one(&mut self) -> Option<u64> {
+        self.tokens.pop()
+    }
+
+    /// All of them, once they have rested.
+    pub(crate) fn take_rested(&mut self, now_ms: u64) -> Vec<u64> {
+        if now_ms < self.until_ms { Vec::new() } else { std::mem::take(&mut self.tokens) }
+    }
+}
+
 /// A connection in its slot: at most one receive, one send and one disk operation are under way.
 pub(crate) struct Slot {
     pub(crate) socket: Arc<OwnedFd>,

@@ -44,6 +44,9 @@ const KILL_AFTER_MS: u64 = 2_000;
 /// Descriptors a worker keeps for things other than connections.
 const DESCRIPTORS_RESERVED: usize = 64;
 
+/// Connections that a worker takes at least, however few descriptors there are.
+const CONNECTIONS_MIN: usize = 16;
+
 /// What a worker is given: everything was made by the master before it forked.
 #[derive(Debug)]
 pub struct Worker {
@@ -180,6 +183,12 @@ impl Server {
                 "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
             ));
         }
+        let room = connections_that_fit(&self.settings);
+        if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
+            warnings.push(format!(
+                "connections.max is {most}, but the limit on open descriptors leaves room for {room}"
+            ));
+        }
         warnings
     }
 
@@ -210,6 +219,12 @@ impl Server {
         }
         master.supervise(&signals)
     }
+}
+
+/// How many connections a worker's descriptors leave room for, beside files and the rest.
+fn connections_that_fit(settings: &Settings) -> usize {
+    let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
+    process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
 }
 
 /// Binds one address, once per group. The first socket is bound without SO_REUSEPORT, so that a
@@ -412,9 +427,7 @@ impl Master {
         }
         let shared = server.listeners.len() == 1 && server.workers > 1;
         let own = if server.listeners.len() == 1 { 0 } else { index };
-        let room = process::descriptor_limit()
-            .saturating_sub(DESCRIPTORS_RESERVED + settings.caches.files_max)
-            .max(16);
+        let room = connections_that_fit(&settings);
         let worker = Worker {
             index,
             listeners: server.listeners[own].clone(),
@@ -422,7 +435,7 @@ impl Master {
             sites: Arc::clone(&server.sites),
             blocks: Arc::clone(&self.blocks),
             signals: Signals::block()?,
-            connections_max: settings.max_connections.unwrap_or(room),
+            connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.clone(),
             settings,
         };

@@ -323,3 +323,33 @@ fn transfer_encoding(bytes: &[u8], head: &Head) -> Result<bool, Refusal> {
         _ => Err(Refusal::AmbiguousFraming),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_that_comes_byte_by_byte_is_searched_once() {
+        let limits = Limits::default();
+        let start = "GET /a HTTP/1.1\r\nHost: a\r\nX: ";
+        let value = "x".repeat(limits.head_bytes_max - start.len() - 4);
+        let head = format!("{start}{value}\r\n\r\n").into_bytes();
+        let mut scan = HeadScan::default();
+        for end in 1..head.len() {
+            assert_eq!(scan.advance(&head[..end], &limits), Ok(None));
+            assert_eq!(scan.searched as usize, end, "the next search begins with the next byte");
+        }
+        assert_eq!(scan.advance(&head, &limits), Ok(Some(head.len())));
+    }
+
+    #[test]
+    fn what_was_searched_is_not_looked_at_again() {
+        let limits = Limits::default();
+        let mut scan = HeadScan::default();
+        let mut head = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+        assert_eq!(scan.advance(&head, &limits), Ok(None));
+        head.fill(b'\n');
+        head.extend_from_slice(b"\r\n");
+        assert_eq!(scan.advance(&head, &limits), Ok(Some(head.len())));
+    }
+}

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Status};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, failure};
+use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, Whereabouts, failure};
 
 use crate::entry::OpenFile;
 use crate::listing::LISTING_ENTRIES_MAX;
@@ -33,7 +33,7 @@ pub struct Plan {
 enum Work {
     Translate(Translate),
     Load(Load),
-    List(Arc<OwnedFd>),
+    List { directory: Arc<OwnedFd>, place: Option<Whereabouts<Arc<OwnedFd>>> },
     Digest { bytes: Vec<u8>, crc: u32 },
     Warm { file: Arc<OwnedFd>, start: u64, len: usize },
 }
@@ -78,8 +78,13 @@ impl Plan {
         Plan::boxed(Some(request), site, Work::Load(Load::new(found)))
     }
 
-    pub(crate) fn list(request: OwnedRequest, site: usize, directory: Arc<OwnedFd>) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::List(directory))
+    pub(crate) fn list(
+        request: OwnedRequest,
+        site: usize,
+        directory: Arc<OwnedFd>,
+        place: Whereabouts<Arc<OwnedFd>>,
+    ) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::List { directory, place: Some(place) })
     }
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
@@ -109,9 +114,11 @@ impl Plan {
         Some(match &mut self.work {
             Work::Translate(translate) => translate.next_op(),
             Work::Load(load) => load.next_op(),
-            Work::List(directory) => {
-                Op::List { directory: Arc::clone(directory), limit: LISTING_ENTRIES_MAX }
-            }
+            Work::List { directory, place } => Op::List {
+                directory: Arc::clone(directory),
+                place: place.take()?,
+                limit: LISTING_ENTRIES_MAX,
+            },
             Work::Digest { bytes, crc } => Op::Digest { bytes: std::mem::take(bytes), crc: *crc },
             Work::Warm { file, start, len } => {
                 Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
@@ -126,10 +133,12 @@ impl Plan {
             (Work::Translate(translate), Done::Stamped(stamp)) => translate.stamped(stamp),
             (Work::Load(load), Done::Read(buffer, read)) => load.read(buffer, read),
             (Work::Load(load), Done::Stamped(stamp)) => load.stamped(stamp),
-            (Work::List(_), Done::Listed(Ok((entries, cut)))) => {
+            (Work::List { .. }, Done::Listed(Ok((entries, cut)))) => {
                 Some(Outcome::Listed(entries, cut))
             }
-            (Work::List(_), Done::Listed(Err(error))) => Some(Outcome::Missing(status_of(&error))),
+            (Work::List { .. }, Done::Listed(Err(error))) => {
+                Some(Outcome::Missing(status_of(&error)))
+            }
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             // A read that failed will fail again when the piece is sent, and is told there.
             (Work::Warm { .. }, Done::Read(..)) => Some(Outcome::Warm),

@@ -10,7 +10,7 @@ use flyball_http::conditional::{self, CONDITIONAL, Verdict};
 use flyball_http::head::TargetForm;
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
-use flyball_sys::file::{self, Kind, Links, Stamp};
+use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
 
 use crate::caches::{CacheCounts, Caches, Target};
 use crate::entry::{Content, FileEntry, OpenFile};
@@ -198,8 +198,13 @@ impl Service {
             }
             Outcome::Directory(directory) => {
                 self.caches.forget_path(site, request.request().path());
-                if self.sites.sites[site].settings.listing {
-                    return Lookup::Wait(Plan::list(request, site, directory));
+                let served = &self.sites.sites[site];
+                let hidden = served.settings.hidden;
+                let mapped = path::map(request.request().path(), hidden, &mut self.relative);
+                if served.settings.listing && mapped.is_ok() {
+                    let (root, path) = (Arc::clone(&served.root), self.relative.clone());
+                    let place = Whereabouts { root, path, links: served.links };
+                    return Lookup::Wait(Plan::list(request, site, directory, place));
                 }
                 self.refuse(&request.request(), Status::FORBIDDEN)
             }

@@ -65,8 +65,8 @@ pub fn allocations() -> u64 {
 pub fn count_into(file: &File) -> io::Result<()> {
     file.set_len(0)?;
     file.set_len(size_of::<AtomicU64>() as u64)?;
-    // SAFETY: a new mapping at an address of the kernel's choice aliases nothing; it is page-aligned,
-    // zeroed, and as long as a counter. Nobody else is asked to write to the file.
+    // SAFETY: a new mapping at an address of the kernel's choice aliases nothing; it is aligned to
+    // a page, zeroed, and as long as a counter. Nobody else is asked to write to the file.
     let start = unsafe {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         mmap(std::ptr::null_mut(), size_of::<AtomicU64>(), protection, MapFlags::SHARED, file, 0)?

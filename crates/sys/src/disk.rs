@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use crate::file::{self, DirectoryEntry, Links, Stamp};
+use crate::file::{self, DirectoryEntry, Links, Stamp, Whereabouts};
 
 /// An operation. It owns everything that the kernel will look at.
 #[derive(Debug)]
@@ -40,6 +40,8 @@ pub enum Op {
     List {
         /// The directory.
         directory: Arc<OwnedFd>,
+        /// Where it was found.
+        place: Whereabouts<Arc<OwnedFd>>,
         /// Most names.
         limit: usize,
     },
@@ -79,7 +81,9 @@ impl Op {
                 let read = file::read_at(&*file, &mut buffer[filled..], start + filled as u64);
                 Done::Read(buffer, read)
             }
-            Op::List { directory, limit } => Done::Listed(file::list(&*directory, limit)),
+            Op::List { directory, place, limit } => {
+                Done::Listed(file::list(&*directory, &place, limit))
+            }
             Op::Digest { bytes, crc } => {
                 let mut hasher = crc32fast::Hasher::new_with_initial(crc);
                 hasher.update(&bytes);

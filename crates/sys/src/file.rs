@@ -8,6 +8,9 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
 
+/// Most times that a link is looked at again because names were changed meanwhile.
+const RACES_MAX: u32 = 200;
+
 /// Which symbolic links an open follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Links {
@@ -232,11 +235,27 @@ pub struct DirectoryEntry {
     pub stamp: Option<Stamp>,
 }
 
-/// Lists an open directory, without `.` and `..`, at most `limit` names. Blocks on the disk.
+/// Where a directory was found, which is what its links are followed by.
+#[derive(Debug)]
+pub struct Whereabouts<R> {
+    /// The root.
+    pub root: R,
+    /// The path of the directory, relative to the root.
+    pub path: Vec<u8>,
+    /// Which links are followed.
+    pub links: Links,
+}
+
+/// Lists an open directory, without `.` and `..`, at most `limit` names. Nothing is told about what
+/// a link leads to that [`open_beneath`] would not open. Blocks on the disk.
 ///
 /// # Errors
 /// When it is no directory or the file system fails.
-pub fn list(directory: impl AsFd, limit: usize) -> io::Result<(Vec<DirectoryEntry>, bool)> {
+pub fn list(
+    directory: impl AsFd,
+    place: &Whereabouts<impl AsFd>,
+    limit: usize,
+) -> io::Result<(Vec<DirectoryEntry>, bool)> {
     let directory = directory.as_fd();
     let mut entries = Vec::new();
     for entry in rustix::fs::Dir::read_from(directory)? {
@@ -251,15 +270,35 @@ pub fn list(directory: impl AsFd, limit: usize) -> io::Result<(Vec<DirectoryEntr
         let stat = rustix::fs::statx(
             directory,
             OsStr::from_bytes(name),
-            AtFlags::empty(),
+            AtFlags::SYMLINK_NOFOLLOW,
             StatxFlags::BASIC_STATS,
         );
-        entries.push(DirectoryEntry {
-            name: name.to_vec(),
-            stamp: stat.ok().map(|statx| stamp_of(&statx)),
-        });
+        let stamp = match stat {
+            Ok(statx) if is_link(&statx) => place.stamp_of_link(name),
+            stat => stat.ok().map(|statx| stamp_of(&statx)),
+        };
+        entries.push(DirectoryEntry { name: name.to_vec(), stamp });
     }
     Ok((entries, false))
+}
+
+fn is_link(statx: &Statx) -> bool {
+    u32::from(statx.stx_mode) & libc::S_IFMT == libc::S_IFLNK
+}
+
+impl<R: AsFd> Whereabouts<R> {
+    /// What a link in this place leads to, if it may be followed.
+    fn stamp_of_link(&self, name: &[u8]) -> Option<Stamp> {
+        let path = [&self.path, &b"/"[..], name].concat();
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = resolve(self.links);
+        let open = || rustix::fs::openat2(&self.root, &*path, flags, Mode::empty(), resolve);
+        let raced = |opened: &rustix::io::Result<_>| {
+            opened.as_ref().is_err_and(|error| *error == rustix::io::Errno::AGAIN)
+        };
+        let opened = (0..RACES_MAX).map(|_| open()).find(|opened| !raced(opened));
+        stamp(opened?.ok()?).ok()
+    }
 }
 
 #[cfg(test)]
@@ -342,11 +381,33 @@ mod tests {
         assert_eq!(read_at(&file, &mut buffer, 9).unwrap(), 0);
         assert_eq!(read_resident(&file, &mut buffer, 0).unwrap(), 4);
         let directory = open_beneath(&root, b".", Links::Deny).unwrap();
-        let (entries, cut) = list(&directory, 10).unwrap();
-        let mut names: Vec<_> = entries.iter().map(|e| e.name.as_slice()).collect();
-        names.sort();
+        let place = |links| Whereabouts { root: &root, path: b".".to_vec(), links };
+        let (mut entries, cut) = list(&directory, &place(Links::Beneath), 10).unwrap();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        let names: Vec<_> = entries.iter().map(|e| e.name.as_slice()).collect();
         assert_eq!(names, [&b"absolute"[..], b"inside", b"outside", b"sub"]);
         assert!(!cut);
-        assert_eq!(list(&directory, 2).unwrap().0.len(), 2);
+        assert_eq!(list(&directory, &place(Links::Deny), 2).unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn a_listing_tells_of_what_links_lead_to_as_far_as_they_are_followed() {
+        let (dir, root) = root();
+        symlink("../inside", dir.path().join("site/sub/back")).unwrap();
+        let seen = |path: &str, links| {
+            let directory = open_beneath(&root, path.as_bytes(), Links::Deny).unwrap();
+            let place = Whereabouts { root: &root, path: path.into(), links };
+            let (entries, _) = list(&directory, &place, 10).unwrap();
+            let seen = entries.into_iter().filter(|entry| entry.stamp.is_some());
+            let mut names: Vec<_> =
+                seen.map(|entry| String::from_utf8(entry.name).unwrap()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(seen(".", Links::Deny), ["sub"]);
+        assert_eq!(seen(".", Links::Beneath), ["inside", "sub"]);
+        assert_eq!(seen(".", Links::Follow), ["absolute", "inside", "outside", "sub"]);
+        assert_eq!(seen("sub", Links::Deny), ["page"]);
+        assert_eq!(seen("sub", Links::Beneath), ["back", "page"]);
     }
 }

@@ -1,1 +1,25 @@
-//! Placeholder.
+//! What tests of the running server share: the server as a process, a client that speaks raw bytes,
+//! and a site whose every byte is known.
+//!
+//! Nothing here is made of the server's own code. A parser that is tested with itself is right
+//! about its own mistakes.
+
+#![forbid(unsafe_code)]
+
+mod binary;
+mod checksum;
+mod client;
+mod response;
+mod server;
+mod site;
+mod skip;
+pub mod wait;
+mod watchdog;
+
+pub use binary::binary;
+pub use checksum::crc32;
+pub use client::Client;
+pub use response::{Response, responses};
+pub use server::{Launch, Refused, Server, Stopped};
+pub use site::{LARGE_BYTES, MODIFIED, Site, digits, large, large_at};
+pub use skip::skip;

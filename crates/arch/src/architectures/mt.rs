@@ -9,7 +9,7 @@
 //!
 //! **Differs from the paper**:
 //! * The caches are behind one lock.
-//! * No more threads run than connections are allowed: each that waits in accept holds a descriptor.
+//! * No more threads run than connections fit: each that waits in accept holds a descriptor.
 //! * The kernel's socket time-outs, which accepted sockets inherit, are the watchdog: a call
 //!   that is overdue returns, and its thread looks at the time.
 //!
@@ -164,6 +164,10 @@ fn serve_connection(
     let mut drain_until_ms = None;
     loop {
         match exchange.advance(desk) {
+            // A client that drips never lets a call time out, so that it is looked at here as well.
+            Step::Read | Step::Write | Step::ReadWrite if desk.now.ms() >= exchange.deadline() => {
+                exchange.expired(|| net::unacknowledged(socket), desk);
+            }
             Step::Read => receive(socket, &mut exchange, desk),
             Step::Write => send(socket, &mut exchange, desk),
             Step::ReadWrite => either(socket, &mut exchange, desk),
@@ -220,7 +224,9 @@ fn receive(socket: &OwnedFd, exchange: &mut Exchange, desk: &mut Desk) {
 
 fn send(socket: &OwnedFd, exchange: &mut Exchange, desk: &mut Desk) {
     match transmit(socket, exchange, desk) {
-        Sent::All | Sent::Piece | Sent::Absent => {}
+        Sent::All | Sent::Absent => {}
+        // However fast the client takes it, the drain deadline must be seen.
+        Sent::Piece => desk.tick(),
         Sent::Full => {
             desk.tick();
             exchange.expired(|| net::unacknowledged(socket), desk);

@@ -33,7 +33,7 @@ use flyball_sys::uring::{Completion, Ring};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
-use crate::operations::{Slot, copy_out, piece_to_send, spare_buffer, take_received};
+use crate::operations::{Slot, Starved, copy_out, piece_to_send, spare_buffer, take_received};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -96,9 +96,6 @@ const LISTENERS: u64 = FIRST_RESERVED + 16;
 /// Longest wait for completions, in milliseconds.
 const WAIT_MS_MAX: u64 = 500;
 
-/// How long accepts that found no descriptor rest, in milliseconds, if none is freed before.
-const DESCRIPTOR_PAUSE_MS: u64 = 250;
-
 /// Single accepts kept submitted when the accept-limit is finite, at most.
 const ACCEPTS_MAX: u64 = 64;
 
@@ -111,10 +108,7 @@ struct Loop {
     spare: Vec<Vec<u8>>,
     completions: Vec<(u64, Completion)>,
     draining_until_ms: Option<u64>,
-    /// Accepts that found no descriptor: they are submitted anew when one may be free.
-    starved: Vec<u64>,
-    starved_until_ms: u64,
-    warned: bool,
+    starved: Starved,
 }
 
 impl Loop {
@@ -127,9 +121,7 @@ impl Loop {
             spare: Vec::new(),
             completions: Vec::new(),
             draining_until_ms: None,
-            starved: Vec::new(),
-            starved_until_ms: 0,
-            warned: false,
+            starved: Starved::default(),
             desk,
             worker,
         };
@@ -154,6 +146,9 @@ impl Loop {
     }
 
     fn submit_accept(&mut self, token: u64) -> io::Result<()> {
+        if self.draining_until_ms.is_some() {
+            return Ok(());
+        }
         let multishot = self.worker.settings.accept_limit == AcceptLimit::Infinite;
         let listener = &self.worker.listeners[(token - LISTENERS) as usize];
         self.ring.accept(listener, token, multishot)
@@ -175,8 +170,8 @@ impl Loop {
         }
         self.completions = completions;
         self.expire();
-        if self.desk.now.ms() >= self.starved_until_ms {
-            self.feed_starved(usize::MAX)?;
+        for token in self.starved.take_rested(self.desk.now.ms()) {
+            self.submit_accept(token)?;
         }
         self.desk.publish();
         if self.desk.states_are_due() {
@@ -201,24 +196,14 @@ impl Loop {
             }
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                self.starved_until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
-                if !std::mem::replace(&mut self.warned, true) {
+                if self.starved.keep(token, self.desk.now.ms()) {
                     self.worker.say("accepting is paused: descriptors are out");
-                }
-                if self.draining_until_ms.is_none() {
-                    self.starved.push(token);
                 }
                 return Ok(());
             }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
-        if more || self.draining_until_ms.is_some() { Ok(()) } else { self.submit_accept(token) }
-    }
-
-    /// Lets some of the accepts that found no descriptor try again.
-    fn feed_starved(&mut self, most: usize) -> io::Result<()> {
-        let left = self.starved.len().saturating_sub(most);
-        self.starved.split_off(left).into_iter().try_for_each(|token| self.submit_accept(token))
+        if more { Ok(()) } else { self.submit_accept(token) }
     }
 
     /// An operation of a connection is complete.
@@ -373,7 +358,7 @@ impl Loop {
             self.timers.clear(token.index());
             slot.exchange.end(&mut self.desk, reason);
             // One descriptor is free now. When the ring is broken, the next wait on it tells.
-            let _ = self.feed_starved(1);
+            let _ = self.starved.take_one().map(|token| self.submit_accept(token));
         }
     }
 

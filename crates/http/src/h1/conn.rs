@@ -189,7 +189,7 @@ impl Conn {
             State::Head if self.pending => u64::MAX,
             State::Head => self.since_ms + limits.head_ms,
             State::Asked => self.since_ms + limits.answer_ms,
-            State::AskedBody if !self.deliver => self.since_ms + limits.answer_ms,
+            State::AskedBody if !self.awaits_body() => self.since_ms + limits.answer_ms,
             State::AskedBody | State::AnsweredBody => self.incoming.window_end(),
             State::Closing | State::Parting | State::Closed => u64::MAX,
             State::Lingering => self.since_ms + limits.linger_ms,
@@ -287,6 +287,7 @@ impl Conn {
                         }
                         Piece::Body(ready) if self.state == State::AskedBody => {
                             self.body_ready = ready;
+                            self.since_ms = now.ms();
                             return at;
                         }
                         Piece::Body(ready) => {
@@ -328,6 +329,9 @@ impl Conn {
         self.body.take(n);
         self.body_ready -= n;
         self.incoming.add(n as u64);
+        // The client is not slow while its bytes wait for their taker.
+        self.incoming.pause(now.ms().saturating_sub(self.since_ms));
+        self.since_ms = now.ms();
         if self.state == State::AskedBody && self.body.is_complete() {
             self.body_ended(false, now);
         }
@@ -426,6 +430,11 @@ impl Conn {
         self.check_invariants();
     }
 
+    /// Whether the next move is the client's, of those that AskedBody waits for.
+    fn awaits_body(&self) -> bool {
+        self.deliver && self.body_ready == 0
+    }
+
     fn body_can_be_drained(&self) -> bool {
         // Without its 100 the client may never send the body, or may send it late.
         !self.expect_continue
@@ -515,14 +524,14 @@ impl Conn {
                 self.go(Event::Expire);
             }
             State::Head => self.refuse(Refusal::TooSlow, CloseReason::HeadTimeout, out, now),
-            State::AskedBody if self.deliver && slow => {
+            State::AskedBody if self.awaits_body() && slow => {
                 self.refuse(Refusal::TooSlow, CloseReason::BodyTimeout, out, now);
             }
             State::AnsweredBody if slow => {
                 self.reason = Some(CloseReason::BodyTimeout);
                 self.go(Event::Expire);
             }
-            State::AskedBody if !self.deliver => {
+            State::AskedBody if !self.awaits_body() => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
             State::AskedBody | State::AnsweredBody => {

@@ -21,6 +21,11 @@ impl Progress {
         self.moved += n;
     }
 
+    /// Lengthens the window by time in which nothing could move.
+    pub(super) fn pause(&mut self, ms: u64) {
+        self.window_end += ms;
+    }
+
     /// When the window ends, in monotonic milliseconds.
     pub(super) fn window_end(&self) -> u64 {
         self.window_end

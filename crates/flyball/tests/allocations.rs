@@ -1,0 +1,204 @@
+//! The hot path allocates nothing: a real worker is counted from outside.
+//!
+//! This program is two: started by `cargo test` it measures, and started by itself it is the
+//! server, with an allocator that counts into a file. The product's own binary stays as it is. The
+//! usual harness would run the server in a thread, and a server forks; so there is no harness.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use common::{Launch, Server, Site, get, last_get};
+use flyball::cli::{self, Command};
+use flyball::settings::resolve;
+use flyball_sys::alloc;
+use tempfile::TempDir;
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+/// Where the server counts; also what tells this program to be the server.
+const COUNT_FILE: &str = "FLYBALL_TEST_ALLOCATIONS";
+
+/// Rounds before counting, so that buffers and slots are there.
+const WARM_ROUNDS: u32 = 100;
+
+/// Rounds that are counted.
+const ROUNDS: u32 = 1_000;
+
+/// Allocations allowed per second that begins, whatever is served: the text of `Date`.
+const PER_SECOND: u64 = 1;
+
+const ARCHITECTURES: [&str; 5] = ["sped", "symped", "n-copy", "amped", "mt"];
+
+/// The names of these functions and the functions.
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => {
+        const TESTS: &[(&str, fn())] = &[$((stringify!($name), $name)),*];
+    };
+}
+
+tests! {
+    a_cached_keep_alive_request_allocates_nothing,
+    a_new_connection_allocates_nothing,
+    a_pipelined_batch_allocates_nothing,
+    an_uncached_request_is_seen_by_the_counter,
+}
+
+fn main() -> ExitCode {
+    if let Some(path) = std::env::var_os(COUNT_FILE) {
+        return match serve(Path::new(&path)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(message) => {
+                eprintln!("{message}");
+                ExitCode::FAILURE
+            }
+        };
+    }
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
+    for (name, test) in TESTS {
+        if arguments.iter().any(|word| word == "--list") {
+            println!("{name}: test");
+        } else if wanted.is_empty() || wanted.iter().any(|word| name.contains(*word)) {
+            println!("test {name} ...");
+            test();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// What `flyball serve` does, counted.
+fn serve(count: &Path) -> Result<(), String> {
+    let file = File::options().read(true).write(true).open(count).map_err(|e| e.to_string())?;
+    alloc::count_into(&file).map_err(|error| error.to_string())?;
+    let Ok(Command::Serve(typed)) = cli::parse(std::env::args_os()) else {
+        return Err("the arguments are not those of serve".into());
+    };
+    let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
+    let settings = resolve(&typed, &names).map_err(|errors| format!("{errors:?}"))?;
+    let architecture = flyball_arch::find(&settings.arch).ok_or("an unknown architecture")?;
+    let server = flyball_arch::Server::bind(architecture, settings)?;
+    for address in server.addresses() {
+        println!("  at http://{address}/");
+    }
+    println!("  by {}", architecture.name());
+    server.run().map(drop).map_err(|error| error.to_string())
+}
+
+/// A server that counts its allocations.
+struct Counted {
+    server: Server,
+    file: PathBuf,
+    _directory: TempDir,
+}
+
+impl Counted {
+    fn start(site: &Site, arch: &str) -> Counted {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let file = common::within(&directory, "allocations");
+        File::create(&file).expect("the file can be made");
+        let this = std::env::current_exe().expect("this program has a path");
+        let server = Launch::program(&[this.into()])
+            .arg(site.path())
+            .args(&["--listen", "127.0.0.1:0", "--arch", arch])
+            .args(&["--set", "cache.revalidate=1h"])
+            .args(&["--set", "amped.helpers=1", "--set", "mt.threads=2"])
+            .env(COUNT_FILE, &file)
+            .start();
+        Counted { server, file, _directory: directory }
+    }
+
+    fn allocations(&self) -> u64 {
+        let bytes = std::fs::read(&self.file).expect("the count can be read");
+        u64::from_ne_bytes(bytes.try_into().expect("eight bytes"))
+    }
+
+    /// Threads of all its workers.
+    fn threads(&self) -> u64 {
+        let workers = common::children(self.server.master());
+        let threads = workers.iter().filter_map(|pid| common::proc_status(*pid, "Threads"));
+        threads.map(|count| count.parse::<u64>().expect("a number")).sum()
+    }
+
+    /// Allocations in all rounds, and the seconds that began meanwhile.
+    fn count(&self, mut round: impl FnMut()) -> (u64, u64) {
+        for _ in 0..WARM_ROUNDS {
+            round();
+        }
+        let (before, start) = (self.allocations(), Instant::now());
+        for _ in 0..ROUNDS {
+            round();
+        }
+        (self.allocations() - before, start.elapsed().as_secs() + 1)
+    }
+}
+
+fn small_site() -> Site {
+    Site::with(&[("small.txt", &[b'x'; 1024])])
+}
+
+/// Fails when the rounds allocate on any architecture.
+#[track_caller]
+fn allocates_nothing<T>(connect: impl Fn(&Counted) -> T, round: impl Fn(&Counted, &mut T)) {
+    let site = small_site();
+    for arch in ARCHITECTURES {
+        let counted = Counted::start(&site, arch);
+        let mut state = connect(&counted);
+        let (allocations, seconds) = counted.count(|| round(&counted, &mut state));
+        // Every thread may have seen each second begin.
+        let allowed = PER_SECOND * counted.threads() * seconds;
+        println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
+        assert!(
+            allocations <= allowed,
+            "{arch}: {allocations} allocations in {ROUNDS} rounds of {seconds} s, not {allowed}"
+        );
+    }
+}
+
+fn a_cached_keep_alive_request_allocates_nothing() {
+    allocates_nothing(
+        |counted| counted.server.connect(),
+        |_, client| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024),
+    );
+}
+
+fn a_new_connection_allocates_nothing() {
+    allocates_nothing(
+        |_| (),
+        |counted, ()| {
+            let mut client = counted.server.connect();
+            assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+            client.expect_closed();
+        },
+    );
+}
+
+fn a_pipelined_batch_allocates_nothing() {
+    allocates_nothing(
+        |counted| counted.server.connect(),
+        |_, client| {
+            client.send(get("/small.txt").repeat(16));
+            for _ in 0..16 {
+                assert_eq!(client.response().status(), 200);
+            }
+        },
+    );
+}
+
+/// The other tests would pass with a counter that counts nothing.
+fn an_uncached_request_is_seen_by_the_counter() {
+    let site = small_site();
+    let counted = Counted::start(&site, "sped");
+    let mut client = counted.server.connect();
+    let mut number = 0;
+    let (allocations, _) = counted.count(|| {
+        number += 1;
+        assert_eq!(client.ask(get(&format!("/absent-{number}"))).status(), 404);
+    });
+    assert!(allocations >= u64::from(ROUNDS), "{allocations} allocations in {ROUNDS} lookups");
+}

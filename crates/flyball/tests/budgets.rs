@@ -1,0 +1,416 @@
+//! The hot path, counted: how many system calls a real worker makes for what a client does.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use common::{Launch, Server, Site, get, has, last_get, signal, wait_for};
+use flyball_testkit::Client;
+use tempfile::TempDir;
+
+/// What a client does so many times while it is counted.
+const ROUNDS: usize = 50;
+
+/// Connections that wait at once, and requests in a pipelined batch.
+const BATCH: usize = 16;
+
+/// `send.piece` of the tests.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A body of many pieces.
+const LARGE_BYTES: usize = 20 * PIECE_BYTES + 7;
+
+/// Bytes that one sendfile may take.
+const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Event loops whose worker accepts, reads and writes by itself.
+const EVENT_DRIVEN: [&str; 4] = ["sped", "symped", "n-copy", "amped"];
+
+/// One system call of the process that serves.
+#[derive(Clone, Debug)]
+struct Call {
+    name: String,
+    arguments: String,
+    result: i64,
+}
+
+impl Call {
+    /// What the budgets count a call as.
+    fn kind(&self) -> &str {
+        match self.name.as_str() {
+            "read" | "recvfrom" | "recvmsg" | "readv" => "read",
+            "write" | "sendto" | "sendmsg" | "writev" => "write",
+            "epoll_wait" | "epoll_pwait" | "epoll_pwait2" | "poll" | "ppoll" => "wait",
+            "fstat" | "newfstatat" | "statx" => "stat",
+            "accept4" if self.result < 0 => "empty accept",
+            name => name,
+        }
+    }
+}
+
+impl Call {
+    /// In debug builds the standard library asks before each close whether the descriptor is open.
+    fn is_of_debug_build(&self) -> bool {
+        cfg!(debug_assertions) && self.name == "fcntl" && self.arguments.contains("F_GETFD")
+    }
+}
+
+/// Calls by kind, as in `{"read": 1, "write": 1}`.
+fn tally(calls: &[Call]) -> BTreeMap<&str, usize> {
+    let mut counts = BTreeMap::new();
+    for call in calls {
+        *counts.entry(call.kind()).or_insert(0) += 1;
+    }
+    counts
+}
+
+/// A server that is traced from its start.
+struct Traced {
+    server: Server,
+    log: PathBuf,
+    _directory: TempDir,
+}
+
+impl Traced {
+    fn start(site: &Site, arch: &str, settings: &[&str]) -> Traced {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let log = common::within(&directory, "trace");
+        let strace = ["strace", "-f", "-qq", "-s", "64", "-o", common::text(&log), "--"];
+        let mut launch = Launch::under(&strace, site, arch).args(&[
+            "--workers",
+            "1",
+            "--set",
+            "cache.revalidate=1h",
+        ]);
+        for setting in settings {
+            launch = launch.set(setting);
+        }
+        let mut server = launch.start();
+        let trace = std::fs::read_to_string(&log).expect("there is a trace");
+        let master = trace.split_whitespace().next().and_then(|pid| pid.parse().ok());
+        server.watches(master.expect("the trace begins with a process id"));
+        Traced { server, log, _directory: directory }
+    }
+
+    /// A kept connection that has had `path` before.
+    fn warm(&self, path: &str) -> Client {
+        let mut client = self.server.connect();
+        for _ in 0..3 {
+            assert_eq!(client.ask(get(path)).status(), 200);
+        }
+        client
+    }
+
+    /// The calls that `act` causes in the process that serves `client`: those between the answer to
+    /// one request on that connection and the arrival of another.
+    fn calls(&self, client: &mut Client, act: impl FnOnce(&mut Client)) -> Vec<Call> {
+        assert_eq!(client.ask(get("/begin")).status(), 404);
+        act(client);
+        assert_eq!(client.ask(get("/end")).status(), 404);
+        wait_for("the end in the trace", || {
+            let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+            between(&whole_calls(&trace))
+        })
+    }
+}
+
+/// The calls in a trace with the processes that made them; a call that was interrupted by another
+/// process's line is put together again.
+fn whole_calls(trace: &str) -> Vec<(&str, Call)> {
+    let mut unfinished: BTreeMap<&str, String> = BTreeMap::new();
+    let mut calls = Vec::new();
+    for line in trace.lines() {
+        let Some((process, text)) = line.split_once(' ') else { continue };
+        let text = text.trim_start();
+        if text.starts_with("---") || text.starts_with("+++") {
+            continue;
+        }
+        let text = match text.strip_prefix("<... ").and_then(|rest| rest.split_once(" resumed>")) {
+            Some((_, rest)) => unfinished.remove(process).unwrap_or_default() + rest,
+            None => text.to_string(),
+        };
+        if let Some(start) = text.strip_suffix("<unfinished ...>") {
+            unfinished.insert(process, start.to_string());
+        } else if let Some(call) = parse(&text).filter(|call| !call.is_of_debug_build()) {
+            calls.push((process, call));
+        }
+    }
+    calls
+}
+
+/// `recvfrom(9, "GET ", 4, 0, NULL, NULL) = 4`.
+fn parse(text: &str) -> Option<Call> {
+    let (name, rest) = text.split_once('(')?;
+    let (arguments, result) = rest.rsplit_once(" = ")?;
+    let result = result.split_whitespace().next()?.parse().unwrap_or(0);
+    Some(Call { name: name.into(), arguments: arguments.into(), result })
+}
+
+/// What the process that received both marks did between them.
+fn between(calls: &[(&str, Call)]) -> Option<Vec<Call>> {
+    let is_mark = |call: &Call, mark: &str| call.arguments.contains(mark) && call.result > 0;
+    let received = calls.iter().position(|(_, call)| is_mark(call, "\"GET /begin "))?;
+    let process = calls[received].0;
+    let own = calls[received..].iter().filter(|(by, _)| *by == process).map(|(_, call)| call);
+    // The answer to the first mark is not counted, nor is the arrival of the second.
+    let after = own.skip_while(|call| call.kind() != "write").skip(1);
+    let mut found: Vec<Call> = after.cloned().collect();
+    let end = found.iter().position(|call| is_mark(call, "\"GET /end "))?;
+    found.truncate(end);
+    Some(found)
+}
+
+fn site() -> Site {
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect();
+    Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large)])
+}
+
+/// Takes the waits for events out of a tally: they are amortised over all that is ready.
+fn without_waits(mut counts: BTreeMap<&str, usize>) -> (BTreeMap<&str, usize>, usize) {
+    let waits = counts.remove("wait").unwrap_or(0);
+    (counts, waits)
+}
+
+#[test]
+fn a_keep_alive_request_is_one_read_and_one_write() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &[]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} and {waits} waits for {ROUNDS} requests");
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "mt", &["mt.threads=4"]);
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let answered: Vec<Call> = calls.iter().filter(|call| call.result >= 0).cloned().collect();
+    let counts = tally(&answered);
+    println!("mt: {counts:?} for {ROUNDS} requests");
+    // A lock that another thread holds is the one other call that may be seen.
+    let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+    let (futexes, other): (Vec<Call>, Vec<Call>) =
+        answered.iter().cloned().partition(|call| call.name == "futex");
+    assert_eq!(tally(&other), budget, "{ROUNDS} requests: {calls:#?}");
+    assert!(futexes.len() <= ROUNDS / 10, "{} futex calls", futexes.len());
+}
+
+#[test]
+fn a_ring_is_entered_twice_for_a_request_and_nothing_else_is_called() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    let traced = Traced::start(&site, "uring", &[]);
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls_on_a_ring(&mut client);
+    let counts = tally(&calls);
+    println!("uring: {counts:?} for {ROUNDS} requests");
+    let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
+    assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
+    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests");
+}
+
+impl Traced {
+    /// On a ring no call shows what was received: everything that the worker calls is taken, from
+    /// when the connection is warm until all is answered.
+    fn calls_on_a_ring(&self, client: &mut Client) -> Vec<Call> {
+        let worker = self.server.worker().to_string();
+        let of_worker = || {
+            let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+            let calls = whole_calls(&trace).into_iter();
+            calls.filter(|(by, _)| *by == worker).map(|(_, call)| call).collect::<Vec<_>>()
+        };
+        let before = of_worker().len();
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+        of_worker().split_off(before)
+    }
+}
+
+#[test]
+fn one_wait_serves_all_connections_that_are_ready() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "sped", &[]);
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        for client in &mut clients {
+            client.send(get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+        }
+    });
+    let (counts, waits) = without_waits(tally(&calls));
+    let budget = BTreeMap::from([("read", BATCH), ("write", BATCH)]);
+    assert_eq!(counts, budget, "{calls:#?}");
+    // Those that the stop interrupted, and the one that reports everything.
+    assert!(waits <= 4, "{waits} waits for {BATCH} requests: {calls:#?}");
+}
+
+#[test]
+fn a_connection_for_one_request_is_four_calls() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        // A phase that takes one connection need not look whether the queue is empty.
+        let traced = Traced::start(&site, arch, &["accept.limit=1"]);
+        let mut marker = traced.warm("/small.txt");
+        let calls = traced.calls(&mut marker, |_| {
+            for _ in 0..ROUNDS {
+                let mut client = traced.server.connect();
+                assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+                client.expect_closed();
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} and {waits} waits for {ROUNDS} connections");
+        let kinds = ["accept4", "close", "read", "write"];
+        assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, ROUNDS))), "{arch}: {calls:#?}");
+    }
+}
+
+#[test]
+fn an_accept_phase_looks_at_an_empty_queue_at_most_once() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "sped", &["accept.limit=inf"]);
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+        for client in &mut clients {
+            client.send(last_get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+            client.expect_closed();
+        }
+    });
+    let (mut counts, waits) = without_waits(tally(&calls));
+    assert_eq!(counts.remove("empty accept"), Some(1), "{calls:#?}");
+    let kinds = ["accept4", "close", "read", "write"];
+    assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, BATCH))), "{calls:#?}");
+    assert!(waits <= 4, "{waits} waits for {BATCH} connections: {calls:#?}");
+}
+
+#[test]
+fn a_pipelined_batch_is_one_read_and_one_write() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &[]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                client.send(get("/small.txt").repeat(BATCH));
+                for _ in 0..BATCH {
+                    assert_eq!(client.response().body.len(), 1024);
+                }
+            }
+        });
+        let (counts, _) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} for {ROUNDS} batches of {BATCH}");
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_large_file_leaves_corked_to_its_head_and_in_bounded_pieces() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let expected = std::fs::read(site.path().join("large.bin")).expect("the file is there");
+    let piece = format!("send.piece={PIECE_BYTES}B");
+    for (mode, bound) in [("copy", PIECE_BYTES), ("sendfile", SENDFILE_BYTES_MAX)] {
+        let traced = Traced::start(
+            &site,
+            "sped",
+            &[&piece, &format!("send.mode={mode}"), "cache.small=1KiB"],
+        );
+        let mut client = traced.warm("/large.bin");
+        let mut head_bytes = 0;
+        let calls = traced.calls(&mut client, |client| {
+            let response = client.ask(get("/large.bin"));
+            head_bytes = response.head.len();
+            assert!(response.body == expected, "{mode}: the body is not the file");
+        });
+        check_large(mode, bound, head_bytes, &calls);
+    }
+}
+
+/// One read; the head with more to come; then pieces until all is sent, and one look at the file.
+fn check_large(mode: &str, bound: usize, head_bytes: usize, calls: &[Call]) {
+    let (mut counts, _) = without_waits(tally(calls));
+    println!("{mode}: {counts:?} for {LARGE_BYTES} bytes in pieces of {bound}");
+    assert_eq!(counts.remove("read"), Some(1), "{mode}: {calls:#?}");
+    let is_sent = |call: &&Call| matches!(call.kind(), "write" | "sendfile");
+    let sends: Vec<&Call> = calls.iter().filter(is_sent).collect();
+    let took: Vec<usize> =
+        sends.iter().filter_map(|call| usize::try_from(call.result).ok()).collect();
+    assert_eq!(took[0], head_bytes, "{mode}: the head goes first: {calls:#?}");
+    assert!(sends[0].arguments.contains("MSG_MORE"), "{mode}: {:?}", sends[0]);
+    assert_eq!(took.iter().sum::<usize>(), head_bytes + LARGE_BYTES, "{mode}: {calls:#?}");
+    assert!(took[1..].iter().all(|piece| *piece <= bound), "{mode}: {took:?}");
+    let copied = sends[1..].iter().filter(|call| call.kind() == "write");
+    let open: Vec<bool> = copied.map(|call| call.arguments.contains("MSG_MORE")).collect();
+    // A piece that the socket took only in part is read and sent again from where it stopped.
+    let (last, earlier) = open.split_last().unwrap_or((&false, &[]));
+    assert!(!last, "{mode}: the last piece waits for nothing: {calls:#?}");
+    let tail = earlier.iter().rev().take_while(|more| !**more).count();
+    assert!(earlier[..earlier.len() - tail].iter().all(|more| *more), "{mode}: {calls:#?}");
+    let pieces = sends.len() - 1;
+    assert_eq!(counts.remove("pread64").unwrap_or(0), open.len(), "{mode}: {calls:#?}");
+    let looks = counts.remove("stat").unwrap_or(0);
+    assert!((1..=1 + tail + 2).contains(&looks), "{mode}: {looks} looks: {calls:#?}");
+    let changes = counts.remove("epoll_ctl").unwrap_or(0);
+    assert!(changes <= 2 * pieces, "{mode}: {changes} changes of interest: {calls:#?}");
+    counts.remove("write");
+    counts.remove("sendfile");
+    assert!(counts.is_empty(), "{mode}: {counts:?} beside: {calls:#?}");
+}

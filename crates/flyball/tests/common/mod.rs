@@ -1,0 +1,340 @@
+//! The server as a process with processes of its own, which testkit's launcher does not look into:
+//! started under another program, watched, counted and killed.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, SystemTime};
+
+use flyball_testkit::{Client, skip, wait};
+use tempfile::TempDir;
+
+/// How old a file must be before the server caches it, with something to spare.
+const SETTLED_MS: u128 = 150;
+
+/// Waits until `look` finds something, and fails when it does not in time.
+#[track_caller]
+pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    wait::until(wait::DEADLINE, look).unwrap_or_else(|| panic!("{what}: it never came"))
+}
+
+/// Whether `program` can be run. Says aloud that a test is skipped when not, and fails in CI.
+pub fn has(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|place| place.join(program).is_file());
+    if !found {
+        skip(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Sends a signal, such as `TERM`.
+pub fn signal(process: u32, name: &str) {
+    let status = Command::new("sh")
+        .args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &process.to_string()])
+        .status()
+        .expect("sh runs");
+    assert!(status.success(), "signal {name} to process {process}");
+}
+
+/// The processes whose parent is `parent`, oldest first.
+pub fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// A field of `/proc/PID/status`, without its name.
+pub fn proc_status(process: u32, field: &str) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.map(|value| value.trim().to_string())
+}
+
+/// Whether a process runs: it exists and is no zombie.
+pub fn is_running(process: u32) -> bool {
+    proc_status(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']))
+}
+
+/// A directory to be served.
+pub struct Site {
+    directory: TempDir,
+}
+
+impl Site {
+    /// A site with these files.
+    pub fn with(files: &[(&str, &[u8])]) -> Site {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        for (name, content) in files {
+            std::fs::write(directory.path().join(name), content).expect("the file is written");
+        }
+        let site = Site { directory };
+        for (name, _) in files {
+            wait_for("a file grows old", || site.is_settled(name).then_some(()));
+        }
+        site
+    }
+
+    pub fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn is_settled(&self, name: &str) -> bool {
+        let stamp = self.path().join(name).metadata().expect("the file is there");
+        let changed = Duration::new(stamp.ctime() as u64, stamp.ctime_nsec() as u32);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        now.saturating_sub(changed).as_millis() >= SETTLED_MS
+    }
+}
+
+/// How a server is started.
+pub struct Launch {
+    command: Command,
+}
+
+impl Launch {
+    /// `flyball serve SITE --listen 127.0.0.1:0 --arch ARCH`.
+    pub fn new(site: &Site, arch: &str) -> Launch {
+        Launch::under::<&str>(&[], site, arch)
+    }
+
+    /// The same, started by another program whose words come first.
+    pub fn under<A: AsRef<OsStr>>(prefix: &[A], site: &Site, arch: &str) -> Launch {
+        let mut launch = Launch::bare(prefix);
+        launch.command.arg(site.path()).args(["--listen", "127.0.0.1:0", "--arch", arch]);
+        launch
+    }
+
+    /// `flyball serve`, started by another program whose words come first.
+    pub fn bare<A: AsRef<OsStr>>(prefix: &[A]) -> Launch {
+        let mut words: Vec<OsString> = prefix.iter().map(|word| word.as_ref().into()).collect();
+        words.push(env!("CARGO_BIN_EXE_flyball").into());
+        Launch::program(&words)
+    }
+
+    /// This program and its first words, then `serve`.
+    pub fn program(words: &[OsString]) -> Launch {
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).arg("serve");
+        Launch { command }
+    }
+
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Launch {
+        self.command.arg(argument);
+        self
+    }
+
+    pub fn args(mut self, arguments: &[&str]) -> Launch {
+        self.command.args(arguments);
+        self
+    }
+
+    pub fn set(self, setting: &str) -> Launch {
+        self.args(&["--set", setting])
+    }
+
+    pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Launch {
+        self.command.env(name, value);
+        self
+    }
+
+    /// Starts it and waits until it serves.
+    #[track_caller]
+    pub fn start(self) -> Server {
+        match self.try_start() {
+            Ok(server) => server,
+            Err((status, text)) => panic!("the server ended with {status}: {text}"),
+        }
+    }
+
+    /// Starts it; how it ended and what it said, when it ended instead of serving.
+    pub fn try_start(mut self) -> Result<Server, (ExitStatus, String)> {
+        let mut child = self
+            .command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the server can be started");
+        let stdout = child.stdout.take().expect("it is piped");
+        let errors = Text::collect(child.stderr.take().expect("it is piped"));
+        let (mut port, mut admin, mut serves) = (0, None, false);
+        let mut lines = BufReader::new(stdout).lines();
+        for line in lines.by_ref().map_while(Result::ok) {
+            if let Some(url) = line.strip_prefix("  at http://") {
+                port = port_of(url);
+            } else if let Some(url) = line.strip_prefix("  status at http://") {
+                admin = Some(port_of(url));
+            } else if line.starts_with("  by ") {
+                serves = true;
+                break;
+            }
+        }
+        let mut server = Server { child, port, admin, errors, traced: None };
+        if serves {
+            return Ok(server);
+        }
+        let status = server.child.wait().expect("it ends");
+        Err((status, server.errors.whole()))
+    }
+}
+
+fn port_of(url: &str) -> u16 {
+    let digits = url.trim_end_matches("status").trim_end_matches('/').rsplit(':').next();
+    digits.and_then(|digits| digits.parse().ok()).expect("a port in the URL")
+}
+
+/// What a process writes, as it comes.
+#[derive(Clone)]
+pub struct Text(Arc<(Mutex<(String, bool)>, Condvar)>);
+
+impl Text {
+    fn collect(source: impl Read + Send + 'static) -> Text {
+        let text = Text(Arc::default());
+        let copy = text.clone();
+        std::thread::spawn(move || {
+            for line in BufReader::new(source).lines().map_while(Result::ok) {
+                copy.change(|(text, _)| *text += &(line + "\n"));
+            }
+            copy.change(|(_, ended)| *ended = true);
+        });
+        text
+    }
+
+    fn change(&self, change: impl FnOnce(&mut (String, bool))) {
+        change(&mut self.0.0.lock().expect("no test panics here"));
+        self.0.1.notify_all();
+    }
+
+    /// What was written so far.
+    pub fn so_far(&self) -> String {
+        self.0.0.lock().expect("no test panics here").0.clone()
+    }
+
+    /// Waits until `found` is satisfied by what was written.
+    #[track_caller]
+    pub fn wait_for(&self, what: &str, found: impl Fn(&str) -> bool) -> String {
+        let guard = self.0.0.lock().expect("no test panics here");
+        let missing = |(text, ended): &mut (String, bool)| !found(text) && !*ended;
+        let (guard, _) =
+            self.0.1.wait_timeout_while(guard, wait::DEADLINE, missing).expect("no panic");
+        let text = guard.0.clone();
+        drop(guard);
+        assert!(found(&text), "{what} was not said: {text:?}");
+        text
+    }
+
+    /// Everything, once whoever can write has ended.
+    pub fn whole(&self) -> String {
+        let guard = self.0.0.lock().expect("no test panics here");
+        let open = |(_, ended): &mut (String, bool)| !*ended;
+        self.0.1.wait_timeout_while(guard, wait::DEADLINE, open).expect("no panic").0.0.clone()
+    }
+}
+
+/// A server that runs until this is dropped.
+pub struct Server {
+    pub child: Child,
+    pub port: u16,
+    pub admin: Option<u16>,
+    pub errors: Text,
+    /// The master, when the child only watches it.
+    traced: Option<u32>,
+}
+
+impl Server {
+    /// The master's process id.
+    pub fn master(&self) -> u32 {
+        self.traced.unwrap_or_else(|| self.child.id())
+    }
+
+    /// Says that the child watches the master, and who that is.
+    pub fn watches(&mut self, master: u32) {
+        self.traced = Some(master);
+    }
+
+    /// The workers and the admin process, once there are `count` of them.
+    #[track_caller]
+    pub fn children(&self, count: usize) -> Vec<u32> {
+        wait_for("the children of the master", || {
+            Some(children(self.master())).filter(|children| children.len() == count)
+        })
+    }
+
+    /// The only worker of a server without an admin process.
+    #[track_caller]
+    pub fn worker(&self) -> u32 {
+        self.children(1)[0]
+    }
+
+    #[track_caller]
+    pub fn connect(&self) -> Client {
+        Client::connect(([127, 0, 0, 1], self.port).into())
+    }
+
+    #[track_caller]
+    pub fn connect_admin(&self) -> Client {
+        let port = self.admin.expect("the server has an admin address");
+        Client::connect(([127, 0, 0, 1], port).into())
+    }
+
+    /// What `/status` says.
+    #[track_caller]
+    pub fn status(&self) -> serde_json::Value {
+        let response = self.connect_admin().ask("GET /status HTTP/1.1\r\nHost: admin\r\n\r\n");
+        serde_json::from_slice(&response.body).expect("the status is JSON")
+    }
+
+    /// A counter of `/status`.
+    #[track_caller]
+    pub fn counter(&self, name: &str) -> u64 {
+        let status = self.status();
+        status["counters"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {status}"))
+    }
+
+    /// Waits for the master's end.
+    #[track_caller]
+    pub fn ended(&mut self) -> ExitStatus {
+        wait_for("the end of the server", || self.child.try_wait().expect("it is our child"))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // A watched master outlives its watcher, and workers drain when their master dies.
+            let processes: Vec<u32> =
+                children(self.master()).into_iter().chain([self.master()]).collect();
+            for process in processes {
+                let kill = ["-c", "kill -s KILL \"$1\" 2>&-", "sh", &process.to_string()];
+                let _ = Command::new("sh").args(kill).status();
+            }
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// GET on a connection that is kept.
+pub fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+/// GET on a connection that the server closes after the answer.
+pub fn last_get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+/// A path as text.
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("a path in UTF-8")
+}
+
+/// A file in a directory.
+pub fn within(directory: &TempDir, name: &str) -> PathBuf {
+    directory.path().join(name)
+}

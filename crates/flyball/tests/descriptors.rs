@@ -1,0 +1,126 @@
+//! Out of descriptors: stop accepting, keep serving, say so once, recover.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Launch, Server, Site, get, has};
+use flyball_testkit::{Client, skip};
+
+/// Descriptors that the server may open.
+const DESCRIPTORS: &str = "--nofile=64";
+
+/// Connections that are opened; more than fit.
+const OPENED: usize = 100;
+
+/// Connections that fit whatever else the server has open.
+const SERVED: usize = 16;
+
+/// How long nothing comes on a connection that is not accepted.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// Connections that were opened one after the other, each with a request.
+fn open(server: &Server) -> Vec<Client> {
+    let open_one = |_| {
+        let mut client = server.connect();
+        client.send(get("/small.txt"));
+        client
+    };
+    (0..OPENED).map(open_one).collect()
+}
+
+/// What the event loops and the ring say.
+const PAUSED: &str = "accepting is paused";
+
+/// What threads say, which wait in accept one by one and each hold a descriptor while they do.
+const FEWER_THREADS: &str = "16 of 200 threads run";
+
+#[track_caller]
+fn runs_out_and_recovers(launch: Launch, message: &str) {
+    let server = launch.start();
+    // The file is in memory from here on: an answer needs no descriptor.
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    let mut clients = open(&server);
+    server.errors.wait_for(message, |errors| errors.contains(message));
+    for client in &mut clients[..SERVED] {
+        assert_eq!(client.response().status(), 200);
+        assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+    }
+    clients[OPENED - 1].expect_silence(SILENCE);
+    // Each that leaves makes room for one that waits.
+    for (at, client) in clients.drain(..).enumerate() {
+        let mut client = client;
+        if at >= SERVED {
+            assert_eq!(client.response().status(), 200, "connection {at}");
+        }
+    }
+    // And again: it recovers more than once, and says nothing more.
+    let mut clients = open(&server);
+    assert_eq!(clients[0].response().status(), 200);
+    clients[OPENED - 1].expect_silence(SILENCE);
+    assert_eq!(clients[0].ask(get("/small.txt")).status(), 200);
+    drop(clients);
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    let said = server.errors.so_far();
+    assert_eq!(said.lines().count(), 1, "it is said once and nothing else is: {said}");
+}
+
+fn limited(site: &Site, arch: &str) -> Launch {
+    Launch::under(&["prlimit", DESCRIPTORS, "--"], site, arch).args(&["--workers", "1"])
+}
+
+/// More connections are allowed than there are descriptors, so that these do run out. None is left
+/// for a look at a file then, so none is due.
+fn out_of(site: &Site, arch: &str) -> Launch {
+    limited(site, arch).args(&["--max-connections", "1000"]).set("cache.revalidate=1h")
+}
+
+fn small_site() -> Site {
+    Site::with(&[("small.txt", &[b'x'; 1024])])
+}
+
+#[test]
+fn sped_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(out_of(&site, "sped"), PAUSED);
+    }
+}
+
+#[test]
+fn sped_leaves_room_for_its_files_when_connections_are_bounded_by_descriptors() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(limited(&site, "sped"), PAUSED);
+    }
+}
+
+#[test]
+fn amped_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(out_of(&site, "amped"), PAUSED);
+    }
+}
+
+#[test]
+fn mt_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(limited(&site, "mt").set("mt.threads=200"), FEWER_THREADS);
+    }
+}
+
+#[test]
+fn uring_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if !has("prlimit") {
+        return;
+    }
+    if flyball_arch::find("uring").is_none_or(|arch| arch.probe().is_err()) {
+        return skip("io_uring cannot be used here");
+    }
+    let site = small_site();
+    runs_out_and_recovers(out_of(&site, "uring"), PAUSED);
+    runs_out_and_recovers(out_of(&site, "uring").args(&["--accept-limit", "inf"]), PAUSED);
+}

@@ -1,0 +1,260 @@
+//! What the master does: bind, start, stop, restart; with every architecture or whatever it is.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use common::{Launch, Server, Site, get, is_running, proc_status, signal, wait_for};
+use flyball_testkit::Client;
+
+/// More than the sockets of both ends hold, so that a download is under way until it is read.
+const LARGE_BYTES: usize = 32 * 1024 * 1024;
+
+/// What a stopping server may take beyond its drain deadline: workers look at the time twice a
+/// second, and the rest is for a busy machine.
+const STOPPED_AFTER: Duration = Duration::from_secs(8);
+
+fn small_site() -> Site {
+    Site::with(&[("small.txt", &[b'x'; 1024])])
+}
+
+fn large_site() -> Site {
+    Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large())])
+}
+
+fn large() -> Vec<u8> {
+    (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect()
+}
+
+/// The architectures that run here.
+fn architectures() -> Vec<&'static str> {
+    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
+    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
+}
+
+/// The server does not start: its exit code is 1, and what it says is given back.
+#[track_caller]
+fn refused(launch: Launch) -> String {
+    match launch.try_start() {
+        Ok(_) => panic!("it starts"),
+        Err((status, said)) => {
+            assert_eq!(status.code(), Some(1), "{said}");
+            said
+        }
+    }
+}
+
+fn on_port(site: &Site, arch: &str, port: u16) -> Launch {
+    let listen = format!("127.0.0.1:{port}");
+    let launch = Launch::bare::<&str>(&[]).arg(site.path());
+    launch.args(&["--arch", arch, "--workers", "2", "--listen", &listen])
+}
+
+#[test]
+fn a_taken_port_is_told_and_nothing_starts() {
+    let site = small_site();
+    let other = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = other.local_addr().expect("it is bound").port();
+    for arch in architectures() {
+        let said = refused(on_port(&site, arch, port));
+        let expected = format!(
+            "flyball: cannot listen on 127.0.0.1:{port}: the port is taken by another program\n"
+        );
+        assert_eq!(said, expected, "{arch}");
+    }
+}
+
+#[test]
+fn copies_that_share_a_port_do_not_let_another_server_share_it() {
+    let site = small_site();
+    let first = Launch::new(&site, "n-copy").args(&["--workers", "2"]).start();
+    let said = refused(on_port(&site, "n-copy", first.port));
+    assert!(said.contains("the port is taken by another program"), "{said}");
+    assert_eq!(first.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn a_directory_alone_moves_to_the_next_free_port() {
+    let site = small_site();
+    let start = || Launch::bare::<&str>(&[]).arg(site.path()).start();
+    let (first, second) = (start(), start());
+    assert!(first.port >= 8080 && second.port >= 8080, "{} {}", first.port, second.port);
+    assert_ne!(first.port, second.port);
+    for server in [first, second] {
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    }
+}
+
+/// A download of which only the head was read, and the length of its body.
+fn download(server: &Server) -> (Client, usize) {
+    let mut client = server.connect();
+    client.send(get("/large.bin"));
+    let head = client.response_head();
+    assert_eq!(head.status(), 200);
+    (client, head.content_length().expect("a length"))
+}
+
+#[test]
+fn a_stopping_server_finishes_what_is_under_way_and_exits_0() {
+    let (site, large) = (large_site(), large());
+    for (arch, name) in architectures().into_iter().zip(["TERM", "INT"].into_iter().cycle()) {
+        let mut server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let mut idle = server.connect();
+        assert_eq!(idle.ask(get("/small.txt")).status(), 200);
+        let (mut busy, length) = download(&server);
+        signal(server.master(), name);
+        idle.expect_closed();
+        assert!(busy.take(length) == large, "{arch}: the body is not the file");
+        busy.expect_closed();
+        let status = server.ended();
+        assert_eq!(status.code(), Some(0), "{arch}: {}", server.errors.whole());
+        assert_eq!(server.errors.whole(), "", "{arch} has nothing to say");
+    }
+}
+
+#[test]
+fn a_client_that_reads_nothing_does_not_keep_a_stopping_server() {
+    let site = large_site();
+    for arch in architectures() {
+        let launch = Launch::new(&site, arch).args(&["--workers", "1"]);
+        let mut server = launch.set("drain=1s").start();
+        let (_stalled, _) = download(&server);
+        let start = Instant::now();
+        signal(server.master(), "TERM");
+        let status = server.ended();
+        assert_eq!(status.code(), Some(0), "{arch}: {}", server.errors.whole());
+        assert!(start.elapsed() >= Duration::from_secs(1), "{arch}: not given its time");
+        assert!(start.elapsed() < STOPPED_AFTER, "{arch}: {:?}", start.elapsed());
+        let said = server.errors.whole();
+        let expected = "flyball: worker 0: 1 connections were still open at the drain deadline\n";
+        assert_eq!(said, expected, "{arch}");
+    }
+}
+
+#[test]
+fn a_worker_that_dies_is_replaced_later_each_time_and_what_it_counted_stays() {
+    let site = small_site();
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let mut asked = 0;
+    for wait_ms in [50, 100, 200] {
+        for _ in 0..5 {
+            assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+            asked += 1;
+        }
+        wait_for("the requests in /status", || (server.counter("requests") == asked).then_some(()));
+        let worker = server.children(2)[if wait_ms == 50 { 0 } else { 1 }];
+        signal(worker, "KILL");
+        let said = format!("worker 0 was ended by signal 9; it is restarted in {wait_ms} ms");
+        server.errors.wait_for("the restart", |errors| errors.contains(&said));
+        wait_for("another worker", || {
+            assert!(server.counter("requests") >= asked, "the total went backwards");
+            let workers = common::children(server.master());
+            (workers.len() == 2 && !workers.contains(&worker)).then_some(())
+        });
+    }
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+/// Ends what a failed test would leave behind.
+struct Orphans(Vec<u32>);
+
+impl Drop for Orphans {
+    fn drop(&mut self) {
+        for process in self.0.iter().filter(|process| is_running(**process)) {
+            signal(*process, "KILL");
+        }
+    }
+}
+
+#[test]
+fn nothing_outlives_the_master() {
+    let site = small_site();
+    for arch in architectures() {
+        let workers = if arch == "n-copy" || arch == "symped" { 2 } else { 1 };
+        let mut server = Launch::new(&site, arch)
+            .args(&["--admin", "127.0.0.1:0", "--workers", &workers.to_string()])
+            .start();
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+        // The admin process has answered, so it has given up its rights.
+        assert!(server.status().is_object());
+        let orphans = Orphans(server.children(workers + 1));
+        server.child.kill().expect("the master is killed");
+        server.ended();
+        wait_for(&format!("the end of every process of {arch}"), || {
+            orphans.0.iter().all(|process| !is_running(*process)).then_some(())
+        });
+    }
+}
+
+/// CPUs in a list such as `0-3,8`.
+fn cpus(process: u32) -> Vec<usize> {
+    let list = proc_status(process, "Cpus_allowed_list").expect("the process runs");
+    let number = |text: &str| text.parse::<usize>().expect("a number");
+    let ranges = list.split(',').map(|range| range.split_once('-').unwrap_or((range, range)));
+    ranges.flat_map(|(first, last)| number(first)..=number(last)).collect()
+}
+
+#[test]
+fn pinned_workers_take_the_allowed_cpus_in_turn() {
+    let site = small_site();
+    let allowed = cpus(std::process::id());
+    let workers = allowed.len() + 1;
+    let launch = Launch::new(&site, "n-copy").args(&["--workers", &workers.to_string()]);
+    let server = launch.set("pin=true").start();
+    let found = wait_for("pinned workers", || {
+        let found: Vec<Vec<usize>> = server.children(workers).into_iter().map(cpus).collect();
+        (allowed.len() == 1 || found.iter().all(|cpus| cpus.len() == 1)).then_some(found)
+    });
+    let expected: Vec<Vec<usize>> =
+        (0..workers).map(|index| vec![allowed[index % allowed.len()]]).collect();
+    assert_eq!(found, expected);
+    let free = Launch::new(&site, "n-copy").args(&["--workers", "2"]).start();
+    assert!(free.children(2).into_iter().all(|worker| cpus(worker) == allowed));
+}
+
+/// How many sockets listen on this port of 127.0.0.1.
+fn listeners(port: u16) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of sockets");
+    let local = format!("0100007F:{port:04X}");
+    let listens = |line: &&str| {
+        let mut words = line.split_whitespace().skip(1);
+        words.next() == Some(&local) && words.nth(1) == Some("0A")
+    };
+    table.lines().filter(listens).count()
+}
+
+#[test]
+fn copies_have_a_listening_socket_each_and_symmetric_processes_share_one() {
+    let site = small_site();
+    for (arch, sockets) in [("n-copy", 3), ("symped", 1)] {
+        let server = Launch::new(&site, arch).args(&["--workers", "3"]).start();
+        server.children(3);
+        assert_eq!(listeners(server.port), sockets, "{arch}");
+        // Wherever connections end up, they are served.
+        for _ in 0..20 {
+            assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+        }
+    }
+}
+
+#[test]
+fn a_backlog_that_the_kernel_cuts_is_told() {
+    let cap = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("the cap is there");
+    let cap: u64 = cap.trim().parse().expect("a number");
+    let site = small_site();
+    let backlog = |length: u64| {
+        let launch = Launch::new(&site, "sped").set(&format!("accept.backlog={length}"));
+        launch.start()
+    };
+    let over = backlog(cap + 1);
+    let expected = format!(
+        "flyball: warning: accept.backlog is {}, but net.core.somaxconn cuts it to {cap}\n",
+        cap + 1
+    );
+    over.errors.wait_for("the warning", |errors| errors == expected);
+    let at = backlog(cap);
+    assert_eq!(at.connect().ask(get("/small.txt")).status(), 200);
+    assert_eq!(at.errors.so_far(), "");
+}

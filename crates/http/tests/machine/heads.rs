@@ -1,0 +1,228 @@
+//! Request heads made of hostile bytes: nothing panics, and what is accepted keeps the rules that
+//! a proxy in front of us relies on.
+
+use flyball_http::head::{Framing, TargetForm};
+use flyball_http::scan::{HeadScan, parse_head};
+use flyball_http::{Head, Limits, Method, Name, Refusal, Version};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use crate::script::limits;
+
+/// What becomes of `input` when it comes in pieces that end at these offsets.
+fn read(input: &[u8], ends: impl IntoIterator<Item = usize>) -> Result<Option<Head>, Refusal> {
+    let (limits, mut scan, mut head) = (limits(), HeadScan::default(), Head::default());
+    for end in ends {
+        if let Some(len) = scan.advance(&input[..end], &limits)? {
+            parse_head(&input[..len], &limits, &mut head)?;
+            assert_eq!(head.len, len, "the search and the parser see the same end");
+            return Ok(Some(head));
+        }
+    }
+    Ok(None)
+}
+
+/// The pieces that heads, and attacks on them, are made of.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: &[&[u8]] = &[
+        b"GET ",
+        b"HEAD ",
+        b"OPTIONS ",
+        b"POST ",
+        b"CONNECT ",
+        b"/",
+        b"/a?b",
+        b"*",
+        b"http://b/c",
+        b"https://b:1",
+        b"b:443",
+        b" HTTP/1.1\r\n",
+        b" HTTP/1.0\r\n",
+        b" HTTP/1.2\r\n",
+        b"\r\n",
+        b"\r\n\r\n",
+        b"\r",
+        b"\n",
+        b"\0",
+        b" ",
+        b"\t",
+        b":",
+        b",",
+        b"Host: a\r\n",
+        b"Host: b:80\r\n",
+        b"Host:\r\n",
+        b"Host",
+        b"Content-Length: 5\r\n",
+        b"Content-Length: 0\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Transfer-Encoding: gzip\r\n",
+        b"chunked",
+        b"5",
+        b"Expect: 100-continue\r\n",
+        b"Connection: close\r\n",
+        b"Connection: keep-alive\r\n",
+        b"Range: bytes=0-\r\n",
+        b"X: y\r\n",
+        b" folded\r\n",
+        b"\xff",
+        b"%2e%2e",
+        b"#",
+    ];
+    prop_oneof![
+        20 => proptest::sample::select(PIECES).prop_map(<[u8]>::to_vec),
+        1 => vec(any::<u8>(), 0..4),
+    ]
+}
+
+/// Mostly whole heads with something wrong in them.
+fn head_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let start = proptest::sample::select(vec![
+        "GET / HTTP/1.1\r\nHost: a\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n",
+        "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n",
+        "GET http://b/a HTTP/1.0\r\n",
+        "",
+    ]);
+    (start, vec(piece(), 0..12), proptest::bool::weighted(0.8)).prop_map(|(start, rest, ends)| {
+        let end: &[u8] = if ends { b"\r\n\r\n" } else { b"" };
+        [start.as_bytes(), &rest.concat(), end].concat()
+    })
+}
+
+/// What is true of every head that was accepted.
+fn check_accepted(input: &[u8], head: &Head) {
+    let bytes = &input[..head.len];
+    let text = bytes.escape_ascii().to_string();
+    assert!(bytes.ends_with(b"\r\n\r\n"), "{text}");
+    assert!(bytes.len() <= limits().head_bytes_max);
+    for (at, &byte) in bytes.iter().enumerate() {
+        match byte {
+            b'\r' => assert_eq!(bytes.get(at + 1), Some(&b'\n'), "bare CR: {text}"),
+            b'\n' => assert!(at > 0 && bytes[at - 1] == b'\r', "bare LF: {text}"),
+            b'\t' => {}
+            _ => assert!(byte >= b' ' && byte != 0x7f, "control character: {text}"),
+        }
+    }
+    let body = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(0);
+    let lines: Vec<&[u8]> = bytes[body..bytes.len() - 4].split(|&b| b == b'\n').collect();
+    let fields = &lines[1..];
+    let values = |name: &str| -> Vec<&[u8]> {
+        let split = fields.iter().filter_map(|line| line.split_once_byte(b':'));
+        split
+            .filter(|(n, _)| n.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value.trim_ascii())
+            .collect()
+    };
+    for line in fields {
+        let (name, _) = line.split_once_byte(b':').expect("a field line has a colon");
+        assert!(!name.is_empty() && !name.contains(&b' ') && !name.contains(&b'\t'), "{text}");
+    }
+    let hosts = values("host");
+    assert!(hosts.len() <= 1, "{text}");
+    assert!(head.version == Version::Http10 || hosts.len() == 1, "{text}");
+    let (lengths, codings) = (values("content-length"), values("transfer-encoding"));
+    assert!(lengths.len() <= 1 && (lengths.is_empty() || codings.is_empty()), "{text}");
+    let framing = match (lengths.first(), codings.first()) {
+        (_, Some(coding)) => {
+            assert!(coding.eq_ignore_ascii_case(b"chunked") && codings.len() == 1, "{text}");
+            assert_eq!(head.version, Version::Http11, "{text}");
+            Framing::Chunked
+        }
+        (Some(length), None) => {
+            assert!(length.iter().all(u8::is_ascii_digit), "{text}");
+            let length = String::from_utf8_lossy(length).parse().expect("it was accepted");
+            if length == 0 { Framing::None } else { Framing::Length(length) }
+        }
+        (None, None) => Framing::None,
+    };
+    assert_eq!(head.framing, framing, "{text}");
+    check_target(bytes, head);
+}
+
+fn check_target(bytes: &[u8], head: &Head) {
+    let request = head.request(bytes);
+    let target = request.target();
+    assert!(!target.is_empty() && target.len() <= limits().target_bytes_max);
+    assert!(!target.iter().any(|&b| b == b' ' || b == b'#' || b < b' '), "{target:?}");
+    assert!(request.path().len() + request.query().len() <= target.len());
+    assert!(request.host().iter().all(|b| !b" /@?#\\".contains(b)), "{:?}", request.host());
+    match head.form {
+        TargetForm::Origin => assert!(target.starts_with(b"/")),
+        TargetForm::Asterisk => assert_eq!((target, head.method), (&b"*"[..], Method::Options)),
+        TargetForm::Absolute => assert!(!request.host().is_empty()),
+        TargetForm::Authority => assert_eq!(head.method, Method::Connect),
+    }
+    if head.form != TargetForm::Authority && head.form != TargetForm::Asterisk {
+        assert!(request.path().is_empty() || request.path().starts_with(b"/"));
+        assert!(!request.path().contains(&b'?'));
+    }
+    assert!(request.values(Name::Host).count() <= 1);
+}
+
+trait SplitOnceByte {
+    fn split_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])>;
+}
+
+impl SplitOnceByte for [u8] {
+    fn split_once_byte(&self, byte: u8) -> Option<(&[u8], &[u8])> {
+        let at = self.iter().position(|&b| b == byte)?;
+        Some((&self[..at], &self[at + 1..]))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn what_is_accepted_keeps_the_rules_and_what_is_not_is_refused_alike(
+        input in head_bytes(),
+        step in 1_usize..9,
+    ) {
+        let whole = read(&input, [input.len()]);
+        if let Ok(Some(head)) = &whole {
+            check_accepted(&input, head);
+        }
+        for step in [1, step] {
+            let ends = (0..input.len()).step_by(step).skip(1).chain([input.len()]);
+            let split = read(&input, ends);
+            prop_assert_eq!(
+                format!("{:?}", split), format!("{:?}", whole),
+                "in steps of {}: {}", step, input.escape_ascii()
+            );
+        }
+    }
+
+    #[test]
+    fn no_bytes_panic(input in vec(any::<u8>(), 0..200)) {
+        let _ = read(&input, [input.len()]);
+        let _ = read(&input, 0..=input.len());
+        let _ = parse_head(&input, &Limits::default(), &mut Head::default());
+    }
+
+    #[test]
+    fn a_parser_that_is_given_no_searched_head_does_not_panic_either(input in head_bytes()) {
+        let _ = parse_head(&input, &limits(), &mut Head::default());
+    }
+}
+
+#[test]
+fn a_head_is_refused_alike_wherever_it_is_split_at_each_limit() {
+    let limits = limits();
+    for pad in 0..40 {
+        let line = limits.target_bytes_max - 8 + pad;
+        let fields = limits.head_bytes_max - 60 + pad;
+        for input in [
+            format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(line)),
+            format!("VERYLONGMETHODNAMEINDEED /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(line)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "a".repeat(fields)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\n\r\n", "a".repeat(fields)),
+            format!("GET / HTTP/1.1\r\nHost: a\r\n {}\r\n\r\n", "a".repeat(fields)),
+            format!("{}GET /{} HTTP/1.1\r\n\r\n", "\r\n".repeat(400 + pad), "a".repeat(250)),
+            format!("{}\n", "\r\n".repeat(490 + pad)),
+        ] {
+            let whole = format!("{:?}", read(input.as_bytes(), [input.len()]));
+            let bytewise = format!("{:?}", read(input.as_bytes(), 1..=input.len()));
+            assert_eq!(bytewise, whole, "{input:?}");
+        }
+    }
+}

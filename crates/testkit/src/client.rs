@@ -1,0 +1,209 @@
+//! A client that sends the bytes it is told to and says exactly what came back.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use rustix::net::sockopt;
+
+use crate::response::{self, Response};
+use crate::wait::{DEADLINE, dawdle};
+
+/// Between two pieces of a split request, so that the server sees them apart.
+const BETWEEN_PIECES: Duration = Duration::from_millis(1);
+
+/// Bytes asked of the socket at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// One connection. Every call blocks, for [`DEADLINE`] at most, and panics when the server does
+/// something else than is expected.
+#[derive(Debug)]
+pub struct Client {
+    stream: TcpStream,
+    /// Received and not yet asked for.
+    received: Vec<u8>,
+}
+
+impl Client {
+    /// Connects; every piece that is sent is a segment of its own.
+    pub fn connect(address: SocketAddr) -> Client {
+        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("the server accepts");
+        stream.set_nodelay(true).expect("TCP_NODELAY");
+        stream.set_read_timeout(Some(DEADLINE)).expect("SO_RCVTIMEO");
+        stream.set_write_timeout(Some(DEADLINE)).expect("SO_SNDTIMEO");
+        Client { stream, received: Vec::new() }
+    }
+
+    /// Connects with room for about this many bytes on the way to it, so that a server which is not
+    /// read from has to wait soon. Less than two segments of the loopback's 64 KiB would make the
+    /// kernel wait for its timers between them.
+    pub fn connect_narrow(address: SocketAddr, bytes: usize) -> Client {
+        let client = Client::connect(address);
+        sockopt::set_socket_recv_buffer_size(&client.stream, bytes).expect("SO_RCVBUF");
+        client
+    }
+
+    /// Sends these bytes.
+    #[track_caller]
+    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        self.stream.write_all(bytes.as_ref()).expect("the server takes what is sent");
+    }
+
+    /// Sends as much of these bytes as the server takes; false when it has closed or reset.
+    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+        self.stream.write_all(bytes.as_ref()).is_ok()
+    }
+
+    /// Sends these bytes in pieces that end at the offsets of `ends`, which ascend.
+    #[track_caller]
+    pub fn send_split(&mut self, bytes: impl AsRef<[u8]>, ends: impl IntoIterator<Item = usize>) {
+        let bytes = bytes.as_ref();
+        let mut start = 0;
+        for end in ends {
+            self.send(&bytes[start..end]);
+            dawdle(BETWEEN_PIECES);
+            start = end;
+        }
+        self.send(&bytes[start..]);
+    }
+
+    /// Closes this side: nothing more will be sent.
+    pub fn half_close(&mut self) {
+        self.stream.shutdown(Shutdown::Write).expect("the connection is open");
+    }
+
+    /// Closes both sides at once, with a reset.
+    pub fn reset(self) {
+        sockopt::set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("SO_LINGER");
+    }
+
+    /// The next response, to a request that was not HEAD.
+    #[track_caller]
+    pub fn response(&mut self) -> Response {
+        let mut response = self.response_head();
+        response.body = self.take(response.body_bytes());
+        response
+    }
+
+    /// The next response, of which only the head comes: that to HEAD.
+    #[track_caller]
+    pub fn response_head(&mut self) -> Response {
+        loop {
+            if let Some((response, len)) = response::head(&self.received) {
+                self.received.drain(..len);
+                return response;
+            }
+            self.receive_more("a response");
+        }
+    }
+
+    /// Sends a request that is not HEAD and reads the response to it.
+    #[track_caller]
+    pub fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
+        self.send(request);
+        self.response()
+    }
+
+    /// Exactly the next `len` bytes.
+    #[track_caller]
+    pub fn take(&mut self, len: usize) -> Vec<u8> {
+        self.received.reserve(len.saturating_sub(self.received.len()));
+        while self.received.len() < len {
+            self.receive_more("the rest of a body");
+        }
+        let rest = self.received.split_off(len);
+        std::mem::replace(&mut self.received, rest)
+    }
+
+    /// Everything up to an orderly close by the server.
+    #[track_caller]
+    pub fn rest(&mut self) -> Vec<u8> {
+        loop {
+            match self.receive() {
+                Ok(0) => return std::mem::take(&mut self.received),
+                Ok(_) => {}
+                Err(error) => panic!("no orderly close: {error}; {}", self.so_far()),
+            }
+        }
+    }
+
+    /// Everything up to the end of the connection, orderly or not.
+    #[track_caller]
+    pub fn rest_before_end(&mut self) -> Vec<u8> {
+        loop {
+            match self.receive() {
+                Ok(0) => return std::mem::take(&mut self.received),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => panic!("it stays open; {}", self.so_far()),
+                Err(_) => return std::mem::take(&mut self.received),
+            }
+        }
+    }
+
+    /// The server closes in good order without another byte.
+    #[track_caller]
+    pub fn expect_closed(&mut self) {
+        let rest = self.rest();
+        assert!(rest.is_empty(), "more before the close: {:?}", String::from_utf8_lossy(&rest));
+    }
+
+    /// The server sends nothing for this long, and does not close.
+    #[track_caller]
+    pub fn expect_silence(&mut self, time: Duration) {
+        self.stream.set_read_timeout(Some(time)).expect("SO_RCVTIMEO");
+        let start = Instant::now();
+        while self.received.is_empty() {
+            match self.receive() {
+                Err(error) if is_timeout(&error) && start.elapsed() >= time => break,
+                Err(error) if is_timeout(&error) => {}
+                Ok(0) => panic!("it closed after {:?}", start.elapsed()),
+                other => other.map(drop).expect("a quiet connection"),
+            }
+        }
+        assert!(self.received.is_empty(), "not silent: {}", self.so_far());
+        self.stream.set_read_timeout(Some(DEADLINE)).expect("SO_RCVTIMEO");
+    }
+
+    /// Whether anything has arrived that was not asked for yet, or the end. Does not block.
+    pub fn arrived(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("O_NONBLOCK");
+        let arrived = match self.receive() {
+            Err(error) if is_timeout(&error) => !self.received.is_empty(),
+            _ => true,
+        };
+        self.stream.set_nonblocking(false).expect("O_NONBLOCK");
+        arrived
+    }
+
+    #[track_caller]
+    fn receive_more(&mut self, what: &str) {
+        match self.receive() {
+            Ok(0) => panic!("closed before {what}; {}", self.so_far()),
+            Ok(_) => {}
+            Err(error) => panic!("{error} before {what}; {}", self.so_far()),
+        }
+    }
+
+    fn receive(&mut self) -> io::Result<usize> {
+        let start = self.received.len();
+        self.received.resize(start + READ_BYTES, 0);
+        let received = loop {
+            match self.stream.read(&mut self.received[start..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                received => break received,
+            }
+        };
+        self.received.truncate(start + received.as_ref().map_or(0, |n| *n));
+        received
+    }
+
+    fn so_far(&self) -> String {
+        const SHOWN: usize = 400;
+        let start = &self.received[..self.received.len().min(SHOWN)];
+        format!("{} bytes so far: {:?}", self.received.len(), String::from_utf8_lossy(start))
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

@@ -1,0 +1,252 @@
+//! The server as a process of its own.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::binary::binary;
+use crate::client::Client;
+use crate::wait::{DEADLINE, until};
+use crate::watchdog::Watchdog;
+
+/// The last line that a starting server prints.
+const STARTED: &str = "Ctrl-C stops it";
+
+/// Stands on standard error when a thread of a worker panicked, and nowhere else.
+const PANICKED: &str = "panicked at";
+
+/// How a server is started.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    config: Option<String>,
+    arguments: Vec<String>,
+}
+
+impl Launch {
+    /// A server with this configuration file, listening on a free port of 127.0.0.1.
+    pub fn config(text: impl Into<String>) -> Launch {
+        Launch { config: Some(text.into()), arguments: Vec::new() }
+    }
+
+    /// A server with these arguments after `serve`, listening on a free port of 127.0.0.1.
+    pub fn arguments<S: Into<String>>(arguments: impl IntoIterator<Item = S>) -> Launch {
+        let arguments = arguments.into_iter().map(Into::into).collect();
+        Launch { config: None, arguments }
+    }
+
+    /// With one more argument.
+    pub fn and(mut self, argument: impl Into<String>) -> Launch {
+        self.arguments.push(argument.into());
+        self
+    }
+
+    /// Starts it, and waits until it listens.
+    ///
+    /// # Errors
+    /// When it says why it does not.
+    ///
+    /// # Panics
+    /// When it says nothing.
+    pub fn start(self) -> Result<Server, Refused> {
+        let directory = tempfile::Builder::new().prefix("flyball-test-").tempdir();
+        let directory = directory.expect("a temporary directory");
+        let errors = directory.path().join("stderr");
+        let mut command = Command::new(binary());
+        command.arg("serve").args(&self.arguments).args(["--listen", "127.0.0.1:0"]);
+        if let Some(text) = &self.config {
+            let path = directory.path().join("flyball.toml");
+            fs::write(&path, text).expect("the configuration can be written");
+            command.arg("--config").arg(path);
+        }
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors).expect("standard error can be kept"))
+            .spawn()
+            .expect("flyball can be started");
+        let watchdog = Watchdog::end_process(child.id(), directory.path());
+        let lines = lines_of(&mut child);
+        let mut server = Server {
+            child,
+            watchdog,
+            ended: None,
+            errors,
+            address: ([0, 0, 0, 0], 0).into(),
+            admin: None,
+            _directory: directory,
+        };
+        server.listen(&lines)?;
+        Ok(server)
+    }
+}
+
+/// What the process prints, line by line; drained for as long as it runs.
+fn lines_of(child: &mut Child) -> Receiver<String> {
+    let (sender, receiver) = mpsc::channel();
+    let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
+    std::thread::spawn(move || {
+        for line in output.lines().map_while(Result::ok) {
+            // Nobody listens any more once the server has started.
+            let _ = sender.send(line);
+        }
+    });
+    receiver
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it said on standard error.
+    pub errors: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {:?}: {}", self.code, self.errors.trim_end())
+    }
+}
+
+/// How a server ended.
+#[derive(Debug)]
+pub struct Stopped {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it said on standard error.
+    pub errors: String,
+}
+
+/// A server that runs until the value is dropped.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    watchdog: Watchdog,
+    ended: Option<ExitStatus>,
+    errors: PathBuf,
+    address: SocketAddr,
+    admin: Option<SocketAddr>,
+    _directory: TempDir,
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Where `/status` and `/metrics` are.
+    ///
+    /// # Panics
+    /// When it was not started with `admin`.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin.expect("the server was started with admin")
+    }
+
+    /// The process of the master.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A new connection to it.
+    pub fn connect(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    /// `/status` as it is now.
+    pub fn status(&self) -> String {
+        let mut client = Client::connect(self.admin());
+        let request = "GET /status HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+        client.ask(request).text().to_owned()
+    }
+
+    /// What it has said on standard error so far.
+    pub fn errors(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.errors).unwrap_or_default()).into_owned()
+    }
+
+    /// # Panics
+    /// When something in the server has panicked.
+    #[track_caller]
+    pub fn assert_sound(&self) {
+        let errors = self.errors();
+        assert!(!errors.contains(PANICKED), "the server panicked:\n{errors}");
+    }
+
+    /// Tells it to stop, and does not wait.
+    pub fn terminate(&self) {
+        if self.ended.is_none() {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+        }
+    }
+
+    /// Waits until it has ended; to be called after [`Server::terminate`].
+    ///
+    /// # Panics
+    /// When it does not end before the deadline (it is then killed), or when it had panicked.
+    pub fn wait(mut self) -> Stopped {
+        let ended = self.end();
+        let errors = self.errors();
+        self.assert_sound();
+        Stopped { code: ended.expect("it ends before the deadline").code(), errors }
+    }
+
+    /// Reads what it prints until it has started.
+    fn listen(&mut self, lines: &Receiver<String>) -> Result<(), Refused> {
+        loop {
+            let Ok(line) = lines.recv_timeout(DEADLINE) else {
+                self.terminate();
+                let code = self.end().and_then(|status| status.code());
+                return Err(Refused { code, errors: self.errors() });
+            };
+            if let Some((_, url)) = line.split_once("  at ") {
+                self.address = address_of(url);
+            } else if let Some((_, url)) = line.split_once("  status at ") {
+                self.admin = Some(address_of(url));
+            } else if line.ends_with(STARTED) {
+                assert_ne!(self.address.port(), 0, "it did not say where it listens");
+                return Ok(());
+            }
+        }
+    }
+
+    /// Waits for its end, and kills it when the deadline is over: `None` then.
+    fn end(&mut self) -> Option<ExitStatus> {
+        if self.ended.is_some() {
+            return self.ended;
+        }
+        // Before it is reaped: its number may then be that of another process.
+        self.watchdog.call_off();
+        let ended = until(DEADLINE, || self.child.try_wait().expect("a child of ours"));
+        if ended.is_none() {
+            let _ = self.child.kill();
+        }
+        self.ended = ended.or_else(|| self.child.wait().ok());
+        ended
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.terminate();
+        let ended = self.end();
+        if !std::thread::panicking() {
+            assert!(ended.is_some(), "the server did not stop:\n{}", self.errors());
+            self.assert_sound();
+        }
+    }
+}
+
+/// The address in `http://127.0.0.1:PORT/...`.
+fn address_of(url: &str) -> SocketAddr {
+    let rest = url.strip_prefix("http://").expect("a URL");
+    let host = rest.split('/').next().unwrap_or(rest);
+    host.parse().unwrap_or_else(|_| panic!("{host} is not an address"))
+}
