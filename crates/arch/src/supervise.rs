@@ -44,6 +44,9 @@ const KILL_AFTER_MS: u64 = 2_000;
 /// Descriptors a worker keeps for things other than connections.
 const DESCRIPTORS_RESERVED: usize = 64;
 
+/// One in so many descriptors may hold a file.
+const FILES_SHARE: usize = 4;
+
 /// Connections that a worker takes at least, however few descriptors there are.
 const CONNECTIONS_MIN: usize = 16;
 
@@ -124,8 +127,11 @@ impl Server {
     /// right.
     pub fn bind(
         architecture: &'static dyn Architecture,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<Server, String> {
+        // Where descriptors are few, connections need them more than files do.
+        let files = &mut settings.caches.files_max;
+        *files = (*files).min(process::descriptor_limit() / FILES_SHARE);
         architecture
             .probe()
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
