@@ -1,0 +1,105 @@
+//! Every target over its seeds, and over mutations of them for a while.
+
+use std::fmt::Write as _;
+use std::panic;
+use std::path::PathBuf;
+use std::time::{Duration, Instant, SystemTime};
+
+use flyball_fuzz::mutate::mutated;
+use flyball_fuzz::{TARGETS, Target};
+
+/// How long all targets together are tried with mutations.
+const MUTATING: Duration = Duration::from_secs(5);
+
+/// The same where FLYBALL_CI is set.
+const MUTATING_CI: Duration = Duration::from_secs(60);
+
+/// The seeds of a target by name, in a fixed order.
+fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
+    let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("seeds").join(target.name);
+    let entries = std::fs::read_dir(&directory).unwrap_or_else(|error| {
+        panic!("{}: {error}", directory.display());
+    });
+    let mut seeds: Vec<(String, Vec<u8>)> = entries
+        .map(|entry| {
+            let path = entry.expect("a directory can be read").path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            (name, std::fs::read(&path).expect("a seed can be read"))
+        })
+        .collect();
+    seeds.sort();
+    assert!(!seeds.is_empty(), "{} has no seeds", target.name);
+    seeds
+}
+
+/// Tries mutations until one fails or the time is over; how many passed, or the seed of the one
+/// that did not.
+fn hunt(
+    target: &Target,
+    corpus: &[Vec<u8>],
+    seeds: impl Iterator<Item = u64>,
+    time: Duration,
+) -> Result<u64, (u64, Vec<u8>)> {
+    let began = Instant::now();
+    let mut passed = 0;
+    for seed in seeds {
+        let input = mutated(seed, corpus, target.words);
+        if panic::catch_unwind(|| (target.run)(&input)).is_err() {
+            return Err((seed, input));
+        }
+        passed += 1;
+        if began.elapsed() >= time {
+            break;
+        }
+    }
+    Ok(passed)
+}
+
+#[test]
+fn every_target_passes_over_its_seeds() {
+    for target in TARGETS {
+        for (name, seed) in seeds(target) {
+            let run = panic::catch_unwind(|| (target.run)(&seed));
+            assert!(run.is_ok(), "seeds/{}/{name} fails", target.name);
+        }
+    }
+}
+
+#[test]
+fn every_target_passes_over_mutations_of_its_seeds() {
+    let replay = std::env::var("FLYBALL_SEED").ok();
+    let replay = replay.map(|seed| seed.parse::<u64>().expect("FLYBALL_SEED is a number"));
+    let first = replay.unwrap_or_else(|| {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0, |since| since.as_nanos() as u64)
+    });
+    let all = if std::env::var_os("FLYBALL_CI").is_some() { MUTATING_CI } else { MUTATING };
+    let count = if replay.is_some() { 1 } else { usize::MAX };
+    println!("mutations begin with seed {first}");
+    let mut failures = String::new();
+    for target in TARGETS {
+        let corpus: Vec<Vec<u8>> = seeds(target).into_iter().map(|(_, seed)| seed).collect();
+        let numbers = (0..u64::MAX).map(|n| first.wrapping_add(n)).take(count);
+        match hunt(target, &corpus, numbers, all / TARGETS.len() as u32) {
+            Ok(passed) => println!("{}: {passed} inputs", target.name),
+            Err((seed, input)) => {
+                let input = input.escape_ascii();
+                let _ = writeln!(failures, "{}: FLYBALL_SEED={seed}: \"{input}\"", target.name);
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn a_target_that_fails_is_found_and_its_seed_fails_again() {
+    fn planted(data: &[u8]) {
+        assert!(!data.windows(4).any(|window| window == b"word"), "planted");
+    }
+    let target = Target { name: "planted", run: planted, words: &[b"word"] };
+    let corpus = [b"nothing of the kind".to_vec()];
+    let time = Duration::from_secs(60);
+    let found = hunt(&target, &corpus, 0..10_000, time);
+    let (seed, input) = found.expect_err("one in a few mutations inserts the word");
+    assert_eq!(hunt(&target, &corpus, seed..seed + 1, time), Err((seed, input)));
+}
