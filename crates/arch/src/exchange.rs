@@ -150,6 +150,8 @@ impl Exchange {
     /// The write side is shut down.
     pub fn shut(&mut self, desk: &Desk) {
         self.conn.shut(&desk.now);
+        // Input that nobody took makes room for what is thrown away from now on.
+        self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
     }
 
     /// The connection cannot go on. A file that changed while it was sent is not sent again as it

@@ -165,7 +165,8 @@ impl<D: DiskWork> Phases<D> {
     /// # Errors
     /// When the event mechanism fails.
     pub fn getevents(&mut self) -> io::Result<()> {
-        let wait_ms = match (self.carried.is_empty(), self.paused_until_ms) {
+        let waits = self.carried.is_empty() && self.ready_listeners.is_empty();
+        let wait_ms = match (waits, self.paused_until_ms) {
             (false, _) => 0,
             (true, paused) => {
                 let most = paused.map_or(WAIT_MS_MAX, |_| DESCRIPTOR_PAUSE_MS);
@@ -184,7 +185,10 @@ impl<D: DiskWork> Phases<D> {
                 SIGNALS => signalled = true,
                 COMPLETIONS => completed = true,
                 token if token >= LISTENERS => {
-                    self.ready_listeners.push((token - LISTENERS) as usize);
+                    let listener = (token - LISTENERS) as usize;
+                    if !self.ready_listeners.contains(&listener) {
+                        self.ready_listeners.push(listener);
+                    }
                 }
                 bits => {
                     let token = Token::from_bits(bits);
@@ -216,34 +220,44 @@ impl<D: DiskWork> Phases<D> {
         let start_ns = clock::monotonic_ns();
         let mut stopped = None;
         let mut ready = std::mem::take(&mut self.ready_listeners);
-        for listener in ready.drain(..) {
-            let room = self.connections_max.saturating_sub(self.slots.len());
-            let eager = self.worker.settings.eager_read;
-            let Phases { accept, worker, desk, slots, work, mechanism, timers, .. } = self;
-            let Some(socket) = worker.listeners.get(listener) else { continue };
-            let mut tally = std::mem::take(&mut desk.tally);
-            let ended = accept.phase(socket, room, &mut tally, |socket, peer| {
-                let token = open_slot(socket, peer, desk, slots, timers);
-                if eager {
-                    // Eager read (S0's option): worked on at once, as if reported readable.
-                    if let Some(slot) = slots.find(token) {
-                        slot.ready = Interest::BOTH;
-                    }
-                    work.push(token);
-                } else {
-                    watch(mechanism.as_mut(), slots, token, Interest::READ);
-                }
-            });
-            desk.tally = tally;
+        ready.retain(|&listener| {
+            let ended = self.accept_from(listener);
             if matches!(ended, Ended::Full | Ended::OutOfDescriptors) {
                 stopped = Some(ended);
             }
-        }
+            // An edge is reported once: what the limit left in the queue is remembered here.
+            ended == Ended::Limit && self.mechanism.is_edge_triggered()
+        });
         self.ready_listeners = ready;
         if let Some(ended) = stopped {
+            // They are reported anew when accepting goes on.
+            self.ready_listeners.clear();
             self.pause_accepting(ended);
         }
         self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
+    }
+
+    /// Accepts from one listening socket, as many as the limit allows.
+    fn accept_from(&mut self, listener: usize) -> Ended {
+        let room = self.connections_max.saturating_sub(self.slots.len());
+        let eager = self.worker.settings.eager_read;
+        let Phases { accept, worker, desk, slots, work, mechanism, timers, .. } = self;
+        let Some(socket) = worker.listeners.get(listener) else { return Ended::Drained };
+        let mut tally = std::mem::take(&mut desk.tally);
+        let ended = accept.phase(socket, room, &mut tally, |socket, peer| {
+            let token = open_slot(socket, peer, desk, slots, timers);
+            if eager {
+                // Eager read (S0's option): worked on at once, as if reported readable.
+                if let Some(slot) = slots.find(token) {
+                    slot.ready = Interest::BOTH;
+                }
+                work.push(token);
+            } else {
+                watch(mechanism.as_mut(), slots, token, Interest::READ);
+            }
+        });
+        desk.tally = tally;
+        ended
     }
 
     /// The work phase: every connection that was reported goes as far as it can without waiting.

@@ -107,6 +107,7 @@ pub struct Conn {
     pending: bool,
     full: bool,
     fresh: bool,
+    sent_before: bool,
     deliver: bool,
     expect_continue: bool,
     keep_alive: bool,
@@ -137,6 +138,7 @@ impl Conn {
             pending: false,
             full: false,
             fresh: true,
+            sent_before: false,
             deliver: false,
             expect_continue: false,
             keep_alive: false,
@@ -369,7 +371,7 @@ impl Conn {
     pub fn deliver<F>(&mut self, out: &mut Out<F>, now: &Now) {
         if self.state == State::AskedBody && !self.deliver {
             self.deliver = true;
-            self.incoming = Progress::start(now, self.limits.rate_window_ms, 0);
+            self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
             if std::mem::take(&mut self.expect_continue) {
                 out.push_inline(&[Status::CONTINUE.line(), b"\r\n"]);
                 self.begin_output(now);
@@ -414,7 +416,7 @@ impl Conn {
         self.batch += 1;
         self.full = self.batch >= self.limits.pipeline_max || !out.has_room();
         if keep {
-            self.incoming = Progress::start(now, self.limits.rate_window_ms, 0);
+            self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
             self.since_ms = now.ms();
             self.go(Event::AnswerKeep);
         } else {
@@ -424,7 +426,8 @@ impl Conn {
                 _ if answer.close => CloseReason::Refused,
                 _ => CloseReason::Requested,
             });
-            let sending = unread || self.surplus;
+            // A client that would have kept the connection may have sent its next request.
+            let sending = unread || self.surplus || self.keep_alive;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
         self.check_invariants();
@@ -473,7 +476,10 @@ impl Conn {
     fn begin_output(&mut self, now: &Now) {
         if !self.pending {
             self.pending = true;
-            self.outgoing = Progress::start(now, self.limits.rate_window_ms, 0);
+            // What a pipelining client has not taken of earlier answers is still in the socket.
+            let in_socket = (!self.sent_before).then_some(0);
+            self.outgoing = Progress::start(now, self.limits.rate_window_ms, in_socket);
+            self.sent_before = true;
         }
     }
 
@@ -512,7 +518,7 @@ impl Conn {
                 self.abort(CloseReason::SendTimeout);
                 return;
             }
-            self.outgoing = Progress::start(now, window, in_socket);
+            self.outgoing = Progress::start(now, window, Some(in_socket));
             return;
         }
         let slow = !self.incoming.holds(self.limits.body_rate_min, window, 0);
@@ -535,7 +541,7 @@ impl Conn {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
             State::AskedBody | State::AnsweredBody => {
-                self.incoming = Progress::start(now, window, 0);
+                self.incoming = Progress::start(now, window, Some(0));
             }
             State::Asked => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);

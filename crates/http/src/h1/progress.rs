@@ -7,12 +7,13 @@ use crate::Now;
 pub(super) struct Progress {
     window_end: u64,
     moved: u64,
-    in_socket: u64,
+    in_socket: Option<u64>,
 }
 
 impl Progress {
-    /// Starts a window of `window_ms`, with `in_socket` bytes still queued in the kernel.
-    pub(super) fn start(now: &Now, window_ms: u64, in_socket: u64) -> Progress {
+    /// Starts a window of `window_ms`. `in_socket` is how many bytes are still queued in the
+    /// kernel; when that is not known, this window cannot be judged.
+    pub(super) fn start(now: &Now, window_ms: u64, in_socket: Option<u64>) -> Progress {
         Progress { window_end: now.ms() + window_ms, moved: 0, in_socket }
     }
 
@@ -34,6 +35,8 @@ impl Progress {
     /// True when at least `rate` bytes a second truly moved: bytes that merely went into the
     /// socket's buffer do not count, and bytes that left it do.
     pub(super) fn holds(&self, rate: u64, window_ms: u64, in_socket: u64) -> bool {
-        (self.moved + self.in_socket).saturating_sub(in_socket) >= rate * window_ms / 1000
+        self.in_socket.is_none_or(|before| {
+            (self.moved + before).saturating_sub(in_socket) >= rate * window_ms / 1000
+        })
     }
 }
