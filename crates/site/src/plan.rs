@@ -51,6 +51,8 @@ pub(crate) enum Outcome {
     Missing(Status),
     /// The file's whole body, unchanged between two looks at the file.
     Loaded(Found, Vec<u8>),
+    /// Nothing is being written any more that had begun when the file was looked at.
+    Settled(Found),
     /// The file changed while it was read.
     Unstable(Found),
     /// The names in a directory, and whether there are more.
@@ -75,7 +77,11 @@ impl Plan {
     }
 
     pub(crate) fn load(request: OwnedRequest, site: usize, found: Found) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Load(Load::new(found)))
+        Plan::boxed(Some(request), site, Work::Load(Load::new(found, true)))
+    }
+
+    pub(crate) fn settle(request: OwnedRequest, site: usize, found: Found) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Load(Load::new(found, false)))
     }
 
     pub(crate) fn list(
@@ -131,6 +137,7 @@ impl Plan {
         self.outcome = match (&mut self.work, done) {
             (Work::Translate(translate), Done::Opened(opened)) => translate.opened(opened),
             (Work::Translate(translate), Done::Stamped(stamp)) => translate.stamped(stamp),
+            (Work::Load(load), Done::Settled) => load.settled(),
             (Work::Load(load), Done::Read(buffer, read)) => load.read(buffer, read),
             (Work::Load(load), Done::Stamped(stamp)) => load.stamped(stamp),
             (Work::List { .. }, Done::Listed(Ok((entries, cut)))) => {
@@ -273,44 +280,55 @@ impl Translate {
     }
 }
 
-/// Bringing a small file in, between two equal looks at it.
+/// Bringing a file in that has just been looked at. First whatever was being written then is let
+/// finish; only what is read after that can be held against the stamp. A small file is then read
+/// whole and looked at again; a large one is sent from its descriptor and looked at before its end.
 #[derive(Debug)]
 struct Load {
     found: Found,
     buffer: Vec<u8>,
     filled: usize,
+    whole: bool,
+    settled: bool,
+    short: bool,
 }
 
 impl Load {
-    fn new(found: Found) -> Load {
-        Load { buffer: vec![0; found.stamp.size as usize], found, filled: 0 }
+    fn new(found: Found, whole: bool) -> Load {
+        let buffer = if whole { vec![0; found.stamp.size as usize] } else { Vec::new() };
+        Load { found, buffer, filled: 0, whole, settled: false, short: false }
     }
 
     fn next_op(&mut self) -> Op {
         let file = Arc::clone(&self.found.file);
-        if self.filled == self.buffer.len() {
+        if !self.settled {
+            return Op::Settle { file };
+        }
+        if self.short || self.filled == self.buffer.len() {
             return Op::Stat { file };
         }
         Op::Read { file, buffer: std::mem::take(&mut self.buffer), filled: self.filled, start: 0 }
     }
 
+    fn settled(&mut self) -> Option<Outcome> {
+        self.settled = true;
+        (!self.whole).then(|| Outcome::Settled(self.found.clone()))
+    }
+
     fn read(&mut self, buffer: Vec<u8>, read: io::Result<usize>) -> Option<Outcome> {
         self.buffer = buffer;
         match read {
-            // The file is shorter than it was a moment ago.
-            Ok(0) => Some(Outcome::Unstable(self.found.clone())),
-            Ok(n) => {
-                self.filled += n;
-                None
-            }
-            Err(error) => Some(Outcome::Missing(status_of(&error))),
+            Ok(0) => self.short = true,
+            Ok(n) => self.filled += n,
+            Err(error) => return Some(Outcome::Missing(status_of(&error))),
         }
+        None
     }
 
     fn stamped(&mut self, stamp: io::Result<Stamp>) -> Option<Outcome> {
         let found = self.found.clone();
         Some(match stamp {
-            Ok(stamp) if found.stamp.same_body(&stamp) => {
+            Ok(stamp) if found.stamp.same_body(&stamp) && !self.short => {
                 Outcome::Loaded(found, std::mem::take(&mut self.buffer))
             }
             Ok(stamp) => Outcome::Unstable(Found { stamp, ..found }),

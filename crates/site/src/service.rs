@@ -182,7 +182,8 @@ impl Service {
                 self.brought_in(&request, site, &found, content, now)
             }
             // It changes all the time: send it from its descriptor, which checks again at the end.
-            Outcome::Unstable(found) => self.open_file(&request, site, &found, now),
+            Outcome::Unstable(found) => Lookup::Wait(Plan::settle(request, site, found)),
+            Outcome::Settled(found) => self.open_file(&request, site, &found, now),
             Outcome::NeedsSlash => {
                 self.caches.set_path(site, request.request().path(), Target::NeedsSlash, now.ms());
                 self.redirect_to_slash(site, &request.request())
@@ -225,7 +226,7 @@ impl Service {
         if settings.content_bytes_max > 0 && found.stamp.size <= settings.small_bytes_max {
             return Lookup::Wait(Plan::load(request, site, found));
         }
-        self.open_file(&request, site, &found, now)
+        Lookup::Wait(Plan::settle(request, site, found))
     }
 
     fn open_file(

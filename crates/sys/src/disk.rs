@@ -25,6 +25,11 @@ pub enum Op {
         /// The file.
         file: Arc<OwnedFd>,
     },
+    /// Lets finish what is being written to a file.
+    Settle {
+        /// The file.
+        file: Arc<OwnedFd>,
+    },
     /// Reads into `buffer[filled..]` at the offset `start + filled`.
     Read {
         /// The file.
@@ -61,6 +66,8 @@ pub enum Done {
     Opened(io::Result<OwnedFd>),
     /// Its stamp.
     Stamped(io::Result<Stamp>),
+    /// Nothing is being written any more that had begun before.
+    Settled,
     /// The buffer, and how many bytes were read into it.
     Read(Vec<u8>, io::Result<usize>),
     /// The names, and whether there are more.
@@ -77,6 +84,10 @@ impl Op {
                 Done::Opened(file::open_beneath(&*root, path.as_bytes(), links))
             }
             Op::Stat { file } => Done::Stamped(file::stamp(&*file)),
+            Op::Settle { file } => {
+                file::settle(&*file);
+                Done::Settled
+            }
             Op::Read { file, mut buffer, filled, start } => {
                 let read = file::read_at(&*file, &mut buffer[filled..], start + filled as u64);
                 Done::Read(buffer, read)

@@ -190,6 +190,17 @@ pub(crate) fn stamp_of(statx: &Statx) -> Stamp {
     }
 }
 
+/// Waits until every write(2) to a file that had begun before has finished. Blocks that long.
+///
+/// The kernel gives a file its new time when a write begins and copies the bytes afterwards, so
+/// that a look at the file and a read right behind it may see the new time and the old bytes. File
+/// systems hold the inode's lock over both, and asking for the first data takes that lock (ext4,
+/// btrfs, tmpfs, f2fs); on XFS reading takes it anyway.
+pub fn settle(file: impl AsFd) {
+    // An empty file has no data, which is an error and no matter.
+    let _ = rustix::fs::seek(file, rustix::fs::SeekFrom::Data(0));
+}
+
 /// Reads at an offset; 0 is the end of the file. May block on the disk.
 ///
 /// # Errors

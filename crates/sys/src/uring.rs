@@ -182,7 +182,7 @@ impl Ring {
                     .build();
                 self.start(entry, token, Held::Read { _file: file, buffer });
             }
-            op @ (Op::List { .. } | Op::Digest { .. }) => return Some(op),
+            op @ (Op::Settle { .. } | Op::List { .. } | Op::Digest { .. }) => return Some(op),
         }
         None
     }

@@ -21,7 +21,7 @@ pub fn binary() -> &'static Path {
 }
 
 fn build() -> PathBuf {
-    // A test is `TARGET/PROFILE/deps/NAME`, a test of a document `TARGET/PROFILE/NAME` or elsewhere.
+    // A test is `TARGET/PROFILE/deps/NAME`.
     let own = std::env::current_exe().expect("a test knows its own path");
     let profile = own
         .ancestors()

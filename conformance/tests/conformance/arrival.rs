@@ -1,0 +1,145 @@
+//! A request is the same request however its bytes arrive, and its answer however it is read.
+
+use std::time::Duration;
+
+use flyball_testkit::{Client, LARGE_BYTES, large_at, wait};
+
+use crate::mount::Mount;
+use crate::requests::{get, request};
+
+/// Socket buffer of a client that is slower than the server.
+const NARROW_BYTES: usize = 128 * 1024;
+
+/// What it reads at once.
+const SIP_BYTES: usize = 8 * 1024;
+
+pub(crate) fn a_request_may_be_split_at_every_byte(mount: &Mount) {
+    let request = request("GET", "/hello.txt", &["Connection: close"]);
+    for at in 1..request.len() {
+        let mut client = mount.connect();
+        client.send_split(&request, [at]);
+        assert_eq!(client.response().text(), "hello, world\n", "split at {at}");
+        client.expect_closed();
+    }
+}
+
+pub(crate) fn a_request_may_come_byte_by_byte(mount: &Mount) {
+    let mut client = mount.connect();
+    let request = get("/hello.txt");
+    for _ in 0..2 {
+        client.send_split(&request, 1..request.len());
+        assert_eq!(client.response().text(), "hello, world\n");
+    }
+}
+
+pub(crate) fn a_refusal_does_not_depend_on_the_split(mount: &Mount) {
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n";
+    for at in 1..request.len() {
+        let mut client = mount.connect();
+        client.send_split(request, [at]);
+        assert_eq!(client.response().status(), 400, "split at {at}");
+        client.expect_closed();
+    }
+}
+
+pub(crate) fn a_large_file_comes_byte_for_byte(mount: &Mount) {
+    let mut client = mount.connect();
+    for _ in 0..2 {
+        let answer = client.ask(get("/large.bin"));
+        assert_eq!((answer.status(), answer.body.len()), (200, LARGE_BYTES));
+        large_at(0, &answer.body);
+    }
+    assert_eq!(client.ask(get("/hello.txt")).text(), "hello, world\n");
+}
+
+pub(crate) fn a_slow_reader_gets_a_large_file_whole(mount: &Mount) {
+    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    client.send(get("/large.bin"));
+    let head = client.response_head();
+    assert_eq!(head.content_length(), Some(LARGE_BYTES));
+    let mut at = 0;
+    while at < LARGE_BYTES {
+        let piece = client.take((LARGE_BYTES - at).min(SIP_BYTES));
+        large_at(at, &piece);
+        at += piece.len();
+        // The server's socket is full most of the time even without a pause, and for long with one.
+        if at % (LARGE_BYTES / 16) < SIP_BYTES {
+            wait::dawdle(Duration::from_millis(5));
+        }
+    }
+    assert_eq!(client.ask(get("/hello.txt")).text(), "hello, world\n");
+}
+
+pub(crate) fn many_downloads_at_once_are_kept_apart(mount: &Mount) {
+    let narrow = || Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let mut clients: Vec<Client> = (0..8).map(|_| narrow()).collect();
+    let start = |n: usize| n * 777_777;
+    for (n, client) in clients.iter_mut().enumerate() {
+        let range = format!("Range: bytes={}-{}", start(n), start(n) + 999_999);
+        client.send(request("GET", "/large.bin", &[&range]));
+        assert_eq!(client.response_head().status(), 206);
+    }
+    for at in (0..1_000_000).step_by(100_000) {
+        for (n, client) in clients.iter_mut().enumerate() {
+            large_at(start(n) + at, &client.take(100_000));
+        }
+    }
+    for mut client in clients {
+        assert_eq!(client.ask(get("/hello.txt")).text(), "hello, world\n");
+    }
+}
+
+pub(crate) fn a_half_close_after_the_request_changes_nothing(mount: &Mount) {
+    for (target, len) in [("/hello.txt", 13), ("/missing", 0), ("/large.bin", LARGE_BYTES)] {
+        let mut client = mount.connect();
+        client.send(get(target));
+        client.half_close();
+        let answer = client.response();
+        assert!(len == 0 || answer.body.len() == len, "{target}: {}", answer.head);
+        client.expect_closed();
+    }
+    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    client.send(get("/large.bin"));
+    client.half_close();
+    large_at(0, &client.response().body);
+    client.expect_closed();
+}
+
+pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {
+    for part in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n"] {
+        let mut client = mount.connect();
+        client.send(part);
+        client.half_close();
+        client.expect_closed();
+    }
+}
+
+pub(crate) fn a_reset_in_a_download_disturbs_nobody_else(mount: &Mount) {
+    let mut witness = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    witness.send(get("/large.bin"));
+    assert_eq!(witness.response_head().status(), 200);
+    for at in (0..LARGE_BYTES).step_by(LARGE_BYTES / 8) {
+        let mut client = mount.connect();
+        client.send(get("/large.bin").repeat(3));
+        client.take(50_000);
+        client.reset();
+        // Without a word as well, and within a request.
+        mount.connect().reset();
+        let mut client = mount.connect();
+        client.send("GET /hello.t");
+        client.reset();
+        large_at(at, &witness.take(LARGE_BYTES / 8));
+    }
+    assert_eq!(witness.ask(get("/hello.txt")).text(), "hello, world\n");
+}
+
+pub(crate) fn a_client_that_pipelines_without_reading_is_held_back(mount: &Mount) {
+    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    let batch = get("/large.bin") + &get("/hello.txt").repeat(200);
+    client.send(&batch);
+    wait::dawdle(Duration::from_millis(20));
+    large_at(0, &client.response().body);
+    for at in 0..200 {
+        assert_eq!(client.response().text(), "hello, world\n", "answer {at}");
+    }
+}

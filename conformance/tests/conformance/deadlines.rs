@@ -1,0 +1,122 @@
+//! Clients that stall: each wait has an end (RFC 9112, section 9.5).
+
+use std::time::{Duration, Instant};
+
+use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
+
+use crate::mount::Mount;
+use crate::requests::{get, request};
+
+/// Short enough for a test, long enough for a busy machine to tell an early end from one in time.
+const SETTINGS: &str = "admin = \"127.0.0.1:0\"\nworkers = 1\naccept.defer = false\n\
+    timeout.head = \"300ms\"\ntimeout.idle = \"300ms\"\ntimeout.linger = \"300ms\"\n\
+    rate.window = \"300ms\"\nrate.body-min = \"1MB\"\nrate.send-min = \"1MB\"\n";
+
+/// The least that each of these waits may take.
+const WAIT: Duration = Duration::from_millis(290);
+
+/// The most: blocking threads look at the time every half second, and the machine may be busy.
+const WAIT_MAX: Duration = Duration::from_secs(6);
+
+#[track_caller]
+fn assert_in_time(start: Instant) {
+    let took = start.elapsed();
+    assert!(took >= WAIT && took < WAIT_MAX, "it took {took:?}");
+}
+
+/// Waits until as many connections were closed for this reason.
+#[track_caller]
+fn expect_closed_for(server: &Server, reason: &str, count: usize) {
+    let wanted = format!("\"{reason}\": {count},");
+    let found = wait::until(wait::DEADLINE, || server.status().contains(&wanted).then_some(()));
+    assert!(found.is_some(), "never {wanted} in {}", server.status());
+}
+
+pub(crate) fn every_wait_for_a_client_has_an_end(mount: &Mount) {
+    let server = mount.start(SETTINGS);
+    std::thread::scope(|scope| {
+        for wait in [silent, head, head_in_drips, idle, body, lingering, reader] {
+            let server = &server;
+            scope.spawn(move || wait(server));
+        }
+    });
+    expect_closed_for(&server, "idle-timeout", 1);
+    expect_closed_for(&server, "head-timeout", 3);
+    expect_closed_for(&server, "body-timeout", 1);
+    expect_closed_for(&server, "send-timeout", 1);
+}
+
+/// A connection on which nothing is ever sent.
+fn silent(server: &Server) {
+    let start = Instant::now();
+    let mut client = server.connect();
+    client.expect_closed();
+    assert_in_time(start);
+}
+
+fn head(server: &Server) {
+    let mut client = server.connect();
+    let start = Instant::now();
+    client.send("GET /hello.txt HTTP/1.1\r\nHost: a");
+    let answer = client.response();
+    assert_in_time(start);
+    assert_eq!(answer.line, "HTTP/1.1 408 Request Timeout");
+    assert_eq!(answer.field("Connection"), Some("close"));
+    client.expect_closed();
+}
+
+/// The time is for the whole head: a byte now and then does not win more of it.
+fn head_in_drips(server: &Server) {
+    let mut client = server.connect();
+    let start = Instant::now();
+    client.send("GET /hello.txt HTTP/1.1\r\nX: ");
+    while start.elapsed() < WAIT_MAX && client.try_send("y") {
+        wait::dawdle(Duration::from_millis(20));
+        if client.arrived() {
+            break;
+        }
+    }
+    assert_eq!(client.response().line, "HTTP/1.1 408 Request Timeout");
+    assert_in_time(start);
+    client.expect_closed();
+}
+
+/// Nobody asked for anything, so that nothing is said.
+fn idle(server: &Server) {
+    let mut client = server.connect();
+    assert_eq!(client.ask(get("/hello.txt")).status(), 200);
+    let start = Instant::now();
+    client.expect_closed();
+    assert_in_time(start);
+}
+
+fn body(server: &Server) {
+    let mut client = server.connect();
+    let start = Instant::now();
+    client.send(request("POST", "/digest", &["Content-Length: 1000000"]) + "hello");
+    let answer = client.response();
+    assert_in_time(start);
+    assert_eq!(answer.line, "HTTP/1.1 408 Request Timeout");
+    assert_eq!(answer.field("Connection"), Some("close"));
+    client.expect_closed();
+}
+
+/// A refused client that neither sends nor closes does not keep the connection for ever.
+fn lingering(server: &Server) {
+    let mut client = server.connect();
+    client.send("GET /hello.txt HTTP/1.1\r\n\r\n");
+    assert_eq!(client.response().line, "HTTP/1.1 400 Bad Request");
+    client.expect_closed();
+    let start = Instant::now();
+    let gone = wait::until(WAIT_MAX, || (!client.try_send("x")).then_some(()));
+    assert!(gone.is_some(), "it lingers after {:?}", start.elapsed());
+}
+
+fn reader(server: &Server) {
+    let mut client = Client::connect_narrow(server.address(), 128 * 1024);
+    client.send(get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    expect_closed_for(server, "send-timeout", 1);
+    let rest = client.rest_before_end();
+    assert!(rest.len() < LARGE_BYTES, "all {} bytes came", rest.len());
+}

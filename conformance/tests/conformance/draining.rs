@@ -1,0 +1,59 @@
+//! Stopping: what is under way is finished, and nothing else is begun.
+
+use std::net::TcpStream;
+
+use flyball_testkit::{Client, LARGE_BYTES, large_at};
+
+use crate::mount::Mount;
+use crate::requests::{get, request};
+
+/// Socket buffer of a client whose download is under way for as long as it likes.
+const NARROW_BYTES: usize = 128 * 1024;
+
+pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
+    let server = mount.start("workers = 1\n");
+    let mut download = Client::connect_narrow(server.address(), NARROW_BYTES);
+    download.send(get("/large.bin"));
+    assert_eq!(download.response_head().field("Connection"), None);
+    large_at(0, &download.take(100_000));
+    let mut upload = server.connect();
+    upload.send(request("POST", "/digest", &["Content-Length: 5", "Expect: 100-continue"]));
+    assert_eq!(upload.response().status(), 100);
+    let mut head = server.connect();
+    assert_eq!(head.ask(get("/hello.txt")).status(), 200);
+    head.send_split("GET /hello.txt HTTP/1.1\r\nHo", [5]);
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(get("/hello.txt")).status(), 200);
+
+    server.terminate();
+    // The idle connection tells when draining has begun.
+    idle.expect_closed();
+
+    head.send("st: a\r\n\r\n");
+    let answer = head.response();
+    assert_eq!((answer.text(), answer.field("Connection")), ("hello, world\n", Some("close")));
+    head.expect_closed();
+    upload.send("hello");
+    let answer = upload.response();
+    assert_eq!(answer.text(), "bytes 5 crc32 3610a686\n");
+    assert_eq!(answer.field("Connection"), Some("close"));
+    upload.expect_closed();
+    large_at(100_000, &download.take(LARGE_BYTES - 100_000));
+    download.expect_closed();
+
+    let address = server.address();
+    let stopped = server.wait();
+    assert_eq!((stopped.code, stopped.errors.as_str()), (Some(0), ""));
+    assert!(TcpStream::connect(address).is_err(), "somebody still listens");
+}
+
+pub(crate) fn a_stopping_server_does_not_wait_for_ever(mount: &Mount) {
+    let server = mount.start("workers = 1\ndrain = \"200ms\"\n");
+    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    client.send(get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    server.terminate();
+    let stopped = server.wait();
+    assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
+    assert!(client.rest_before_end().len() < LARGE_BYTES, "the deadline was not needed");
+}

@@ -1,0 +1,156 @@
+//! What is true of every architecture. Each test body is written once: it sends raw bytes and
+//! compares raw bytes, and is mounted once per architecture.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod mount;
+mod arrival;
+mod conditionals;
+mod deadlines;
+mod draining;
+mod hosts;
+mod keep_alive;
+mod methods;
+mod paths;
+mod pipelining;
+mod ranges;
+mod refusals;
+mod requests;
+mod smuggling;
+mod uploads;
+mod variants;
+
+for_each_architecture! {
+    keep_alive: [
+        a_plain_answer_is_exactly_this,
+        http_1_1_is_kept_without_being_asked,
+        http_1_1_is_closed_when_asked,
+        unknown_connection_options_change_nothing,
+        http_1_0_is_closed_unless_it_asks,
+        http_1_0_is_kept_when_it_asks_and_is_told_so,
+        errors_that_leave_no_doubt_keep_the_connection,
+        nothing_is_answered_after_a_close,
+        a_client_that_goes_between_requests_is_let_go,
+        empty_lines_before_a_request_are_passed_over,
+        an_empty_file_is_a_whole_answer,
+    ],
+    pipelining: [
+        three_in_one_segment_are_answered_in_order,
+        more_than_one_gathering_holds_are_answered_in_order,
+        it_does_not_matter_where_a_batch_is_split,
+        answers_of_every_kind_keep_their_order,
+        large_bodies_come_whole_between_small_ones,
+        a_batch_before_a_half_close_is_answered_whole,
+        a_request_cut_short_after_a_batch_is_dropped,
+        a_refusal_in_a_batch_ends_it,
+    ],
+    arrival: [
+        a_request_may_be_split_at_every_byte,
+        a_request_may_come_byte_by_byte,
+        a_refusal_does_not_depend_on_the_split,
+        a_large_file_comes_byte_for_byte,
+        a_slow_reader_gets_a_large_file_whole,
+        many_downloads_at_once_are_kept_apart,
+        a_half_close_after_the_request_changes_nothing,
+        a_half_close_within_a_head_is_let_go,
+        a_reset_in_a_download_disturbs_nobody_else,
+        a_client_that_pipelines_without_reading_is_held_back,
+    ],
+    methods: [
+        head_has_the_fields_of_get_and_no_body,
+        head_of_a_listing_has_no_body,
+        options_tells_what_is_allowed,
+        an_absolute_target_is_a_path_and_a_host,
+    ],
+    refusals: [
+        a_malformed_request_line_is_400,
+        a_malformed_field_line_is_400,
+        a_host_that_is_missing_or_doubtful_is_400,
+        a_length_that_is_not_one_number_is_400,
+        framing_that_is_ambiguous_is_400,
+        a_transfer_coding_other_than_chunked_is_501,
+        another_version_is_505,
+        another_expectation_is_417,
+        a_target_longer_than_the_limit_is_414,
+        a_head_larger_than_the_limits_is_431,
+        a_body_longer_than_the_limit_is_413,
+        methods_that_a_file_does_not_know,
+        a_refused_client_that_goes_on_sending_reads_the_refusal,
+    ],
+    smuggling: [
+        the_hidden_request_would_be_answered_if_it_were_believed,
+        two_framings_never_hide_a_request,
+        unknown_codings_never_hide_a_request,
+        broken_chunks_never_hide_a_request,
+        broken_chunks_that_nobody_wants_never_hide_a_request,
+        extensions_and_trailers_are_bounded,
+        trailers_are_not_believed,
+    ],
+    uploads: [
+        a_body_with_a_length_is_streamed,
+        a_chunked_body_is_streamed,
+        empty_bodies_and_small_ones,
+        a_slow_client_is_waited_for,
+        a_chunked_body_may_be_split_anywhere,
+        requests_pipelined_behind_a_body_are_answered,
+        an_upload_on_a_connection_that_closes,
+        a_client_that_expects_it_is_told_to_continue,
+        http_1_0_is_never_told_to_continue,
+        a_client_that_expects_a_refusal_gets_it_before_it_sends,
+        a_body_that_nobody_wants_is_drained,
+        a_body_that_is_too_long_to_drain_costs_the_connection,
+        an_upload_that_breaks_off_is_forgotten,
+        many_uploads_at_once_are_kept_apart,
+    ],
+    conditionals: [
+        a_304_has_its_validators_and_no_content,
+        if_none_match_compares_weakly,
+        if_match_compares_strongly,
+        dates_are_compared_in_whole_seconds,
+        the_order_of_precedence_holds,
+        what_does_not_exist_has_no_preconditions,
+        if_range_lets_a_range_through_only_when_it_matches,
+    ],
+    ranges: [
+        one_range_is_sent_as_it_is,
+        several_ranges_come_as_parts,
+        overlapping_and_near_ranges_become_one,
+        what_no_byte_satisfies_is_416,
+        what_is_not_a_range_is_ignored,
+        more_ranges_than_the_limit_are_ignored,
+        a_range_with_another_method_is_ignored,
+        ranges_of_a_large_file,
+    ],
+    paths: [
+        names_are_decoded_and_normalised,
+        a_directory_is_its_index,
+        a_directory_without_a_slash_is_redirected_and_keeps_its_query,
+        a_redirect_never_leads_to_another_host,
+        hidden_names_are_not_there,
+        a_path_above_the_root_is_400,
+        second_spellings_and_controls_are_400,
+        what_is_decoded_twice_elsewhere_is_decoded_once_here,
+        links_that_leave_the_root_lead_nowhere,
+        names_that_cannot_be_are_not_there,
+        a_listing_names_what_is_there_and_not_what_is_hidden,
+    ],
+    hosts: [
+        the_site_is_chosen_by_host,
+        one_site_does_not_answer_with_the_files_of_another,
+        a_host_without_a_site_is_421,
+    ],
+    deadlines: [
+        every_wait_for_a_client_has_an_end,
+    ],
+    draining: [
+        a_stopping_server_finishes_what_is_under_way,
+        a_stopping_server_does_not_wait_for_ever,
+    ],
+    variants: [
+        caches_do_not_change_an_answer,
+        the_way_to_send_does_not_change_an_answer,
+        the_way_to_accept_does_not_change_an_answer,
+        heads_are_padded_and_anonymous_when_asked,
+    ],
+}

@@ -1,0 +1,121 @@
+//! Where a test body is mounted: one architecture with one event mechanism, and its servers.
+
+use std::sync::OnceLock;
+
+use flyball_testkit::{Client, Launch, Server, Site, skip};
+
+/// Part of what a server says when its architecture needs what this machine does not have.
+const UNAVAILABLE: &str = "cannot run here";
+
+/// One architecture with one event mechanism.
+pub(crate) struct Mount {
+    architecture: &'static str,
+    events: &'static str,
+    /// The server of all bodies that are content with [`Mount::config`].
+    shared: OnceLock<Result<Server, String>>,
+}
+
+impl Mount {
+    pub(crate) const fn new(architecture: &'static str, events: &'static str) -> Mount {
+        Mount { architecture, events, shared: OnceLock::new() }
+    }
+
+    /// Runs a test body, and fails when the server has panicked by its end.
+    pub(crate) fn run(&self, body: fn(&Mount)) {
+        let shared = self.shared.get_or_init(|| {
+            let started = Launch::config(self.config("")).start();
+            started.map_err(|refused| refused.to_string())
+        });
+        match shared {
+            Ok(server) => {
+                body(self);
+                server.assert_sound();
+            }
+            Err(why) if why.contains(UNAVAILABLE) => skip(why),
+            Err(why) => panic!("{} does not start: {why}", self.architecture),
+        }
+    }
+
+    /// The server that all bodies share.
+    pub(crate) fn server(&self) -> &Server {
+        match self.shared.get() {
+            Some(Ok(server)) => server,
+            _ => panic!("the body runs without a server"),
+        }
+    }
+
+    /// A new connection to it.
+    pub(crate) fn connect(&self) -> Client {
+        self.server().connect()
+    }
+
+    /// A server of one's own: with the sites of the shared one, and these lines of settings.
+    pub(crate) fn start(&self, settings: &str) -> Server {
+        self.start_exactly(&self.config(settings))
+    }
+
+    /// A server of one's own, with these settings and sites.
+    pub(crate) fn start_with_sites(&self, settings: &str, sites: &str) -> Server {
+        self.start_exactly(&format!("{}{sites}", self.head(settings)))
+    }
+
+    fn start_exactly(&self, config: &str) -> Server {
+        let started = Launch::config(config).start();
+        started.unwrap_or_else(|refused| panic!("it does not start: {refused}"))
+    }
+
+    fn head(&self, settings: &str) -> String {
+        format!("arch = \"{}\"\nevents = \"{}\"\n{settings}\n", self.architecture, self.events)
+    }
+
+    fn config(&self, settings: &str) -> String {
+        let root = |below: &str| Site::shared().path(below).display().to_string();
+        let sites = [
+            ("*", root(""), "digest-path = \"/digest\""),
+            ("exact.test", root("hosts/exact"), ""),
+            ("*.wild.test", root("hosts/wild"), ""),
+            ("list.test", root("list"), "listing = true"),
+            ("dots.test", root(""), "hidden = true"),
+        ];
+        let site = |(host, root, more): (&str, String, &str)| {
+            format!("[[site]]\nhosts = [\"{host}\"]\nroot = \"{root}\"\n{more}\n")
+        };
+        self.head(settings) + &sites.map(site).concat()
+    }
+}
+
+/// Mounts every body once per architecture, and on `sped` once per event mechanism as well. Bodies
+/// are named by theme, which is a module, and function.
+macro_rules! for_each_architecture {
+    ($($bodies:tt)*) => {
+        mount!(sped, "sped", "epoll", $($bodies)*);
+        mount!(symped, "symped", "epoll", $($bodies)*);
+        mount!(n_copy, "n-copy", "epoll", $($bodies)*);
+        mount!(amped, "amped", "epoll", $($bodies)*);
+        mount!(mt, "mt", "epoll", $($bodies)*);
+        mount!(uring, "uring", "epoll", $($bodies)*);
+        mount!(sped_select, "sped", "select", $($bodies)*);
+        mount!(sped_poll, "sped", "poll", $($bodies)*);
+        mount!(sped_epoll_edge, "sped", "epoll-edge", $($bodies)*);
+    };
+}
+
+/// Mounts every body on one architecture.
+macro_rules! mount {
+    ($mount:ident, $architecture:literal, $events:literal,
+     $($theme:ident: [$($body:ident),* $(,)?],)*) => {
+        mod $mount {
+            static MOUNT: crate::mount::Mount =
+                crate::mount::Mount::new($architecture, $events);
+
+            $(mod $theme {
+                $(
+                    #[test]
+                    fn $body() {
+                        super::MOUNT.run(crate::$theme::$body);
+                    }
+                )*
+            })*
+        }
+    };
+}
