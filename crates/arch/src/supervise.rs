@@ -192,7 +192,7 @@ impl Server {
         let room = connections_that_fit(&self.settings);
         if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
             warnings.push(format!(
-                "connections.max is {most}, but the limit on open descriptors leaves room for {room}"
+                "connections.max is {most}, but the descriptor limit leaves room for {room}"
             ));
         }
         warnings
