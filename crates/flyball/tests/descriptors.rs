@@ -8,14 +8,20 @@ use std::time::Duration;
 use common::{Launch, Server, Site, get, has};
 use flyball_testkit::{Client, skip};
 
-/// Descriptors that the server may open.
+/// Descriptors that the server may open: room for its least number of connections, and no more.
 const DESCRIPTORS: &str = "--nofile=64";
+
+/// So few that not even those connections fit, and descriptors do run out.
+const FEW_DESCRIPTORS: &str = "--nofile=24";
 
 /// Connections that are opened; more than fit.
 const OPENED: usize = 100;
 
 /// Connections that fit whatever else the server has open.
 const SERVED: usize = 16;
+
+/// Connections that fit even among few descriptors.
+const FEW_SERVED: usize = 6;
 
 /// How long nothing comes on a connection that is not accepted.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -37,13 +43,13 @@ const PAUSED: &str = "accepting is paused";
 const FEWER_THREADS: &str = "16 of 200 threads run";
 
 #[track_caller]
-fn runs_out_and_recovers(launch: Launch, message: &str) {
+fn runs_out_and_recovers(launch: Launch, served: usize, message: &str) {
     let server = launch.start();
     // The file is in memory from here on: an answer needs no descriptor.
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
     let mut clients = open(&server);
     server.errors.wait_for(message, |errors| errors.contains(message));
-    for client in &mut clients[..SERVED] {
+    for client in &mut clients[..served] {
         assert_eq!(client.response().status(), 200);
         assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
     }
@@ -51,7 +57,7 @@ fn runs_out_and_recovers(launch: Launch, message: &str) {
     // Each that leaves makes room for one that waits.
     for (at, client) in clients.drain(..).enumerate() {
         let mut client = client;
-        if at >= SERVED {
+        if at >= served {
             assert_eq!(client.response().status(), 200, "connection {at}");
         }
     }
@@ -66,14 +72,13 @@ fn runs_out_and_recovers(launch: Launch, message: &str) {
     assert_eq!(said.lines().count(), 1, "it is said once and nothing else is: {said}");
 }
 
-fn limited(site: &Site, arch: &str) -> Launch {
-    Launch::under(&["prlimit", DESCRIPTORS, "--"], site, arch).args(&["--workers", "1"])
+fn limited(site: &Site, arch: &str, descriptors: &str) -> Launch {
+    Launch::under(&["prlimit", descriptors, "--"], site, arch).args(&["--workers", "1"])
 }
 
-/// More connections are allowed than there are descriptors, so that these do run out. None is left
-/// for a look at a file then, so none is due.
+/// Descriptors do run out. None is left for a look at a file then, so none is due.
 fn out_of(site: &Site, arch: &str) -> Launch {
-    limited(site, arch).args(&["--max-connections", "1000"]).set("cache.revalidate=1h")
+    limited(site, arch, FEW_DESCRIPTORS).set("cache.revalidate=1h")
 }
 
 fn small_site() -> Site {
@@ -84,7 +89,18 @@ fn small_site() -> Site {
 fn sped_stops_accepting_when_descriptors_are_out_and_recovers() {
     if has("prlimit") {
         let site = small_site();
-        runs_out_and_recovers(out_of(&site, "sped"), PAUSED);
+        runs_out_and_recovers(out_of(&site, "sped"), FEW_SERVED, PAUSED);
+    }
+}
+
+#[test]
+fn a_bound_on_connections_that_descriptors_cannot_hold_is_lowered_and_said() {
+    if has("prlimit") {
+        let site = small_site();
+        let launch = limited(&site, "sped", DESCRIPTORS).args(&["--max-connections", "1000"]);
+        let server = launch.start();
+        let warning = "the descriptor limit leaves room for 16";
+        server.errors.wait_for(warning, |errors| errors.contains(warning));
     }
 }
 
@@ -92,7 +108,7 @@ fn sped_stops_accepting_when_descriptors_are_out_and_recovers() {
 fn sped_leaves_room_for_its_files_when_connections_are_bounded_by_descriptors() {
     if has("prlimit") {
         let site = small_site();
-        runs_out_and_recovers(limited(&site, "sped"), PAUSED);
+        runs_out_and_recovers(limited(&site, "sped", DESCRIPTORS), SERVED, PAUSED);
     }
 }
 
@@ -100,7 +116,7 @@ fn sped_leaves_room_for_its_files_when_connections_are_bounded_by_descriptors() 
 fn amped_stops_accepting_when_descriptors_are_out_and_recovers() {
     if has("prlimit") {
         let site = small_site();
-        runs_out_and_recovers(out_of(&site, "amped"), PAUSED);
+        runs_out_and_recovers(out_of(&site, "amped"), FEW_SERVED, PAUSED);
     }
 }
 
@@ -108,7 +124,8 @@ fn amped_stops_accepting_when_descriptors_are_out_and_recovers() {
 fn mt_stops_accepting_when_descriptors_are_out_and_recovers() {
     if has("prlimit") {
         let site = small_site();
-        runs_out_and_recovers(limited(&site, "mt").set("mt.threads=200"), FEWER_THREADS);
+        let launch = limited(&site, "mt", DESCRIPTORS).set("mt.threads=200");
+        runs_out_and_recovers(launch, SERVED, FEWER_THREADS);
     }
 }
 
@@ -121,6 +138,7 @@ fn uring_stops_accepting_when_descriptors_are_out_and_recovers() {
         return skip("io_uring cannot be used here");
     }
     let site = small_site();
-    runs_out_and_recovers(out_of(&site, "uring"), PAUSED);
-    runs_out_and_recovers(out_of(&site, "uring").args(&["--accept-limit", "inf"]), PAUSED);
+    runs_out_and_recovers(out_of(&site, "uring"), FEW_SERVED, PAUSED);
+    let launch = out_of(&site, "uring").args(&["--accept-limit", "inf"]);
+    runs_out_and_recovers(launch, FEW_SERVED, PAUSED);
 }
