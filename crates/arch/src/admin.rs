@@ -26,7 +26,7 @@ use crate::counters::{Blocks, Counter, Totals};
 const NOBODY: u32 = 65_534;
 
 /// Longest time for one request on one connection.
-const REQUEST_MS_MAX: u64 = 5_000;
+const REQUEST_MS_MAX: u64 = 1_000;
 
 /// What the process serves.
 #[derive(Debug)]
@@ -71,7 +71,6 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
 
 /// Answers one request and closes.
 fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
-    net::set_timeout(socket, Duration::from_millis(REQUEST_MS_MAX))?;
     let mut now = Now::new(clock::monotonic_ms(), clock::unix_ms());
     let until_ms = now.ms() + REQUEST_MS_MAX;
     let limits = Limits::default();
@@ -80,6 +79,7 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
     let mut conn = Conn::new(Arc::new(limits), &now);
     let (mut head, mut out) = (Head::default(), Out::<()>::new());
     while now.ms() < until_ms {
+        net::set_timeout(socket, Duration::from_millis(until_ms - now.ms()))?;
         let wants = conn.wants();
         if wants.close.is_some() {
             break;

@@ -43,6 +43,8 @@ pub struct Exchange {
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
+    /// Bytes at the front of the output that have been brought into memory.
+    warmed: u64,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
 }
@@ -57,6 +59,7 @@ impl Exchange {
             logged: None,
             buffers: None,
             warming: false,
+            warmed: 0,
             unseen: false,
         }
     }
@@ -141,6 +144,7 @@ impl Exchange {
     /// `n` bytes were sent.
     pub fn sent(&mut self, n: u64, desk: &mut Desk) {
         desk.tally.add(Counter::BytesOut, n);
+        self.warmed = self.warmed.saturating_sub(n);
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
             self.conn.sent(n, &buffers.out, &desk.now);
@@ -238,6 +242,11 @@ impl Exchange {
         }
     }
 
+    /// How many bytes at the front of the output are in memory because they were brought there.
+    pub fn warmed(&self) -> u64 {
+        self.warmed
+    }
+
     /// The work that brings the next piece of the output into memory.
     pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = self.out()?.front() else { return None };
@@ -248,7 +257,10 @@ impl Exchange {
 
     /// The work is done: the answer, or the next work.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        if std::mem::take(&mut self.warming) {
+        // Other work may be under way at the same time: that of a request behind this output.
+        if let Some(len) = plan.warmed() {
+            self.warming = false;
+            self.warmed = len as u64;
             return None;
         }
         if let Some(upload) = self.upload.as_mut().filter(|upload| upload.window_len() > 0) {
@@ -269,6 +281,8 @@ impl Exchange {
         let logged = if log.is_on() { plan.request().cloned() } else { None };
         let mut service = held.service();
         match service.resume(plan, now) {
+            // The connection was refused meanwhile, which is counted already.
+            Lookup::Answer(_) if !self.conn.awaits_answer() => None,
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
                 if let Some(request) = logged {

@@ -92,9 +92,7 @@ impl AccessLogWriter {
         out.extend_from_slice(b"\" \"");
         escape(request.value(Name::UserAgent).unwrap_or(b"-"), out);
         out.extend_from_slice(b"\"\n");
-        if self.buffer.len() > BUFFER_BYTES - BUFFER_BYTES / 4 {
-            self.flush();
-        }
+        self.flush_when_full();
     }
 
     /// Adds the line of a request that was refused before it was understood.
@@ -104,6 +102,13 @@ impl AccessLogWriter {
         }
         self.begin(peer, now);
         let _ = writeln!(self.buffer, "-\" {} - \"-\" \"-\"", status.code());
+        self.flush_when_full();
+    }
+
+    fn flush_when_full(&mut self) {
+        if self.buffer.len() > BUFFER_BYTES - BUFFER_BYTES / 4 {
+            self.flush();
+        }
     }
 
     /// Writes the buffer out when its oldest line has waited long enough.

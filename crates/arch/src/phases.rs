@@ -85,6 +85,18 @@ struct Slot {
     watched: Interest,
     ready: Interest,
     hangup: bool,
+    /// Its turn is due: it stands in the list of this work phase or in that of the next, once.
+    queued: bool,
+}
+
+impl Slot {
+    /// Puts it into a list of turns unless its turn is due already: whoever is carried over and
+    /// reported ready as well has one turn, like everybody else.
+    fn enqueue(&mut self, token: Token, list: &mut Vec<Token>) {
+        if !std::mem::replace(&mut self.queued, true) {
+            list.push(token);
+        }
+    }
 }
 
 /// What a connection waits for when its turn ends.
@@ -196,7 +208,7 @@ impl<D: DiskWork> Phases<D> {
                         slot.ready.read |= event.read;
                         slot.ready.write |= event.write;
                         slot.hangup |= event.hangup;
-                        self.work.push(token);
+                        slot.enqueue(token, &mut self.work);
                     }
                 }
             }
@@ -250,8 +262,8 @@ impl<D: DiskWork> Phases<D> {
                 // Eager read (S0's option): worked on at once, as if reported readable.
                 if let Some(slot) = slots.find(token) {
                     slot.ready = Interest::BOTH;
+                    slot.enqueue(token, work);
                 }
-                work.push(token);
             } else {
                 watch(mechanism.as_mut(), slots, token, Interest::READ);
             }
@@ -294,6 +306,7 @@ impl<D: DiskWork> Phases<D> {
     /// One connection's turn.
     fn turn(&mut self, token: Token) {
         let Some(slot) = self.slots.find(token) else { return };
+        slot.queued = false;
         let turn = drive(slot, token, &mut self.desk, &mut self.disk);
         self.end_turn(token, turn);
     }
@@ -302,7 +315,7 @@ impl<D: DiskWork> Phases<D> {
         let Some(slot) = self.slots.find(token) else { return };
         match turn {
             Turn::Over(reason) => self.close(token, reason),
-            Turn::Again => self.carried.push(token),
+            Turn::Again => slot.enqueue(token, &mut self.carried),
             Turn::Wait(interest) => {
                 slot.exchange.rest(&mut self.desk);
                 self.timers.set(token.index(), slot.exchange.deadline());
@@ -361,7 +374,9 @@ impl<D: DiskWork> Phases<D> {
             let socket = &slot.socket;
             slot.exchange.expired(|| net::unacknowledged(socket), &mut self.desk);
             slot.ready.write = true;
-            self.turn(token);
+            if !slot.queued {
+                self.turn(token);
+            }
         }
     }
 
@@ -380,11 +395,16 @@ impl<D: DiskWork> Phases<D> {
         self.accept = AcceptPolicy::new(crate::settings::AcceptLimit::Infinite);
         self.accept();
         self.unwatch_listeners();
+        self.worker.stop_listening();
+        // A request that has arrived is under way, although nobody has read it yet.
+        for token in std::mem::take(&mut self.work) {
+            self.turn(token);
+        }
         self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
                 slot.exchange.drain(&self.desk);
-                self.work.push(token);
+                slot.enqueue(token, &mut self.work);
             }
         }
     }
@@ -461,6 +481,7 @@ fn open_slot(
         watched: Interest::NONE,
         ready: Interest::NONE,
         hangup: false,
+        queued: false,
     });
     timers.set(token.index(), deadline);
     token
@@ -477,9 +498,9 @@ fn watch(mechanism: &mut dyn Readiness, slots: &mut Slots<Slot>, token: Token, i
         (Interest::NONE, _) => mechanism.add(fd, slot_bits(token), interest),
         // Registered once for everything.
         _ if mechanism.is_edge_triggered() => return,
-        // Work is under way: an event now would be told again and again. It is rare that one comes,
-        // so the interest is left in place until then.
-        (_, Interest::NONE) if !slot.ready.read && !slot.hangup => return,
+        // Work is under way: an event now would be told again and again. It is rare that input
+        // comes, so an interest in that is left in place until then; room in the socket does come.
+        (Interest::READ, Interest::NONE) if !slot.ready.read && !slot.hangup => return,
         (_, Interest::NONE) => {
             mechanism.remove(fd);
             Ok(())
@@ -619,6 +640,45 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
         Sent::Failed(reason) => {
             slot.exchange.abort(reason);
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Blocks;
+    use crate::log::{AccessLogWriter, LogFile};
+    use crate::settings::{AccessLog, Settings};
+    use flyball_site::Sites;
+    use std::os::unix::net::UnixStream;
+    use std::sync::Arc;
+
+    fn desk() -> Desk {
+        let settings = Arc::new(Settings::default());
+        let sites = Arc::new(Sites::open(&[]).unwrap());
+        let blocks = Arc::new(Blocks::new(1).unwrap());
+        let log = AccessLogWriter::new(&LogFile::open(&AccessLog::Off).unwrap());
+        Desk::new(&settings, &sites, &blocks, 0, log)
+    }
+
+    #[test]
+    fn room_in_the_socket_wakes_no_loop_that_waits_for_the_disk() {
+        for name in ["select", "poll", "epoll"] {
+            let (mut desk, mut slots, mut timers) = (desk(), Slots::default(), Timers::new(0));
+            let (socket, _client) = UnixStream::pair().unwrap();
+            let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+            let token = open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers);
+            let mut mechanism = readiness::open(name).unwrap();
+            let mut events = Vec::new();
+            for interest in [Interest::WRITE, Interest::BOTH] {
+                watch(mechanism.as_mut(), &mut slots, token, interest);
+                mechanism.wait(&mut events, 0).unwrap();
+                assert_eq!(events.len(), 1, "{name}: {interest:?}");
+                watch(mechanism.as_mut(), &mut slots, token, Interest::NONE);
+                mechanism.wait(&mut events, 0).unwrap();
+                assert_eq!(events, [], "{name}: {interest:?}");
+            }
         }
     }
 }

@@ -92,6 +92,14 @@ impl Worker {
         Service::new(Arc::clone(&self.sites), self.settings.caches.clone())
     }
 
+    /// Refuses new connections from now on: clients can go elsewhere at once. The master listens
+    /// again before it starts another worker.
+    pub fn stop_listening(&self) {
+        for listener in &self.listeners {
+            net::stop_listening(&**listener);
+        }
+    }
+
     /// Tells whoever runs the server, on standard error.
     pub fn say(&self, message: &str) {
         eprintln!("flyball: worker {}: {message}", self.index);
@@ -180,6 +188,11 @@ impl Server {
         self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
     }
 
+    /// The listening sockets of a worker: its own, or those that all share.
+    fn listeners_of(&self, worker: usize) -> &[Arc<OwnedFd>] {
+        &self.listeners[if self.listeners.len() == 1 { 0 } else { worker }]
+    }
+
     /// What the kernel will do differently than asked, for whoever started the server.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
@@ -198,8 +211,8 @@ impl Server {
         warnings
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains. Blocks. True when every connection was
-    /// finished before the drain deadline.
+    /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
+    /// connections that were open at the drain deadline are told on standard error.
     ///
     /// # Errors
     /// When the first workers cannot be started.
@@ -252,13 +265,7 @@ fn bind_group(
             sockets.push(net::bind(bound, true).map_err(fail)?);
         }
     }
-    let blocking = architecture.is_blocking();
-    let options = ListenOptions {
-        defer_accept_s: if settings.defer_accept { DEFER_ACCEPT_S } else { 0 },
-        congestion: settings.congestion.clone(),
-        unsent_low_water: 0,
-        timeout: blocking.then_some(Duration::from_millis(BLOCKING_TICK_MS)),
-    };
+    let options = listen_options(architecture, settings);
     for socket in &sockets {
         if architecture.listener_blocks() {
             net::set_blocking(socket).map_err(fail)?;
@@ -266,6 +273,16 @@ fn bind_group(
         net::listen(socket, settings.backlog, &options).map_err(fail)?;
     }
     Ok((bound, sockets))
+}
+
+/// What accepted connections inherit from their listening socket.
+fn listen_options(architecture: &dyn Architecture, settings: &Settings) -> ListenOptions {
+    let tick = Duration::from_millis(BLOCKING_TICK_MS);
+    ListenOptions {
+        defer_accept_s: if settings.defer_accept { DEFER_ACCEPT_S } else { 0 },
+        congestion: settings.congestion.clone(),
+        timeout: architecture.is_blocking().then_some(tick),
+    }
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
@@ -383,6 +400,14 @@ impl Master {
     fn start(&mut self, at: usize) -> io::Result<()> {
         let role = self.children[at].role;
         let master = process::own_id();
+        if let Role::Worker(index) = role {
+            // A worker that was told to stop by somebody else has closed its queue.
+            let (settings, architecture) = (&self.server.settings, self.server.architecture);
+            for listener in self.server.listeners_of(index) {
+                let options = listen_options(architecture, settings);
+                net::listen(&**listener, settings.backlog, &options)?;
+            }
+        }
         match process::fork()? {
             Forked::Parent(child) => {
                 let child_entry = &mut self.children[at];
@@ -432,11 +457,10 @@ impl Master {
             process::pin(cpus[index % cpus.len()])?;
         }
         let shared = server.listeners.len() == 1 && server.workers > 1;
-        let own = if server.listeners.len() == 1 { 0 } else { index };
         let room = connections_that_fit(&settings);
         let worker = Worker {
             index,
-            listeners: server.listeners[own].clone(),
+            listeners: server.listeners_of(index).to_vec(),
             shares_listeners: shared,
             sites: Arc::clone(&server.sites),
             blocks: Arc::clone(&self.blocks),

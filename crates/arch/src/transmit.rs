@@ -40,6 +40,15 @@ pub enum Sent {
     Failed(CloseReason),
 }
 
+/// Which bytes of a large body may be read.
+#[derive(Clone, Copy)]
+enum Only {
+    /// All: reading may wait on the disk.
+    Any,
+    /// Those in memory, among them so many at the front that were brought there.
+    InMemory(u64),
+}
+
 /// What one call to the socket did.
 enum Call {
     /// It took `sent` of `offered` bytes; `large` says that they were a piece of a large body.
@@ -58,6 +67,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
     loop {
         let Some(out) = exchange.out() else { return Sent::All };
         let ends = exchange.ends_with_output();
+        let only = if desk.resident_only { Only::InMemory(exchange.warmed()) } else { Only::Any };
         let call = match out.front() {
             Front::Empty => return Sent::All,
             Front::Memory => send_memory(socket, out, ends),
@@ -66,7 +76,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
                 if uses_sendfile(file, desk) {
                     part.send_file(socket)
                 } else {
-                    part.send_copy(socket, &mut desk.piece, desk.resident_only, ends)
+                    part.send_copy(socket, &mut desk.piece, only, ends)
                 }
             }
         };
@@ -127,15 +137,9 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Reads the next piece, checks the file if it is the last, and sends it.
-    fn send_copy(
-        &self,
-        socket: BorrowedFd<'_>,
-        piece: &mut [u8],
-        resident_only: bool,
-        ends: bool,
-    ) -> Call {
+    fn send_copy(&self, socket: BorrowedFd<'_>, piece: &mut [u8], only: Only, ends: bool) -> Call {
         let most = piece.len().min(usize::try_from(self.len).unwrap_or(usize::MAX));
-        let read = match self.read(&mut piece[..most], resident_only) {
+        let read = match self.read(&mut piece[..most], only) {
             Ok(0) => return Call::Spoilt(CloseReason::FileChanged),
             Ok(read) => read,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Call::Absent,
@@ -151,16 +155,29 @@ impl Part<'_> {
         }
     }
 
-    fn read(&self, piece: &mut [u8], resident_only: bool) -> io::Result<usize> {
+    fn read(&self, piece: &mut [u8], only: Only) -> io::Result<usize> {
         let file = &*self.file.file;
-        if resident_only {
-            match file::read_resident(file, piece, self.offset) {
-                // A file system that cannot tell is read as if it were memory, which most are.
-                Err(error) if error.kind() == ErrorKind::Unsupported => {}
-                read => return read,
+        let Only::InMemory(warmed) = only else {
+            return file::read_at(file, piece, self.offset);
+        };
+        match file::read_resident(file, piece, self.offset) {
+            // The file system cannot tell (FUSE, some that are stacked or remote): what was just
+            // brought in is taken to be there, and nothing else.
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                let most = piece.len().min(usize::try_from(warmed).unwrap_or(usize::MAX));
+                match most {
+                    0 if file::is_memory(file) => file::read_at(file, piece, self.offset),
+                    0 => Err(ErrorKind::WouldBlock.into()),
+                    most => file::read_at(file, &mut piece[..most], self.offset),
+                }
             }
+            // It was just brought in: either it is there, or reading tells why it cannot be.
+            Err(error) if error.kind() == ErrorKind::WouldBlock && warmed > 0 => {
+                let most = piece.len().min(usize::try_from(warmed).unwrap_or(usize::MAX));
+                file::read_at(file, &mut piece[..most], self.offset)
+            }
+            read => read,
         }
-        file::read_at(file, piece, self.offset)
     }
 
     /// Sends the next piece by reference; checks the file before the last.

@@ -106,7 +106,7 @@ impl Counted {
         let server = Launch::program(&[this.into()])
             .arg(site.path())
             .args(&["--listen", "127.0.0.1:0", "--arch", arch])
-            .args(&["--set", "cache.revalidate=1h"])
+            .args(&["--workers", "1", "--set", "cache.revalidate=1h"])
             .args(&["--set", "amped.helpers=1", "--set", "mt.threads=2"])
             .env(COUNT_FILE, &file)
             .start();

@@ -105,6 +105,26 @@ fn a_bound_on_connections_that_descriptors_cannot_hold_is_lowered_and_said() {
 }
 
 #[test]
+fn no_more_connections_are_served_than_allowed() {
+    let site = small_site();
+    for arch in ["sped", "amped", "uring"] {
+        for limit in ["16", "inf"] {
+            let launch =
+                Launch::new(&site, arch).args(&["--workers", "1", "--max-connections", "2"]);
+            let server = launch.args(&["--accept-limit", limit]).start();
+            let mut clients = [server.connect(), server.connect(), server.connect()];
+            assert_eq!(clients[0].ask(get("/small.txt")).status(), 200, "{arch}");
+            assert_eq!(clients[1].ask(get("/small.txt")).status(), 200, "{arch}");
+            clients[2].send(get("/small.txt"));
+            clients[2].expect_silence(SILENCE);
+            let [first, _second, mut third] = clients;
+            drop(first);
+            assert_eq!(third.response().status(), 200, "{arch} at accept-limit {limit}");
+        }
+    }
+}
+
+#[test]
 fn sped_leaves_room_for_its_files_when_connections_are_bounded_by_descriptors() {
     if has("prlimit") {
         let site = small_site();

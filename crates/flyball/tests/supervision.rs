@@ -3,7 +3,8 @@
 
 mod common;
 
-use std::net::TcpListener;
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use common::{Launch, Server, Site, get, is_running, proc_status, signal, wait_for};
@@ -111,6 +112,69 @@ fn a_stopping_server_finishes_what_is_under_way_and_exits_0() {
         let status = server.ended();
         assert_eq!(status.code(), Some(0), "{arch}: {}", server.errors.whole());
         assert_eq!(server.errors.whole(), "", "{arch} has nothing to say");
+    }
+}
+
+/// Bit of SIGTERM in the sets of signals of `/proc/PID/status`.
+const SIGTERM_BIT: u64 = 1 << 14;
+
+#[test]
+fn a_stopping_server_answers_what_has_arrived_before() {
+    let site = small_site();
+    for arch in ["sped", "symped", "n-copy", "amped", "uring"] {
+        let mut server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let worker = server.worker();
+        let mut kept = server.connect();
+        assert_eq!(kept.ask(get("/small.txt")).status(), 200);
+        signal(worker, "STOP");
+        wait_for("the worker to be held", || {
+            proc_status(worker, "State").filter(|state| state.starts_with('T'))
+        });
+        kept.send(get("/small.txt"));
+        let mut queued = server.connect();
+        queued.send(get("/small.txt"));
+        signal(server.master(), "TERM");
+        wait_for("the worker to be told", || {
+            let pending = u64::from_str_radix(&proc_status(worker, "ShdPnd")?, 16).ok()?;
+            (pending & SIGTERM_BIT != 0).then_some(())
+        });
+        signal(worker, "CONT");
+        for client in [&mut kept, &mut queued] {
+            assert_eq!(client.response().status(), 200, "{arch}");
+            client.expect_closed();
+        }
+        assert_eq!(server.ended().code(), Some(0), "{arch}");
+    }
+}
+
+#[test]
+fn a_stopping_server_refuses_new_connections_at_once() {
+    let (site, large) = (large_site(), large());
+    for arch in architectures() {
+        let mut server = Launch::new(&site, arch).start();
+        let (mut busy, length) = download(&server);
+        signal(server.master(), "TERM");
+        wait_for("a connection to be refused", || {
+            let connected = TcpStream::connect(("127.0.0.1", server.port));
+            connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused).then_some(())
+        });
+        assert!(busy.take(length) == large, "{arch}: the body is not the file");
+        assert_eq!(server.ended().code(), Some(0), "{arch}");
+    }
+}
+
+#[test]
+fn a_worker_that_somebody_else_stops_is_replaced_and_its_port_serves_again() {
+    let site = small_site();
+    for arch in architectures() {
+        let server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let worker = server.worker();
+        signal(worker, "TERM");
+        wait_for("another worker", || {
+            let workers = common::children(server.master());
+            (workers.len() == 1 && !workers.contains(&worker)).then_some(())
+        });
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200, "{arch}");
     }
 }
 

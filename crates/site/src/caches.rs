@@ -173,7 +173,7 @@ impl Caches {
         self.counts.content_misses += 1;
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let fits = match &entry.content {
-            Content::Memory(body) => body.len() as u64 <= self.settings.content_bytes_max,
+            Content::Memory(_) => entry.memory_bytes() <= self.settings.content_bytes_max,
             Content::Open(_) => self.settings.files_max > 0,
         };
         if !fits || unix_ms.saturating_sub(changed_ms) < YOUNG_MS {
@@ -202,8 +202,9 @@ impl Caches {
 
     fn count(&mut self, entry: &FileEntry, sign: i64) {
         match &entry.content {
-            Content::Memory(body) => {
-                self.memory_bytes = self.memory_bytes.wrapping_add_signed(sign * body.len() as i64);
+            Content::Memory(_) => {
+                let bytes = entry.memory_bytes() as i64;
+                self.memory_bytes = self.memory_bytes.wrapping_add_signed(sign * bytes);
             }
             Content::Open(_) => {
                 self.descriptors = self.descriptors.wrapping_add_signed(sign as isize);

@@ -56,6 +56,9 @@ pub(crate) struct FileEntry {
 
 const ETAG: &[u8] = b"ETag: ";
 
+/// Bytes of an entry beside what it points to, with its place in the cache.
+const ENTRY_BYTES: usize = 320;
+
 impl FileEntry {
     pub(crate) fn new(
         site: usize,
@@ -89,6 +92,16 @@ impl FileEntry {
     /// True once a body was broken off because the file had changed.
     pub(crate) fn is_known_changed(&self) -> bool {
         matches!(&self.content, Content::Open(open) if open.changed.load(Relaxed))
+    }
+
+    /// What the entry costs in memory: its body and what stands beside it.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let body = match &self.content {
+            Content::Memory(body) => body.len(),
+            Content::Open(_) => 0,
+        };
+        let beside = self.name.len() + self.head.len() + self.validators.len();
+        (body + beside + ENTRY_BYTES) as u64
     }
 
     /// The fields of a plain 200, with the blank line, as built when the file entered the cache.

@@ -111,6 +111,14 @@ impl Plan {
         self.request.as_ref()
     }
 
+    /// How many bytes the plan was to bring into memory, if it was made for nothing else.
+    pub fn warmed(&self) -> Option<usize> {
+        match &self.work {
+            Work::Warm { len, .. } => Some(*len),
+            _ => None,
+        }
+    }
+
     /// The next operation; `None` once the plan is finished. Its result must come back with
     /// [`Plan::done`] before this is called again.
     pub fn next_op(&mut self) -> Option<Op> {

@@ -222,6 +222,11 @@ pub fn read_resident(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Res
     }
 }
 
+/// Whether a file lies in a file system that is nothing but memory: reading does not wait there.
+pub fn is_memory(file: impl AsFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| found.f_type == libc::TMPFS_MAGIC)
+}
+
 /// Sends a range of a file to a socket without copying it through user space. May block on the
 /// disk, and on the socket when that blocks.
 ///
@@ -399,6 +404,13 @@ mod tests {
         assert_eq!(names, [&b"absolute"[..], b"inside", b"outside", b"sub"]);
         assert!(!cut);
         assert_eq!(list(&directory, &place(Links::Deny), 2).unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn memory_is_told_from_what_may_be_a_disk() {
+        let memory = rustix::fs::memfd_create("memory", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        assert!(is_memory(memory));
+        assert!(!is_memory(fs::File::open("/proc/self/status").unwrap()));
     }
 
     #[test]

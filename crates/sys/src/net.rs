@@ -21,17 +21,33 @@ pub struct ListenOptions {
     pub defer_accept_s: u32,
     /// Congestion control; `None` keeps the system's.
     pub congestion: Option<String>,
-    /// Bytes not yet sent below which a socket counts as writable; 0 keeps the system's.
-    pub unsent_low_water: u32,
     /// Time after which a blocking receive or send gives up with `WouldBlock`.
     pub timeout: Option<Duration>,
 }
+
+/// Most free ports that are tried when any will do.
+const FREE_PORT_TRIES: u32 = 16;
 
 /// Binds a TCP socket, without `SO_REUSEPORT` unless `share` is set. Nothing listens yet.
 ///
 /// # Errors
 /// `AddrInUse` when the port is taken, `AddrNotAvailable`, `PermissionDenied`.
 pub fn bind(address: Address, share: bool) -> io::Result<OwnedFd> {
+    // A port that the kernel chose is lost when the socket stops listening; one that was asked for
+    // is kept. So a free port is found first, and then asked for.
+    let mut tries = 0;
+    while address.port() == 0 {
+        tries += 1;
+        let found = local_address(bind_once(address, share)?)?;
+        match bind_once(found, share) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < FREE_PORT_TRIES => {}
+            bound => return bound,
+        }
+    }
+    bind_once(address, share)
+}
+
+fn bind_once(address: Address, share: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -68,14 +84,18 @@ pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::R
     if options.defer_accept_s > 0 {
         set_tcp_option(socket, libc::TCP_DEFER_ACCEPT, options.defer_accept_s)?;
     }
-    if options.unsent_low_water > 0 {
-        set_tcp_option(socket, libc::TCP_NOTSENT_LOWAT, options.unsent_low_water)?;
-    }
     if options.timeout.is_some() {
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Recv, options.timeout)?;
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
     }
     Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+/// Refuses new connections, for every process that holds the socket; what is in the accept queue is
+/// reset. [`listen`] takes it back.
+pub fn stop_listening(socket: impl AsFd) {
+    // It fails only when the socket does not listen.
+    let _ = rustix::net::shutdown(socket, Shutdown::Both);
 }
 
 fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result<()> {
@@ -313,7 +333,6 @@ mod tests {
     fn accepted_sockets_inherit_what_the_listener_was_given() {
         let options = ListenOptions {
             congestion: Some("reno".into()),
-            unsent_low_water: 65_536,
             timeout: Some(Duration::from_secs(3)),
             ..ListenOptions::default()
         };
@@ -332,6 +351,19 @@ mod tests {
         assert_eq!(accept_queue(&listener).unwrap(), (0, 5));
         let _clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
         assert_eq!(accept_queue(&listener).unwrap(), (3, 5));
+    }
+
+    #[test]
+    fn a_socket_that_stopped_listening_refuses_and_can_listen_again() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        stop_listening(&listener);
+        assert_eq!(
+            TcpStream::connect(address).unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        listen(&listener, 8, &ListenOptions::default()).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        accepted(&listener);
     }
 
     #[test]

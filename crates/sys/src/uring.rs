@@ -28,8 +28,8 @@ pub enum Completion {
     Sent(Vec<u8>, io::Result<usize>),
     /// A disk operation.
     Disk(Done),
-    /// A watched descriptor is readable.
-    Readable,
+    /// A watched descriptor is readable, and whether the watch goes on by itself.
+    Readable(bool),
 }
 
 /// What an operation under way needs to stay where it is.
@@ -118,7 +118,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Watches a descriptor until it is closed: completes each time it becomes readable.
+    /// Watches a descriptor: completes each time it becomes readable, until it says otherwise.
     ///
     /// # Errors
     /// When the ring cannot take the submission.
@@ -261,7 +261,7 @@ fn complete(
             Held::Accept { .. } => {
                 completions.push((*token, Completion::Accepted(own(result), true)));
             }
-            _ => completions.push((*token, Completion::Readable)),
+            _ => completions.push((*token, Completion::Readable(true))),
         }
         return;
     }
@@ -277,7 +277,7 @@ fn complete(
             file::stamp_of(unsafe { statx.assume_init_ref() })
         }))),
         Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
-        Held::Watch => Completion::Readable,
+        Held::Watch => Completion::Readable(false),
     };
     completions.push((token, completion));
 }

@@ -13,6 +13,7 @@ mod response;
 mod server;
 mod site;
 mod skip;
+pub mod slow_disk;
 pub mod wait;
 mod watchdog;
 

@@ -25,6 +25,11 @@ impl Watchdog {
         Watchdog::new("rm -rf -- \"$0\"", &[directory.as_ref()])
     }
 
+    /// Unmounts a file system, in use or not, and deletes the empty directory that it covered.
+    pub(crate) fn unmount(mount_point: &Path) -> Watchdog {
+        Watchdog::new("umount -l -- \"$0\"; rmdir -- \"$0\"", &[mount_point.as_ref()])
+    }
+
     fn new(action: &str, arguments: &[&OsStr]) -> Watchdog {
         // Ctrl-C reaches the shell too, and must not end it before it has acted.
         let script = format!("trap '' INT; read _; {action}");

@@ -100,14 +100,23 @@ impl Architecture for Mt {
                 let stopping = &stopping;
                 let name = format!("server-{number}");
                 let body = move || serve(&listener, &mut desk, stopping);
-                pool.push(std::thread::Builder::new().name(name).spawn_scoped(scope, body)?);
+                match std::thread::Builder::new().name(name).spawn_scoped(scope, body) {
+                    Ok(thread) => pool.push(thread),
+                    // The scope waits for those that run, which must not wait for a stop.
+                    Err(error) => {
+                        stopping.store(true, Relaxed);
+                        return Err(error);
+                    }
+                }
             }
-            wait_for_stop(&worker)?;
+            let stopped = wait_for_stop(&worker);
             stopping.store(true, Relaxed);
+            // Also wakes those that wait in accept.
+            worker.stop_listening();
             let until_ms = clock::monotonic_ms() + worker.settings.drain_ms;
             let unfinished = pool.into_iter().map(|thread| thread.join().unwrap_or(1)).sum();
             debug_assert!(clock::monotonic_ms() < until_ms + 4 * BLOCKING_TICK_MS);
-            Ok(Report { unfinished })
+            stopped.map(|()| Report { unfinished })
         })
     }
 }

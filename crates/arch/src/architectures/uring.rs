@@ -11,7 +11,8 @@
 //! **Differs from the paper**:
 //! * The ring is Linux's io_uring; the paper uses the overlapped I/O of another system.
 //! * Output is copied into a buffer that the ring owns while it is sent.
-//! * Listing a directory and adding up a checksum have no ring operation: they are done in place.
+//! * Listing a directory, waiting for a write to settle and adding up a checksum have no ring
+//!   operation: they are done in place.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::complete`].
 //!
@@ -24,8 +25,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use flyball_http::CloseReason;
-use flyball_http::out::Front;
-use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
 use flyball_sys::signal::Signal;
 use flyball_sys::uring::{Completion, Ring};
@@ -33,7 +32,7 @@ use flyball_sys::uring::{Completion, Ring};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
-use crate::operations::{Slot, Starved, copy_out, piece_to_send, spare_buffer, take_received};
+use crate::operations::{Operations, Purpose, Slot, Starved, take_received};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -102,13 +101,15 @@ const ACCEPTS_MAX: u64 = 64;
 struct Loop {
     desk: Desk,
     worker: Worker,
-    ring: Ring,
+    operations: Operations,
     slots: Slots<Slot>,
     timers: Timers,
-    spare: Vec<Vec<u8>>,
     completions: Vec<(u64, Completion)>,
+    told_to_stop: bool,
     draining_until_ms: Option<u64>,
     starved: Starved,
+    /// Single accepts that are under way.
+    accepting: usize,
 }
 
 impl Loop {
@@ -116,16 +117,17 @@ impl Loop {
         let desk = worker.desk();
         let mut proactor = Loop {
             timers: Timers::new(desk.now.ms()),
-            ring: Ring::new(worker.settings.ring_entries)?,
+            operations: Operations::new(worker.settings.ring_entries)?,
             slots: Slots::default(),
-            spare: Vec::new(),
             completions: Vec::new(),
+            told_to_stop: false,
             draining_until_ms: None,
             starved: Starved::default(),
+            accepting: 0,
             desk,
             worker,
         };
-        proactor.ring.watch(proactor.worker.signals.as_fd(), SIGNALS)?;
+        proactor.operations.ring.watch(proactor.worker.signals.as_fd(), SIGNALS)?;
         proactor.submit_accepts()?;
         Ok(proactor)
     }
@@ -145,30 +147,60 @@ impl Loop {
         Ok(())
     }
 
+    /// One accept that completes again and again cannot be held to a number of connections.
+    fn accepts_by_itself(&self) -> bool {
+        let settings = &self.worker.settings;
+        settings.accept_limit == AcceptLimit::Infinite && settings.max_connections.is_none()
+    }
+
     fn submit_accept(&mut self, token: u64) -> io::Result<()> {
         if self.draining_until_ms.is_some() {
             return Ok(());
         }
-        let multishot = self.worker.settings.accept_limit == AcceptLimit::Infinite;
+        let multishot = self.accepts_by_itself();
+        if !multishot {
+            let (open, most) = (self.slots.len(), self.worker.connections_max);
+            if open + self.accepting >= most {
+                if self.starved.keep(token, self.desk.now.ms(), open >= most) {
+                    self.worker.say("accepting is paused: as many connections as allowed are open");
+                }
+                return Ok(());
+            }
+            self.accepting += 1;
+        }
         let listener = &self.worker.listeners[(token - LISTENERS) as usize];
-        self.ring.accept(listener, token, multishot)
+        self.operations.ring.accept(listener, token, multishot)
     }
 
     /// Submits what was started, waits for completions, and acts on each.
     fn complete(&mut self) -> io::Result<()> {
-        let wait_ms = self.timers.wait_ms(self.desk.now.ms(), WAIT_MS_MAX);
+        let most_ms = if self.told_to_stop { 0 } else { WAIT_MS_MAX };
+        let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
         let mut completions = std::mem::take(&mut self.completions);
-        self.ring.wait(&mut completions, wait_ms)?;
+        self.operations.ring.wait(&mut completions, wait_ms)?;
         self.desk.tally.add(Counter::GetEvents, 1);
         self.desk.tick();
+        let mut signalled = false;
         for (token, completion) in completions.drain(..) {
             match completion {
+                Completion::Accepted(..) if self.draining_until_ms.is_some() => {}
                 Completion::Accepted(accepted, more) => self.accepted(token, accepted, more)?,
-                Completion::Readable => self.take_signals(),
+                Completion::Readable(more) => {
+                    signalled = true;
+                    if !more {
+                        self.operations.ring.watch(self.worker.signals.as_fd(), SIGNALS)?;
+                    }
+                }
                 completion => self.completed(Token::from_bits(token), completion),
             }
         }
         self.completions = completions;
+        if std::mem::take(&mut self.told_to_stop) {
+            self.begin_draining();
+        }
+        if signalled {
+            self.take_signals();
+        }
         self.expire();
         for token in self.starved.take_rested(self.desk.now.ms()) {
             self.submit_accept(token)?;
@@ -186,17 +218,21 @@ impl Loop {
         accepted: io::Result<OwnedFd>,
         more: bool,
     ) -> io::Result<()> {
+        if !more && !self.accepts_by_itself() {
+            self.accepting -= 1;
+        }
         match accepted {
+            // An accept that was under way; closed at once, the client can go elsewhere.
+            Ok(_) if self.draining_until_ms.is_some() => {}
             Ok(socket) => {
                 self.desk.tally.add(Counter::Accepted, 1);
                 self.desk.tally.add(Counter::AcceptPhases, 1);
-                let slot = Slot::new(socket, &self.desk);
-                let token = self.slots.insert(slot);
+                let token = self.slots.insert(Slot::new(socket, &self.desk));
                 self.drive(token);
             }
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                if self.starved.keep(token, self.desk.now.ms()) {
+                if self.starved.keep(token, self.desk.now.ms(), true) {
                     self.worker.say("accepting is paused: descriptors are out");
                 }
                 return Ok(());
@@ -213,40 +249,20 @@ impl Loop {
             Completion::Received(buffer, received) => {
                 slot.receiving = false;
                 take_received(&mut slot.exchange, &buffer, received, &mut self.desk);
-                self.spare.push(buffer);
+                self.operations.inputs.keep(buffer);
             }
             Completion::Sent(buffer, sent) => {
                 slot.sending = false;
-                self.spare.push(buffer);
+                self.operations.pieces.keep(buffer);
                 match sent {
                     Ok(n) => slot.exchange.sent(n as u64, &mut self.desk),
                     Err(_) => slot.exchange.abort(CloseReason::ClientGone),
                 }
             }
-            Completion::Disk(done) => self.disk_done(token, done),
-            Completion::Accepted(..) | Completion::Readable => {}
+            Completion::Disk(done) => self.operations.disk_done(slot, token, done),
+            Completion::Accepted(..) | Completion::Readable(_) => {}
         }
         self.drive(token);
-    }
-
-    /// A step of a plan, or the reading of a piece of a large body, is done.
-    fn disk_done(&mut self, token: Token, done: Done) {
-        let Some(slot) = self.slots.find(token) else { return };
-        if let Some(plan) = &mut slot.plan {
-            plan.done(done);
-        } else if let Done::Read(buffer, read) = done {
-            match piece_to_send(&slot.exchange, read) {
-                Ok((len, more)) => {
-                    let socket = Arc::clone(&slot.socket);
-                    self.ring.send(socket, buffer, len, more, token.bits());
-                }
-                Err(reason) => {
-                    slot.sending = false;
-                    slot.exchange.abort(reason);
-                    self.spare.push(buffer);
-                }
-            }
-        }
     }
 
     /// Lets a connection go on, and starts what it needs.
@@ -259,25 +275,25 @@ impl Loop {
                 }
                 return;
             }
-            if let Some(mut plan) = slot.plan.take() {
+            // While an operation is under way, the plan waits and the rest goes on.
+            if slot.on_disk.is_none()
+                && let Some(mut plan) = slot.plan.take()
+            {
                 match plan.next_op() {
                     Some(op) => {
                         slot.plan = Some(plan);
-                        self.start_disk(token, op);
-                        return;
+                        self.operations.start_disk(slot, token, op, Purpose::Plan);
                     }
-                    None => {
-                        slot.plan = slot.exchange.resume(*plan, &mut self.desk);
-                        continue;
-                    }
+                    None => slot.plan = slot.exchange.resume(*plan, &mut self.desk),
                 }
+                continue;
             }
             match slot.exchange.advance(&mut self.desk) {
-                Step::Read => self.start_receive(token),
-                Step::Write => self.start_send(token),
+                Step::Read => self.operations.start_receive(slot, token, &mut self.desk),
+                Step::Write => self.operations.start_send(slot, token, &self.desk),
                 Step::ReadWrite => {
-                    self.start_receive(token);
-                    self.start_send(token);
+                    self.operations.start_receive(slot, token, &mut self.desk);
+                    self.operations.start_send(slot, token, &self.desk);
                 }
                 Step::Disk(plan) => {
                     self.desk.tally.add(Counter::DiskWaits, 1);
@@ -302,54 +318,11 @@ impl Loop {
             break;
         }
         if let Some(slot) = self.slots.find(token) {
-            if !slot.receiving && !slot.sending {
+            // A receive has a buffer of its own: an idle connection holds no other.
+            if !slot.sending {
                 slot.exchange.rest(&mut self.desk);
             }
             self.timers.set(token.index(), slot.exchange.deadline());
-        }
-    }
-
-    /// Operations that the ring knows are submitted; the others are done in place.
-    fn start_disk(&mut self, token: Token, op: Op) {
-        if let Some(op) = self.ring.disk(op, token.bits()) {
-            self.disk_done(token, op.perform());
-            self.drive(token);
-        }
-    }
-
-    fn start_receive(&mut self, token: Token) {
-        let Some(slot) = self.slots.find(token) else { return };
-        if slot.receiving {
-            return;
-        }
-        let room = slot.exchange.buffers(&mut self.desk).input.space().len();
-        slot.receiving = true;
-        let buffer = spare_buffer(&mut self.spare, self.desk.settings.piece_bytes);
-        self.ring.recv(Arc::clone(&slot.socket), buffer, room, token.bits());
-    }
-
-    fn start_send(&mut self, token: Token) {
-        let Some(slot) = self.slots.find(token) else { return };
-        if slot.sending {
-            return;
-        }
-        let mut buffer = spare_buffer(&mut self.spare, self.desk.settings.piece_bytes);
-        let Some(out) = slot.exchange.out() else { return };
-        slot.sending = true;
-        match out.front() {
-            Front::Empty => slot.sending = false,
-            Front::Memory => {
-                let (len, more) = copy_out(out, &mut buffer);
-                let socket = Arc::clone(&slot.socket);
-                self.ring.send(socket, buffer, len, more, token.bits());
-            }
-            Front::File { file, offset, len } => {
-                let piece = usize::try_from(len).unwrap_or(usize::MAX).min(buffer.len());
-                buffer.truncate(piece);
-                let file = Arc::clone(&file.file);
-                let op = Op::Read { file, buffer, filled: 0, start: offset };
-                self.start_disk(token, op);
-            }
         }
     }
 
@@ -375,14 +348,19 @@ impl Loop {
 
     fn take_signals(&mut self) {
         while let Some(signal) = self.worker.signals.next() {
-            if signal == Signal::Stop && self.draining_until_ms.is_none() {
-                self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
-                for token in self.slots.tokens() {
-                    if let Some(slot) = self.slots.find(token) {
-                        slot.exchange.drain(&self.desk);
-                        self.drive(token);
-                    }
-                }
+            self.told_to_stop |= signal == Signal::Stop && self.draining_until_ms.is_none();
+        }
+    }
+
+    /// Closes every connection as soon as its answer is sent. Begins a turn after the signal: a
+    /// request that had arrived by then has been received.
+    fn begin_draining(&mut self) {
+        self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+        self.worker.stop_listening();
+        for token in self.slots.tokens() {
+            if let Some(slot) = self.slots.find(token) {
+                slot.exchange.drain(&self.desk);
+                self.drive(token);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use flyball::settings::Typed;
 use flyball_arch::{AdminAddress, Server, Settings};
 
-/// Exit code when the server could not start, or left connections unfinished.
+/// Exit code when the server could not start.
 const FAILED: u8 = 1;
 
 pub(crate) fn run(typed: Typed) -> ExitCode {

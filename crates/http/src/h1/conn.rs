@@ -390,6 +390,11 @@ impl Conn {
         self.state == State::Asked
     }
 
+    /// True while an answer is awaited: one that comes later is ignored.
+    pub fn awaits_answer(&self) -> bool {
+        matches!(self.state, State::Asked | State::AskedBody)
+    }
+
     /// The answer to the request that was asked. Ignored when the connection moved on without it.
     pub fn answered<F>(&mut self, answer: Answer<'_, F>, out: &mut Out<F>, now: &Now) {
         let unread = match self.state {

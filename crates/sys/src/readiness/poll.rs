@@ -27,9 +27,10 @@ fn flags(interest: Interest) -> i16 {
 impl Readiness for Poll {
     fn add(&mut self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
         let fd = fd.as_raw_fd();
-        if self.places.insert(fd, self.array.len()).is_some() {
+        if self.places.contains_key(&fd) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
+        self.places.insert(fd, self.array.len());
         self.array.push(libc::pollfd { fd, events: flags(interest), revents: 0 });
         self.tokens.push(token);
         Ok(())
