@@ -28,6 +28,8 @@ pub enum Ended {
     Full,
     /// Descriptors or memory are out.
     OutOfDescriptors,
+    /// The socket does not listen any more.
+    Closed,
 }
 
 impl AcceptPolicy {
@@ -80,6 +82,7 @@ impl AcceptPolicy {
                     tally.add(Counter::OutOfDescriptors, 1);
                     break Ended::OutOfDescriptors;
                 }
+                Err(error) if net::is_not_listening(&error) => break Ended::Closed,
                 // The peer has gone: the next may be there.
                 Err(_) => tally.add(Counter::AcceptFailures, 1),
             }
@@ -129,6 +132,16 @@ mod tests {
         let taken: Vec<_> =
             accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
         assert_eq!(taken, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_socket_that_stopped_listening_ends_the_phase() {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 8, &ListenOptions::default()).unwrap();
+        net::stop_listening(&listener);
+        let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
+        let ended = policy.phase(&listener, 9, &mut Tally::default(), |_, _| {});
+        assert_eq!(ended, Ended::Closed);
     }
 
     #[test]

@@ -234,7 +234,7 @@ impl<D: DiskWork> Phases<D> {
         let mut ready = std::mem::take(&mut self.ready_listeners);
         ready.retain(|&listener| {
             let ended = self.accept_from(listener);
-            if matches!(ended, Ended::Full | Ended::OutOfDescriptors) {
+            if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
                 stopped = Some(ended);
             }
             // An edge is reported once: what the limit left in the queue is remembered here.
@@ -444,7 +444,9 @@ impl<D: DiskWork> Phases<D> {
             self.unwatch_listeners();
         }
         self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
-        if !std::mem::replace(&mut self.warned, true) {
+        // Another worker closed the queue and is about to end: the master opens it again, or ends
+        // this one too.
+        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
             let why = match ended {
                 Ended::OutOfDescriptors => "descriptors are out",
                 _ => "as many connections as allowed are open",

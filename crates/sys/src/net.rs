@@ -175,6 +175,12 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOBUFS | libc::ENOMEM))
 }
 
+/// True when an accept failed because the socket does not listen, so that trying again at once is
+/// useless: another process may have called [`stop_listening`].
+pub fn is_not_listening(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EINVAL)
+}
+
 /// Receives into `buffer`; 0 is the end of the stream. Blocks when the socket does.
 ///
 /// # Errors

@@ -151,6 +151,9 @@ fn serve(listener: &OwnedFd, desk: &mut Desk, stopping: &AtomicBool) -> usize {
                 desk.tally.add(Counter::OutOfDescriptors, 1);
                 std::thread::park_timeout(DESCRIPTOR_PAUSE);
             }
+            Err(error) if net::is_not_listening(&error) => {
+                std::thread::park_timeout(DESCRIPTOR_PAUSE);
+            }
             // The time-out that lets the thread look around, or a peer that has gone.
             Err(_) => {}
         }

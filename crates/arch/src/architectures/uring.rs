@@ -237,6 +237,10 @@ impl Loop {
                 }
                 return Ok(());
             }
+            Err(error) if net::is_not_listening(&error) => {
+                self.starved.keep(token, self.desk.now.ms(), false);
+                return Ok(());
+            }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
         if more { Ok(()) } else { self.submit_accept(token) }

@@ -213,7 +213,7 @@ pub static SETTINGS: &[Setting] = &[
         kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.quiet_ms = ms },
         word: None,
         default: Some("1min"),
-        doc: "How long a file must not have changed for `send.mode = \"auto\"` to use sendfile",
+        doc: "How long a file is unchanged before `auto` uses sendfile",
         more: "",
         source: "",
     },
