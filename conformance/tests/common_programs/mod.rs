@@ -43,11 +43,6 @@ pub fn have(programs: &[&str]) -> bool {
     false
 }
 
-/// Whether this build must run every test in full.
-pub fn is_ci() -> bool {
-    std::env::var_os("FLYBALL_CI").is_some()
-}
-
 /// A program that is ended when it takes too long, and that asks no proxy and nobody's settings.
 pub fn program(name: &str) -> Command {
     let mut command = Command::new("timeout");
