@@ -4,7 +4,7 @@
 //! last piece leaves the file must still be what its head says: a client never gets a whole body
 //! that is torn. By sendfile the pages are only referenced; a file that is rewritten in place while
 //! they wait in the socket changes on the wire, which nothing on this side can see. On a 10 MiB
-//! file sendfile costs a quarter of what the copies do, so it is used for files that have long been
+//! file sendfile costs a fifth of what the copies do, so it is used for files that have long been
 //! unchanged.
 
 use std::io::{self, ErrorKind, IoSlice};
