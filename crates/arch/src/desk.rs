@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_http::{Head, Limits, Now};
-use flyball_site::{CacheCounts, Out, Service, Sites};
+use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
 
 use crate::counters::{Blocks, Counter, Tally};
@@ -158,6 +158,7 @@ pub struct Desk {
     pub resident_only: bool,
     blocks: Arc<Blocks>,
     block: usize,
+    counts_caches: bool,
     cache_counts: CacheCounts,
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
@@ -165,24 +166,13 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk with private caches.
+    /// A desk with these caches, which it counts if `counts_caches`; it counts in block `block`.
     pub fn new(
-        settings: &Arc<Settings>,
-        sites: &Arc<Sites>,
-        blocks: &Arc<Blocks>,
-        block: usize,
-        log: AccessLogWriter,
-    ) -> Desk {
-        let service = Service::new(Arc::clone(sites), settings.caches.clone());
-        Desk::with(Held::Own(Box::new(service)), settings, blocks, block, log)
-    }
-
-    /// A desk with these caches.
-    pub fn with(
         held: Held,
         settings: &Arc<Settings>,
         blocks: &Arc<Blocks>,
         block: usize,
+        counts_caches: bool,
         log: AccessLogWriter,
     ) -> Desk {
         Desk {
@@ -197,6 +187,7 @@ impl Desk {
             resident_only: false,
             blocks: Arc::clone(blocks),
             block,
+            counts_caches,
             cache_counts: CacheCounts::default(),
             states_due_ms: 0,
             spare: Vec::new(),
@@ -247,14 +238,11 @@ impl Desk {
     }
 
     fn count_caches(&mut self) {
-        // Shared caches are counted by whoever holds the first block.
-        let counts = match &mut self.held {
-            Held::Own(service) => service.cache_counts(),
-            Held::Shared(service) if self.block.is_multiple_of(self.settings.threads.max(1)) => {
-                service.lock().unwrap_or_else(PoisonError::into_inner).cache_counts()
-            }
-            Held::Shared(_) => return,
-        };
+        // Shared caches are counted by one of those who share them.
+        if !self.counts_caches {
+            return;
+        }
+        let counts = self.held.service().cache_counts();
         let before = std::mem::replace(&mut self.cache_counts, counts);
         for (counter, now, then) in [
             (Counter::PathHits, counts.path_hits, before.path_hits),

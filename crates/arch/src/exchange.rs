@@ -12,6 +12,7 @@ use flyball_site::{Answer, Lookup, Out, Plan, Upload};
 
 use crate::counters::Counter;
 use crate::desk::{Buffers, Desk};
+use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
 #[derive(Debug)]
@@ -169,9 +170,13 @@ impl Exchange {
         self.conn.abort(reason);
     }
 
-    /// The server is draining.
-    pub fn drain(&mut self, desk: &Desk) {
-        self.conn.drain(&desk.now);
+    /// The worker shall end: the next answer is the last, and when the server stops nobody waits
+    /// for it.
+    pub fn drain(&mut self, order: Order, desk: &Desk) {
+        match order {
+            Order::Stop => self.conn.drain(&desk.now),
+            Order::Retire => self.conn.retire(),
+        }
     }
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.

@@ -11,6 +11,7 @@ pub mod architectures;
 pub mod counters;
 mod desk;
 mod exchange;
+mod helpers;
 mod log;
 mod operations;
 mod phases;
@@ -20,7 +21,9 @@ mod slots;
 pub mod supervise;
 mod timers;
 mod transmit;
+mod worker;
 
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use settings::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
 pub use supervise::Server;
+pub use worker::{Order, Report, Worker};

@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
-use flyball_sys::signal::Signal;
 use flyball_sys::{clock, net};
 
 use crate::accept::{AcceptPolicy, Ended};
@@ -19,9 +18,9 @@ use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::settings::Events;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
-use crate::supervise::{Report, Worker};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
+use crate::worker::{Order, Report, Worker};
 
 /// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
 const WAIT_MS_MAX: u64 = 500;
@@ -214,7 +213,7 @@ impl<D: DiskWork> Phases<D> {
             }
         }
         if signalled {
-            self.take_signals();
+            self.take_orders();
         }
         if completed {
             self.disk.acknowledge();
@@ -380,30 +379,32 @@ impl<D: DiskWork> Phases<D> {
         }
     }
 
-    fn take_signals(&mut self) {
-        while let Some(signal) = self.worker.signals.next() {
-            if signal == Signal::Stop && self.draining_until_ms.is_none() {
-                self.begin_draining();
-            }
+    fn take_orders(&mut self) {
+        while let Some(order) = self.worker.order() {
+            self.begin_draining(order);
         }
     }
 
-    /// Takes in what is already queued, stops accepting, and closes every connection as soon as
-    /// its answer is sent.
-    fn begin_draining(&mut self) {
-        self.ready_listeners = (0..self.worker.listeners.len()).collect();
-        self.accept = AcceptPolicy::new(crate::settings::AcceptLimit::Infinite);
-        self.accept();
-        self.unwatch_listeners();
-        self.worker.stop_listening();
+    /// Stops accepting, and closes every connection as soon as its answer is sent. When the server
+    /// stops, what is already queued is taken in first.
+    fn begin_draining(&mut self, order: Order) {
+        if self.draining_until_ms.is_none() {
+            if order == Order::Stop {
+                self.ready_listeners = (0..self.worker.listeners.len()).collect();
+                self.accept = AcceptPolicy::new(crate::settings::AcceptLimit::Infinite);
+                self.accept();
+            }
+            self.unwatch_listeners();
+            self.worker.leave_listeners(order);
+            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+        }
         // A request that has arrived is under way, although nobody has read it yet.
         for token in std::mem::take(&mut self.work) {
             self.turn(token);
         }
-        self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(&self.desk);
+                slot.exchange.drain(order, &self.desk);
                 slot.enqueue(token, &mut self.work);
             }
         }
@@ -650,9 +651,10 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
 mod tests {
     use super::*;
     use crate::counters::Blocks;
+    use crate::desk::Held;
     use crate::log::{AccessLogWriter, LogFile};
     use crate::settings::{AccessLog, Settings};
-    use flyball_site::Sites;
+    use flyball_site::{Service, Sites};
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
 
@@ -661,7 +663,8 @@ mod tests {
         let sites = Arc::new(Sites::open(&[]).unwrap());
         let blocks = Arc::new(Blocks::new(1).unwrap());
         let log = AccessLogWriter::new(&LogFile::open(&AccessLog::Off).unwrap());
-        Desk::new(&settings, &sites, &blocks, 0, log)
+        let caches = Held::Own(Box::new(Service::new(sites, settings.caches.clone())));
+        Desk::new(caches, &settings, &blocks, 0, true, log)
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::io;
 
 use crate::architectures::{amped, mt, n_copy, sped, symped, uring};
 use crate::settings::Settings;
-use crate::supervise::{Report, Worker};
+use crate::worker::{Report, Worker};
 
 /// Whose listening sockets a worker reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub trait Architecture: Sync + fmt::Debug {
     /// The paper that describes it.
     fn paper(&self) -> &'static str;
 
-    /// The settings that are its own.
+    /// The settings that it honours, of those that some architecture does not.
     fn settings(&self) -> &'static [&'static str];
 
     /// What it needs of the kernel.
@@ -78,4 +78,12 @@ pub static ALL: &[&dyn Architecture] =
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
+}
+
+/// What is said about settings that the user wrote and that this architecture does not use.
+pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> Vec<String> {
+    let is_of_others = |key: &str| ALL.iter().any(|other| other.settings().contains(&key));
+    let (name, honoured) = (architecture.name(), architecture.settings());
+    let unused = settings.given.iter().filter(|key| !honoured.contains(key) && is_of_others(key));
+    unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
 }

@@ -59,6 +59,8 @@ pub struct Settings {
     pub sites: Vec<SiteSettings>,
     /// The caches.
     pub caches: CacheSettings,
+    /// Keys that were written by the user, whatever their value.
+    pub given: Vec<&'static str>,
 }
 
 /// The event mechanisms of the readiness architectures.
@@ -143,6 +145,7 @@ impl Default for Settings {
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),
+            given: Vec::new(),
         }
     }
 }

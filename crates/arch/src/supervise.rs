@@ -6,10 +6,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use flyball_site::{Service, Sites};
+use flyball_site::Sites;
 use flyball_sys::clock;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
@@ -18,16 +18,13 @@ use flyball_sys::signal::{Signal, Signals};
 
 use crate::admin;
 use crate::counters::Blocks;
-use crate::desk::{Desk, Held};
-use crate::log::{AccessLogWriter, LogFile};
-use crate::registry::{Architecture, Sockets};
+use crate::log::LogFile;
+use crate::registry::{self, Architecture, Sockets};
 use crate::settings::{AdminAddress, Settings};
+use crate::worker::{BLOCKING_TICK_MS, Worker};
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
 const DEFER_ACCEPT_S: u32 = 5;
-
-/// How long a blocking call may take before its thread looks at the time, in milliseconds.
-pub const BLOCKING_TICK_MS: u64 = 500;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
 const RESTART_MS_MIN: u64 = 50;
@@ -49,69 +46,6 @@ const FILES_SHARE: usize = 4;
 
 /// Connections that a worker takes at least, however few descriptors there are.
 const CONNECTIONS_MIN: usize = 16;
-
-/// What a worker is given: everything was made by the master before it forked.
-#[derive(Debug)]
-pub struct Worker {
-    /// Its number, from 0.
-    pub index: usize,
-    /// The listening sockets that are its own, or shared with the other workers.
-    pub listeners: Vec<Arc<OwnedFd>>,
-    /// Whether other processes read the same listening sockets.
-    pub shares_listeners: bool,
-    /// The settings.
-    pub settings: Arc<Settings>,
-    /// The sites, with their roots open.
-    pub sites: Arc<Sites>,
-    /// Where it counts.
-    pub blocks: Arc<Blocks>,
-    /// Its signals; a stop means to drain.
-    pub signals: Signals,
-    /// Most connections it may have open.
-    pub connections_max: usize,
-    /// The access log.
-    pub log: LogFile,
-}
-
-impl Worker {
-    /// A desk with private caches, for a worker that is one thread of control.
-    pub fn desk(&self) -> Desk {
-        let log = AccessLogWriter::new(&self.log);
-        Desk::new(&self.settings, &self.sites, &self.blocks, self.index, log)
-    }
-
-    /// A desk for thread `thread` of `threads`, with caches that all of them share.
-    pub fn thread_desk(&self, service: Held, thread: usize, threads: usize) -> Desk {
-        let log = AccessLogWriter::new(&self.log);
-        let block = self.index * threads + thread;
-        Desk::with(service, &self.settings, &self.blocks, block, log)
-    }
-
-    /// Empty caches.
-    pub fn service(&self) -> Service {
-        Service::new(Arc::clone(&self.sites), self.settings.caches.clone())
-    }
-
-    /// Refuses new connections from now on: clients can go elsewhere at once. The master listens
-    /// again before it starts another worker.
-    pub fn stop_listening(&self) {
-        for listener in &self.listeners {
-            net::stop_listening(&**listener);
-        }
-    }
-
-    /// Tells whoever runs the server, on standard error.
-    pub fn say(&self, message: &str) {
-        eprintln!("flyball: worker {}: {message}", self.index);
-    }
-}
-
-/// What a worker says when it is done.
-#[derive(Clone, Copy, Debug)]
-pub struct Report {
-    /// Connections that were still open at the drain deadline.
-    pub unfinished: usize,
-}
 
 /// A server that is bound and may be run.
 #[derive(Debug)]
@@ -195,7 +129,7 @@ impl Server {
 
     /// What the kernel will do differently than asked, for whoever started the server.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = registry::unused_settings(self.architecture, &self.settings);
         let backlog = self.settings.backlog;
         if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
             warnings.push(format!(
@@ -366,7 +300,7 @@ impl Master {
                 match signal {
                     Signal::Stop => return self.stop(mechanism.as_mut(), signals),
                     Signal::Child => self.reap(true),
-                    Signal::Other(_) => {}
+                    Signal::Retire | Signal::Other(_) => {}
                 }
             }
             self.restart_due();
@@ -464,9 +398,11 @@ impl Master {
             shares_listeners: shared,
             sites: Arc::clone(&server.sites),
             blocks: Arc::clone(&self.blocks),
+            block: index * self.threads,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.clone(),
+            accepting: Mutex::new(None),
             settings,
         };
         let report = server.architecture.run(worker)?;

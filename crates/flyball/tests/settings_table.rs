@@ -74,6 +74,7 @@ fn all_different() -> Settings {
             small_bytes_max: 3,
             revalidate_ms: 3,
         },
+        given: Vec::new(),
     }
 }
 
@@ -193,6 +194,8 @@ fn the_example_file_shows_the_defaults() {
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
     settings.listen.clear();
     settings.sites.clear();
+    assert!(settings.given.contains(&"listen"));
+    settings.given.clear();
     assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
 }
 

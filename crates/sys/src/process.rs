@@ -115,6 +115,13 @@ pub fn terminate(child: ProcessId) {
     let _ = rustix::process::kill_process(child.0, KernelSignal::TERM);
 }
 
+/// Sends a child the signal that a worker takes as [`Signal::Retire`](crate::signal::Signal). A
+/// child that is gone is no error.
+pub fn retire(child: ProcessId) {
+    // SAFETY: kill takes two numbers.
+    unsafe { libc::kill(child.number(), crate::signal::retire()) };
+}
+
 /// Sends a child SIGKILL. A child that is gone is no error.
 pub fn kill(child: ProcessId) {
     let _ = rustix::process::kill_process(child.0, KernelSignal::KILL);

@@ -9,10 +9,18 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 pub enum Signal {
     /// SIGTERM or SIGINT: drain and stop.
     Stop,
+    /// The first real-time signal but one, from the master to a worker: leave the listening sockets
+    /// to another generation, finish what is open, and stop. No program sends it by accident.
+    Retire,
     /// SIGCHLD: a child ended.
     Child,
     /// Any other of the blocked set.
     Other(i32),
+}
+
+/// The number of [`Signal::Retire`].
+pub(crate) fn retire() -> i32 {
+    libc::SIGRTMIN() + 1
 }
 
 /// A descriptor that is readable while one of the blocked signals is pending.
@@ -20,8 +28,8 @@ pub enum Signal {
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT and SIGCHLD for this thread and those that it starts from now on,
-    /// and turns them into reads. Also ignores SIGPIPE.
+    /// Blocks SIGTERM, SIGINT, SIGCHLD and the signal to retire for this thread and those that it
+    /// starts from now on, and turns them into reads. Also ignores SIGPIPE.
     ///
     /// # Errors
     /// When the process is out of descriptors.
@@ -31,7 +39,7 @@ impl Signals {
         // them; the old mask is not asked for; a new descriptor is owned by nobody else.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD] {
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD, retire()] {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -57,6 +65,7 @@ impl Signals {
         let number = unsafe { info.assume_init() }.ssi_signo as i32;
         Some(match number {
             libc::SIGTERM | libc::SIGINT => Signal::Stop,
+            number if number == retire() => Signal::Retire,
             libc::SIGCHLD => Signal::Child,
             other => Signal::Other(other),
         })

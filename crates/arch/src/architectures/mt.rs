@@ -27,17 +27,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flyball_http::CloseReason;
+use flyball_sys::net;
 use flyball_sys::readiness::{self, Interest};
-use flyball_sys::signal::Signal;
-use flyball_sys::{clock, net};
 
 use crate::counters::Counter;
 use crate::desk::{Desk, Held};
 use crate::exchange::{Exchange, Step};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
-use crate::supervise::{BLOCKING_TICK_MS, Report, Worker};
 use crate::transmit::{Sent, transmit};
+use crate::worker::{BLOCKING_TICK_MS, Order, Report, Worker};
 
 /// How long a thread that found no descriptor for a connection rests.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
@@ -94,8 +93,7 @@ impl Architecture for Mt {
         std::thread::scope(|scope| {
             let mut pool = Vec::with_capacity(running);
             for number in 0..running {
-                let mut desk =
-                    worker.thread_desk(Held::Shared(Arc::clone(&caches)), number, threads);
+                let mut desk = worker.desk_with(Held::Shared(Arc::clone(&caches)), number);
                 let listener = Arc::clone(&worker.listeners[number % worker.listeners.len()]);
                 let stopping = &stopping;
                 let name = format!("server-{number}");
@@ -109,28 +107,24 @@ impl Architecture for Mt {
                     }
                 }
             }
-            let stopped = wait_for_stop(&worker);
-            stopping.store(true, Relaxed);
-            // Also wakes those that wait in accept.
-            worker.stop_listening();
-            let until_ms = clock::monotonic_ms() + worker.settings.drain_ms;
+            let stopped = wait_for_orders(&worker, &stopping);
             let unfinished = pool.into_iter().map(|thread| thread.join().unwrap_or(1)).sum();
-            debug_assert!(clock::monotonic_ms() < until_ms + 4 * BLOCKING_TICK_MS);
             stopped.map(|()| Report { unfinished })
         })
     }
 }
 
-/// Blocks until the worker is told to stop.
-fn wait_for_stop(worker: &Worker) -> io::Result<()> {
+/// Blocks until the worker is told to end, and until the last thread is out of accept.
+fn wait_for_orders(worker: &Worker, stopping: &AtomicBool) -> io::Result<()> {
     let mut mechanism = readiness::open("poll")?;
     mechanism.add(worker.signals.as_fd(), 0, Interest::READ)?;
     loop {
         mechanism.wait(&mut Vec::new(), -1)?;
-        while let Some(signal) = worker.signals.next() {
-            if signal == Signal::Stop {
-                return Ok(());
-            }
+        if let Some(order) = worker.order() {
+            stopping.store(true, Relaxed);
+            // Also wakes those that wait in accept, when the server stops.
+            worker.leave_listeners(order);
+            return Ok(());
         }
     }
 }
@@ -208,7 +202,7 @@ fn serve_connection(
         }
         if stopping.load(Relaxed) {
             let until_ms = *drain_until_ms.get_or_insert(desk.now.ms() + desk.settings.drain_ms);
-            exchange.drain(desk);
+            exchange.drain(Order::Stop, desk);
             if desk.now.ms() >= until_ms {
                 exchange.end(desk, CloseReason::Draining);
                 return false;

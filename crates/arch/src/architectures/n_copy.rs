@@ -22,7 +22,7 @@ use std::io;
 
 use crate::phases::{Inline, Phases};
 use crate::registry::{Architecture, Sockets};
-use crate::supervise::{Report, Worker};
+use crate::worker::{Report, Worker};
 
 /// Partitioned copies.
 #[derive(Debug)]

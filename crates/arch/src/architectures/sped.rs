@@ -27,7 +27,7 @@ use std::io;
 use crate::phases::{Inline, Phases};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
-use crate::supervise::{Report, Worker};
+use crate::worker::{Report, Worker};
 
 /// Single-process event-driven.
 #[derive(Debug)]

@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_sys::net;
-use flyball_sys::signal::Signal;
 use flyball_sys::uring::{Completion, Ring};
 
 use crate::counters::Counter;
@@ -36,8 +35,8 @@ use crate::operations::{Operations, Purpose, Slot, Starved, take_received};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
-use crate::supervise::{Report, Worker};
 use crate::timers::Timers;
+use crate::worker::{Order, Report, Worker};
 
 /// Completion-based.
 #[derive(Debug)]
@@ -105,7 +104,7 @@ struct Loop {
     slots: Slots<Slot>,
     timers: Timers,
     completions: Vec<(u64, Completion)>,
-    told_to_stop: bool,
+    told: Option<Order>,
     draining_until_ms: Option<u64>,
     starved: Starved,
     /// Single accepts that are under way.
@@ -120,7 +119,7 @@ impl Loop {
             operations: Operations::new(worker.settings.ring_entries)?,
             slots: Slots::default(),
             completions: Vec::new(),
-            told_to_stop: false,
+            told: None,
             draining_until_ms: None,
             starved: Starved::default(),
             accepting: 0,
@@ -174,7 +173,7 @@ impl Loop {
 
     /// Submits what was started, waits for completions, and acts on each.
     fn complete(&mut self) -> io::Result<()> {
-        let most_ms = if self.told_to_stop { 0 } else { WAIT_MS_MAX };
+        let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.ring.wait(&mut completions, wait_ms)?;
@@ -195,8 +194,8 @@ impl Loop {
             }
         }
         self.completions = completions;
-        if std::mem::take(&mut self.told_to_stop) {
-            self.begin_draining();
+        if let Some(order) = self.told.take() {
+            self.begin_draining(order);
         }
         if signalled {
             self.take_signals();
@@ -351,19 +350,21 @@ impl Loop {
     }
 
     fn take_signals(&mut self) {
-        while let Some(signal) = self.worker.signals.next() {
-            self.told_to_stop |= signal == Signal::Stop && self.draining_until_ms.is_none();
+        while let Some(order) = self.worker.order() {
+            self.told = Some(order);
         }
     }
 
     /// Closes every connection as soon as its answer is sent. Begins a turn after the signal: a
     /// request that had arrived by then has been received.
-    fn begin_draining(&mut self) {
-        self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
-        self.worker.stop_listening();
+    fn begin_draining(&mut self, order: Order) {
+        if self.draining_until_ms.is_none() {
+            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+            self.worker.leave_listeners(order);
+        }
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(&self.desk);
+                slot.exchange.drain(order, &self.desk);
                 self.drive(token);
             }
         }

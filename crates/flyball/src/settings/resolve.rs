@@ -53,6 +53,8 @@ pub fn resolve_in(
         settings.port_tries = PORT_TRIES;
     }
     resolver.addresses(&settings, &origins);
+    settings.given = origins.keys().copied().collect();
+    settings.given.sort_unstable();
     settings.sites = resolver.sites(typed);
     resolver.finish(settings)
 }

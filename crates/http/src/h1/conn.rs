@@ -114,7 +114,10 @@ pub struct Conn {
     http10: bool,
     head_only: bool,
     surplus: bool,
+    /// The next answer is the last.
     draining: bool,
+    /// Waiting for a request ends it.
+    close_idle: bool,
     shut: bool,
     since_ms: u64,
     incoming: Progress,
@@ -146,6 +149,7 @@ impl Conn {
             head_only: false,
             surplus: false,
             draining: false,
+            close_idle: false,
             shut: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
@@ -561,8 +565,15 @@ impl Conn {
     /// The server is draining: close when idle, after the next answer otherwise.
     pub fn drain(&mut self, now: &Now) {
         self.draining = true;
+        self.close_idle = true;
         self.settle(now);
         self.check_invariants();
+    }
+
+    /// Others take over from this process: close after the next answer. An idle connection may
+    /// have a request on its way, so that it is kept until that is answered or its time is over.
+    pub fn retire(&mut self) {
+        self.draining = true;
     }
 
     /// The connection cannot go on: what is queued is not sent.
@@ -610,7 +621,7 @@ impl Conn {
                 self.since_ms = now.ms();
                 self.go(Event::Drained);
             }
-            State::Idle if self.draining => {
+            State::Idle if self.close_idle => {
                 self.reason = Some(CloseReason::Draining);
                 self.go(Event::Expire);
             }

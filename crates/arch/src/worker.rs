@@ -1,0 +1,108 @@
+//! What an architecture is given to run: a worker, made by the master before it forked.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flyball_site::{Service, Sites};
+use flyball_sys::net;
+use flyball_sys::signal::{Signal, Signals};
+
+use crate::counters::Blocks;
+use crate::desk::{Desk, Held};
+use crate::log::{AccessLogWriter, LogFile};
+use crate::settings::Settings;
+
+/// How long a blocking call may take before its thread looks at the time, in milliseconds.
+pub const BLOCKING_TICK_MS: u64 = 500;
+
+/// What the master tells a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The server stops: refuse new connections, close idle ones, finish what is under way.
+    Stop,
+    /// Another generation of workers takes the listening sockets over: leave them as they are,
+    /// and close each connection after its next answer.
+    Retire,
+}
+
+/// One worker.
+#[derive(Debug)]
+pub struct Worker {
+    /// Its number, from 0.
+    pub index: usize,
+    /// The listening sockets that are its own, or shared with the other workers.
+    pub listeners: Vec<Arc<OwnedFd>>,
+    /// Whether other processes read the same listening sockets.
+    pub shares_listeners: bool,
+    /// The settings.
+    pub settings: Arc<Settings>,
+    /// The sites, with their roots open.
+    pub sites: Arc<Sites>,
+    /// Where it counts.
+    pub blocks: Arc<Blocks>,
+    /// The first of its blocks; it has one for each of [`Architecture::threads`].
+    ///
+    /// [`Architecture::threads`]: crate::Architecture::threads
+    pub block: usize,
+    /// Its signals; readable when there may be an [`Order`].
+    pub signals: Signals,
+    /// Most connections it may have open.
+    pub connections_max: usize,
+    /// The access log.
+    pub log: LogFile,
+    /// Open while the worker accepts: the master sees that it is closed.
+    pub(crate) accepting: Mutex<Option<OwnedFd>>,
+}
+
+impl Worker {
+    /// A desk with private caches, for a worker that is one thread of control.
+    pub fn desk(&self) -> Desk {
+        self.desk_with(Held::Own(Box::new(self.service())), 0)
+    }
+
+    /// A desk for thread `thread` of this worker, with these caches. Thread 0 counts what they do.
+    pub fn desk_with(&self, caches: Held, thread: usize) -> Desk {
+        let log = AccessLogWriter::new(&self.log);
+        Desk::new(caches, &self.settings, &self.blocks, self.block + thread, thread == 0, log)
+    }
+
+    /// Empty caches.
+    pub fn service(&self) -> Service {
+        Service::new(Arc::clone(&self.sites), self.settings.caches.clone())
+    }
+
+    /// The next order, if one came. Never blocks. A stop may follow a retirement.
+    pub fn order(&self) -> Option<Order> {
+        loop {
+            match self.signals.next()? {
+                Signal::Stop => return Some(Order::Stop),
+                Signal::Retire => return Some(Order::Retire),
+                Signal::Child | Signal::Other(_) => {}
+            }
+        }
+    }
+
+    /// To be called, for either order, as soon as the worker accepts nothing any more. When the
+    /// server stops, new connections are refused from now on, so that clients can go elsewhere at
+    /// once; the master listens again before it starts another worker.
+    pub fn leave_listeners(&self, order: Order) {
+        if order == Order::Stop {
+            for listener in &self.listeners {
+                net::stop_listening(&**listener);
+            }
+        }
+        self.accepting.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
+    /// Tells whoever runs the server, on standard error.
+    pub fn say(&self, message: &str) {
+        eprintln!("flyball: worker {}: {message}", self.index);
+    }
+}
+
+/// What a worker says when it is done.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Connections that were still open at the drain deadline.
+    pub unfinished: usize,
+}
