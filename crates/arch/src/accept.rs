@@ -4,17 +4,25 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use flyball_sys::net;
 
-use crate::counters::{Counter, Tally};
+use crate::counters::{Blocks, Counter, Tally};
 use crate::settings::AcceptLimit;
 
 /// The accept-limit, with the credit that a fraction leaves over from phase to phase.
 #[derive(Debug)]
 pub struct AcceptPolicy {
-    limit: AcceptLimit,
+    limit: Limit,
     credit: f64,
+}
+
+/// Where the accept-limit comes from.
+#[derive(Debug)]
+enum Limit {
+    Fixed(AcceptLimit),
+    Shared(Arc<Blocks>),
 }
 
 /// How an accept phase ended.
@@ -33,15 +41,28 @@ pub enum Ended {
 }
 
 impl AcceptPolicy {
-    /// A policy with its first phase's credit.
+    /// A policy with this limit for ever.
     pub fn new(limit: AcceptLimit) -> AcceptPolicy {
-        AcceptPolicy { limit, credit: 0.0 }
+        AcceptPolicy { limit: Limit::Fixed(limit), credit: 0.0 }
+    }
+
+    /// A policy with the limit that holds for the whole server when a phase begins: it can be
+    /// changed while the server runs (S0, section 4.3).
+    pub fn shared(blocks: &Arc<Blocks>) -> AcceptPolicy {
+        AcceptPolicy { limit: Limit::Shared(Arc::clone(blocks)), credit: 0.0 }
+    }
+
+    fn limit(&self) -> AcceptLimit {
+        match &self.limit {
+            Limit::Fixed(limit) => *limit,
+            Limit::Shared(blocks) => blocks.accept_limit(),
+        }
     }
 
     /// How many may be accepted in the phase that begins now. Below 1 the credit adds up, so that
     /// a limit of 1/4 accepts one connection in every fourth phase (M45).
     fn begin(&mut self) -> u64 {
-        match self.limit {
+        match self.limit() {
             AcceptLimit::Infinite => u64::MAX,
             AcceptLimit::At(limit) => {
                 self.credit = (self.credit + limit).min(limit + 1.0);
@@ -132,6 +153,27 @@ mod tests {
         let taken: Vec<_> =
             accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
         assert_eq!(taken, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn a_limit_that_changes_holds_from_the_next_phase_on() {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let blocks = Arc::new(Blocks::new(1).unwrap());
+        let (mut policy, mut tally) = (AcceptPolicy::shared(&blocks), Tally::default());
+        let mut taken = |limit| {
+            blocks.set_accept_limit(limit);
+            let mut taken = 0;
+            policy.phase(&listener, 99, &mut tally, |_, _| taken += 1);
+            taken
+        };
+        assert_eq!(taken(AcceptLimit::At(3.0)), 3);
+        assert_eq!(taken(AcceptLimit::At(1.0)), 1);
+        assert_eq!(taken(AcceptLimit::At(0.5)), 0);
+        assert_eq!(taken(AcceptLimit::At(0.5)), 1);
+        assert_eq!(taken(AcceptLimit::Infinite), 7);
     }
 
     #[test]

@@ -20,7 +20,9 @@ use flyball_sys::readiness::{self, Interest};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net, process};
 
+use crate::control::{self, Command, Reply};
 use crate::counters::{Blocks, Counter, Totals};
+use crate::registry;
 
 /// The user and group that hold no rights and own no files.
 const NOBODY: u32 = 65_534;
@@ -33,8 +35,8 @@ const REQUEST_MS_MAX: u64 = 1_000;
 pub(crate) struct Admin {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) blocks: Arc<Blocks>,
-    pub(crate) architecture: &'static str,
-    pub(crate) workers: usize,
+    /// Where the master takes commands; none arrive over TCP.
+    pub(crate) commands: Option<OwnedFd>,
     pub(crate) addresses: Vec<Address>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
@@ -115,14 +117,17 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
 fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
     let readable = matches!(request.method(), Method::Get | Method::Head);
     let (status, media_type, text) = match request.path() {
+        b"/settings" if request.method() == Method::Post => set(admin, request),
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }
         b"/status" => (Status::OK, "application/json", status(admin)),
         b"/metrics" => (Status::OK, "text/plain; version=0.0.4", metrics(admin)),
-        _ => (Status::NOT_FOUND, "text/plain", "try /status or /metrics\n".to_string()),
+        b"/settings" => (Status::OK, "application/json", settings(admin)),
+        _ => (Status::NOT_FOUND, "text/plain", "try /status, /metrics or /settings\n".to_string()),
     };
-    let allow = if readable { "" } else { "Allow: GET, HEAD\r\n" };
+    let refused = status == Status::METHOD_NOT_ALLOWED;
+    let allow = if refused { "Allow: GET, HEAD\r\n" } else { "" };
     let fields = format!(
         "{allow}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\n\r\n",
@@ -131,6 +136,39 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
     let is_head = request.method() == Method::Head;
     let body = if is_head { Body::Empty } else { Body::Bytes(Bytes::from(text)) };
     conn.answered(Answer { status, fields: fields.as_bytes(), body, close: true }, out, now);
+}
+
+/// `POST /settings?KEY=VALUE`: whoever may write to the Unix-domain socket may change the server.
+/// Waits for the master.
+fn set(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
+    const TEXT: &str = "text/plain";
+    let query = std::str::from_utf8(request.query()).unwrap_or_default();
+    let Some((key, value)) = query.split_once('=') else {
+        return (Status::BAD_REQUEST, TEXT, "expected /settings?KEY=VALUE\n".into());
+    };
+    let Some(master) = admin.commands.as_ref().filter(|_| net::is_unix(&*admin.socket)) else {
+        let why = "settings are changed only through a Unix-domain socket\n";
+        return (Status::FORBIDDEN, TEXT, why.into());
+    };
+    match Command::set(key, value).map(|command| control::tell(master, command)) {
+        Ok(Reply::Done(text)) => (Status::OK, TEXT, text + "\n"),
+        Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),
+        Err(why) => (Status::BAD_REQUEST, TEXT, why + "\n"),
+    }
+}
+
+/// The settings that may be changed, and what they are.
+fn settings(admin: &Admin) -> String {
+    let settings = serde_json::json!({
+        "architecture": architecture(admin),
+        "accept.limit": admin.blocks.accept_limit().to_string(),
+    });
+    format!("{settings:#}\n")
+}
+
+fn architecture(admin: &Admin) -> &'static str {
+    let (_, at, _) = admin.blocks.generation();
+    registry::ALL.get(at).map_or("", |architecture| architecture.name())
 }
 
 fn state_label(state: State) -> &'static str {
@@ -174,9 +212,11 @@ fn status(admin: &Admin) -> String {
     let (queued, queue_limit) = accept_queues(admin);
     let drops = Drops::read();
     let accepted = totals.counter(Counter::Accepted);
+    let (generation, _, workers) = admin.blocks.generation();
     let status = serde_json::json!({
-        "architecture": admin.architecture,
-        "workers": admin.workers,
+        "architecture": architecture(admin),
+        "generation": generation,
+        "workers": workers,
         "listen": admin.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "uptime_ms": uptime_ms,
         "counters": counters,

@@ -5,11 +5,13 @@
 //! accept rate is the number of accept phases times the mean number accepted in each, over time.
 
 use std::io;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_http::h1::state::State;
 use flyball_http::{CloseReason, Status};
 use flyball_sys::shared::SharedCounters;
+
+use crate::settings::AcceptLimit;
 
 macro_rules! counters {
     ($($name:ident $label:literal $help:literal),* $(,)?) => {
@@ -116,6 +118,19 @@ impl Tally {
     }
 }
 
+/// What the whole server shares beside its counters: a word each, in front of the blocks.
+#[derive(Clone, Copy)]
+enum Word {
+    Generation,
+    Architecture,
+    Workers,
+    Sockets,
+    AcceptLimit,
+}
+
+/// Words in front of the blocks; a whole cache line.
+const WORDS: usize = 8;
+
 /// The blocks of all threads of control of a server, and one for those that died.
 #[derive(Debug)]
 pub struct Blocks {
@@ -129,11 +144,57 @@ impl Blocks {
     /// # Errors
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
-        Ok(Blocks { shared: SharedCounters::new((blocks + 1) * BLOCK)?, blocks })
+        Ok(Blocks { shared: SharedCounters::new(WORDS + (blocks + 1) * BLOCK)?, blocks })
     }
 
-    fn block(&self, index: usize) -> &[std::sync::atomic::AtomicU64] {
-        &self.shared.all()[index * BLOCK..(index + 1) * BLOCK]
+    /// How many blocks there are.
+    pub fn len(&self) -> usize {
+        self.blocks
+    }
+
+    /// True when there is none.
+    pub fn is_empty(&self) -> bool {
+        self.blocks == 0
+    }
+
+    fn word(&self, word: Word) -> &AtomicU64 {
+        &self.shared.all()[word as usize]
+    }
+
+    /// Says which generation of workers accepts: its number, the place of its architecture in
+    /// [`ALL`](crate::ALL), and how many workers it has.
+    pub(crate) fn set_generation(&self, number: u64, architecture: usize, workers: usize) {
+        self.word(Word::Architecture).store(architecture as u64, Relaxed);
+        self.word(Word::Workers).store(workers as u64, Relaxed);
+        self.word(Word::Generation).store(number, Relaxed);
+    }
+
+    /// What [`Blocks::set_generation`] said last.
+    pub(crate) fn generation(&self) -> (u64, usize, usize) {
+        let word = |word| self.word(word).load(Relaxed);
+        let (architecture, workers) = (word(Word::Architecture), word(Word::Workers));
+        (word(Word::Generation), architecture as usize, workers as usize)
+    }
+
+    /// Says how many listening sockets there are; gives back how many were said before.
+    pub(crate) fn set_sockets(&self, sockets: usize) -> usize {
+        self.word(Word::Sockets).swap(sockets as u64, Relaxed) as usize
+    }
+
+    /// The accept-limit of every accept phase from now on, in all workers (M12).
+    pub(crate) fn set_accept_limit(&self, limit: AcceptLimit) {
+        self.word(Word::AcceptLimit).store(limit.as_f64().to_bits(), Relaxed);
+    }
+
+    /// The accept-limit that holds now.
+    pub fn accept_limit(&self) -> AcceptLimit {
+        let limit = f64::from_bits(self.word(Word::AcceptLimit).load(Relaxed));
+        AcceptLimit::from_f64(limit).unwrap_or(AcceptLimit::Infinite)
+    }
+
+    fn block(&self, index: usize) -> &[AtomicU64] {
+        let start = WORDS + index * BLOCK;
+        &self.shared.all()[start..start + BLOCK]
     }
 
     /// Adds a tally to a block and empties it. One thread of control writes a block.

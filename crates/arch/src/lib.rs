@@ -8,22 +8,25 @@
 mod accept;
 mod admin;
 pub mod architectures;
+pub mod control;
 pub mod counters;
 mod desk;
 mod exchange;
 mod helpers;
+mod listening;
 mod log;
 mod operations;
 mod phases;
 mod registry;
+mod server;
 mod settings;
 mod slots;
-pub mod supervise;
+mod supervise;
 mod timers;
 mod transmit;
 mod worker;
 
 pub use registry::{ALL, Architecture, Sockets, find};
+pub use server::Server;
 pub use settings::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
-pub use supervise::Server;
 pub use worker::{Order, Report, Worker};

@@ -152,7 +152,7 @@ impl<D: DiskWork> Phases<D> {
         }
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
-            accept: AcceptPolicy::new(worker.settings.accept_limit),
+            accept: AcceptPolicy::shared(&worker.blocks),
             connections_max: worker.connections_max,
             mechanism,
             disk,

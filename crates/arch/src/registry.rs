@@ -54,6 +54,19 @@ pub trait Architecture: Sync + fmt::Debug {
         self.is_blocking()
     }
 
+    /// How many listening sockets each address needs, at most one for each group of workers.
+    fn sockets_wanted(&self, settings: &Settings) -> usize {
+        match self.sockets() {
+            Sockets::Shared => 1,
+            Sockets::PerWorker => self.workers(settings),
+        }
+    }
+
+    /// Whether all workers read all listening sockets.
+    fn sockets_are_shared(&self) -> bool {
+        self.sockets() == Sockets::Shared
+    }
+
     /// How many worker processes it runs.
     fn workers(&self, settings: &Settings) -> usize {
         settings.workers.unwrap_or_else(flyball_sys::process::cpu_allowance)
@@ -84,6 +97,10 @@ pub fn find(name: &str) -> Option<&'static dyn Architecture> {
 pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> Vec<String> {
     let is_of_others = |key: &str| ALL.iter().any(|other| other.settings().contains(&key));
     let (name, honoured) = (architecture.name(), architecture.settings());
-    let unused = settings.given.iter().filter(|key| !honoured.contains(key) && is_of_others(key));
+    // Who asks a single process for one worker gets what was asked for.
+    let is_so =
+        |key: &str| key == "workers" && settings.workers == Some(architecture.workers(settings));
+    let is_unused = |key: &&&str| !honoured.contains(*key) && is_of_others(key) && !is_so(key);
+    let unused = settings.given.iter().filter(is_unused);
     unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
 }

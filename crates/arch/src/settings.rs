@@ -1,5 +1,6 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use flyball_http::Limits;
@@ -85,6 +86,50 @@ pub enum AcceptLimit {
     Infinite,
 }
 
+impl AcceptLimit {
+    /// One connection in a thousand accept phases. Less would look like a hang.
+    pub const LEAST: f64 = 0.001;
+
+    /// Beyond any accept queue, so that `inf` is meant.
+    pub const MOST: f64 = 1_000_000.0;
+
+    /// What a valid limit looks like.
+    pub const FORM: &str = "a number from 0.001 to 1000000, or inf";
+
+    /// Reads one as it is written in settings.
+    pub fn parse(text: &str) -> Option<AcceptLimit> {
+        if text == "inf" || text == "+inf" {
+            return Some(AcceptLimit::Infinite);
+        }
+        AcceptLimit::from_f64(text.parse().ok()?).filter(|limit| *limit != AcceptLimit::Infinite)
+    }
+
+    /// The limit with this value, infinity included.
+    pub(crate) fn from_f64(value: f64) -> Option<AcceptLimit> {
+        if value == f64::INFINITY {
+            return Some(AcceptLimit::Infinite);
+        }
+        let bounds = AcceptLimit::LEAST..=AcceptLimit::MOST;
+        bounds.contains(&value).then_some(AcceptLimit::At(value))
+    }
+
+    pub(crate) fn as_f64(self) -> f64 {
+        match self {
+            AcceptLimit::At(limit) => limit,
+            AcceptLimit::Infinite => f64::INFINITY,
+        }
+    }
+}
+
+impl fmt::Display for AcceptLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AcceptLimit::At(limit) => limit.fmt(f),
+            AcceptLimit::Infinite => f.write_str("inf"),
+        }
+    }
+}
+
 /// How bodies too large for memory leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendMode {
@@ -146,6 +191,21 @@ impl Default for Settings {
             sites: Vec::new(),
             caches: CacheSettings::default(),
             given: Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accept_limit_is_above_zero() {
+        assert_eq!(AcceptLimit::parse("16"), Some(AcceptLimit::At(16.0)));
+        assert_eq!(AcceptLimit::parse("0.1"), Some(AcceptLimit::At(0.1)));
+        assert_eq!(AcceptLimit::parse("inf"), Some(AcceptLimit::Infinite));
+        for text in ["", "0", "-1", "nan", "-inf", "infinity", "0.0001", "1e9", "many"] {
+            assert_eq!(AcceptLimit::parse(text), None, "{text}");
         }
     }
 }

@@ -1,30 +1,28 @@
-//! Supervision, which is no architecture's business: bind, fork, restart, signals, drain, counters.
+//! Supervision, which is no architecture's business: fork, restart, signals, drain, counters, and
+//! generations of workers.
 //!
-//! The master makes every listening socket and keeps it, forks the workers and the process that
-//! serves `--admin`, and then waits for signals. It stays single-threaded, runs no architecture and
-//! parses no byte from the network.
+//! The master keeps the listening sockets, forks the workers and the process that serves `--admin`,
+//! and then waits for signals and for commands. It stays single-threaded, runs no architecture and
+//! parses no byte from the network. A change of architecture is a new generation of workers: the
+//! old one leaves the listening sockets, connections wait in the accept queue for a moment, and
+//! the new one takes them while the old one finishes what it has.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use flyball_site::Sites;
 use flyball_sys::clock;
-use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
 use crate::admin;
+use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
-use crate::log::LogFile;
-use crate::registry::{self, Architecture, Sockets};
-use crate::settings::{AdminAddress, Settings};
-use crate::worker::{BLOCKING_TICK_MS, Worker};
-
-/// Seconds for which the kernel holds back a connection that sends nothing.
-const DEFER_ACCEPT_S: u32 = 5;
+use crate::listening::listen;
+use crate::registry::{self, Architecture};
+use crate::server::{Server, connections_that_fit};
+use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
 const RESTART_MS_MIN: u64 = 50;
@@ -38,233 +36,28 @@ const RESTART_FORGIVEN_MS: u64 = 30_000;
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
 
-/// Descriptors a worker keeps for things other than connections.
-const DESCRIPTORS_RESERVED: usize = 64;
+/// Generations of workers alive at the same time.
+const GENERATIONS_MAX: usize = 3;
 
-/// One in so many descriptors may hold a file.
-const FILES_SHARE: usize = 4;
+/// Longest wait for a retiring generation to leave the listening sockets.
+const LEAVE_MS_MAX: u64 = 5_000;
 
-/// Connections that a worker takes at least, however few descriptors there are.
-const CONNECTIONS_MIN: usize = 16;
+/// A new generation that fails within this time is taken back.
+const TRIAL_MS: u64 = 3_000;
 
-/// A server that is bound and may be run.
-#[derive(Debug)]
-pub struct Server {
-    architecture: &'static dyn Architecture,
-    settings: Arc<Settings>,
-    sites: Arc<Sites>,
-    /// One list per worker, or one for all.
-    listeners: Vec<Vec<Arc<OwnedFd>>>,
-    addresses: Vec<Address>,
-    admin: Option<Arc<OwnedFd>>,
-    log: LogFile,
-    workers: usize,
-}
+/// Tokens of what the master waits for.
+const SIGNALS: u64 = 0;
+const COMMANDS: u64 = 1;
 
-impl Server {
-    /// Opens the sites and the logs, and binds every address; nothing is served yet.
-    ///
-    /// # Errors
-    /// With a message for whoever started the server: a taken port, a missing root, a missing
-    /// right.
-    pub fn bind(
-        architecture: &'static dyn Architecture,
-        mut settings: Settings,
-    ) -> Result<Server, String> {
-        // Where descriptors are few, connections need them more than files do.
-        let files = &mut settings.caches.files_max;
-        *files = (*files).min(process::descriptor_limit() / FILES_SHARE);
-        architecture
-            .probe()
-            .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
-        let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
-        let log =
-            LogFile::open(&settings.access_log).map_err(|error| format!("access-log: {error}"))?;
-        let workers = architecture.workers(&settings);
-        let groups = match architecture.sockets() {
-            Sockets::Shared => 1,
-            Sockets::PerWorker => workers,
-        };
-        let mut listeners: Vec<Vec<Arc<OwnedFd>>> = vec![Vec::new(); groups];
-        let mut addresses = Vec::new();
-        for address in &settings.listen {
-            let (bound, sockets) = bind_group(architecture, &settings, *address, groups)?;
-            addresses.push(bound);
-            for (group, socket) in listeners.iter_mut().zip(sockets) {
-                group.push(Arc::new(socket));
-            }
-        }
-        let admin = settings.admin.as_ref().map(bind_admin).transpose()?;
-        Ok(Server {
-            architecture,
-            settings: Arc::new(settings),
-            sites: Arc::new(sites),
-            listeners,
-            addresses,
-            admin,
-            log,
-            workers,
-        })
-    }
-
-    /// The addresses that are listened on, with the ports that were found.
-    pub fn addresses(&self) -> &[Address] {
-        &self.addresses
-    }
-
-    /// How many workers there will be.
-    pub fn workers(&self) -> usize {
-        self.workers
-    }
-
-    /// Where `/status` and `/metrics` are, when that is a TCP address.
-    pub fn admin_address(&self) -> Option<Address> {
-        self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
-    }
-
-    /// The listening sockets of a worker: its own, or those that all share.
-    fn listeners_of(&self, worker: usize) -> &[Arc<OwnedFd>] {
-        &self.listeners[if self.listeners.len() == 1 { 0 } else { worker }]
-    }
-
-    /// What the kernel will do differently than asked, for whoever started the server.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = registry::unused_settings(self.architecture, &self.settings);
-        let backlog = self.settings.backlog;
-        if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
-            warnings.push(format!(
-                "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
-            ));
-        }
-        let room = connections_that_fit(&self.settings);
-        if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
-            warnings.push(format!(
-                "connections.max is {most}, but the descriptor limit leaves room for {room}"
-            ));
-        }
-        warnings
-    }
-
-    /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
-    /// connections that were open at the drain deadline are told on standard error.
-    ///
-    /// # Errors
-    /// When the first workers cannot be started.
-    pub fn run(self) -> io::Result<bool> {
-        let threads = self.architecture.threads(&self.settings);
-        let blocks = Arc::new(Blocks::new(self.workers * threads)?);
-        let signals = Signals::block()?;
-        let mut master = Master {
-            children: Vec::new(),
-            blocks,
-            threads,
-            started_ms: clock::monotonic_ms(),
-            server: self,
-        };
-        for index in 0..master.server.workers {
-            master.children.push(Child::new(Role::Worker(index)));
-        }
-        if master.server.admin.is_some() {
-            master.children.push(Child::new(Role::Admin));
-        }
-        for at in 0..master.children.len() {
-            master.start(at)?;
-        }
-        master.supervise(&signals)
-    }
-}
-
-/// How many connections a worker's descriptors leave room for, beside files and the rest.
-fn connections_that_fit(settings: &Settings) -> usize {
-    let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
-    process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
-}
-
-/// Binds one address, once per group. The first socket is bound without SO_REUSEPORT, so that a
-/// port which somebody else holds is seen; the option is set before it listens, for the others.
-fn bind_group(
-    architecture: &dyn Architecture,
-    settings: &Settings,
-    address: Address,
-    groups: usize,
-) -> Result<(Address, Vec<OwnedFd>), String> {
-    let first = bind_first_free(address, settings.port_tries)
-        .map_err(|error| format!("cannot listen on {address}: {}", explain(&error)))?;
-    let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
-    let bound = net::local_address(&first).map_err(fail)?;
-    let mut sockets = vec![first];
-    if groups > 1 {
-        net::share_port(&sockets[0]).map_err(fail)?;
-        for _ in 1..groups {
-            sockets.push(net::bind(bound, true).map_err(fail)?);
-        }
-    }
-    let options = listen_options(architecture, settings);
-    for socket in &sockets {
-        if architecture.listener_blocks() {
-            net::set_blocking(socket).map_err(fail)?;
-        }
-        net::listen(socket, settings.backlog, &options).map_err(fail)?;
-    }
-    Ok((bound, sockets))
-}
-
-/// What accepted connections inherit from their listening socket.
-fn listen_options(architecture: &dyn Architecture, settings: &Settings) -> ListenOptions {
-    let tick = Duration::from_millis(BLOCKING_TICK_MS);
-    ListenOptions {
-        defer_accept_s: if settings.defer_accept { DEFER_ACCEPT_S } else { 0 },
-        congestion: settings.congestion.clone(),
-        timeout: architecture.is_blocking().then_some(tick),
-    }
-}
-
-fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
-    let mut attempt = address;
-    loop {
-        match net::bind(attempt, false) {
-            Err(error)
-                if error.kind() == io::ErrorKind::AddrInUse
-                    && attempt.port() < u16::MAX
-                    && attempt.port() - address.port() < tries =>
-            {
-                attempt.set_port(attempt.port() + 1);
-            }
-            bound => return bound,
-        }
-    }
-}
-
-fn explain(error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => "the port is taken by another program".into(),
-        io::ErrorKind::AddrNotAvailable => "this machine has no such address".into(),
-        io::ErrorKind::PermissionDenied => {
-            "ports below 1024 need the CAP_NET_BIND_SERVICE capability".into()
-        }
-        _ => error.to_string(),
-    }
-}
-
-fn bind_admin(address: &AdminAddress) -> Result<Arc<OwnedFd>, String> {
-    let socket = match address {
-        AdminAddress::Tcp(address) => net::bind(*address, false).and_then(|socket| {
-            net::set_blocking(&socket)?;
-            net::listen(&socket, 16, &ListenOptions::default())?;
-            Ok(socket)
-        }),
-        AdminAddress::Unix(path) => net::listen_unix(path),
-    };
-    socket.map(Arc::new).map_err(|error| format!("admin: {}", explain(&error)))
-}
-
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    Worker(usize),
+    /// A worker of this generation, with this number in it.
+    Worker { generation: u64, index: usize },
+    /// Serves `--admin`.
     Admin,
 }
 
-/// A child process that shall be running.
+/// A child process that shall be running, or is to end.
 #[derive(Debug)]
 struct Child {
     role: Role,
@@ -272,50 +65,129 @@ struct Child {
     started_ms: u64,
     restart_ms: u64,
     due_ms: Option<u64>,
+    /// The first block that it counts in.
+    block: usize,
+    blocks: usize,
+    /// At its end when the worker accepts no more.
+    accepting: Option<OwnedFd>,
+    /// Retired, to be killed then.
+    kill_at_ms: Option<u64>,
 }
 
 impl Child {
-    fn new(role: Role) -> Child {
-        Child { role, process: None, started_ms: 0, restart_ms: RESTART_MS_MIN, due_ms: None }
+    fn new(role: Role, block: usize, blocks: usize) -> Child {
+        Child {
+            role,
+            process: None,
+            started_ms: 0,
+            restart_ms: RESTART_MS_MIN,
+            due_ms: None,
+            block,
+            blocks,
+            accepting: None,
+            kill_at_ms: None,
+        }
+    }
+
+    fn is_retired(&self) -> bool {
+        self.kill_at_ms.is_some()
     }
 }
 
+/// The workers that accept.
+struct Generation {
+    number: u64,
+    architecture: &'static dyn Architecture,
+    workers: usize,
+    started_ms: u64,
+    /// What ran before, for as long as this one is on trial.
+    previous: Option<&'static dyn Architecture>,
+}
+
 /// The master process.
-struct Master {
+pub(crate) struct Master {
     server: Server,
+    generation: Generation,
     children: Vec<Child>,
     blocks: Arc<Blocks>,
-    threads: usize,
     started_ms: u64,
+    signals: Signals,
+    /// Where the admin process sends commands.
+    commands: Option<OwnedFd>,
+    mechanism: Box<dyn Readiness>,
+    /// A worker of a generation on trial failed.
+    failed_trial: bool,
 }
 
 impl Master {
-    /// Waits for signals and for restarts that are due, until the server shall stop.
-    fn supervise(mut self, signals: &Signals) -> io::Result<bool> {
+    /// Maps the counters, for the architecture that needs most of them, and blocks the signals.
+    ///
+    /// # Errors
+    /// When memory or descriptors are out.
+    pub(crate) fn new(server: Server) -> io::Result<Master> {
+        let blocks_of = |arch: &&dyn Architecture| {
+            arch.workers(&server.settings) * arch.threads(&server.settings)
+        };
+        let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
+        let blocks = Arc::new(Blocks::new(most * GENERATIONS_MAX)?);
+        blocks.set_accept_limit(server.settings.accept_limit);
+        blocks.set_sockets(server.listening.all().len());
+        let signals = Signals::block()?;
         let mut mechanism = readiness::open("poll")?;
-        mechanism.add(signals.as_fd(), 0, Interest::READ)?;
+        mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
+        let started_ms = clock::monotonic_ms();
+        let architecture = server.architecture;
+        let (number, workers, previous) = (0, 0, None);
+        Ok(Master {
+            generation: Generation { number, architecture, workers, started_ms, previous },
+            children: Vec::new(),
+            blocks,
+            started_ms,
+            signals,
+            commands: None,
+            mechanism,
+            failed_trial: false,
+            server,
+        })
+    }
+
+    /// Starts everything, and waits for signals, commands and restarts that are due, until the
+    /// server shall stop. Blocks.
+    pub(crate) fn run(mut self) -> io::Result<bool> {
+        self.begin_generation(self.server.architecture)?;
+        if self.server.admin.is_some() {
+            self.children.push(Child::new(Role::Admin, 0, 0));
+            self.start(self.children.len() - 1)?;
+        }
+        let mut events = Vec::new();
         loop {
-            self.wait(mechanism.as_mut(), self.next_restart_ms())?;
-            while let Some(signal) = signals.next() {
+            self.wait(&mut events)?;
+            while let Some(signal) = self.signals.next() {
                 match signal {
-                    Signal::Stop => return self.stop(mechanism.as_mut(), signals),
+                    Signal::Stop => return self.stop(),
                     Signal::Child => self.reap(true),
                     Signal::Retire | Signal::Other(_) => {}
                 }
             }
+            if events.iter().any(|event| event.token == COMMANDS) {
+                self.obey();
+            }
+            if std::mem::take(&mut self.failed_trial) {
+                self.take_back();
+            }
+            self.kill_overdue();
             self.restart_due();
         }
     }
 
-    fn wait(&self, mechanism: &mut dyn Readiness, until_ms: Option<u64>) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {
+        let due = self.children.iter().flat_map(|child| [child.due_ms, child.kill_at_ms]);
         let now_ms = clock::monotonic_ms();
-        let timeout = until_ms
+        let timeout = due
+            .flatten()
+            .min()
             .map_or(-1, |until| i32::try_from(until.saturating_sub(now_ms)).unwrap_or(i32::MAX));
-        mechanism.wait(&mut Vec::new(), timeout)
-    }
-
-    fn next_restart_ms(&self) -> Option<u64> {
-        self.children.iter().filter_map(|child| child.due_ms).min()
+        self.mechanism.wait(events, timeout)
     }
 
     fn restart_due(&mut self) {
@@ -330,28 +202,92 @@ impl Master {
         }
     }
 
+    fn kill_overdue(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        for child in &mut self.children {
+            if child.kill_at_ms.is_some_and(|at| at <= now_ms)
+                && let Some(process) = child.process
+            {
+                process::kill(process);
+                child.kill_at_ms = Some(now_ms + KILL_AFTER_MS);
+            }
+        }
+    }
+
+    /// Starts the workers of an architecture on sockets that are prepared for it.
+    fn begin_generation(&mut self, architecture: &'static dyn Architecture) -> io::Result<()> {
+        let settings = &self.server.settings;
+        let (workers, threads) = (architecture.workers(settings), architecture.threads(settings));
+        let number = self.generation.number + 1;
+        self.generation = Generation {
+            number,
+            architecture,
+            workers,
+            started_ms: clock::monotonic_ms(),
+            previous: (number > 1).then_some(self.generation.architecture),
+        };
+        let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
+        self.blocks.set_generation(number, at.unwrap_or(0), workers);
+        for index in 0..workers {
+            let block = self.free_blocks(threads).ok_or(io::ErrorKind::OutOfMemory)?;
+            let role = Role::Worker { generation: number, index };
+            self.children.push(Child::new(role, block, threads));
+            self.start(self.children.len() - 1)?;
+        }
+        Ok(())
+    }
+
+    /// The first of `count` blocks in a row that nobody counts in.
+    fn free_blocks(&self, count: usize) -> Option<usize> {
+        let ends = self.children.iter().map(|child| child.block + child.blocks);
+        let is_free = |first: usize| {
+            let overlaps =
+                |c: &Child| c.blocks > 0 && first < c.block + c.blocks && c.block < first + count;
+            first + count <= self.blocks.len() && !self.children.iter().any(overlaps)
+        };
+        ends.chain([0]).find(|first| is_free(*first))
+    }
+
     /// Forks one child.
     fn start(&mut self, at: usize) -> io::Result<()> {
         let role = self.children[at].role;
         let master = process::own_id();
-        if let Role::Worker(index) = role {
-            // A worker that was told to stop by somebody else has closed its queue.
-            let (settings, architecture) = (&self.server.settings, self.server.architecture);
-            for listener in self.server.listeners_of(index) {
-                let options = listen_options(architecture, settings);
-                net::listen(&**listener, settings.backlog, &options)?;
+        let (mut lifeline, mut commands) = (None, None);
+        match role {
+            Role::Worker { index, .. } => {
+                // A worker that was told to stop by somebody else has closed its queue.
+                for listener in self.listeners_of(index) {
+                    listen(&listener, &self.server.settings)?;
+                }
+                let (accepting, held) = process::lifeline()?;
+                self.children[at].accepting = Some(accepting);
+                lifeline = Some(held);
+            }
+            Role::Admin => {
+                let (ours, theirs) = flyball_sys::net::message_pair()?;
+                if let Some(before) = self.commands.replace(ours) {
+                    self.mechanism.forget(before.as_fd());
+                }
+                commands = Some(theirs);
             }
         }
         match process::fork()? {
-            Forked::Parent(child) => {
-                let child_entry = &mut self.children[at];
-                child_entry.process = Some(child);
-                child_entry.started_ms = clock::monotonic_ms();
-                child_entry.due_ms = None;
+            Forked::Parent(process) => {
+                if let (Role::Admin, Some(ours)) = (role, &self.commands) {
+                    self.mechanism.add(ours.as_fd(), COMMANDS, Interest::READ)?;
+                }
+                let child = &mut self.children[at];
+                child.process = Some(process);
+                child.started_ms = clock::monotonic_ms();
+                child.due_ms = None;
                 Ok(())
             }
             Forked::Child => {
-                let code = match self.run_child(role, master) {
+                let ended = process::die_with_parent(master).and_then(|()| match role {
+                    Role::Admin => self.run_admin(commands, master),
+                    Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
+                });
+                let code = match ended {
                     Ok(()) => 0,
                     Err(error) => {
                         eprintln!("flyball: {}: {error}", name(role));
@@ -363,49 +299,62 @@ impl Master {
         }
     }
 
-    fn run_child(&mut self, role: Role, master: i32) -> io::Result<()> {
-        process::die_with_parent(master)?;
-        match role {
-            Role::Admin => {
-                let Some(socket) = &self.server.admin else { return Ok(()) };
-                admin::serve(&admin::Admin {
-                    socket: Arc::clone(socket),
-                    blocks: Arc::clone(&self.blocks),
-                    architecture: self.server.architecture.name(),
-                    workers: self.server.workers,
-                    addresses: self.server.addresses.clone(),
-                    listeners: self.server.listeners.concat(),
-                    started_ms: self.started_ms,
-                    master,
-                })
-            }
-            Role::Worker(index) => self.run_worker(index),
+    fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
+        let Generation { architecture, workers, .. } = self.generation;
+        self.server.listening.of_worker(architecture, index, workers)
+    }
+
+    /// In the child: what only the master needs is closed.
+    fn let_go(&mut self) {
+        self.commands = None;
+        for child in &mut self.children {
+            child.accepting = None;
         }
     }
 
-    fn run_worker(&mut self, index: usize) -> io::Result<()> {
+    fn run_admin(&mut self, commands: Option<OwnedFd>, master: i32) -> io::Result<()> {
+        self.let_go();
+        let Some(socket) = &self.server.admin else { return Ok(()) };
+        admin::serve(&admin::Admin {
+            socket: Arc::clone(socket),
+            blocks: Arc::clone(&self.blocks),
+            commands,
+            addresses: self.server.addresses(),
+            listeners: self.server.listening.all(),
+            started_ms: self.started_ms,
+            master,
+        })
+    }
+
+    fn run_worker(
+        &mut self,
+        child: usize,
+        index: usize,
+        lifeline: Option<OwnedFd>,
+    ) -> io::Result<()> {
+        self.let_go();
+        let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
         let settings = Arc::clone(&server.settings);
         if settings.pin {
             let cpus = process::allowed_cpus();
             process::pin(cpus[index % cpus.len()])?;
         }
-        let shared = server.listeners.len() == 1 && server.workers > 1;
         let room = connections_that_fit(&settings);
         let worker = Worker {
             index,
-            listeners: server.listeners_of(index).to_vec(),
-            shares_listeners: shared,
+            listeners: self.listeners_of(index),
+            shares_listeners: architecture.sockets_are_shared() && workers > 1,
             sites: Arc::clone(&server.sites),
             blocks: Arc::clone(&self.blocks),
-            block: index * self.threads,
+            block: self.children[child].block,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.clone(),
-            accepting: Mutex::new(None),
+            accepting: Mutex::new(lifeline),
             settings,
         };
-        let report = server.architecture.run(worker)?;
+        let report = architecture.run(worker)?;
         if report.unfinished > 0 {
             eprintln!(
                 "flyball: worker {index}: {} connections were still open at the drain deadline",
@@ -415,55 +364,199 @@ impl Master {
         Ok(())
     }
 
-    /// Reaps every child that ended; `restart` plans a new one, later with each crash in a row.
-    fn reap(&mut self, restart: bool) {
-        while let Some((process, ending)) = process::reap() {
-            let Some(child) = self.children.iter_mut().find(|c| c.process == Some(process)) else {
-                continue;
-            };
-            child.process = None;
-            let now_ms = clock::monotonic_ms();
-            if let Role::Worker(index) = child.role {
-                for thread in 0..self.threads {
-                    self.blocks.fold(index * self.threads + thread);
-                }
+    /// Takes one command from the admin process, which is not trusted, and answers it.
+    fn obey(&mut self) {
+        let Some(commands) = &self.commands else { return };
+        let Some(command) = control::receive(commands) else {
+            // The process has gone; the next one brings a new pair.
+            if let Some(commands) = self.commands.take() {
+                self.mechanism.remove(commands.as_fd());
             }
-            if restart {
-                if now_ms - child.started_ms >= RESTART_FORGIVEN_MS {
-                    child.restart_ms = RESTART_MS_MIN;
-                }
-                let wait_ms = child.restart_ms;
-                child.due_ms = Some(now_ms + wait_ms);
-                child.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
-                let how = match ending {
-                    Ending::Exited(code) => format!("exited with code {code}"),
-                    Ending::Killed(signal) => format!("was ended by signal {signal}"),
-                };
-                let name = name(child.role);
-                eprintln!("flyball: {name} {how}; it is restarted in {wait_ms} ms");
+            return;
+        };
+        let done = match command {
+            Command::Architecture(at) => self.switch(registry::ALL[at]),
+            Command::AcceptLimit(limit) => {
+                let before = self.blocks.accept_limit();
+                self.blocks.set_accept_limit(limit);
+                Ok(Reply::Done(format!("accept.limit is {limit}; it was {before}")))
+            }
+        };
+        let reply = done.unwrap_or_else(Reply::Refused);
+        eprintln!("flyball: {}", reply.text());
+        if let Some(commands) = &self.commands {
+            control::reply(commands, &reply);
+        }
+        self.refresh_admin();
+    }
+
+    /// Moves the server to another architecture: a new generation takes the listening sockets over.
+    ///
+    /// # Errors
+    /// Why it stays as it is.
+    fn switch(&mut self, architecture: &'static dyn Architecture) -> Result<Reply, String> {
+        let (from, to) = (self.generation.architecture, architecture);
+        let name = to.name();
+        if from.name() == name {
+            return Ok(Reply::Done(format!("architecture is {name} already")));
+        }
+        to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
+        self.reap(true);
+        if self.generations_alive() >= GENERATIONS_MAX {
+            return Err(format!(
+                "architecture stays {}: {} earlier generations of workers still have connections",
+                from.name(),
+                GENERATIONS_MAX - 1
+            ));
+        }
+        self.retire();
+        let mut said = format!("architecture is {name}; it was {}", from.name());
+        for warning in registry::unused_settings(to, &self.server.settings) {
+            said += &format!("; warning: {warning}");
+        }
+        match self.prepare_and_begin(to) {
+            Ok(()) => Ok(Reply::Done(said)),
+            Err(why) => {
+                self.retire();
+                let back = self.prepare_and_begin(from).err();
+                let back = back.map(|why| format!(", and {why}")).unwrap_or_default();
+                Err(format!("architecture stays {}: {why}{back}", from.name()))
             }
         }
     }
 
+    fn prepare_and_begin(&mut self, architecture: &'static dyn Architecture) -> Result<(), String> {
+        self.server.listening.prepare(architecture, &self.server.settings)?;
+        let name = architecture.name();
+        self.begin_generation(architecture).map_err(|error| format!("{name}: {error}"))
+    }
+
+    fn generations_alive(&self) -> usize {
+        let mut numbers: Vec<u64> = self.children.iter().filter_map(Child::generation).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        numbers.len()
+    }
+
+    /// Tells the workers of this generation to leave the listening sockets, and waits until they
+    /// have. One that does not within [`LEAVE_MS_MAX`] is killed: it would take connections with
+    /// calls that fit another generation's sockets.
+    fn retire(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        let kill_at_ms = now_ms + self.server.settings.drain_ms + KILL_AFTER_MS;
+        let mut waiting: Vec<&mut Child> = Vec::new();
+        for child in &mut self.children {
+            if child.generation().is_none() || child.is_retired() {
+                continue;
+            }
+            (child.kill_at_ms, child.due_ms) = (Some(kill_at_ms), None);
+            if let Some(process) = child.process {
+                process::retire(process);
+                waiting.push(child);
+            }
+        }
+        let until_ms = now_ms + LEAVE_MS_MAX;
+        for child in waiting {
+            let left = child.accepting.take().is_none_or(|accepting| {
+                process::wait_for_end(&accepting, until_ms.saturating_sub(clock::monotonic_ms()))
+            });
+            if let (false, Some(process)) = (left, child.process) {
+                eprintln!("flyball: {} does not leave and is killed", name(child.role));
+                process::kill(process);
+            }
+        }
+        self.children.retain(|child| child.process.is_some() || !child.is_retired());
+    }
+
+    /// A new generation failed at once: what ran before takes over again.
+    fn take_back(&mut self) {
+        let Some(previous) = self.generation.previous.take() else { return };
+        let failed = self.generation.architecture.name();
+        match self.switch(previous) {
+            Ok(_) => eprintln!("flyball: {failed} failed; {} runs again", previous.name()),
+            Err(why) => eprintln!("flyball: {failed} failed; {why}"),
+        }
+        // It has proved itself before.
+        self.generation.previous = None;
+    }
+
+    /// The admin process shows the accept queues of the sockets that it was forked with.
+    fn refresh_admin(&self) {
+        let known = self.server.listening.all().len();
+        if self.blocks.set_sockets(known) != known {
+            let admin = self.children.iter().find(|child| child.role == Role::Admin);
+            if let Some(process) = admin.and_then(|child| child.process) {
+                process::terminate(process);
+            }
+        }
+    }
+
+    /// Reaps every child that ended; `restart` plans a new one, later with each crash in a row.
+    fn reap(&mut self, restart: bool) {
+        while let Some((process, ending)) = process::reap() {
+            let Some(at) = self.children.iter().position(|c| c.process == Some(process)) else {
+                continue;
+            };
+            let child = &mut self.children[at];
+            child.process = None;
+            child.accepting = None;
+            for block in child.block..child.block + child.blocks {
+                self.blocks.fold(block);
+            }
+            if child.is_retired() {
+                self.children.swap_remove(at);
+                continue;
+            }
+            if restart {
+                self.plan_restart(at, ending);
+            }
+        }
+    }
+
+    fn plan_restart(&mut self, at: usize, ending: Ending) {
+        let now_ms = clock::monotonic_ms();
+        let child = &mut self.children[at];
+        if now_ms - child.started_ms >= RESTART_FORGIVEN_MS {
+            child.restart_ms = RESTART_MS_MIN;
+        }
+        let wait_ms = child.restart_ms;
+        child.due_ms = Some(now_ms + wait_ms);
+        child.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
+        if child.role == Role::Admin && ending == Ending::Exited(0) {
+            return;
+        }
+        let how = match ending {
+            Ending::Exited(code) => format!("exited with code {code}"),
+            Ending::Killed(signal) => format!("was ended by signal {signal}"),
+        };
+        eprintln!("flyball: {} {how}; it is restarted in {wait_ms} ms", name(child.role));
+        let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
+        let failed = child.generation().is_some() && matches!(ending, Ending::Exited(1..));
+        self.failed_trial |= failed && on_trial && self.generation.previous.is_some();
+    }
+
     /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
     /// server is told to stop once more.
-    fn stop(mut self, mechanism: &mut dyn Readiness, signals: &Signals) -> io::Result<bool> {
+    fn stop(mut self) -> io::Result<bool> {
         self.reap(false);
         for child in self.children.iter().filter_map(|child| child.process) {
             process::terminate(child);
         }
         let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
         loop {
             self.reap(false);
             if self.children.iter().all(|child| child.process.is_none()) {
                 return Ok(true);
             }
-            if clock::monotonic_ms() >= until_ms {
+            let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+            if left_ms == 0 {
                 break;
             }
-            self.wait(mechanism, Some(until_ms))?;
+            mechanism.wait(&mut Vec::new(), i32::try_from(left_ms).unwrap_or(i32::MAX))?;
             let mut again = false;
-            while let Some(signal) = signals.next() {
+            while let Some(signal) = self.signals.next() {
                 again |= signal == Signal::Stop;
             }
             if again {
@@ -477,9 +570,19 @@ impl Master {
     }
 }
 
+impl Child {
+    /// The generation of a worker.
+    fn generation(&self) -> Option<u64> {
+        match self.role {
+            Role::Worker { generation, .. } => Some(generation),
+            Role::Admin => None,
+        }
+    }
+}
+
 fn name(role: Role) -> String {
     match role {
-        Role::Worker(index) => format!("worker {index}"),
+        Role::Worker { index, .. } => format!("worker {index}"),
         Role::Admin => "the admin process".into(),
     }
 }

@@ -32,9 +32,27 @@ pub enum Command {
         /// As JSON.
         json: bool,
     },
+    /// Talk to a running server.
+    Ctl {
+        /// Its Unix-domain socket.
+        socket: PathBuf,
+        /// What it is asked.
+        ask: Ask,
+    },
     /// Print `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Docs,
+}
+
+/// What a running server is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Its status.
+    Status,
+    /// The value of a setting that may be changed while it runs.
+    Get(String),
+    /// To change one.
+    Set(String, String),
 }
 
 /// Why nothing is done.
@@ -61,6 +79,7 @@ where
     Ok(match matches.subcommand() {
         Some(("serve", given)) => Command::Serve(typed(given)?),
         Some(("check", given)) => Command::Check(typed(given)?),
+        Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
         _ => Command::Docs,
@@ -126,6 +145,7 @@ fn program() -> clap::Command {
         .subcommand(serve())
         .subcommand(check())
         .subcommand(arch())
+        .subcommand(ctl())
         .subcommand(docs())
 }
 
@@ -155,6 +175,56 @@ fn arch() -> clap::Command {
     clap::Command::new("arch")
         .about("List the architectures, and say which can run here and why others cannot")
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+}
+
+fn ctl() -> clap::Command {
+    let key = || Arg::new("key").value_name("KEY").required(true);
+    let admin = Arg::new("admin")
+        .long("admin")
+        .value_name("unix:PATH")
+        .required(true)
+        .value_parser(ValueParser::new(unix_path))
+        .help("The server's --admin");
+    clap::Command::new("ctl")
+        .about("Ask a running server, or change a setting of it")
+        .long_about(
+            "Ask a running server, or change a setting of it, through the Unix-domain socket that \
+             its --admin names. Whoever may write to that socket may change the server.",
+        )
+        .subcommand_required(true)
+        .subcommand(
+            clap::Command::new("status").about("Print its status as JSON").arg(admin.clone()),
+        )
+        .subcommand(
+            clap::Command::new("get")
+                .about("Print a setting that can be changed while it runs")
+                .arg(key())
+                .arg(admin.clone()),
+        )
+        .subcommand(
+            clap::Command::new("set")
+                .about("Change a setting, such as `set architecture mt`")
+                .arg(key())
+                .arg(Arg::new("value").value_name("VALUE").required(true))
+                .arg(admin),
+        )
+}
+
+fn unix_path(text: &str) -> Result<PathBuf, String> {
+    let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+    path.map(PathBuf::from).ok_or_else(|| "expected unix:PATH".into())
+}
+
+fn ctl_command(given: &ArgMatches) -> Command {
+    let (name, given) = given.subcommand().unwrap_or(("status", given));
+    let text = |id| given.get_one::<String>(id).cloned().unwrap_or_default();
+    let ask = match name {
+        "get" => Ask::Get(text("key")),
+        "set" => Ask::Set(text("key"), text("value")),
+        _ => Ask::Status,
+    };
+    let socket = given.get_one::<PathBuf>("admin").cloned().unwrap_or_default();
+    Command::Ctl { socket, ask }
 }
 
 fn docs() -> clap::Command {

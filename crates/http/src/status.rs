@@ -41,6 +41,7 @@ statuses! {
     NOT_FOUND 404 "Not Found",
     METHOD_NOT_ALLOWED 405 "Method Not Allowed",
     REQUEST_TIMEOUT 408 "Request Timeout",
+    CONFLICT 409 "Conflict",
     PRECONDITION_FAILED 412 "Precondition Failed",
     CONTENT_TOO_LARGE 413 "Content Too Large",
     URI_TOO_LONG 414 "URI Too Long",

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
     SocketFlags, SocketType, sockopt,
@@ -109,15 +110,25 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes calls on a socket, and on those accepted from it, wait.
+/// Makes calls on a socket wait, or not. Accepted sockets do not inherit it.
 ///
 /// # Errors
 /// Never, in practice.
-pub fn set_blocking(socket: impl AsFd) -> io::Result<()> {
-    Ok(rustix::io::ioctl_fionbio(socket, false)?)
+pub fn set_blocking(socket: impl AsFd, blocking: bool) -> io::Result<()> {
+    Ok(rustix::io::ioctl_fionbio(socket, !blocking)?)
 }
 
-/// A listening Unix-domain socket at `path`, which it replaces when nobody listens there.
+/// Two connected sockets that keep messages apart, closed on exec; calls on them wait.
+///
+/// # Errors
+/// When descriptors are out.
+pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    let kind = SocketType::SEQPACKET;
+    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
+}
+
+/// A listening Unix-domain socket at `path`, which it replaces when nobody listens there. Only its
+/// owner may connect.
 ///
 /// # Errors
 /// `AddrInUse` when somebody listens on `path`; else as bind(2).
@@ -137,8 +148,27 @@ pub fn listen_unix(path: &Path) -> io::Result<OwnedFd> {
         }
         bound => bound?,
     }
+    // Whoever may write to it may control the server.
+    rustix::fs::chmod(path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
+}
+
+/// Connects to a Unix-domain socket at `path`; calls on it wait for `timeout` at most.
+///
+/// # Errors
+/// `NotFound`, `ConnectionRefused`, `PermissionDenied`.
+pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    set_timeout(&socket, timeout)?;
+    Ok(socket)
+}
+
+/// Whether this is a Unix-domain socket.
+pub fn is_unix(socket: impl AsFd) -> bool {
+    sockopt::socket_domain(socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
 }
 
 /// The address that a socket is bound to.
@@ -222,19 +252,30 @@ fn send_flags(more: bool) -> SendFlags {
 /// # Errors
 /// When the kernel refuses the wait; an interrupting signal is no error.
 pub fn wait_either(socket: impl AsFd, timeout_ms: u64) -> io::Result<(bool, bool)> {
-    use rustix::event::{PollFd, PollFlags, Timespec, poll};
-    let mut fds = [PollFd::new(&socket, PollFlags::IN | PollFlags::OUT)];
+    let found = wait_for(socket, PollFlags::IN | PollFlags::OUT, timeout_ms)?;
+    let over = found.intersects(PollFlags::HUP | PollFlags::ERR);
+    Ok((found.contains(PollFlags::IN) || over, found.contains(PollFlags::OUT) || over))
+}
+
+/// Waits until a descriptor can be read or is at its end, at most `timeout_ms`; whether that is so.
+/// Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_readable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    Ok(!wait_for(fd, PollFlags::IN, timeout_ms)?.is_empty())
+}
+
+fn wait_for(fd: impl AsFd, events: PollFlags, timeout_ms: u64) -> io::Result<PollFlags> {
+    let mut fds = [PollFd::new(&fd, events)];
     let limit = Timespec {
         tv_sec: i64::try_from(timeout_ms / 1000).unwrap_or(i64::MAX),
         tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64,
     };
     match poll(&mut fds, Some(&limit)) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => {}
-        Err(error) => return Err(error.into()),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds[0].revents()),
+        Err(error) => Err(error.into()),
     }
-    let found = fds[0].revents();
-    let over = found.intersects(PollFlags::HUP | PollFlags::ERR);
-    Ok((found.contains(PollFlags::IN) || over, found.contains(PollFlags::OUT) || over))
 }
 
 /// Shuts down the write side: the peer reads the end of the stream after what was sent.

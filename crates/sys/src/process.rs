@@ -1,9 +1,12 @@
 //! Processes: fork, wait, kill, pin, rights, and how many CPUs this one may use.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::process::{Pid, Signal as KernelSignal, WaitOptions, WaitStatus};
 use rustix::thread::CpuSet;
+
+use crate::clock;
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -113,6 +116,30 @@ fn ending(status: WaitStatus) -> Ending {
 /// Sends a child SIGTERM. A child that is gone is no error.
 pub fn terminate(child: ProcessId) {
     let _ = rustix::process::kill_process(child.0, KernelSignal::TERM);
+}
+
+/// A pipe that says nothing but that its writing end is still held by somebody: the reading end,
+/// and the writing end for a child that is about to be forked.
+///
+/// # Errors
+/// When descriptors are out.
+pub fn lifeline() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?)
+}
+
+/// Waits until nobody holds the other end of a [`lifeline`], at most `timeout_ms`; whether that
+/// is so. Blocks.
+pub fn wait_for_end(lifeline: impl AsFd, timeout_ms: u64) -> bool {
+    let until_ms = clock::monotonic_ms().saturating_add(timeout_ms);
+    loop {
+        let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+        match crate::net::wait_readable(&lifeline, left_ms) {
+            Ok(true) => return true,
+            // An interrupting signal ends a wait early.
+            Ok(false) if clock::monotonic_ms() < until_ms => {}
+            _ => return false,
+        }
+    }
 }
 
 /// Sends a child the signal that a worker takes as [`Signal::Retire`](crate::signal::Signal). A
@@ -272,6 +299,24 @@ mod tests {
                 exit_now(if pinned && cpu_allowance() == 1 { 3 } else { 4 });
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
+    }
+
+    #[test]
+    fn a_lifeline_ends_with_the_child_that_holds_it() {
+        let (ours, theirs) = lifeline().unwrap();
+        match fork().unwrap() {
+            Forked::Child => loop {
+                // SAFETY: pause only waits for a signal.
+                unsafe { libc::pause() };
+            },
+            Forked::Parent(child) => {
+                drop(theirs);
+                assert!(!wait_for_end(&ours, 1));
+                kill(child);
+                assert!(wait_for_end(&ours, 10_000));
+                wait_for(child).unwrap();
+            }
         }
     }
 

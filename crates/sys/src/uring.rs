@@ -326,7 +326,7 @@ mod tests {
         Ring::probe().unwrap();
         let mut ring = Ring::new(8).unwrap();
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
-        net::set_blocking(&listener).unwrap();
+        net::set_blocking(&listener, true).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let listener = Arc::new(listener);
         ring.accept(&listener, 1, true).unwrap();

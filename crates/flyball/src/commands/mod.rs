@@ -2,6 +2,7 @@
 
 pub(crate) mod arch;
 pub(crate) mod check;
+pub(crate) mod ctl;
 pub(crate) mod docs;
 pub(crate) mod serve;
 

@@ -146,7 +146,7 @@ impl<T> Kind<T> {
                 set(target, (*empty || !texts.is_empty()).then_some(texts)?);
             }
             Kind::Addresses { set } => set(target, addresses(raw)?),
-            Kind::Limit { set } => set(target, text::accept_limit(raw.number()?)?),
+            Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
             Kind::Log { set } => set(target, address::access_log(raw.text()?, base)?),
             Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
@@ -200,11 +200,7 @@ impl<T> Kind<T> {
             Kind::Text { form, .. } => (*form).into(),
             Kind::Texts { form, .. } => format!("a list, each item {form}"),
             Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
-            Kind::Limit { .. } => format!(
-                "a number from {} to {}, or inf",
-                text::ACCEPT_LIMIT_LEAST,
-                text::ACCEPT_LIMIT_MOST
-            ),
+            Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
             Kind::Log { .. } => "a path, or - for standard output".into(),
             Kind::Path { .. } => "a path".into(),

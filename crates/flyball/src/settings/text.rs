@@ -2,14 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use flyball_arch::AcceptLimit;
 use flyball_site::hosts::HOST_BYTES_MAX;
-
-/// Smallest accept-limit: one connection in a thousand accept phases. Less would look like a hang.
-pub(super) const ACCEPT_LIMIT_LEAST: f64 = 0.001;
-
-/// Largest finite accept-limit: beyond any accept queue, so `inf` is meant.
-pub(super) const ACCEPT_LIMIT_MOST: f64 = 1_000_000.0;
 
 /// Units of a size, the largest binary one first so that a size is shown in the fewest digits.
 const SIZE_UNITS: [(&str, u64); 10] = [
@@ -60,15 +53,6 @@ pub(super) fn switch(text: &str) -> Option<bool> {
         "false" | "off" => Some(false),
         _ => None,
     }
-}
-
-/// A number from [`ACCEPT_LIMIT_LEAST`] to [`ACCEPT_LIMIT_MOST`], or `inf`.
-pub(super) fn accept_limit(text: &str) -> Option<AcceptLimit> {
-    if text == "inf" || text == "+inf" {
-        return Some(AcceptLimit::Infinite);
-    }
-    let number: f64 = text.parse().ok()?;
-    (ACCEPT_LIMIT_LEAST..=ACCEPT_LIMIT_MOST).contains(&number).then_some(AcceptLimit::At(number))
 }
 
 /// A token (RFC 9110, section 5.6.2), so that it can stand in a field value.
@@ -212,16 +196,6 @@ mod tests {
     }
 
     #[test]
-    fn an_accept_limit_is_above_zero() {
-        assert_eq!(accept_limit("16"), Some(AcceptLimit::At(16.0)));
-        assert_eq!(accept_limit("0.1"), Some(AcceptLimit::At(0.1)));
-        assert_eq!(accept_limit("inf"), Some(AcceptLimit::Infinite));
-        for text in ["", "0", "-1", "nan", "-inf", "infinity", "0.0001", "1e9", "many"] {
-            assert_eq!(accept_limit(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn what_goes_into_a_field_value_is_a_token() {
         for text in ["utf-8", "cubic", "a!b"] {
             assert!(is_token(text), "{text}");
@@ -284,7 +258,7 @@ mod tests {
 
         #[test]
         fn any_text_is_read_or_refused(text: String) {
-            let _ = (size(&text), duration_ms(&text), accept_limit(&text), switch(&text));
+            let _ = (size(&text), duration_ms(&text), switch(&text));
             let _ = (is_token(&text), is_media_type(&text), is_host(&text), is_url_path(&text));
         }
     }

@@ -1,0 +1,128 @@
+//! A server before it runs: its sites opened, its addresses bound, its warnings told.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_site::Sites;
+use flyball_sys::net::{self, Address, ListenOptions};
+use flyball_sys::process;
+
+use crate::listening::{Listening, explain};
+use crate::log::LogFile;
+use crate::registry::{self, Architecture};
+use crate::settings::{AdminAddress, Settings};
+use crate::supervise::Master;
+
+/// Descriptors a worker keeps for things other than connections.
+const DESCRIPTORS_RESERVED: usize = 64;
+
+/// One in so many descriptors may hold a file.
+const FILES_SHARE: usize = 4;
+
+/// Connections that a worker takes at least, however few descriptors there are.
+const CONNECTIONS_MIN: usize = 16;
+
+/// A server that is bound and may be run.
+#[derive(Debug)]
+pub struct Server {
+    pub(crate) architecture: &'static dyn Architecture,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) listening: Listening,
+    pub(crate) admin: Option<Arc<OwnedFd>>,
+    pub(crate) log: LogFile,
+}
+
+impl Server {
+    /// Opens the sites and the logs, and binds every address; nothing is served yet.
+    ///
+    /// # Errors
+    /// With a message for whoever started the server: a taken port, a missing root, a missing
+    /// right.
+    pub fn bind(
+        architecture: &'static dyn Architecture,
+        mut settings: Settings,
+    ) -> Result<Server, String> {
+        // Where descriptors are few, connections need them more than files do.
+        let files = &mut settings.caches.files_max;
+        *files = (*files).min(process::descriptor_limit() / FILES_SHARE);
+        architecture
+            .probe()
+            .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
+        let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
+        let log =
+            LogFile::open(&settings.access_log).map_err(|error| format!("access-log: {error}"))?;
+        let mut listening = Listening::bind(&settings)?;
+        listening.prepare(architecture, &settings)?;
+        let admin = settings.admin.as_ref().map(bind_admin).transpose()?;
+        Ok(Server {
+            architecture,
+            settings: Arc::new(settings),
+            sites: Arc::new(sites),
+            listening,
+            admin,
+            log,
+        })
+    }
+
+    /// The addresses that are listened on, with the ports that were found.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.listening.addresses()
+    }
+
+    /// How many workers there will be.
+    pub fn workers(&self) -> usize {
+        self.architecture.workers(&self.settings)
+    }
+
+    /// Where `/status` and `/metrics` are, when that is a TCP address.
+    pub fn admin_address(&self) -> Option<Address> {
+        self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
+    }
+
+    /// What the kernel will do differently than asked, for whoever started the server.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = registry::unused_settings(self.architecture, &self.settings);
+        let backlog = self.settings.backlog;
+        if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
+            warnings.push(format!(
+                "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
+            ));
+        }
+        let room = connections_that_fit(&self.settings);
+        if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
+            warnings.push(format!(
+                "connections.max is {most}, but the descriptor limit leaves room for {room}"
+            ));
+        }
+        warnings
+    }
+
+    /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
+    /// connections that were open at the drain deadline are told on standard error.
+    ///
+    /// # Errors
+    /// When the first workers cannot be started.
+    pub fn run(self) -> io::Result<bool> {
+        Master::new(self)?.run()
+    }
+}
+
+/// How many connections a worker's descriptors leave room for, beside files and the rest.
+pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
+    let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
+    process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
+}
+
+fn bind_admin(address: &AdminAddress) -> Result<Arc<OwnedFd>, String> {
+    let socket = match address {
+        AdminAddress::Tcp(address) => net::bind(*address, false).and_then(|socket| {
+            net::set_blocking(&socket, true)?;
+            net::listen(&socket, 16, &ListenOptions::default())?;
+            Ok(socket)
+        }),
+        AdminAddress::Unix(path) => net::listen_unix(path),
+    };
+    socket.map(Arc::new).map_err(|error| format!("admin: {}", explain(&error)))
+}

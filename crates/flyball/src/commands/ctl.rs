@@ -1,0 +1,54 @@
+//! `flyball ctl`: asks a running server, or changes a setting of it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use flyball::cli::Ask;
+use flyball_arch::control;
+
+pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
+    match answer(socket, ask) {
+        Ok(text) => {
+            super::print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("flyball: {}", why.trim_end());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
+    let (method, target) = match ask {
+        Ask::Status => ("GET", "/status".to_string()),
+        Ask::Get(_) => ("GET", "/settings".to_string()),
+        Ask::Set(key, value) if is_plain(key) && is_plain(value) => {
+            ("POST", format!("/settings?{key}={value}"))
+        }
+        Ask::Set(key, value) => return Err(format!("{key:?} cannot be set to {value:?}")),
+    };
+    let (status, text) = control::ask(socket, method, &target)?;
+    match ask {
+        _ if status != 200 => Err(text),
+        Ask::Get(key) => value_of(key, &text),
+        _ => Ok(text),
+    }
+}
+
+/// No key and no value that can be set has other characters; these mean nothing else in a target.
+fn is_plain(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._+".contains(&b))
+}
+
+fn value_of(key: &str, settings: &str) -> Result<String, String> {
+    let settings: serde_json::Value =
+        serde_json::from_str(settings).map_err(|error| error.to_string())?;
+    match settings.get(key).and_then(serde_json::Value::as_str) {
+        Some(value) => Ok(format!("{value}\n")),
+        None => Err(format!(
+            "{key:?} cannot be read from a running server; {} can",
+            control::CHANGEABLE.join(" and ")
+        )),
+    }
+}

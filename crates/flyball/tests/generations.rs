@@ -1,0 +1,240 @@
+//! A running server moves to another architecture: new connections go to the new generation of
+//! workers, old ones finish, and nobody notices.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use common::{Launch, Server, Site, children, get, last_get, signal, text, wait_for, within};
+use flyball_testkit::Client;
+
+/// More than the sockets of both ends hold, so that a download is under way until it is read.
+const LARGE_BYTES: usize = 24 * 1024 * 1024;
+
+/// Requests that each kind of client makes at least between two changes.
+const REQUESTS_BETWEEN: u64 = 20;
+
+/// Set to run every ordered pair of architectures instead of one cycle through all of them.
+const ALL_PAIRS: &str = "FLYBALL_ALL_PAIRS";
+
+fn site() -> Site {
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect();
+    Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large)])
+}
+
+/// The architectures that run here.
+fn architectures() -> Vec<&'static str> {
+    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
+    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
+}
+
+fn launch(site: &Site, arch: &str, socket: &Path) -> Launch {
+    let admin = format!("unix:{}", text(socket));
+    Launch::new(site, arch).args(&["--workers", "2", "--admin", &admin])
+}
+
+/// `flyball ctl WORDS --admin unix:SOCKET`.
+fn ctl(socket: &Path, words: &[&str]) -> Output {
+    let admin = format!("unix:{}", text(socket));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    command.arg("ctl").args(words).args(["--admin", &admin]);
+    command.output().expect("flyball runs")
+}
+
+#[track_caller]
+fn told(socket: &Path, words: &[&str]) -> String {
+    let output = ctl(socket, words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[track_caller]
+fn refused(socket: &Path, words: &[&str]) -> String {
+    let output = ctl(socket, words);
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What clients did since the last change.
+#[derive(Default)]
+struct Done {
+    kept: AtomicU64,
+    new: AtomicU64,
+    stop: AtomicBool,
+}
+
+/// Asks again and again on a connection that is kept as long as the server keeps it.
+fn keep_asking(server: &Server, done: &Done) {
+    let mut client = server.connect();
+    while !done.stop.load(Relaxed) {
+        let answer = client.ask(get("/small.txt"));
+        assert_eq!((answer.status(), answer.body.len()), (200, 1024));
+        if answer.field("Connection") == Some("close") {
+            client.expect_closed();
+            client = server.connect();
+        }
+        done.kept.fetch_add(1, Relaxed);
+    }
+}
+
+/// Asks once on each connection.
+fn keep_connecting(server: &Server, done: &Done) {
+    while !done.stop.load(Relaxed) {
+        let mut client = server.connect();
+        assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
+        client.expect_closed();
+        done.new.fetch_add(1, Relaxed);
+    }
+}
+
+/// A download that is under way: its head has come, and its body waits to be read.
+fn begin_download(server: &Server) -> Client {
+    let mut client = server.connect();
+    client.send(last_get("/large.bin"));
+    assert_eq!(client.response_head().status(), 200);
+    client
+}
+
+/// Moves through `order` under load; a client that fails panics, which the scope passes on.
+fn change_under_load(order: &[&str]) {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, order[0], &socket).start();
+    let done = Done::default();
+    std::thread::scope(|scope| {
+        let clients = [
+            scope.spawn(|| keep_asking(&server, &done)),
+            scope.spawn(|| keep_asking(&server, &done)),
+            scope.spawn(|| keep_connecting(&server, &done)),
+            scope.spawn(|| keep_connecting(&server, &done)),
+        ];
+        let is_alive = || clients.iter().all(|client| !client.is_finished());
+        for name in &order[1..] {
+            let mut download = begin_download(&server);
+            let said = told(&socket, &["set", "architecture", name]);
+            assert!(said.starts_with(&format!("architecture is {name}; it was ")), "{said}");
+            assert_eq!(told(&socket, &["get", "architecture"]), format!("{name}\n"));
+            done.kept.store(0, Relaxed);
+            done.new.store(0, Relaxed);
+            wait_for("answers of the new generation", || {
+                let enough = |count: &AtomicU64| count.load(Relaxed) >= REQUESTS_BETWEEN;
+                (enough(&done.kept) && enough(&done.new) || !is_alive()).then_some(())
+            });
+            if !is_alive() {
+                break;
+            }
+            let body = download.take(LARGE_BYTES);
+            assert!(body.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{name}");
+            download.expect_closed();
+        }
+        done.stop.store(true, Relaxed);
+    });
+    let said = server.errors.so_far();
+    assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
+    wait_for("old generations end", || {
+        let workers: u64 = serde_json::from_str::<serde_json::Value>(&told(&socket, &["status"]))
+            .ok()?["workers"]
+            .as_u64()?;
+        (children(server.master()).len() as u64 == workers + 1).then_some(())
+    });
+}
+
+#[test]
+fn a_server_moves_through_all_architectures_under_load() {
+    let mut order = architectures();
+    order.push(order[0]);
+    change_under_load(&order);
+}
+
+/// One walk that makes every ordered pair, on request: it takes long.
+#[test]
+fn a_server_moves_from_any_architecture_to_any_other() {
+    if std::env::var_os(ALL_PAIRS).is_none() {
+        eprintln!("skipped: set {ALL_PAIRS} to change between all ordered pairs");
+        return;
+    }
+    let all = architectures();
+    let mut order = vec![all[0]];
+    // From each architecture to each later one and back: every ordered pair, once.
+    for (at, from) in all.iter().enumerate() {
+        for to in &all[at + 1..] {
+            order.extend([to, from]);
+        }
+        order.extend(all.get(at + 1));
+    }
+    change_under_load(&order);
+}
+
+#[test]
+fn what_cannot_be_done_is_refused_and_changes_nothing() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, "sped", &socket).start();
+    let said = refused(&socket, &["set", "architecture", "apache"]);
+    assert_eq!(said, "flyball: there is no architecture \"apache\"\n");
+    let said = refused(&socket, &["set", "backlog", "3"]);
+    assert!(said.contains("architecture and accept.limit can"), "{said}");
+    let said = refused(&socket, &["set", "accept.limit", "0"]);
+    assert!(said.contains("expected a number from 0.001"), "{said}");
+    let said = refused(&socket, &["get", "pin"]);
+    assert!(said.contains("architecture and accept.limit can"), "{said}");
+    let said = told(&socket, &["set", "architecture", "sped"]);
+    assert_eq!(said, "architecture is sped already\n");
+    assert_eq!(told(&socket, &["get", "architecture"]), "sped\n");
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    let nowhere = within(&directory, "nowhere");
+    let said = refused(&nowhere, &["status"]);
+    assert!(said.contains("no server listens on unix:"), "{said}");
+}
+
+#[test]
+fn the_accept_limit_changes_while_the_server_runs() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, "sped", &socket).set("accept.limit=4").start();
+    assert_eq!(told(&socket, &["get", "accept.limit"]), "4\n");
+    let said = told(&socket, &["set", "accept.limit", "inf"]);
+    assert_eq!(said, "accept.limit is inf; it was 4\n");
+    assert_eq!(told(&socket, &["get", "accept.limit"]), "inf\n");
+    assert!(server.errors.so_far().contains("flyball: accept.limit is inf; it was 4\n"));
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn only_the_owner_of_the_socket_may_change_the_server() {
+    use std::os::unix::fs::PermissionsExt;
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let _server = launch(&site, "sped", &socket).start();
+    let mode = socket.metadata().expect("the socket is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let open = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let post = "POST /settings?architecture=mt HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(open.connect_admin().ask(post).status(), 403);
+}
+
+/// Idle connections are kept for the request that may be on its way, and end with the server.
+#[test]
+fn a_stop_after_a_change_ends_both_generations() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let mut server = launch(&site, "sped", &socket).start();
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(get("/small.txt")).status(), 200);
+    told(&socket, &["set", "architecture", "n-copy"]);
+    let mut late = server.connect();
+    late.send(get("/small.txt"));
+    assert_eq!(late.response().status(), 200);
+    signal(server.master(), "TERM");
+    idle.expect_closed();
+    assert!(server.ended().success());
+}
