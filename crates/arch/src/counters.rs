@@ -65,6 +65,7 @@ counters! {
     ContentHits "content_cache_hits" "Bodies served from memory or from a kept descriptor.",
     ContentMisses "content_cache_misses" "Bodies that were brought in.",
     Evictions "cache_evictions" "Cached files that were pushed out.",
+    LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
 }
 
 impl Counter {

@@ -1,7 +1,6 @@
 //! What one thread of control has at hand while it works on connections.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use flyball_http::{Head, Limits, Now};
 use flyball_site::{CacheCounts, Out, Service};
@@ -16,55 +15,6 @@ const SPARE_BUFFERS_MAX: usize = 64;
 
 /// How often the states of connections are counted, in milliseconds.
 const STATES_MS: u64 = 1_000;
-
-/// The caches, of one thread of control or shared by several.
-#[derive(Debug)]
-pub enum Held {
-    /// Private: no lock.
-    Own(Box<Service>),
-    /// Shared by the threads of a process, behind one lock.
-    Shared(Arc<Mutex<Service>>),
-}
-
-/// The caches while they are used.
-pub enum Using<'a> {
-    /// Private.
-    Own(&'a mut Service),
-    /// Shared, and locked.
-    Shared(MutexGuard<'a, Service>),
-}
-
-impl Held {
-    /// Uses the caches; waits for the lock where they are shared.
-    pub fn service(&mut self) -> Using<'_> {
-        match self {
-            Held::Own(service) => Using::Own(service),
-            Held::Shared(service) => {
-                Using::Shared(service.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-        }
-    }
-}
-
-impl Deref for Using<'_> {
-    type Target = Service;
-
-    fn deref(&self) -> &Service {
-        match self {
-            Using::Own(service) => service,
-            Using::Shared(service) => service,
-        }
-    }
-}
-
-impl DerefMut for Using<'_> {
-    fn deref_mut(&mut self) -> &mut Service {
-        match self {
-            Using::Own(service) => service,
-            Using::Shared(service) => service,
-        }
-    }
-}
 
 /// The buffers of a connection that is not idle.
 #[derive(Debug)]
@@ -142,8 +92,8 @@ pub struct Desk {
     pub settings: Arc<Settings>,
     /// Limits of each connection.
     pub limits: Arc<Limits>,
-    /// The sites and the caches.
-    pub held: Held,
+    /// The sites, with caches of its own or shared ones.
+    pub service: Service,
     /// Scratch for one parsed head.
     pub head: Head,
     /// The time, as of the last turn.
@@ -158,7 +108,6 @@ pub struct Desk {
     pub resident_only: bool,
     blocks: Arc<Blocks>,
     block: usize,
-    counts_caches: bool,
     cache_counts: CacheCounts,
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
@@ -166,19 +115,18 @@ pub struct Desk {
 }
 
 impl Desk {
-    /// A desk with these caches, which it counts if `counts_caches`; it counts in block `block`.
+    /// A desk that serves by `service` and counts in block `block`.
     pub fn new(
-        held: Held,
+        service: Service,
         settings: &Arc<Settings>,
         blocks: &Arc<Blocks>,
         block: usize,
-        counts_caches: bool,
         log: AccessLogWriter,
     ) -> Desk {
         Desk {
             settings: Arc::clone(settings),
             limits: Arc::new(settings.limits.clone()),
-            held,
+            service,
             head: Head::default(),
             now: Now::new(clock::monotonic_ms(), clock::unix_ms()),
             tally: Tally::default(),
@@ -187,7 +135,6 @@ impl Desk {
             resident_only: false,
             blocks: Arc::clone(blocks),
             block,
-            counts_caches,
             cache_counts: CacheCounts::default(),
             states_due_ms: 0,
             spare: Vec::new(),
@@ -238,11 +185,7 @@ impl Desk {
     }
 
     fn count_caches(&mut self) {
-        // Shared caches are counted by one of those who share them.
-        if !self.counts_caches {
-            return;
-        }
-        let counts = self.held.service().cache_counts();
+        let counts = self.service.cache_counts();
         let before = std::mem::replace(&mut self.cache_counts, counts);
         for (counter, now, then) in [
             (Counter::PathHits, counts.path_hits, before.path_hits),
@@ -252,6 +195,7 @@ impl Desk {
             (Counter::ContentHits, counts.content_hits, before.content_hits),
             (Counter::ContentMisses, counts.content_misses, before.content_misses),
             (Counter::Evictions, counts.evictions, before.evictions),
+            (Counter::LockOperations, counts.lock_operations, before.lock_operations),
         ] {
             self.tally.add(counter, now - then);
         }

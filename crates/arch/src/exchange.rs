@@ -209,7 +209,7 @@ impl Exchange {
 
     /// Gives input to the machine, and its request to the site.
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        let Desk { held, head, now, tally, log, .. } = desk;
+        let Desk { service, head, now, tally, log, .. } = desk;
         let Some(buffers) = &mut self.buffers else {
             self.unseen = false;
             return None;
@@ -225,7 +225,6 @@ impl Exchange {
             return None;
         }
         let request = head.request(input.since(at));
-        let mut service = held.service();
         match service.lookup(request, now) {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
@@ -270,7 +269,7 @@ impl Exchange {
         }
         if let Some(upload) = self.upload.as_mut().filter(|upload| upload.window_len() > 0) {
             let taken = upload.window_len();
-            desk.held.service().taken_body(upload, plan);
+            desk.service.taken_body(upload, plan);
             // A connection that was refused meanwhile has forgotten its body.
             if let Some(buffers) = &mut self.buffers
                 && self.conn.wants().body >= taken
@@ -282,9 +281,8 @@ impl Exchange {
             return None;
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        let Desk { held, now, tally, log, .. } = desk;
+        let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };
-        let mut service = held.service();
         match service.resume(plan, now) {
             // The connection was refused meanwhile, which is counted already.
             Lookup::Answer(_) if !self.conn.awaits_answer() => None,
@@ -305,7 +303,7 @@ impl Exchange {
     fn next_window(&mut self, ready: usize, desk: &mut Desk) -> Option<Box<Plan>> {
         let upload = self.upload.as_mut().filter(|upload| upload.window_len() == 0)?;
         let input = &self.buffers.as_ref()?.input;
-        Some(desk.held.service().take_body(upload, &input.bytes()[..ready]))
+        Some(desk.service.take_body(upload, &input.bytes()[..ready]))
     }
 
     /// A request that was refused before the site saw it is counted and logged here.
@@ -325,8 +323,7 @@ impl Exchange {
     fn finish_upload(&mut self, desk: &mut Desk) {
         let Some(upload) = self.upload.take() else { return };
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        let mut service = desk.held.service();
-        let answer: Answer<'_> = service.finish_upload(&upload);
+        let answer: Answer<'_> = desk.service.finish_upload(&upload);
         desk.tally.answered(answer.status);
         if let Some(request) = self.logged.take() {
             desk.log.write(&request.request(), &answer, self.peer, &desk.now);

@@ -357,7 +357,7 @@ impl<D: DiskWork> Phases<D> {
                 None => {
                     let now = self.desk.now.clone();
                     if plan.request().is_some() {
-                        self.desk.held.service().resume(*plan, &now);
+                        self.desk.service.resume(*plan, &now);
                     }
                 }
             }
@@ -651,7 +651,6 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
 mod tests {
     use super::*;
     use crate::counters::Blocks;
-    use crate::desk::Held;
     use crate::log::{AccessLogWriter, LogFile};
     use crate::settings::{AccessLog, Settings};
     use flyball_site::{Service, Sites};
@@ -663,8 +662,8 @@ mod tests {
         let sites = Arc::new(Sites::open(&[]).unwrap());
         let blocks = Arc::new(Blocks::new(1).unwrap());
         let log = AccessLogWriter::new(&LogFile::open(&AccessLog::Off).unwrap());
-        let caches = Held::Own(Box::new(Service::new(sites, settings.caches.clone())));
-        Desk::new(caches, &settings, &blocks, 0, true, log)
+        let service = Service::new(sites, settings.caches.clone());
+        Desk::new(service, &settings, &blocks, 0, log)
     }
 
     #[test]

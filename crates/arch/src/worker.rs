@@ -3,12 +3,12 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flyball_site::{Service, Sites};
+use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::net;
 use flyball_sys::signal::{Signal, Signals};
 
 use crate::counters::Blocks;
-use crate::desk::{Desk, Held};
+use crate::desk::Desk;
 use crate::log::{AccessLogWriter, LogFile};
 use crate::settings::Settings;
 
@@ -57,18 +57,28 @@ pub struct Worker {
 impl Worker {
     /// A desk with private caches, for a worker that is one thread of control.
     pub fn desk(&self) -> Desk {
-        self.desk_with(Held::Own(Box::new(self.service())), 0)
+        self.desk_with(self.service(), 0)
     }
 
-    /// A desk for thread `thread` of this worker, with these caches. Thread 0 counts what they do.
-    pub fn desk_with(&self, caches: Held, thread: usize) -> Desk {
+    /// A desk that serves by `service` and counts in block `block` of this worker's.
+    pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = AccessLogWriter::new(&self.log);
-        Desk::new(caches, &self.settings, &self.blocks, self.block + thread, thread == 0, log)
+        Desk::new(service, &self.settings, &self.blocks, self.block + block, log)
     }
 
-    /// Empty caches.
+    /// The sites, with empty caches of one's own.
     pub fn service(&self) -> Service {
         Service::new(Arc::clone(&self.sites), self.settings.caches.clone())
+    }
+
+    /// The sites, with these caches.
+    pub fn service_sharing(&self, caches: &Arc<SharedCaches>) -> Service {
+        Service::sharing(Arc::clone(&self.sites), caches)
+    }
+
+    /// Empty caches for several threads of this worker.
+    pub fn shared_caches(&self) -> Arc<SharedCaches> {
+        SharedCaches::new(self.settings.caches.clone())
     }
 
     /// The next order, if one came. Never blocks. A stop may follow a retirement.

@@ -5,11 +5,10 @@
 //! A path names a file by a handle that goes stale with the file's entry: whatever replaces the
 //! file, its head and its content go together.
 
-use std::hash::BuildHasher;
+use std::sync::Arc;
 
 use flyball_http::Status;
 use flyball_sys::file::Stamp;
-use hashbrown::DefaultHashBuilder;
 
 use crate::entry::{Content, FileEntry};
 use crate::lru::{Handle, Lru};
@@ -19,11 +18,27 @@ use crate::settings::CacheSettings;
 /// coarse file-system clock it could change again and look the same.
 const YOUNG_MS: u64 = 50;
 
+/// A site and a name in it: a path of a request, or the name of a file. Hashed once.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(crate) hash: u64,
+    pub(crate) site: usize,
+    pub(crate) name: &'a [u8],
+}
+
+/// Where a file's entry is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Which bucket of shared caches; private caches are one bucket.
+    pub(crate) bucket: u32,
+    pub(crate) handle: Handle,
+}
+
 /// What a path names.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// A file, if its entry is still there.
-    File(Handle),
+    File(Place),
     /// A directory asked for without its slash.
     NeedsSlash,
     /// Nothing to serve.
@@ -38,7 +53,7 @@ struct PathEntry {
     checked_ms: u64,
 }
 
-/// Counts since the worker started.
+/// What one thread of control saw of its caches since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounts {
     /// Requests answered from the path cache.
@@ -55,122 +70,128 @@ pub struct CacheCounts {
     pub content_misses: u64,
     /// Files pushed out.
     pub evictions: u64,
+    /// Times that a lock of shared caches was taken.
+    pub lock_operations: u64,
 }
 
-/// The caches of one worker, or of all threads of one.
+/// The caches of one worker, or one bucket of those that threads share.
 #[derive(Debug)]
 pub(crate) struct Caches {
-    pub(crate) settings: CacheSettings,
-    pub(crate) counts: CacheCounts,
-    hasher: DefaultHashBuilder,
+    settings: CacheSettings,
     paths: Lru<PathEntry>,
-    files: Lru<Box<FileEntry>>,
+    files: Lru<Arc<FileEntry>>,
     memory_bytes: u64,
     descriptors: usize,
 }
 
 impl Caches {
     pub(crate) fn new(settings: CacheSettings) -> Caches {
-        Caches {
-            settings,
-            counts: CacheCounts::default(),
-            hasher: DefaultHashBuilder::default(),
-            paths: Lru::new(),
-            files: Lru::new(),
-            memory_bytes: 0,
-            descriptors: 0,
-        }
+        Caches { settings, paths: Lru::new(), files: Lru::new(), memory_bytes: 0, descriptors: 0 }
     }
 
     /// What `path` names, if that is known and was looked at recently. An entry whose time is over
     /// is given back as unknown once, so that one request looks at the file and the others go on.
-    pub(crate) fn path(&mut self, site: usize, path: &[u8], now_ms: u64) -> Option<Target> {
-        let hash = self.hasher.hash_one((site, path));
-        let found = self.paths.find(hash, |entry| entry.site == site && *entry.path == *path);
+    /// Whether the file's entry is still there, [`Caches::use_file`] tells.
+    pub(crate) fn path(
+        &mut self,
+        path: Key<'_>,
+        now_ms: u64,
+        counts: &mut CacheCounts,
+    ) -> Option<Target> {
+        let found = self.find_path(path);
         let Some(entry) = found.and_then(|handle| self.paths.use_mut(handle)) else {
-            self.counts.path_misses += 1;
+            counts.path_misses += 1;
             return None;
         };
         if now_ms.saturating_sub(entry.checked_ms) >= self.settings.revalidate_ms {
             entry.checked_ms = now_ms;
-            self.counts.revalidations += 1;
+            counts.revalidations += 1;
             return None;
         }
         let target = entry.target;
-        if let Target::File(file) = target {
-            if self.files.use_mut(file)?.is_known_changed() {
-                self.counts.revalidations += 1;
-                return None;
-            }
-            self.counts.content_hits += 1;
+        if !matches!(target, Target::File(_)) {
+            counts.path_hits += 1;
         }
-        self.counts.path_hits += 1;
         Some(target)
     }
 
+    /// The file that a path names, unless its entry is gone or is known to have changed.
+    pub(crate) fn use_file(
+        &mut self,
+        handle: Handle,
+        counts: &mut CacheCounts,
+    ) -> Option<&Arc<FileEntry>> {
+        let entry = self.files.use_mut(handle)?;
+        if entry.is_known_changed() {
+            counts.revalidations += 1;
+            return None;
+        }
+        counts.content_hits += 1;
+        counts.path_hits += 1;
+        Some(entry)
+    }
+
     /// Remembers what a path names.
-    pub(crate) fn set_path(&mut self, site: usize, path: &[u8], target: Target, now_ms: u64) {
+    pub(crate) fn set_path(&mut self, path: Key<'_>, target: Target, now_ms: u64) {
         if self.settings.paths_max == 0 {
             return;
         }
-        let hash = self.hasher.hash_one((site, path));
-        let found = self.paths.find(hash, |entry| entry.site == site && *entry.path == *path);
+        let found = self.find_path(path);
         match found.and_then(|handle| self.paths.use_mut(handle)) {
             Some(entry) => (entry.target, entry.checked_ms) = (target, now_ms),
             None => {
                 while self.paths.len() >= self.settings.paths_max {
                     self.paths.evict();
                 }
-                let path = path.into();
-                self.paths.insert(hash, PathEntry { site, path, target, checked_ms: now_ms });
+                let (site, name) = (path.site, path.name.into());
+                let entry = PathEntry { site, path: name, target, checked_ms: now_ms };
+                self.paths.insert(path.hash, entry);
             }
         }
     }
 
     /// Forgets what a path names.
-    pub(crate) fn forget_path(&mut self, site: usize, path: &[u8]) {
-        let hash = self.hasher.hash_one((site, path));
-        let found = self.paths.find(hash, |entry| entry.site == site && *entry.path == *path);
-        if let Some(handle) = found {
+    pub(crate) fn forget_path(&mut self, path: Key<'_>) {
+        if let Some(handle) = self.find_path(path) {
             self.paths.remove(handle);
         }
     }
 
     /// The entry of the file of this name, if it is held with this stamp; another one is dropped.
-    pub(crate) fn file(&mut self, site: usize, name: &[u8], stamp: &Stamp) -> Option<Handle> {
-        let hash = self.hasher.hash_one((site, name));
-        let handle = self.files.find(hash, |entry| entry.site == site && *entry.name == *name)?;
+    pub(crate) fn file(
+        &mut self,
+        name: Key<'_>,
+        stamp: &Stamp,
+        counts: &mut CacheCounts,
+    ) -> Option<Handle> {
+        let handle = self.find_file(name)?;
         if self.files.peek(handle).is_some_and(|entry| entry.stamp == *stamp) {
-            self.counts.content_hits += 1;
+            counts.content_hits += 1;
             return Some(handle);
         }
-        self.counts.changes += 1;
+        counts.changes += 1;
         self.drop_file(handle);
         None
     }
 
-    /// Drops the entry of this name, whatever its stamp.
-    pub(crate) fn forget_file(&mut self, site: usize, name: &[u8]) {
-        let hash = self.hasher.hash_one((site, name));
-        let found = self.files.find(hash, |entry| entry.site == site && *entry.name == *name);
-        if let Some(handle) = found {
-            self.drop_file(handle);
-        }
-    }
-
     /// The entry behind a handle.
-    pub(crate) fn entry(&self, handle: Handle) -> Option<&FileEntry> {
-        self.files.peek(handle).map(|entry| &**entry)
+    pub(crate) fn entry(&self, handle: Handle) -> Option<&Arc<FileEntry>> {
+        self.files.peek(handle)
     }
 
     /// Takes a file in and pushes out others, if there is room at all; gives it back if not. An
-    /// entry of the same name must have been dropped by [`Caches::file`].
+    /// entry of the same name, which another request may have brought in meanwhile, is dropped.
     pub(crate) fn admit(
         &mut self,
-        entry: Box<FileEntry>,
+        name: Key<'_>,
+        entry: Arc<FileEntry>,
         unix_ms: u64,
-    ) -> Result<Handle, Box<FileEntry>> {
-        self.counts.content_misses += 1;
+        counts: &mut CacheCounts,
+    ) -> Result<Handle, Arc<FileEntry>> {
+        if let Some(handle) = self.find_file(name) {
+            self.drop_file(handle);
+        }
+        counts.content_misses += 1;
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let fits = match &entry.content {
             Content::Memory(_) => entry.memory_bytes() <= self.settings.content_bytes_max,
@@ -182,11 +203,18 @@ impl Caches {
         self.count(&entry, 1);
         while self.is_over_its_limits() {
             let Some(evicted) = self.files.evict() else { break };
-            self.counts.evictions += 1;
+            counts.evictions += 1;
             self.count(&evicted, -1);
         }
-        let hash = self.hasher.hash_one((entry.site, &*entry.name));
-        Ok(self.files.insert(hash, entry))
+        Ok(self.files.insert(name.hash, entry))
+    }
+
+    fn find_path(&mut self, path: Key<'_>) -> Option<Handle> {
+        self.paths.find(path.hash, |entry| entry.site == path.site && *entry.path == *path.name)
+    }
+
+    fn find_file(&mut self, name: Key<'_>) -> Option<Handle> {
+        self.files.find(name.hash, |entry| entry.site == name.site && *entry.name == *name.name)
     }
 
     fn is_over_its_limits(&self) -> bool {

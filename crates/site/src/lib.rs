@@ -6,6 +6,7 @@
 
 mod caches;
 mod entry;
+mod held;
 pub mod hosts;
 pub mod listing;
 mod lru;
@@ -15,6 +16,7 @@ pub mod path;
 mod plan;
 mod service;
 mod settings;
+mod shared;
 mod upload;
 
 pub use caches::CacheCounts;
@@ -22,4 +24,5 @@ pub use entry::OpenFile;
 pub use plan::Plan;
 pub use service::{Answer, File, Lookup, Out, Service, Sites};
 pub use settings::{CacheSettings, SiteSettings, Symlinks};
+pub use shared::SharedCaches;
 pub use upload::{Upload, WINDOW_BYTES};

@@ -12,16 +12,17 @@ use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
 
-use crate::caches::{CacheCounts, Caches, Target};
+use crate::caches::{CacheCounts, Place, Target};
 use crate::entry::{Content, FileEntry, OpenFile};
+use crate::held::HeldCaches;
 use crate::hosts::Hosts;
 use crate::listing;
-use crate::lru::Handle;
 use crate::mime::Types;
 use crate::pages;
 use crate::path::{self, PathError};
 use crate::plan::{Found, Outcome, Plan, Translate};
 use crate::settings::{CacheSettings, SiteSettings, Symlinks};
+use crate::shared::SharedCaches;
 use crate::upload::Upload;
 
 /// What a file segment of an answer carries.
@@ -87,13 +88,13 @@ impl Sites {
     }
 }
 
-/// The sites as one worker serves them, with its caches.
+/// The sites as one thread of control serves them, with its caches.
 #[derive(Debug)]
 pub struct Service {
     sites: Arc<Sites>,
-    caches: Caches,
+    caches: HeldCaches,
     /// The entry of an answer that did not enter the cache, alive while the answer is written.
-    transient: Option<Box<FileEntry>>,
+    transient: Option<Arc<FileEntry>>,
     /// Fields that are formatted for one answer.
     fields: Vec<u8>,
     relative: Vec<u8>,
@@ -101,26 +102,37 @@ pub struct Service {
 
 /// Where the entry of an answer is.
 #[derive(Clone, Copy)]
-enum Place {
-    Cached(Handle),
+enum Source {
+    Cached(Place),
     Transient,
 }
 
 impl Service {
-    /// A service with empty caches.
+    /// A service with empty caches of its own.
     pub fn new(sites: Arc<Sites>, caches: CacheSettings) -> Service {
-        Service {
-            sites,
-            caches: Caches::new(caches),
-            transient: None,
-            fields: Vec::new(),
-            relative: Vec::new(),
-        }
+        Service::with(sites, HeldCaches::private(caches))
     }
 
-    /// Counts of the caches since the start.
+    /// A service with caches that other threads of the process use too. Each of its operations
+    /// waits for the locks that it needs, for no longer than another looks an entry up.
+    pub fn sharing(sites: Arc<Sites>, caches: &Arc<SharedCaches>) -> Service {
+        Service::with(sites, HeldCaches::shared(caches))
+    }
+
+    fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
+        Service { sites, caches, transient: None, fields: Vec::new(), relative: Vec::new() }
+    }
+
+    /// What this service saw of its caches since the start.
     pub fn cache_counts(&self) -> CacheCounts {
-        self.caches.counts
+        self.caches.counts()
+    }
+
+    /// Lets go of the entry that the last answer was made of: whoever will wait long for the next
+    /// request must not keep a file in memory, or open, that the caches have pushed out.
+    pub fn rest(&mut self) {
+        self.transient = None;
+        self.caches.rest();
     }
 
     /// Answers from the caches, or says what has to be waited for. Never blocks.
@@ -141,7 +153,7 @@ impl Service {
             return self.refuse(&request, Status::BAD_REQUEST);
         }
         match self.caches.path(site, request.path(), now.ms()) {
-            Some(Target::File(file)) => self.answer_file(Place::Cached(file), &request, now),
+            Some(Target::File(file)) => self.answer_file(Source::Cached(file), &request, now),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
             Some(Target::Missing(status)) => self.refuse(&request, status),
             None => self.translate(site, request),
@@ -220,9 +232,9 @@ impl Service {
         if let Some(file) = self.caches.file(site, &found.name, &found.stamp) {
             let target = Target::File(file);
             self.caches.set_path(site, request.request().path(), target, now.ms());
-            return self.answer_file(Place::Cached(file), &request.request(), now);
+            return self.answer_file(Source::Cached(file), &request.request(), now);
         }
-        let settings = &self.caches.settings;
+        let settings = self.caches.settings();
         if settings.content_bytes_max > 0 && found.stamp.size <= settings.small_bytes_max {
             return Lookup::Wait(Plan::load(request, site, found));
         }
@@ -252,26 +264,24 @@ impl Service {
         let media_type = self.sites.sites[site].types.of(file_name(&found.name));
         let entry = FileEntry::new(site, &found.name, found.stamp, &media_type, content);
         let request = request.request();
-        // Another request may have brought it in meanwhile.
-        self.caches.forget_file(site, &found.name);
-        let place = match self.caches.admit(Box::new(entry), now.unix_ms()) {
+        let source = match self.caches.admit(Arc::new(entry), now.unix_ms()) {
             Ok(file) => {
                 self.caches.set_path(site, request.path(), Target::File(file), now.ms());
-                Place::Cached(file)
+                Source::Cached(file)
             }
             Err(entry) => {
                 self.transient = Some(entry);
-                Place::Transient
+                Source::Transient
             }
         };
-        self.answer_file(place, &request, now)
+        self.answer_file(source, &request, now)
     }
 
     /// A 200, 206, 304, 412 or 416, by RFC 9110, section 13.2.2.
-    fn answer_file(&mut self, place: Place, request: &Request<'_>, now: &Now) -> Lookup<'_> {
-        let entry = match place {
-            Place::Cached(handle) => self.caches.entry(handle),
-            Place::Transient => self.transient.as_deref(),
+    fn answer_file(&mut self, source: Source, request: &Request<'_>, now: &Now) -> Lookup<'_> {
+        let entry = match source {
+            Source::Cached(handle) => self.caches.entry(handle),
+            Source::Transient => self.transient.as_deref(),
         };
         let Some(entry) = entry else {
             return refusal(request, Status::INTERNAL_SERVER_ERROR, &mut self.fields);
@@ -284,7 +294,7 @@ impl Service {
             }
         }
         let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
-        let fields = if self.caches.settings.heads {
+        let fields = if self.caches.settings().heads {
             entry.head()
         } else {
             self.fields.clear();

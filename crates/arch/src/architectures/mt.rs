@@ -8,7 +8,7 @@
 //! calls, and accepts the next. The threads of a process share its caches.
 //!
 //! **Differs from the paper**:
-//! * The caches are behind one lock.
+//! * The caches have a lock for each bucket of their tables.
 //! * No more threads run than connections fit: each that waits in accept holds a descriptor.
 //! * The kernel's socket time-outs, which accepted sockets inherit, are the watchdog: a call
 //!   that is overdue returns, and its thread looks at the time.
@@ -22,8 +22,8 @@
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use flyball_http::CloseReason;
@@ -31,7 +31,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::{self, Interest};
 
 use crate::counters::Counter;
-use crate::desk::{Desk, Held};
+use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
@@ -88,12 +88,12 @@ impl Architecture for Mt {
         if running < threads {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
-        let caches = Arc::new(Mutex::new(worker.service()));
+        let caches = worker.shared_caches();
         let stopping = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let mut pool = Vec::with_capacity(running);
             for number in 0..running {
-                let mut desk = worker.desk_with(Held::Shared(Arc::clone(&caches)), number);
+                let mut desk = worker.desk_with(worker.service_sharing(&caches), number);
                 let listener = Arc::clone(&worker.listeners[number % worker.listeners.len()]);
                 let stopping = &stopping;
                 let name = format!("server-{number}");
@@ -214,6 +214,7 @@ fn serve_connection(
 /// Blocks in the call while reading is all that is wanted (rule 3 of the contract).
 fn receive(socket: &OwnedFd, exchange: &mut Exchange, desk: &mut Desk) {
     exchange.rest(desk);
+    desk.service.rest();
     desk.publish();
     desk.publish_states(std::iter::once(exchange.state()));
     let received = net::recv(socket, exchange.buffers(desk).input.space());

@@ -1,0 +1,142 @@
+//! The caches as one [`Service`](crate::Service) holds them: its own, or some that it shares. This
+//! is the only place that knows the difference; another kind of caches is one more [`Backend`].
+//!
+//! Whatever the backend, an operation that finds a file gives its [`Place`], and
+//! [`HeldCaches::entry`] gives the entry there until the next operation.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use flyball_sys::file::Stamp;
+use hashbrown::DefaultHashBuilder;
+
+use crate::caches::{CacheCounts, Caches, Key, Place, Target};
+use crate::entry::FileEntry;
+use crate::settings::CacheSettings;
+use crate::shared::{SharedCaches, Sharing};
+
+/// The caches of one service.
+#[derive(Debug)]
+pub(crate) struct HeldCaches {
+    settings: CacheSettings,
+    hasher: DefaultHashBuilder,
+    counts: CacheCounts,
+    backend: Backend,
+}
+
+#[derive(Debug)]
+enum Backend {
+    /// Of one thread of control: no lock, and entries are only borrowed.
+    Private(Box<Caches>),
+    /// Of the threads of one process: a lock for each bucket.
+    Shared(Sharing),
+}
+
+impl HeldCaches {
+    /// Empty caches of one's own.
+    pub(crate) fn private(settings: CacheSettings) -> HeldCaches {
+        let backend = Backend::Private(Box::new(Caches::new(settings.clone())));
+        let hasher = DefaultHashBuilder::default();
+        HeldCaches { settings, hasher, counts: CacheCounts::default(), backend }
+    }
+
+    /// A part in caches that others use too.
+    pub(crate) fn shared(caches: &Arc<SharedCaches>) -> HeldCaches {
+        HeldCaches {
+            settings: caches.settings().clone(),
+            hasher: caches.hasher().clone(),
+            counts: CacheCounts::default(),
+            backend: Backend::Shared(Sharing::new(caches)),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &CacheSettings {
+        &self.settings
+    }
+
+    pub(crate) fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+
+    /// What `path` names, if that is known, was looked at recently, and is still there.
+    pub(crate) fn path(&mut self, site: usize, path: &[u8], now_ms: u64) -> Option<Target> {
+        let (key, counts) = (key(&self.hasher, site, path), &mut self.counts);
+        match &mut self.backend {
+            Backend::Private(caches) => {
+                let target = caches.path(key, now_ms, counts)?;
+                if let Target::File(place) = target {
+                    caches.use_file(place.handle, counts)?;
+                }
+                Some(target)
+            }
+            Backend::Shared(sharing) => sharing.path(key, now_ms, counts),
+        }
+    }
+
+    /// Remembers what a path names.
+    pub(crate) fn set_path(&mut self, site: usize, path: &[u8], target: Target, now_ms: u64) {
+        let key = key(&self.hasher, site, path);
+        match &mut self.backend {
+            Backend::Private(caches) => caches.set_path(key, target, now_ms),
+            Backend::Shared(sharing) => sharing.set_path(key, target, now_ms, &mut self.counts),
+        }
+    }
+
+    /// Forgets what a path names.
+    pub(crate) fn forget_path(&mut self, site: usize, path: &[u8]) {
+        let key = key(&self.hasher, site, path);
+        match &mut self.backend {
+            Backend::Private(caches) => caches.forget_path(key),
+            Backend::Shared(sharing) => sharing.forget_path(key, &mut self.counts),
+        }
+    }
+
+    /// The file of this name, if it is held with this stamp; one with another stamp is dropped.
+    pub(crate) fn file(&mut self, site: usize, name: &[u8], stamp: &Stamp) -> Option<Place> {
+        let (key, counts) = (key(&self.hasher, site, name), &mut self.counts);
+        match &mut self.backend {
+            Backend::Private(caches) => caches.file(key, stamp, counts).map(alone),
+            Backend::Shared(sharing) => sharing.file(key, stamp, counts),
+        }
+    }
+
+    /// Takes a file in and pushes out others, if there is room at all; gives it back if not. An
+    /// older entry of the same name is dropped.
+    pub(crate) fn admit(
+        &mut self,
+        entry: Arc<FileEntry>,
+        unix_ms: u64,
+    ) -> Result<Place, Arc<FileEntry>> {
+        let kept = Arc::clone(&entry);
+        let (key, counts) = (key(&self.hasher, kept.site, &kept.name), &mut self.counts);
+        match &mut self.backend {
+            Backend::Private(caches) => caches.admit(key, entry, unix_ms, counts).map(alone),
+            Backend::Shared(sharing) => sharing.admit(key, entry, unix_ms, counts),
+        }
+    }
+
+    /// The entry that the last operation found at this place.
+    pub(crate) fn entry(&self, place: Place) -> Option<&FileEntry> {
+        match &self.backend {
+            Backend::Private(caches) => caches.entry(place.handle).map(|entry| &**entry),
+            Backend::Shared(sharing) => sharing.entry(),
+        }
+    }
+
+    /// Lets go of what [`HeldCaches::entry`] gives, if it is held at all.
+    pub(crate) fn rest(&mut self) {
+        match &mut self.backend {
+            Backend::Private(_) => {}
+            Backend::Shared(sharing) => sharing.rest(),
+        }
+    }
+}
+
+fn key<'a>(hasher: &DefaultHashBuilder, site: usize, name: &'a [u8]) -> Key<'a> {
+    Key { hash: hasher.hash_one((site, name)), site, name }
+}
+
+/// Private caches are one bucket.
+fn alone(handle: crate::lru::Handle) -> Place {
+    Place { bucket: 0, handle }
+}
