@@ -8,7 +8,7 @@ use flyball_http::CloseReason;
 use flyball_http::out::Front;
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::uring::Ring;
+use flyball_sys::uring::{Mode, Ring};
 use flyball_sys::{file, net};
 
 use crate::desk::Desk;
@@ -96,7 +96,7 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn new(entries: u32) -> io::Result<Operations> {
         let (inputs, pieces) = (Spare::default(), Spare::default());
-        Ok(Operations { ring: Ring::new(entries)?, inputs, pieces })
+        Ok(Operations { ring: Ring::new(entries, Mode::Deferred)?, inputs, pieces })
     }
 
     pub(crate) fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) {

@@ -16,6 +16,18 @@ use rustix::fs::Statx;
 
 use crate::disk::{Done, Op};
 use crate::file::{self, Links};
+use crate::readiness::Interest;
+
+/// When the kernel works on completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// When this thread enters the kernel to wait for them: it is never interrupted, and many are
+    /// worked on in one go.
+    Deferred,
+    /// As they come, by interrupting this thread: they can be [peeked](Ring::peek) at without a
+    /// system call.
+    Immediate,
+}
 
 /// A completed operation.
 #[derive(Debug)]
@@ -30,6 +42,8 @@ pub enum Completion {
     Disk(Done),
     /// A watched descriptor is readable, and whether the watch goes on by itself.
     Readable(bool),
+    /// What a polled descriptor is ready for; after a hang-up or an error, everything.
+    Ready(io::Result<Interest>),
 }
 
 /// What an operation under way needs to stay where it is.
@@ -41,6 +55,7 @@ enum Held {
     Stat { _file: Arc<OwnedFd>, statx: Box<MaybeUninit<Statx>> },
     Read { _file: Arc<OwnedFd>, buffer: Vec<u8> },
     Watch,
+    Poll { _socket: Arc<OwnedFd> },
 }
 
 struct Flight {
@@ -85,15 +100,18 @@ impl Ring {
     ///
     /// # Errors
     /// As [`Ring::probe`].
-    pub fn new(entries: u32) -> io::Result<Ring> {
-        let mut builder = IoUring::builder();
-        builder.setup_cqsize(entries.saturating_mul(4));
-        // Completions are worked on when this thread asks for them, not when it is interrupted.
-        let ring = builder
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .build(entries)
-            .or_else(|_| IoUring::builder().setup_cqsize(entries * 4).build(entries))?;
+    pub fn new(entries: u32, mode: Mode) -> io::Result<Ring> {
+        let plain = || {
+            let mut builder = IoUring::builder();
+            builder.setup_cqsize(entries.saturating_mul(4));
+            builder
+        };
+        let mut builder = plain();
+        builder.setup_single_issuer();
+        if mode == Mode::Deferred {
+            builder.setup_defer_taskrun();
+        }
+        let ring = builder.build(entries).or_else(|_| plain().build(entries))?;
         Ok(Ring { ring, flights: Vec::new(), free: Vec::new() })
     }
 
@@ -127,6 +145,19 @@ impl Ring {
         let entry = opcode::PollAdd::new(Fd(fd.as_raw_fd()), flags).multi(true).build();
         self.start(entry, token, Held::Watch);
         Ok(())
+    }
+
+    /// Waits once for a socket to be ready for what `interest` says.
+    pub fn poll(&mut self, socket: Arc<OwnedFd>, token: u64, interest: Interest) {
+        let mut flags = 0;
+        if interest.read {
+            flags |= libc::POLLIN as u32;
+        }
+        if interest.write {
+            flags |= libc::POLLOUT as u32;
+        }
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags).build();
+        self.start(entry, token, Held::Poll { _socket: socket });
     }
 
     /// Starts receiving at most `len` bytes into `buffer`.
@@ -226,10 +257,36 @@ impl Ring {
                 _ => return Err(error),
             },
         }
+        self.peek(completions);
+        Ok(())
+    }
+
+    /// Appends the completions that are in the ring to `completions`, without a system call. Those
+    /// for which the ring had no room come after the next [`Ring::submit`] or [`Ring::wait`].
+    pub fn peek(&mut self, completions: &mut Vec<(u64, Completion)>) {
         for entry in self.ring.completion() {
             complete(&mut self.flights, &mut self.free, &entry, completions);
         }
-        Ok(())
+    }
+
+    /// Submits what was started; makes no system call when nothing was. Never waits.
+    ///
+    /// # Errors
+    /// When the kernel refuses; a signal or a full completion ring is no error: what is left is
+    /// submitted the next time.
+    pub fn submit(&mut self) -> io::Result<()> {
+        let queue = self.ring.submission();
+        if queue.is_empty() && !queue.cq_overflow() {
+            return Ok(());
+        }
+        drop(queue);
+        match self.ring.submit() {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
     }
 }
 
@@ -278,6 +335,14 @@ fn complete(
         }))),
         Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
         Held::Watch => Completion::Readable(false),
+        Held::Poll { .. } => Completion::Ready(result.map(|found| {
+            let found = found as libc::c_int;
+            let over = found & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
+            Interest {
+                read: over || found & i32::from(libc::POLLIN) != 0,
+                write: over || found & i32::from(libc::POLLOUT) != 0,
+            }
+        })),
     };
     completions.push((token, completion));
 }
@@ -324,7 +389,7 @@ mod tests {
     #[test]
     fn connections_are_accepted_received_from_and_sent_to() {
         Ring::probe().unwrap();
-        let mut ring = Ring::new(8).unwrap();
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         net::set_blocking(&listener, true).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
@@ -348,7 +413,7 @@ mod tests {
     fn files_are_opened_looked_at_and_read() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page"), "hello").unwrap();
-        let mut ring = Ring::new(8).unwrap();
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
         let root = Arc::new(file::open_root(dir.path()).unwrap());
         let op = Op::Open { root, path: c"page".into(), links: Links::Beneath };
         assert!(ring.disk(op, 1).is_none());
@@ -365,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_ring_holds_more_operations_than_its_queue_has_entries() {
-        let mut ring = Ring::new(2).unwrap();
+        let mut ring = Ring::new(2, Mode::Deferred).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let root = Arc::new(file::open_root(dir.path()).unwrap());
         for token in 0..20 {
@@ -375,5 +440,36 @@ mod tests {
         while completions.len() < 20 {
             ring.wait(&mut completions, 1000).unwrap();
         }
+    }
+
+    #[test]
+    fn an_immediate_ring_shows_completions_without_being_waited_on() {
+        let mut ring = Ring::new(8, Mode::Immediate).unwrap();
+        let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        let server = Arc::new(OwnedFd::from(server));
+        ring.poll(Arc::clone(&server), 1, Interest::WRITE);
+        ring.poll(Arc::clone(&server), 2, Interest::READ);
+        ring.submit().unwrap();
+        let mut completions = Vec::new();
+        let peek_one = |ring: &mut Ring, completions: &mut Vec<_>| {
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+            while completions.is_empty() && std::time::Instant::now() < end {
+                ring.peek(completions);
+            }
+            completions.pop()
+        };
+        let Some((1, Completion::Ready(Ok(Interest::WRITE)))) =
+            peek_one(&mut ring, &mut completions)
+        else {
+            panic!()
+        };
+        ring.peek(&mut completions);
+        assert!(completions.is_empty(), "nothing was sent yet: {completions:?}");
+        client.write_all(b"x").unwrap();
+        let Some((2, Completion::Ready(Ok(Interest::READ)))) =
+            peek_one(&mut ring, &mut completions)
+        else {
+            panic!()
+        };
     }
 }

@@ -263,7 +263,7 @@ impl Loop {
                 }
             }
             Completion::Disk(done) => self.operations.disk_done(slot, token, done),
-            Completion::Accepted(..) | Completion::Readable(_) => {}
+            _ => {}
         }
         self.drive(token);
     }
