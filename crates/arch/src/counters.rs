@@ -140,12 +140,16 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Maps `blocks` blocks, to be called before the first fork.
+    /// Maps `blocks` blocks, to be called before the first fork. The accept-limit is infinite until
+    /// it is set.
     ///
     /// # Errors
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
-        Ok(Blocks { shared: SharedCounters::new(WORDS + (blocks + 1) * BLOCK)?, blocks })
+        let shared = SharedCounters::new(WORDS + (blocks + 1) * BLOCK)?;
+        let blocks = Blocks { shared, blocks };
+        blocks.set_accept_limit(AcceptLimit::Infinite);
+        Ok(blocks)
     }
 
     /// How many blocks there are.
@@ -312,6 +316,16 @@ mod tests {
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().closed(CloseReason::IdleTimeout), 1);
         assert_eq!(blocks.totals().connections(State::Idle), 0);
+    }
+
+    #[test]
+    fn the_accept_limit_is_not_counted() {
+        let blocks = Blocks::new(1).unwrap();
+        assert_eq!(blocks.accept_limit(), AcceptLimit::Infinite);
+        blocks.set_accept_limit(AcceptLimit::At(0.25));
+        blocks.fold(0);
+        assert_eq!(blocks.accept_limit(), AcceptLimit::At(0.25));
+        assert_eq!(blocks.totals().sums, [0; BLOCK]);
     }
 
     #[test]
