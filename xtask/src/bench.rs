@@ -14,6 +14,7 @@ mod measure;
 mod options;
 mod process;
 mod report;
+mod rivals;
 mod wait;
 mod work;
 
@@ -25,7 +26,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use contestant::{Contestant, Server, Setup};
 use failure::Failure;
 use measure::Run;
-use options::Options;
+use options::{Kind, Options};
 use report::Header;
 use work::Work;
 
@@ -67,7 +68,10 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     for work in &options.works {
         compare(work, options, &setup, &root.join("lab/wrk"), &mut header.notes, &mut runs)?;
         summaries = report::summarise(&options.works, &names, &runs);
-        verdicts = report::verdicts(&options.works, &summaries);
+        verdicts = match options.kind {
+            Kind::Quick => report::verdicts(&options.works, &summaries),
+            Kind::Arch => rivals::verdicts(&summaries),
+        };
         // After each work, so that a comparison that is broken off leaves what it has.
         if let Some(file) = &options.json {
             let record = report::record(&header, &runs, &summaries, &verdicts);
@@ -102,9 +106,12 @@ fn compare(
         if contestant.takes_part(work) {
             let server = Server::start(contestant, nth, setup)?;
             eprintln!("checking {} of {}", work.name, contestant.name());
-            check::answers(server.address, &setup.site, work).map_err(|why| {
-                Failure::Broken(format!("{} of {}: {why}", work.name, contestant.name()))
-            })?;
+            // Its answers are not those of the site.
+            if *contestant != Contestant::Null {
+                check::answers(server.address, &setup.site, work).map_err(|why| {
+                    Failure::Broken(format!("{} of {}: {why}", work.name, contestant.name()))
+                })?;
+            }
             servers.push(server);
         }
     }
@@ -143,7 +150,7 @@ fn require_programs(options: &Options) -> Result<(), Failure> {
     }
     for contestant in &options.contestants {
         match contestant {
-            Contestant::Flyball { .. } => {}
+            Contestant::Flyball { .. } | Contestant::Null => {}
             Contestant::Nginx { .. } => drop(process::find("nginx")?),
             Contestant::Lighttpd => drop(process::find("lighttpd")?),
         }
@@ -174,20 +181,27 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
     };
     let takes_part = options.contestants.iter().any(|c| matches!(c, Contestant::Flyball { .. }));
     if takes_part && options.flyball.is_none() {
-        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-        cargo.args(["build", "--release", "--package", "flyball"]).current_dir(root);
-        let status = cargo.status().map_err(Failure::io("running cargo build"))?;
-        if !status.success() {
-            return Err(Failure::Broken("flyball does not build".into()));
-        }
+        build("flyball", root)?;
+    }
+    if options.contestants.contains(&Contestant::Null) {
+        build("flyball-null", root)?;
     }
     Ok(Setup {
         peers: root.join("lab/peers"),
         site: target.join("bench-site"),
         scratch: target.join("bench-run"),
         flyball,
+        null: target.join("release/flyball-null"),
         flyball_settings: options.flyball_settings.clone(),
     })
+}
+
+fn build(package: &str, root: &Path) -> Result<(), Failure> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args(["build", "--release", "--package", package]).current_dir(root);
+    let status = cargo.status().map_err(Failure::io("running cargo build"))?;
+    let failed = || Failure::Broken(format!("{package} does not build"));
+    status.success().then_some(()).ok_or_else(failed)
 }
 
 fn header(options: &Options, setup: &Setup) -> Result<Header, Failure> {

@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::failure::Failure;
+use super::files;
 use super::process::{self, Running};
 use super::wait;
-use super::work::Work;
+use super::work::{Connection, Work};
 
 /// CPU of every server.
 pub(crate) const SERVER_CPU: usize = 0;
@@ -33,11 +34,13 @@ pub(crate) enum Contestant {
     },
     /// lighttpd.
     Lighttpd,
+    /// The server that does nothing (lab/null).
+    Null,
 }
 
 impl Contestant {
     /// Names of the servers, as the command line has them.
-    pub(crate) const SERVERS: &[&str] = &["flyball", "nginx", "nginx-deferred", "lighttpd"];
+    pub(crate) const SERVERS: &[&str] = &["flyball", "nginx", "nginx-deferred", "lighttpd", "null"];
 
     /// The contestants of one server: Flyball is one for each architecture.
     pub(crate) fn of_server(server: &str, archs: &[String]) -> Vec<Contestant> {
@@ -45,6 +48,7 @@ impl Contestant {
             "nginx" => vec![Contestant::Nginx { deferred: false }],
             "nginx-deferred" => vec![Contestant::Nginx { deferred: true }],
             "lighttpd" => vec![Contestant::Lighttpd],
+            "null" => vec![Contestant::Null],
             _ => archs.iter().map(|arch| Contestant::Flyball { arch: arch.clone() }).collect(),
         }
     }
@@ -56,17 +60,29 @@ impl Contestant {
             Contestant::Nginx { deferred: false } => "nginx".into(),
             Contestant::Nginx { deferred: true } => "nginx-deferred".into(),
             Contestant::Lighttpd => "lighttpd".into(),
+            Contestant::Null => "null".into(),
         }
     }
 
-    /// Whether it takes part in a work: deferred accept changes nothing once a connection is there.
+    /// Whether it takes part in a work: deferred accept changes nothing once a connection is there,
+    /// and who does nothing knows one answer and does not close.
     pub(crate) fn takes_part(&self, work: &Work) -> bool {
-        *self != Contestant::Nginx { deferred: true }
-            || work.targets.iter().any(|target| target.peer == self.name())
+        match self {
+            Contestant::Nginx { deferred: true } => {
+                work.targets.iter().any(|target| target.peer == self.name())
+            }
+            Contestant::Null => {
+                work.connection == Connection::KeepAlive && work.path == files::SMALL
+            }
+            _ => true,
+        }
     }
 
     /// The program's own words on its version.
     pub(crate) fn version(&self, setup: &Setup) -> Result<String, Failure> {
+        if *self == Contestant::Null {
+            return Ok("answers every read, and parses nothing".into());
+        }
         let flag = if matches!(self, Contestant::Flyball { .. }) { "--version" } else { "-v" };
         first_line(Command::new(self.program(setup)?).arg(flag))
     }
@@ -76,6 +92,7 @@ impl Contestant {
             Contestant::Flyball { .. } => Ok(setup.flyball.clone()),
             Contestant::Nginx { .. } => process::find("nginx"),
             Contestant::Lighttpd => process::find("lighttpd"),
+            Contestant::Null => Ok(setup.null.clone()),
         }
     }
 }
@@ -98,6 +115,8 @@ pub(crate) struct Setup {
     pub(crate) scratch: PathBuf,
     /// Flyball's binary.
     pub(crate) flyball: PathBuf,
+    /// The binary of the server that does nothing.
+    pub(crate) null: PathBuf,
     /// `KEY=VALUE` settings that Flyball gets.
     pub(crate) flyball_settings: Vec<String>,
 }
@@ -178,6 +197,9 @@ fn command(
             let file = configure("lighttpd.conf", address, false, setup, directory)?;
             command.arg("-D").arg("-f").arg(file);
         }
+        Contestant::Null => {
+            command.arg(address.to_string());
+        }
     }
     Ok(command)
 }
@@ -243,6 +265,7 @@ mod tests {
             site: "/site".into(),
             scratch: scratch.clone(),
             flyball: PathBuf::new(),
+            null: PathBuf::new(),
             flyball_settings: Vec::new(),
         };
         let address = "127.0.0.11:81".parse().unwrap();

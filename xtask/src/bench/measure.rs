@@ -163,8 +163,12 @@ fn generate(
     address: SocketAddr,
     seconds: u32,
 ) -> Result<Load, Failure> {
-    let mut command = process::pinned(GENERATOR_CPU, &process::find("wrk")?)?;
-    command.args(["--threads", "1", "--connections", &work.connections.to_string()]);
+    let wrk = process::find("wrk")?;
+    let (mut command, threads) = match work.crowded {
+        false => (process::pinned(GENERATOR_CPU, &wrk)?, "1"),
+        true => (process::on_cpus(&format!("{SERVER_CPU},{GENERATOR_CPU}"), &wrk)?, "2"),
+    };
+    command.args(["--threads", threads, "--connections", &work.connections.to_string()]);
     command.args(["--duration", &format!("{seconds}s"), "--timeout", &format!("{TIMEOUT_S}s")]);
     if work.connection == Connection::Close {
         command.args(["--header", "Connection: close"]);

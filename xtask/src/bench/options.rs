@@ -4,19 +4,23 @@ use std::path::PathBuf;
 
 use super::contestant::Contestant;
 use super::failure::Failure;
+use super::rivals;
 use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick [OPTION]...
+cargo xtask bench quick|arch [OPTION]...
 
-Compares Flyball with nginx and lighttpd: the server's CPU time for a request, interleaved.
+quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
+server that does nothing: the server's CPU time for a request, interleaved.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
-  --work NAME      only this work: new, keep, pipe, mix, large; may be repeated
-  --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd; may be repeated
-  --arch NAME      architecture of Flyball (sped and n-copy); may be repeated
+  --work NAME      only this work: new, keep, pipe, mix, large; with arch: crowd, keep, mix, active;
+                   may be repeated
+  --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd, null; may be repeated
+  --arch NAME      architecture of Flyball (sped and n-copy; with arch all that have a target); may
+                   be repeated
   --set KEY=VALUE  a setting for Flyball; may be repeated
   --flyball PATH   Flyball's binary, instead of a release build of this workspace
   --json FILE      record of every run
@@ -31,9 +35,20 @@ const SECONDS: u32 = 5;
 /// Flyball's architectures unless told otherwise: the targets hold for the better of the two.
 const ARCHS: [&str; 2] = ["sped", "n-copy"];
 
+/// Whom to compare Flyball with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Other servers.
+    Quick,
+    /// Itself.
+    Arch,
+}
+
 /// What to compare.
 #[derive(Debug)]
 pub(crate) struct Options {
+    /// Whom to compare with.
+    pub(crate) kind: Kind,
     /// Timed runs of each contestant in each work.
     pub(crate) rounds: u32,
     /// Length of each, in seconds.
@@ -56,14 +71,20 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         return Ok(None);
     }
     match args.split_first() {
-        Some((first, rest)) if first == "quick" => quick(rest).map(Some),
+        Some((first, rest)) if first == "quick" => options(Kind::Quick, rest).map(Some),
+        Some((first, rest)) if first == "arch" => options(Kind::Arch, rest).map(Some),
         _ => Err(Failure::Unusable(USAGE.into())),
     }
 }
 
-fn quick(args: &[String]) -> Result<Options, Failure> {
+fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
+    let (all, archs_of, servers_of): (&[Work], &[&str], &[&str]) = match kind {
+        Kind::Quick => (work::ALL, &ARCHS, &Contestant::SERVERS[..4]),
+        Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
+    };
     let (mut works, mut servers, mut archs) = (Vec::new(), Vec::new(), Vec::new());
     let mut options = Options {
+        kind,
         rounds: ROUNDS,
         seconds: SECONDS,
         works: Vec::new(),
@@ -72,7 +93,7 @@ fn quick(args: &[String]) -> Result<Options, Failure> {
         flyball: None,
         json: None,
     };
-    let work_names: Vec<&str> = work::ALL.iter().map(|work| work.name).collect();
+    let work_names: Vec<&str> = all.iter().map(|work| work.name).collect();
     let mut args = args.iter().map(String::as_str);
     while let Some(option) = args.next() {
         let missing = || Failure::Unusable(format!("{option} needs a value"));
@@ -90,11 +111,11 @@ fn quick(args: &[String]) -> Result<Options, Failure> {
         }
     }
     if archs.is_empty() {
-        archs = ARCHS.map(str::to_owned).to_vec();
+        archs = archs_of.iter().map(|arch| (*arch).to_owned()).collect();
     }
     let wanted = |chosen: &[&str], name| chosen.is_empty() || chosen.contains(&name);
-    options.works = work::ALL.iter().filter(|work| wanted(&works, work.name)).collect();
-    let servers = Contestant::SERVERS.iter().filter(|name| wanted(&servers, name));
+    options.works = all.iter().filter(|work| wanted(&works, work.name)).collect();
+    let servers = servers_of.iter().filter(|name| wanted(&servers, name));
     options.contestants = servers.flat_map(|name| Contestant::of_server(name, &archs)).collect();
     Ok(options)
 }
@@ -150,7 +171,7 @@ mod tests {
             ("quick --rounds 0", "above 0"),
             ("quick --seconds", "needs a value"),
             ("quick --fast", "unknown option --fast"),
-            ("slow", "cargo xtask bench quick"),
+            ("slow", "cargo xtask bench quick|arch"),
         ] {
             let failure = parsed(line).unwrap_err();
             assert_eq!(failure.exit_status(), 2, "{line}");

@@ -39,8 +39,13 @@ pub(crate) fn find(name: &str) -> Result<PathBuf, Failure> {
 /// A command line that runs on one CPU only and gets SIGTERM when this process ends, however it
 /// ends. Must be started from the main thread: the signal follows the starting thread's end.
 pub(crate) fn pinned(cpu: usize, program: &Path) -> Result<Command, Failure> {
+    on_cpus(&cpu.to_string(), program)
+}
+
+/// As [`pinned`], on these CPUs, such as `0,1`.
+pub(crate) fn on_cpus(cpus: &str, program: &Path) -> Result<Command, Failure> {
     let mut command = Command::new(find("setpriv")?);
-    command.args(["--pdeathsig", "TERM"]).arg(find("taskset")?).arg("-c").arg(cpu.to_string());
+    command.args(["--pdeathsig", "TERM"]).arg(find("taskset")?).arg("-c").arg(cpus);
     command.arg(program).stdin(Stdio::null());
     Ok(command)
 }

@@ -65,14 +65,14 @@ impl Spread {
 /// All rounds of one contestant in one work.
 #[derive(Debug)]
 pub(crate) struct Summary {
-    work: &'static Work,
-    contestant: String,
+    pub(crate) work: &'static Work,
+    pub(crate) contestant: String,
     requests_per_s: Spread,
     mebibytes_per_s: Spread,
-    cpu_us: Spread,
+    pub(crate) cpu_us: Spread,
     server_share: Spread,
     others_share: Spread,
-    errors: u64,
+    pub(crate) errors: u64,
     threads_ended: usize,
     rounds: usize,
     generator_limited_rounds: usize,
@@ -161,12 +161,14 @@ pub(crate) fn summarise(
 /// One target and whether it was met.
 #[derive(Debug)]
 pub(crate) struct Verdict {
-    work: &'static str,
-    peer: &'static str,
-    flyball: String,
-    ratio: f64,
-    at_most: f64,
-    doubt: String,
+    pub(crate) work: &'static str,
+    /// Whom it is compared with.
+    pub(crate) peer: String,
+    pub(crate) flyball: String,
+    pub(crate) ratio: f64,
+    pub(crate) at_most: f64,
+    /// Why the ratio may not be worth what it seems.
+    pub(crate) doubt: String,
     /// Whether the ratio is within the target, and Flyball made no error.
     pub(crate) passed: bool,
 }
@@ -187,7 +189,7 @@ pub(crate) fn verdicts(works: &[&'static Work], summaries: &[Summary]) -> Vec<Ve
             let ratio = flyball.cpu_us.median / peer.cpu_us.median;
             verdicts.push(Verdict {
                 work: work.name,
-                peer: target.peer,
+                peer: target.peer.to_owned(),
                 flyball: flyball.contestant.clone(),
                 ratio,
                 at_most: target.at_most,
@@ -200,7 +202,7 @@ pub(crate) fn verdicts(works: &[&'static Work], summaries: &[Summary]) -> Vec<Ve
 }
 
 /// Why a ratio may not be worth what it seems.
-fn doubt(flyball: &Summary, peer: &Summary) -> String {
+pub(crate) fn doubt(flyball: &Summary, peer: &Summary) -> String {
     let mut doubts = Vec::new();
     for summary in [flyball, peer] {
         let name = &summary.contestant;

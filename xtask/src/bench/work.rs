@@ -14,6 +14,8 @@ pub(crate) struct Work {
     pub(crate) title: &'static str,
     /// Concurrent connections of the generator.
     pub(crate) connections: u32,
+    /// Whether the generator has the server's CPU as well, so that the server never waits.
+    pub(crate) crowded: bool,
     /// Script of the generator, in lab/wrk.
     pub(crate) script: &'static str,
     /// Arguments of that script.
@@ -73,12 +75,68 @@ const fn target(peer: &'static str, at_most: f64) -> Target {
     Target { peer, at_most }
 }
 
-/// All works, in the order they run.
+const KEEP: Work = Work {
+    name: "keep",
+    title: "1 KB keep-alive, 64 connections",
+    connections: 64,
+    crowded: false,
+    script: "get.lua",
+    arguments: &[],
+    path: files::SMALL,
+    connection: Connection::KeepAlive,
+    unit: Unit::Request,
+    kernel: &[],
+    targets: &[target("nginx", 0.72), target("lighttpd", 0.98)],
+};
+
+const MIX: Work = Work {
+    name: "mix",
+    title: "SPECweb99-like mix, 205 MB, keep-alive, 64 connections",
+    connections: 64,
+    crowded: false,
+    script: "mix.lua",
+    // Directories, draws, seed.
+    arguments: &["40", "20000", "1999"],
+    path: "/",
+    connection: Connection::KeepAlive,
+    unit: Unit::Request,
+    kernel: &[],
+    targets: &[target("nginx", 0.80), target("lighttpd", 0.96)],
+};
+
+/// The works that compare architectures with each other, in the order they run.
+pub(crate) const OF_ARCHITECTURES: &[Work] = &[
+    Work {
+        name: "crowd",
+        title: "1 KB, a new connection for each request, 64 at a time, wrk on both CPUs",
+        connections: 64,
+        crowded: true,
+        script: "get.lua",
+        arguments: &[],
+        path: files::SMALL,
+        connection: Connection::Close,
+        unit: Unit::Request,
+        kernel: &[("net/ipv4/tcp_max_tw_buckets", "524288")],
+        targets: &[],
+    },
+    Work { targets: &[], ..KEEP },
+    Work { targets: &[], ..MIX },
+    Work {
+        name: "active",
+        title: "1 KB keep-alive, 10,000 connections",
+        connections: 10_000,
+        targets: &[],
+        ..KEEP
+    },
+];
+
+/// All works that compare with other servers, in the order they run.
 pub(crate) const ALL: &[Work] = &[
     Work {
         name: "new",
         title: "1 KB, a new connection for each request, 64 at a time",
         connections: 64,
+        crowded: false,
         script: "get.lua",
         arguments: &[],
         path: files::SMALL,
@@ -89,22 +147,12 @@ pub(crate) const ALL: &[Work] = &[
         kernel: &[("net/ipv4/tcp_max_tw_buckets", "524288")],
         targets: &[target("nginx", 0.68), target("nginx-deferred", 1.00), target("lighttpd", 0.60)],
     },
-    Work {
-        name: "keep",
-        title: "1 KB keep-alive, 64 connections",
-        connections: 64,
-        script: "get.lua",
-        arguments: &[],
-        path: files::SMALL,
-        connection: Connection::KeepAlive,
-        unit: Unit::Request,
-        kernel: &[],
-        targets: &[target("nginx", 0.72), target("lighttpd", 0.98)],
-    },
+    KEEP,
     Work {
         name: "pipe",
         title: "1 KB keep-alive, pipelined 16 deep, 64 connections",
         connections: 64,
+        crowded: false,
         script: "pipeline.lua",
         arguments: &["16"],
         path: files::SMALL,
@@ -113,23 +161,12 @@ pub(crate) const ALL: &[Work] = &[
         kernel: &[],
         targets: &[target("nginx", 0.25), target("lighttpd", 0.25)],
     },
-    Work {
-        name: "mix",
-        title: "SPECweb99-like mix, 205 MB, keep-alive, 64 connections",
-        connections: 64,
-        script: "mix.lua",
-        // Directories, draws, seed.
-        arguments: &["40", "20000", "1999"],
-        path: "/",
-        connection: Connection::KeepAlive,
-        unit: Unit::Request,
-        kernel: &[],
-        targets: &[target("nginx", 0.80), target("lighttpd", 0.96)],
-    },
+    MIX,
     Work {
         name: "large",
         title: "10 MiB keep-alive, 16 connections, cubic for all",
         connections: 16,
+        crowded: false,
         script: "get.lua",
         arguments: &[],
         path: files::LARGE,

@@ -73,7 +73,8 @@ const PRODUCT: &[Allowed] = &[
 ];
 
 /// Members that only tests and developers use.
-const DEV_ONLY: &[&str] = &["flyball-testkit", "conformance", "flyball-fuzz", "xtask"];
+const DEV_ONLY: &[&str] =
+    &["flyball-testkit", "conformance", "flyball-fuzz", "flyball-null", "xtask"];
 
 /// The dependency table is kept, and every member of the workspace is in it.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
