@@ -2,8 +2,8 @@
 //! looks at what it read. What it costs is the kernel's part; what another server costs beyond it
 //! is its own.
 //!
-//! `flyball-null ADDRESS [BODY_BYTES]` serves until it is ended. A read counts as one request, as it
-//! is for clients that wait for each answer; one that asks for close waits for it in vain.
+//! `flyball-null ADDRESS [BODY_BYTES]` serves until it is ended. A read counts as one request, as
+//! it is for clients that wait for each answer; one that asks for close waits for it in vain.
 #![forbid(unsafe_code)]
 
 use std::io;
