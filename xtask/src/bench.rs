@@ -7,6 +7,7 @@
 
 mod check;
 mod contestant;
+mod disk;
 mod failure;
 mod files;
 mod kernel;
@@ -57,6 +58,9 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     let root = root.canonicalize().map_err(Failure::io(root.display()))?;
     require_programs(options)?;
     let setup = setup(options, &root)?;
+    if options.kind == Kind::Disk {
+        return disk::compare(options, setup, &root.join("lab/wrk"));
+    }
     let mut header = header(options, &setup)?;
     eprintln!("preparing {}", setup.site.display());
     files::prepare(&setup.site).map_err(Failure::io(setup.site.display()))?;
@@ -70,7 +74,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
         summaries = report::summarise(&options.works, &names, &runs);
         verdicts = match options.kind {
             Kind::Quick => report::verdicts(&options.works, &summaries),
-            Kind::Arch => rivals::verdicts(&summaries),
+            Kind::Arch | Kind::Disk => rivals::verdicts(&summaries),
         };
         // After each work, so that a comparison that is broken off leaves what it has.
         if let Some(file) = &options.json {
@@ -191,6 +195,7 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
         site: target.join("bench-site"),
         scratch: target.join("bench-run"),
         flyball,
+        joins: None,
         null: target.join("release/flyball-null"),
         flyball_settings: options.flyball_settings.clone(),
     })

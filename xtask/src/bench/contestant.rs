@@ -117,6 +117,8 @@ pub(crate) struct Setup {
     pub(crate) flyball: PathBuf,
     /// The binary of the server that does nothing.
     pub(crate) null: PathBuf,
+    /// File to which a server writes its process id before it starts, to join a group.
+    pub(crate) joins: Option<PathBuf>,
     /// `KEY=VALUE` settings that Flyball gets.
     pub(crate) flyball_settings: Vec<String>,
 }
@@ -181,7 +183,11 @@ fn command(
     setup: &Setup,
     directory: &Path,
 ) -> Result<Command, Failure> {
-    let mut command = process::pinned(SERVER_CPU, &contestant.program(setup)?)?;
+    let program = contestant.program(setup)?;
+    let mut command = match &setup.joins {
+        None => process::pinned(SERVER_CPU, &program)?,
+        Some(group) => process::pinned_in(SERVER_CPU, group, &program)?,
+    };
     match contestant {
         Contestant::Flyball { arch } => {
             command.arg("serve").arg(&setup.site).args(["--listen", &address.to_string()]);
@@ -266,6 +272,7 @@ mod tests {
             scratch: scratch.clone(),
             flyball: PathBuf::new(),
             null: PathBuf::new(),
+            joins: None,
             flyball_settings: Vec::new(),
         };
         let address = "127.0.0.11:81".parse().unwrap();

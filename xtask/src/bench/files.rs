@@ -49,6 +49,18 @@ pub(crate) fn prepare(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Makes `count` files of `bytes` bytes each, `many/00000` and so on, unless they are there.
+pub(crate) fn prepare_many(root: &Path, count: usize, bytes: u64) -> io::Result<()> {
+    let files: Vec<_> = (0..count).map(|at| (format!("/many/{at:05}"), bytes)).collect();
+    if !is_complete(root, &files) {
+        for (path, bytes) in &files {
+            write(root, path, *bytes)?;
+        }
+        fs::write(root.join(COMPLETE), COMPLETE_VERSION)?;
+    }
+    Ok(())
+}
+
 /// Waits until the files have been unchanged for as long as a server may ask for before it sends
 /// them by reference: a site in use is rarely a minute old. Blocks.
 pub(crate) fn let_settle(root: &Path) {

@@ -42,6 +42,14 @@ pub(crate) fn pinned(cpu: usize, program: &Path) -> Result<Command, Failure> {
     on_cpus(&cpu.to_string(), program)
 }
 
+/// As [`pinned`], after the process has written its id to `group`.
+pub(crate) fn pinned_in(cpu: usize, group: &Path, program: &Path) -> Result<Command, Failure> {
+    let mut command = on_cpus(&cpu.to_string(), &find("sh")?)?;
+    command.args(["-c", "echo $$ > \"$1\" && shift && exec \"$@\"", "sh"]);
+    command.arg(group).arg(program);
+    Ok(command)
+}
+
 /// As [`pinned`], on these CPUs, such as `0,1`.
 pub(crate) fn on_cpus(cpus: &str, program: &Path) -> Result<Command, Failure> {
     let mut command = Command::new(find("setpriv")?);

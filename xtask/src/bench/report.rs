@@ -46,14 +46,14 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of at least one figure.
-    fn of(figures: impl Iterator<Item = f64>) -> Spread {
+    pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Spread {
         let mut sorted: Vec<f64> = figures.collect();
         sorted.sort_by(f64::total_cmp);
         let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
         Spread { median: (low + high) / 2.0, min: sorted[0], max: sorted[sorted.len() - 1] }
     }
 
-    fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         format!("{} ({}..{})", figure(self.median), figure(self.min), figure(self.max))
     }
 
@@ -317,7 +317,7 @@ pub(crate) fn record(
     })
 }
 
-fn run_record(run: &Run) -> Value {
+pub(crate) fn run_record(run: &Run) -> Value {
     let load = &run.load;
     json!({
         "work": run.work,
@@ -414,8 +414,10 @@ mod tests {
             run("nginx", 1000, 0),
             run("lighttpd", 710, 0),
         ]);
-        let said: Vec<_> =
-            found.iter().map(|v| (v.peer, v.flyball.as_str(), v.ratio, v.passed)).collect();
+        let said: Vec<_> = found
+            .iter()
+            .map(|v| (v.peer.as_str(), v.flyball.as_str(), v.ratio, v.passed))
+            .collect();
         assert_eq!(
             said,
             [("nginx", "flyball-sped", 0.71, true), ("lighttpd", "flyball-sped", 1.0, false)]
