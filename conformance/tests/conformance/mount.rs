@@ -65,7 +65,12 @@ impl Mount {
     }
 
     fn head(&self, settings: &str) -> String {
-        format!("arch = \"{}\"\nevents = \"{}\"\n{settings}\n", self.architecture, self.events)
+        // The default is not written: an architecture without event mechanism would warn of it.
+        let events = match self.events {
+            "epoll" => String::new(),
+            other => format!("events = \"{other}\"\n"),
+        };
+        format!("arch = \"{}\"\n{events}{settings}\n", self.architecture)
     }
 
     fn config(&self, settings: &str) -> String {
@@ -92,7 +97,9 @@ macro_rules! for_each_architecture {
         mount!(symped, "symped", "epoll", $($bodies)*);
         mount!(n_copy, "n-copy", "epoll", $($bodies)*);
         mount!(amped, "amped", "epoll", $($bodies)*);
+        mount!(mp, "mp", "epoll", $($bodies)*);
         mount!(mt, "mt", "epoll", $($bodies)*);
+        mount!(thread_per_connection, "thread-per-connection", "epoll", $($bodies)*);
         mount!(uring, "uring", "epoll", $($bodies)*);
         mount!(sped_select, "sped", "select", $($bodies)*);
         mount!(sped_poll, "sped", "poll", $($bodies)*);

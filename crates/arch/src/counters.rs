@@ -215,7 +215,30 @@ impl Blocks {
         }
     }
 
-    /// Says how many connections stand in each state now.
+    /// Adds a tally to a block that several threads of control write, and empties it.
+    pub fn publish_among_others(&self, index: usize, tally: &mut Tally) {
+        let pending = tally.counters.iter_mut().chain(&mut tally.reasons);
+        for (cell, value) in self.block(index).iter().zip(pending) {
+            if *value > 0 {
+                cell.fetch_add(std::mem::take(value), Relaxed);
+            }
+        }
+    }
+
+    /// One connection goes from one state to another, or comes, or goes; the block may have
+    /// several writers.
+    pub fn change_state(&self, index: usize, before: Option<State>, now: Option<State>) {
+        let cells = &self.block(index)[COUNTERS + REASONS..];
+        let cell = |state| State::ALL.iter().position(|s| Some(*s) == state).map(|at| &cells[at]);
+        if let Some(cell) = cell(before) {
+            cell.fetch_sub(1, Relaxed);
+        }
+        if let Some(cell) = cell(now) {
+            cell.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Says how many connections stand in each state now; the block has one writer.
     pub fn set_states(&self, index: usize, states: &[u64; STATES]) {
         for (cell, value) in self.block(index)[COUNTERS + REASONS..].iter().zip(states) {
             cell.store(*value, Relaxed);
@@ -326,6 +349,32 @@ mod tests {
         blocks.fold(0);
         assert_eq!(blocks.accept_limit(), AcceptLimit::At(0.25));
         assert_eq!(blocks.totals().sums, [0; BLOCK]);
+    }
+
+    #[test]
+    fn threads_that_share_a_block_lose_no_count() {
+        let blocks = Blocks::new(1).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut tally = Tally::default();
+                    for _ in 0..1_000 {
+                        tally.add(Counter::Requests, 1);
+                        tally.closed(CloseReason::IdleTimeout);
+                        blocks.publish_among_others(0, &mut tally);
+                        blocks.change_state(0, None, Some(State::Idle));
+                        blocks.change_state(0, Some(State::Idle), Some(State::Closing));
+                        blocks.change_state(0, Some(State::Closing), None);
+                    }
+                    blocks.change_state(0, None, Some(State::Idle));
+                });
+            }
+        });
+        let totals = blocks.totals();
+        assert_eq!(totals.counter(Counter::Requests), 4_000);
+        assert_eq!(totals.closed(CloseReason::IdleTimeout), 4_000);
+        assert_eq!(totals.connections(State::Idle), 4);
+        assert_eq!(totals.connections(State::Closing), 0);
     }
 
     #[test]

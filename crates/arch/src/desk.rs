@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use flyball_http::h1::state::State;
 use flyball_http::{Head, Limits, Now};
 use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
@@ -15,6 +16,10 @@ const SPARE_BUFFERS_MAX: usize = 64;
 
 /// How often the states of connections are counted, in milliseconds.
 const STATES_MS: u64 = 1_000;
+
+/// How often a thread that blocks publishes what it counted, in milliseconds: often enough to
+/// watch, and seldom enough to cost a request nothing.
+const PUBLISH_MS: u64 = 100;
 
 /// The buffers of a connection that is not idle.
 #[derive(Debug)]
@@ -102,12 +107,17 @@ pub struct Desk {
     pub tally: Tally,
     /// The access log.
     pub log: AccessLogWriter,
-    /// Scratch for one piece of a large body.
-    pub piece: Box<[u8]>,
     /// Whether pieces that are not in memory are left to somebody else.
     pub resident_only: bool,
+    /// Scratch for one piece of a large body; empty until one is sent.
+    piece: Vec<u8>,
     blocks: Arc<Blocks>,
     block: usize,
+    /// Whether other threads count in the same block.
+    shares_block: bool,
+    published_ms: u64,
+    /// Where the one connection of a thread that blocks stands, as it was last shown.
+    shown: Option<State>,
     cache_counts: CacheCounts,
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
@@ -131,14 +141,23 @@ impl Desk {
             now: Now::new(clock::monotonic_ms(), clock::unix_ms()),
             tally: Tally::default(),
             log,
-            piece: vec![0; settings.piece_bytes].into(),
             resident_only: false,
+            piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,
+            shares_block: false,
+            published_ms: 0,
+            shown: None,
             cache_counts: CacheCounts::default(),
             states_due_ms: 0,
             spare: Vec::new(),
         }
+    }
+
+    /// The same desk, where other threads count in its block too.
+    pub fn sharing_its_block(mut self) -> Desk {
+        self.shares_block = true;
+        self
     }
 
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
@@ -166,8 +185,44 @@ impl Desk {
     /// Publishes what was counted, and lets the log go out when it is due.
     pub fn publish(&mut self) {
         self.count_caches();
-        self.blocks.publish(self.block, &mut self.tally);
+        if self.shares_block {
+            self.blocks.publish_among_others(self.block, &mut self.tally);
+        } else {
+            self.blocks.publish(self.block, &mut self.tally);
+        }
+        self.published_ms = self.now.ms();
         self.log.flush_when_due(&self.now);
+    }
+
+    /// Publishes unless that was done a moment ago, for a thread that may now wait: it looks around
+    /// again within [`BLOCKING_TICK_MS`](crate::worker::BLOCKING_TICK_MS).
+    pub fn publish_when_due(&mut self) {
+        if self.now.ms().saturating_sub(self.published_ms) >= PUBLISH_MS {
+            self.publish();
+        }
+    }
+
+    /// Shows where the one connection of a thread that blocks stands; `None` when it has none.
+    pub fn show(&mut self, state: Option<State>) {
+        if self.shown != state {
+            self.blocks.change_state(self.block, self.shown, state);
+            self.shown = state;
+        }
+    }
+
+    /// Scratch for one piece of a large body.
+    pub fn piece(&mut self) -> &mut [u8] {
+        if self.piece.is_empty() {
+            self.piece = vec![0; self.settings.piece_bytes];
+        }
+        &mut self.piece
+    }
+
+    /// Gives back what is kept for the next request: none came for a while.
+    pub fn rest(&mut self) {
+        self.spare = Vec::new();
+        self.piece = Vec::new();
+        self.service.rest();
     }
 
     /// True once a second: counting the states of many connections has its price.
@@ -180,7 +235,7 @@ impl Desk {
     }
 
     /// Says how many connections stand in each state.
-    pub fn publish_states(&self, states: impl Iterator<Item = flyball_http::h1::state::State>) {
+    pub fn publish_states(&self, states: impl Iterator<Item = State>) {
         self.blocks.set_states(self.block, &crate::counters::count_states(states));
     }
 

@@ -254,7 +254,7 @@ impl Exchange {
     /// The work that brings the next piece of the output into memory.
     pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = self.out()?.front() else { return None };
-        let plan = Plan::warm(file, offset, len.min(desk.piece.len() as u64) as usize);
+        let plan = Plan::warm(file, offset, len.min(desk.settings.piece_bytes as u64) as usize);
         self.warming = true;
         Some(plan)
     }

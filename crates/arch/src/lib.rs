@@ -8,6 +8,7 @@
 mod accept;
 mod admin;
 pub mod architectures;
+mod blocking;
 pub mod control;
 pub mod counters;
 mod desk;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use crate::architectures::{amped, mt, n_copy, sped, symped, uring};
+use crate::architectures::{amped, mp, mt, n_copy, sped, symped, thread_per_connection, uring};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
@@ -85,8 +85,16 @@ pub trait Architecture: Sync + fmt::Debug {
 }
 
 /// Every architecture, in the order of `flyball arch`.
-pub static ALL: &[&dyn Architecture] =
-    &[&sped::Sped, &symped::Symped, &n_copy::NCopy, &amped::Amped, &mt::Mt, &uring::Uring];
+pub static ALL: &[&dyn Architecture] = &[
+    &sped::Sped,
+    &symped::Symped,
+    &n_copy::NCopy,
+    &amped::Amped,
+    &mp::Mp,
+    &mt::Mt,
+    &thread_per_connection::ThreadPerConnection,
+    &uring::Uring,
+];
 
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {

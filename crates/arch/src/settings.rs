@@ -46,6 +46,10 @@ pub struct Settings {
     pub helpers: usize,
     /// Threads of `mt`, per worker process.
     pub threads: usize,
+    /// Worker processes of `mp`.
+    pub processes: usize,
+    /// Stack of each thread of `mt` and `thread-per-connection`, in bytes.
+    pub stack_bytes: usize,
     /// Entries of the submission ring of `uring`.
     pub ring_entries: u32,
     /// Time a draining server gives its connections, in milliseconds.
@@ -183,6 +187,8 @@ impl Default for Settings {
             piece_bytes: 256 * 1024,
             helpers: 8,
             threads: 64,
+            processes: 32,
+            stack_bytes: 256 * 1024,
             ring_entries: 1024,
             drain_ms: 30_000,
             admin: None,

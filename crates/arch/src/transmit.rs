@@ -76,7 +76,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
                 if uses_sendfile(file, desk) {
                     part.send_file(socket)
                 } else {
-                    part.send_copy(socket, &mut desk.piece, only, ends)
+                    part.send_copy(socket, desk.piece(), only, ends)
                 }
             }
         };

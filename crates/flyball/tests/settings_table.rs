@@ -43,6 +43,8 @@ fn all_different() -> Settings {
         piece_bytes: 3,
         helpers: 3,
         threads: 3,
+        processes: 3,
+        stack_bytes: 3,
         ring_entries: 3,
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),

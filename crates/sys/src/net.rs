@@ -220,6 +220,15 @@ pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(received)
 }
 
+/// Receives what is there into `buffer`; never blocks, even where the socket does.
+///
+/// # Errors
+/// As [`recv`].
+pub fn recv_now(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    let (received, _) = rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?;
+    Ok(received)
+}
+
 /// Sends one buffer; `more` says that more follows at once, so that a short segment waits for it.
 ///
 /// # Errors
@@ -430,6 +439,23 @@ mod tests {
         let mut buffer = [0; 8];
         while recv(&socket, &mut buffer).is_err() {}
         assert_eq!(buffer[0], b'x');
+    }
+
+    #[test]
+    fn what_is_there_is_received_without_waiting_and_its_coming_can_be_waited_for() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        assert!(!wait_readable(&listener, 0).unwrap());
+        let mut client = TcpStream::connect(address).unwrap();
+        assert!(wait_readable(&listener, 10_000).unwrap());
+        let socket = accepted(&listener);
+        set_blocking(&socket).unwrap();
+        let mut buffer = [0; 8];
+        let nothing = recv_now(&socket, &mut buffer).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        assert!(!wait_readable(&socket, 0).unwrap());
+        client.write_all(b"x").unwrap();
+        assert!(wait_readable(&socket, 10_000).unwrap());
+        assert_eq!(recv_now(&socket, &mut buffer).unwrap(), 1);
     }
 
     #[test]

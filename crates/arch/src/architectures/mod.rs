@@ -1,8 +1,10 @@
 //! The architectures, one file each, to be read beside its paper.
 
 pub mod amped;
+pub mod mp;
 pub mod mt;
 pub mod n_copy;
 pub mod sped;
 pub mod symped;
+pub mod thread_per_connection;
 pub mod uring;

@@ -18,6 +18,10 @@ const BACKLOG_MAX: u64 = i32::MAX as u64;
 const HELPERS_MAX: u64 = 1024;
 /// Most threads of one `mt` worker.
 const THREADS_MAX: u64 = 32_768;
+/// Smallest stack of a thread: the answer to any request fits with room to spare.
+const STACK_BYTES_LEAST: u64 = 128 * 1024;
+/// Largest stack of a thread.
+const STACK_BYTES_MAX: u64 = 64 << 20;
 /// Most entries of a submission ring (io_uring_setup(2)).
 const RING_ENTRIES_MAX: u64 = 32_768;
 /// Largest piece of a large body.
@@ -266,6 +270,32 @@ pub static SETTINGS: &[Setting] = &[
         more: "A thread serves one connection at a time, so this also bounds the connections that \
                are served at once.",
         source: "S2 section 3.2 (M85)",
+    },
+    Setting {
+        key: "mp.processes",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: WORKERS_MAX, set: |s, n| s.processes = n as usize },
+        word: None,
+        default: Some("32"),
+        doc: "Processes of `mp`",
+        more: "A process serves one connection at a time, so this also bounds the connections that \
+               are served at once. Each has caches of its own: 200 paths, 4 MiB of bodies and 32 \
+               open files unless `cache.paths`, `cache.content` or `cache.files` are written.",
+        source: "S2 sections 3.1, 5.2 and 5.4 (M84, M89, M91)",
+    },
+    Setting {
+        key: "thread.stack",
+        flag: None,
+        kind: Kind::Size {
+            least: STACK_BYTES_LEAST,
+            most: STACK_BYTES_MAX,
+            set: |s, n| s.stack_bytes = n as usize,
+        },
+        word: None,
+        default: Some("256KiB"),
+        doc: "Stack of each thread of `mt` and `thread-per-connection`",
+        more: "Address space; only what a thread has touched is memory.",
+        source: "S3 section 3.1 (M109)",
     },
     Setting {
         key: "uring.entries",

@@ -1,0 +1,262 @@
+//! `thread-per-connection`: a thread accepts, and starts another for each connection.
+//!
+//! **Paper**: J. Hu, S. Mungee, D. Schmidt: Techniques for Developing and Measuring
+//! High-Performance Web Servers over ATM Networks, INFOCOM 1998 (section 3.1).
+//!
+//! **Idea**: One thread accepts. Each connection gets a thread of its own, which serves it to its
+//! end with blocking calls and then ends as well. All threads share the caches.
+//!
+//! **Differs from the paper**:
+//! * The paper's strategy is a thread for each request; with persistent connections that is one
+//!   for each connection, which the paper's own client did not use.
+//! * As many threads run as connections fit; further connections wait in the accept queue.
+//! * What a thread works with, but its stack, is kept for later threads, up to a bound.
+//! * The kernel's socket time-outs, which accepted sockets inherit, are the watchdog: a call
+//!   that is overdue returns, and its thread looks at the time.
+//!
+//! **Reads with**: section 3.1: the acceptor is [`Acceptor::run`], a connection's thread is
+//! [`serve`].
+//!
+//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`.
+//!
+//! **Kernel needs**: nothing beyond blocking sockets.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, Scope};
+
+use flyball_http::CloseReason;
+use flyball_site::SharedCaches;
+use flyball_sys::net;
+use flyball_sys::readiness::{self, Interest, Readiness};
+
+use crate::blocking::{Crew, Thread};
+use crate::counters::Counter;
+use crate::desk::Desk;
+use crate::registry::{Architecture, Sockets};
+use crate::settings::Settings;
+use crate::worker::{Order, Report, Worker};
+
+/// Blocks of counters of one worker: few threads meet at one, and few blocks are summed up.
+const BLOCKS: usize = 16;
+
+/// Desks that are kept for later threads.
+const SPARE_DESKS_MAX: usize = 64;
+
+/// How long the acceptor rests when it cannot take a connection, in milliseconds.
+const PAUSE_MS: i32 = 250;
+
+/// A thread for each connection.
+#[derive(Debug)]
+pub struct ThreadPerConnection;
+
+impl Architecture for ThreadPerConnection {
+    fn name(&self) -> &'static str {
+        "thread-per-connection"
+    }
+
+    fn about(&self) -> &'static str {
+        "a thread that blocks for each connection, started by an acceptor"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Hu et al., INFOCOM 1998"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &["thread.stack", "workers", "pin", "send.mode", "send.piece"]
+    }
+
+    fn needs(&self) -> &'static str {
+        "nothing beyond blocking sockets"
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::Shared
+    }
+
+    fn is_blocking(&self) -> bool {
+        true
+    }
+
+    /// The acceptor waits for connections and for orders at once.
+    fn listener_blocks(&self) -> bool {
+        false
+    }
+
+    fn workers(&self, settings: &Settings) -> usize {
+        settings.workers.unwrap_or(1)
+    }
+
+    fn threads(&self, _settings: &Settings) -> usize {
+        BLOCKS
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let crew = Crew::new(&worker)?;
+        let desks = Desks::new(&worker);
+        std::thread::scope(|scope| {
+            let stack_bytes = worker.settings.stack_bytes;
+            let start = |socket, peer| start(scope, &crew, &desks, stack_bytes, socket, peer);
+            let accepted = Acceptor::new(&worker, &crew, desks.lend(), start)
+                .and_then(|mut acceptor| acceptor.run());
+            if accepted.is_err() {
+                // The scope waits for those that run, which must not wait for a stop.
+                crew.tell(Order::Stop);
+            }
+            accepted.and_then(|()| crew.attend())
+        })?;
+        Ok(Report { unfinished: crew.unfinished() })
+    }
+}
+
+/// Starts the thread of one connection.
+fn start<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    crew: &'scope Crew<'scope>,
+    desks: &'scope Desks<'scope>,
+    stack_bytes: usize,
+    socket: OwnedFd,
+    peer: SocketAddr,
+) -> io::Result<()> {
+    let thread = Thread::new(crew, desks.lend());
+    let life = move || serve(thread, desks, &socket, peer);
+    Builder::new().stack_size(stack_bytes).spawn_scoped(scope, life).map(drop)
+}
+
+/// The life of a connection's thread.
+fn serve(mut thread: Thread<'_>, desks: &Desks<'_>, socket: &OwnedFd, peer: SocketAddr) {
+    thread.serve(socket, peer);
+    desks.take_back(thread.into_desk());
+}
+
+/// What threads work with, and those who come after them.
+struct Desks<'a> {
+    worker: &'a Worker,
+    caches: Arc<SharedCaches>,
+    spare: Mutex<Vec<Desk>>,
+    made: AtomicUsize,
+}
+
+impl Desks<'_> {
+    fn new(worker: &Worker) -> Desks<'_> {
+        let (caches, made) = (worker.shared_caches(), AtomicUsize::new(0));
+        Desks { worker, caches, spare: Mutex::default(), made }
+    }
+
+    fn lend(&self) -> Desk {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut desk = spare.unwrap_or_else(|| {
+            let service = self.worker.service_sharing(&self.caches);
+            let block = self.made.fetch_add(1, Relaxed) % BLOCKS;
+            self.worker.desk_with(service, block).sharing_its_block()
+        });
+        desk.tick();
+        desk
+    }
+
+    fn take_back(&self, mut desk: Desk) {
+        desk.publish();
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_DESKS_MAX {
+            spare.push(desk);
+        }
+    }
+}
+
+/// The thread that accepts.
+struct Acceptor<'a, S> {
+    worker: &'a Worker,
+    crew: &'a Crew<'a>,
+    desk: Desk,
+    start: S,
+    mechanism: Box<dyn Readiness>,
+}
+
+/// How the acceptor's turn ended.
+enum Ended {
+    /// Nothing is queued.
+    Drained,
+    /// As many connections as may be are open; the end of one wakes the acceptor.
+    Full,
+    /// Descriptors, memory or threads are out, or the socket does not listen any more.
+    Failed,
+}
+
+/// Tokens of what the acceptor waits for; the listening sockets follow.
+const SIGNALS: u64 = 0;
+const CHANGED: u64 = 1;
+const LISTENERS: u64 = 2;
+
+impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
+    fn new(worker: &'a Worker, crew: &'a Crew<'a>, desk: Desk, start: S) -> io::Result<Self> {
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
+        mechanism.add(crew.changed().as_fd(), CHANGED, Interest::READ)?;
+        for (at, listener) in worker.listeners.iter().enumerate() {
+            mechanism.add(listener.as_fd(), LISTENERS + at as u64, Interest::READ)?;
+        }
+        Ok(Acceptor { worker, crew, desk, start, mechanism })
+    }
+
+    /// Accepts until the worker is told to end.
+    fn run(&mut self) -> io::Result<()> {
+        let (mut events, mut wait_ms) = (Vec::new(), -1);
+        loop {
+            self.mechanism.wait(&mut events, wait_ms)?;
+            self.desk.tick();
+            self.crew.changed().clear();
+            self.crew.take_orders();
+            let told = self.crew.told();
+            // What is queued when the server stops has arrived already.
+            let ended = if told == Some(Order::Retire) { Ended::Full } else { self.accept_all() };
+            self.desk.publish();
+            if told.is_some() {
+                return Ok(());
+            }
+            let listening;
+            (listening, wait_ms) = match ended {
+                Ended::Drained => (Interest::READ, -1),
+                Ended::Full => (Interest::NONE, -1),
+                Ended::Failed => (Interest::NONE, PAUSE_MS),
+            };
+            for (at, listener) in self.worker.listeners.iter().enumerate() {
+                self.mechanism.change(listener.as_fd(), LISTENERS + at as u64, listening)?;
+            }
+        }
+    }
+
+    fn accept_all(&mut self) -> Ended {
+        self.desk.tally.add(Counter::AcceptPhases, 1);
+        for listener in &self.worker.listeners {
+            loop {
+                if !self.crew.has_room(self.worker.connections_max) {
+                    return Ended::Full;
+                }
+                let (socket, peer) = match net::accept(&**listener, false) {
+                    Ok(accepted) => accepted,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(error) if net::is_out_of_descriptors(&error) => {
+                        self.desk.tally.add(Counter::OutOfDescriptors, 1);
+                        return Ended::Failed;
+                    }
+                    Err(error) if net::is_not_listening(&error) => return Ended::Failed,
+                    Err(_) => {
+                        self.desk.tally.add(Counter::AcceptFailures, 1);
+                        continue;
+                    }
+                };
+                self.desk.tally.add(Counter::Accepted, 1);
+                if let Err(error) = (self.start)(socket, peer) {
+                    self.desk.tally.closed(CloseReason::SocketError);
+                    self.worker.say(&format!("no thread can be started: {error}"));
+                    return Ended::Failed;
+                }
+            }
+        }
+        Ended::Drained
+    }
+}

@@ -1,0 +1,531 @@
+//! What the blocking architectures share: a thread that accepts, serves a connection to its end
+//! with calls that block, and accepts again; and how such threads learn that they shall end.
+//!
+//! Rule 3 of the contract: a thread blocks in the one call that is wanted, and in poll(2) when both
+//! reading and writing are. The kernel's socket time-outs, which accepted sockets inherit, are the
+//! watchdog: a call that is overdue returns, and its thread looks at the time and at the orders.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::time::Duration;
+
+use flyball_http::CloseReason;
+use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::wake::Wake;
+use flyball_sys::{clock, net};
+
+use crate::counters::Counter;
+use crate::desk::Desk;
+use crate::exchange::{Exchange, Step};
+use crate::transmit::{Sent, transmit};
+use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
+
+/// How long a thread that found no descriptor for a connection rests.
+const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long a stopping worker waits for its threads to take in what is queued, in milliseconds.
+const QUEUE_MS: u64 = BLOCKING_TICK_MS;
+
+/// [`Crew::told`] before there is an order, and the orders.
+const NONE: u8 = 0;
+const RETIRE: u8 = 1;
+const STOP: u8 = 2;
+
+/// The threads of one worker, and what they are told.
+#[derive(Debug)]
+pub(crate) struct Crew<'a> {
+    worker: &'a Worker,
+    /// The last order; a retirement does not follow a stop.
+    told: AtomicU8,
+    /// The first, which decides what becomes of the listening sockets.
+    told_first: AtomicU8,
+    told_ms: AtomicU64,
+    /// Threads that are in accept, or about to be.
+    accepting: AtomicUsize,
+    /// Whether the listening sockets have been left.
+    left: AtomicBool,
+    running: AtomicUsize,
+    /// Whether the end of a thread is waited for.
+    is_full: AtomicBool,
+    unfinished: AtomicUsize,
+    /// Something happened that [`Crew::attend`] waits for.
+    changed: Wake,
+}
+
+impl<'a> Crew<'a> {
+    /// The threads of this worker, of which there are none yet.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub(crate) fn new(worker: &'a Worker) -> io::Result<Crew<'a>> {
+        Ok(Crew {
+            worker,
+            told: AtomicU8::new(NONE),
+            told_first: AtomicU8::new(NONE),
+            told_ms: AtomicU64::new(0),
+            accepting: AtomicUsize::new(0),
+            left: AtomicBool::new(false),
+            running: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+            unfinished: AtomicUsize::new(0),
+            changed: Wake::new()?,
+        })
+    }
+
+    /// Connections that were open at the drain deadline.
+    pub(crate) fn unfinished(&self) -> usize {
+        self.unfinished.load(SeqCst)
+    }
+
+    /// Whether fewer threads run than `most`; if not, the end of one is told by
+    /// [`Crew::changed`].
+    pub(crate) fn has_room(&self, most: usize) -> bool {
+        let has_room = || self.running.load(SeqCst) < most;
+        if has_room() {
+            return true;
+        }
+        self.is_full.store(true, SeqCst);
+        // One may have ended before it could see that it is waited for.
+        has_room()
+    }
+
+    /// Readable when something happened that is waited for.
+    pub(crate) fn changed(&self) -> &Wake {
+        &self.changed
+    }
+
+    /// The last order.
+    pub(crate) fn told(&self) -> Option<Order> {
+        order_of(self.told.load(SeqCst))
+    }
+
+    /// Tells the threads, from the one that looks for orders. Those that wait learn of it within
+    /// [`BLOCKING_TICK_MS`].
+    pub(crate) fn tell(&self, order: Order) {
+        let order = if order == Order::Stop { STOP } else { RETIRE };
+        if self.told_first.load(SeqCst) == NONE {
+            // The time first: whoever sees the order reads it.
+            self.told_ms.store(clock::monotonic_ms(), SeqCst);
+            self.told_first.store(order, SeqCst);
+        }
+        self.told.fetch_max(order, SeqCst);
+    }
+
+    /// Passes on what the master has told the worker, and leaves the listening sockets in time.
+    pub(crate) fn take_orders(&self) {
+        while let Some(order) = self.worker.order() {
+            self.tell(order);
+        }
+        self.leave_listeners();
+    }
+
+    /// Blocks until the worker was told to end and every thread has ended, or all have failed.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait; the threads are then told to stop.
+    pub(crate) fn attend(&self) -> io::Result<()> {
+        let attended = self.try_to_attend();
+        if attended.is_err() {
+            self.tell(Order::Stop);
+        }
+        attended
+    }
+
+    fn try_to_attend(&self) -> io::Result<()> {
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(self.worker.signals.as_fd(), 0, Interest::READ)?;
+        mechanism.add(self.changed.as_fd(), 1, Interest::READ)?;
+        let mut events = Vec::new();
+        loop {
+            self.changed.clear();
+            self.take_orders();
+            if self.running.load(SeqCst) == 0 {
+                return Ok(());
+            }
+            // Whoever accepts tells when that changes, except that the queue may fill up again.
+            let leaving = self.told().is_some() && !self.left.load(SeqCst);
+            mechanism.wait(&mut events, if leaving { QUEUE_MS as i32 } else { -1 })?;
+        }
+    }
+
+    /// When the open connections have had their time.
+    fn drain_until_ms(&self) -> u64 {
+        self.told_ms.load(SeqCst) + self.worker.settings.drain_ms
+    }
+
+    /// Leaves the listening sockets once that is time. Retiring, once no thread is in accept and
+    /// none will be: the sockets themselves are others' now, so that nothing wakes those in accept
+    /// but their time-out. Stopping, once what was queued is taken in, or after [`QUEUE_MS`]; it
+    /// wakes all that are in accept.
+    pub(crate) fn leave_listeners(&self) {
+        let Some(order) = order_of(self.told_first.load(SeqCst)) else { return };
+        let is_time = match order {
+            Order::Retire => self.accepting.load(SeqCst) == 0,
+            Order::Stop => {
+                let waited_ms = clock::monotonic_ms().saturating_sub(self.told_ms.load(SeqCst));
+                waited_ms >= QUEUE_MS || self.queue_is_empty()
+            }
+        };
+        if is_time && !self.left.swap(true, SeqCst) {
+            self.worker.leave_listeners(order);
+        }
+    }
+
+    fn queue_is_empty(&self) -> bool {
+        let waits = |listener: &Arc<OwnedFd>| {
+            net::accept_queue(&**listener).is_ok_and(|(length, _)| length > 0)
+        };
+        !self.worker.listeners.iter().any(waits)
+    }
+
+    /// Whether a thread may go to accept. If so, it says so by [`Crew::came_back`] afterwards.
+    /// After a stop it may, for as long as there is something in the queue.
+    fn may_accept(&self) -> bool {
+        self.accepting.fetch_add(1, SeqCst);
+        // Read after the line above, as `leave_listeners` reads the two in the other order: either
+        // this thread sees the order, or whoever gave it sees this thread.
+        let may = match order_of(self.told_first.load(SeqCst)) {
+            None => true,
+            Some(Order::Retire) => false,
+            Some(Order::Stop) => !self.left.load(SeqCst) && !self.queue_is_empty(),
+        };
+        if !may {
+            self.came_back();
+        }
+        may
+    }
+
+    fn came_back(&self) {
+        self.accepting.fetch_sub(1, SeqCst);
+        if self.told().is_some() {
+            self.changed.notify();
+        }
+    }
+}
+
+fn order_of(told: u8) -> Option<Order> {
+    match told {
+        NONE => None,
+        RETIRE => Some(Order::Retire),
+        _ => Some(Order::Stop),
+    }
+}
+
+/// One thread that blocks.
+pub(crate) struct Thread<'a> {
+    crew: &'a Crew<'a>,
+    desk: Desk,
+    /// When it looks for orders itself, if it has nobody who does.
+    look_at_ms: Option<u64>,
+    _running: Running<'a>,
+}
+
+/// A thread that is running, also when it ends by a panic.
+struct Running<'a>(&'a Crew<'a>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let was_last = self.0.running.fetch_sub(1, SeqCst) == 1;
+        if was_last || self.0.is_full.swap(false, SeqCst) {
+            self.0.changed.notify();
+        }
+    }
+}
+
+impl<'a> Thread<'a> {
+    /// A thread that is about to start.
+    pub(crate) fn new(crew: &'a Crew<'a>, desk: Desk) -> Thread<'a> {
+        crew.running.fetch_add(1, SeqCst);
+        Thread { crew, desk, look_at_ms: None, _running: Running(crew) }
+    }
+
+    /// The thread is all there is of its worker: it looks for orders itself.
+    pub(crate) fn alone(mut self) -> Thread<'a> {
+        self.look_at_ms = Some(0);
+        self
+    }
+
+    /// Its desk, when it is done.
+    pub(crate) fn into_desk(self) -> Desk {
+        self.desk
+    }
+
+    /// A thread's life: accept, serve to the end, again, until the worker ends. It is number
+    /// `number` of `all` that accept from the same sockets.
+    ///
+    /// # Errors
+    /// When the kernel refuses to watch the sockets.
+    pub(crate) fn run(mut self, number: usize, all: usize) -> io::Result<()> {
+        let mut door = Door::open(&self.crew.worker.listeners, number, all)?;
+        while let Some((socket, peer)) = self.next(&mut door) {
+            self.serve(&socket, peer);
+        }
+        self.desk.publish();
+        Ok(())
+    }
+
+    /// The next connection; `None` when this thread shall accept no more. Blocks.
+    fn next(&mut self, door: &mut Door<'_>) -> Option<(OwnedFd, SocketAddr)> {
+        loop {
+            self.desk.publish_when_due();
+            self.order();
+            if !self.crew.may_accept() {
+                return None;
+            }
+            let began_ms = self.desk.now.ms();
+            let accepted = door.accept();
+            self.crew.came_back();
+            self.desk.tick();
+            match accepted {
+                Ok(connection) => {
+                    self.desk.tally.add(Counter::Accepted, 1);
+                    self.desk.tally.add(Counter::AcceptPhases, 1);
+                    return Some(connection);
+                }
+                Err(error) if net::is_out_of_descriptors(&error) => {
+                    self.desk.tally.add(Counter::OutOfDescriptors, 1);
+                    std::thread::park_timeout(DESCRIPTOR_PAUSE);
+                }
+                Err(error) if net::is_not_listening(&error) => {
+                    // Another worker was told to stop, or this one.
+                    self.look_now();
+                    if self.order().is_none() {
+                        std::thread::park_timeout(DESCRIPTOR_PAUSE);
+                    }
+                }
+                Err(error) if is_timeout(&error) => {
+                    self.desk.rest();
+                    // Those to whom the sockets were handed may have made them non-blocking.
+                    if self.desk.now.ms() - began_ms < BLOCKING_TICK_MS / 2 {
+                        self.look_now();
+                        door.wait();
+                    }
+                }
+                Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
+            }
+        }
+    }
+
+    /// The last order, by which time a thread that is alone has looked for it.
+    fn order(&mut self) -> Option<Order> {
+        let now_ms = self.desk.now.ms();
+        if let Some(look_at_ms) = self.look_at_ms.filter(|at| now_ms >= *at) {
+            self.crew.take_orders();
+            self.look_at_ms = Some(look_at_ms.max(now_ms) + BLOCKING_TICK_MS);
+        }
+        self.crew.told()
+    }
+
+    fn look_now(&mut self) {
+        self.look_at_ms = self.look_at_ms.map(|_| 0);
+    }
+
+    /// One connection, to its end or to the drain deadline. Blocks.
+    pub(crate) fn serve(&mut self, socket: &OwnedFd, peer: SocketAddr) {
+        let mut line = Line { socket, exchange: Exchange::new(peer, &self.desk), quiet: false };
+        let (mut drained, mut looked) = (None, false);
+        let reason = loop {
+            let step = match line.exchange.advance(&mut self.desk) {
+                Step::Disk(plan) => {
+                    line.run_on_disk(plan, &mut self.desk);
+                    continue;
+                }
+                Step::Close(reason) => break reason,
+                step => step,
+            };
+            let order = self.order();
+            if order != drained {
+                // A request that has arrived is under way, although nobody has read it yet.
+                if !looked && matches!(step, Step::Read | Step::ReadWrite) {
+                    looked = true;
+                    line.receive_now(&mut self.desk);
+                    continue;
+                }
+                (drained, looked) = (order, false);
+                order.inspect(|order| line.exchange.drain(*order, &self.desk));
+                continue;
+            }
+            if drained.is_some() && self.desk.now.ms() >= self.crew.drain_until_ms() {
+                self.crew.unfinished.fetch_add(1, Relaxed);
+                break CloseReason::Draining;
+            }
+            line.go_on(step, &mut self.desk);
+        };
+        line.exchange.end(&mut self.desk, reason);
+        self.desk.show(None);
+    }
+}
+
+/// Where a thread accepts.
+enum Door<'a> {
+    /// At one socket, in accept itself: the kernel wakes one thread for each connection.
+    One(&'a OwnedFd),
+    /// At all, since there are fewer threads than sockets.
+    Any { listeners: &'a [Arc<OwnedFd>], mechanism: Box<dyn Readiness>, ready: Vec<Event> },
+}
+
+impl Door<'_> {
+    /// That of thread `number` of `all`.
+    fn open(listeners: &[Arc<OwnedFd>], number: usize, all: usize) -> io::Result<Door<'_>> {
+        if all >= listeners.len() {
+            return Ok(Door::One(&listeners[number % listeners.len()]));
+        }
+        let mut mechanism = readiness::open("poll")?;
+        for (at, listener) in listeners.iter().enumerate() {
+            mechanism.add(listener.as_fd(), at as u64, Interest::READ)?;
+        }
+        Ok(Door::Any { listeners, mechanism, ready: Vec::new() })
+    }
+
+    /// Accepts a connection; waits for it for about [`BLOCKING_TICK_MS`].
+    fn accept(&mut self) -> io::Result<(OwnedFd, SocketAddr)> {
+        match self {
+            Door::One(listener) => net::accept(listener, false),
+            Door::Any { listeners, mechanism, ready } => {
+                mechanism.wait(ready, BLOCKING_TICK_MS as i32)?;
+                // They are told in the order of their numbers: a random one has its turn.
+                let at = clock::monotonic_ms() as usize;
+                match ready.len() {
+                    0 => Err(ErrorKind::WouldBlock.into()),
+                    count => net::accept(&*listeners[ready[at % count].token as usize], false),
+                }
+            }
+        }
+    }
+
+    /// Waits for a connection at a socket whose accept does not wait.
+    fn wait(&self) {
+        if let Door::One(listener) = self {
+            // It fails when memory is out; then this is a short wait.
+            let _ = net::wait_readable(listener, BLOCKING_TICK_MS);
+        }
+    }
+}
+
+/// A connection and its socket.
+struct Line<'a> {
+    socket: &'a OwnedFd,
+    exchange: Exchange,
+    /// Nothing came for a while: no buffer is held while more is waited for.
+    quiet: bool,
+}
+
+impl Line<'_> {
+    /// Does the one thing that is needed. Blocks.
+    fn go_on(&mut self, step: Step, desk: &mut Desk) {
+        match step {
+            // A client that drips never lets a call time out, so that it is looked at here as well.
+            Step::Read | Step::Write | Step::ReadWrite
+                if desk.now.ms() >= self.exchange.deadline() =>
+            {
+                self.expired(desk);
+            }
+            Step::Read => self.receive(desk),
+            Step::Write => self.send(desk),
+            Step::ReadWrite => self.either(desk),
+            Step::Shut => {
+                let _ = net::shutdown_write(self.socket);
+                self.exchange.shut(desk);
+            }
+            Step::Waiting | Step::Disk(_) | Step::Close(_) => {
+                debug_assert!(false, "nothing is ever under way in a blocking thread");
+                self.exchange.abort(CloseReason::SocketError);
+            }
+        }
+    }
+
+    fn run_on_disk(&mut self, plan: Box<flyball_site::Plan>, desk: &mut Desk) {
+        desk.tally.add(Counter::DiskWaits, 1);
+        let mut next = Some(plan);
+        while let Some(mut plan) = next {
+            plan.run();
+            next = self.exchange.resume(*plan, desk);
+        }
+        desk.tick();
+    }
+
+    /// Blocks in the call while reading is all that is wanted.
+    fn receive(&mut self, desk: &mut Desk) {
+        self.exchange.rest(desk);
+        desk.publish_when_due();
+        desk.show(Some(self.exchange.state()));
+        if self.quiet {
+            desk.rest();
+            let came = net::wait_readable(self.socket, BLOCKING_TICK_MS);
+            desk.tick();
+            match came {
+                Ok(true) => {}
+                Ok(false) => return self.expired(desk),
+                Err(_) => return self.exchange.abort(CloseReason::SocketError),
+            }
+        }
+        let received = net::recv(self.socket, self.exchange.buffers(desk).input.space());
+        desk.tick();
+        self.received(received, desk);
+    }
+
+    /// Takes what is there.
+    fn receive_now(&mut self, desk: &mut Desk) {
+        let received = net::recv_now(self.socket, self.exchange.buffers(desk).input.space());
+        desk.tick();
+        self.received(received, desk);
+    }
+
+    fn received(&mut self, received: io::Result<usize>, desk: &mut Desk) {
+        self.quiet = false;
+        match received {
+            Ok(0) => self.exchange.eof(desk),
+            Ok(n) => self.exchange.received(n, desk),
+            Err(error) if is_timeout(&error) => {
+                self.quiet = true;
+                self.expired(desk);
+            }
+            Err(_) => self.exchange.abort(CloseReason::ClientGone),
+        }
+    }
+
+    fn send(&mut self, desk: &mut Desk) {
+        match transmit(self.socket, &mut self.exchange, desk) {
+            Sent::All | Sent::Absent => {}
+            // However fast the client takes it, the drain deadline must be seen.
+            Sent::Piece => self.look_around(desk),
+            Sent::Full => {
+                self.look_around(desk);
+                self.expired(desk);
+            }
+            Sent::Failed(reason) => self.exchange.abort(reason),
+        }
+    }
+
+    /// Reads and writes are both wanted: waits for either, and then does what will not block.
+    fn either(&mut self, desk: &mut Desk) {
+        let ready = net::wait_either(self.socket, BLOCKING_TICK_MS);
+        desk.tick();
+        match ready {
+            Ok((false, false)) => self.expired(desk),
+            Ok((_, true)) => self.send(desk),
+            Ok((true, false)) => self.receive_now(desk),
+            Err(_) => self.exchange.abort(CloseReason::SocketError),
+        }
+    }
+
+    fn look_around(&mut self, desk: &mut Desk) {
+        desk.tick();
+        desk.publish_when_due();
+        desk.show(Some(self.exchange.state()));
+    }
+
+    fn expired(&mut self, desk: &mut Desk) {
+        self.exchange.expired(|| net::unacknowledged(self.socket), desk);
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
