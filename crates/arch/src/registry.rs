@@ -41,6 +41,12 @@ pub trait Architecture: Sync + fmt::Debug {
         Ok(())
     }
 
+    /// What it found of the kernel's optional features: pairs of a feature and what stands for it
+    /// here, which is the fallback where the feature is missing. Asks the kernel at each call.
+    fn found(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
     /// Whose listening sockets its workers read.
     fn sockets(&self) -> Sockets;
 

@@ -17,6 +17,7 @@ pub(crate) fn run(json: bool) -> ExitCode {
 
 fn as_json(arch: &dyn Architecture) -> serde_json::Value {
     let probe = arch.probe();
+    let found = arch.found().into_iter().map(|(feature, here)| (feature, here.into()));
     serde_json::json!({
         "name": arch.name(),
         "about": arch.about(),
@@ -25,6 +26,7 @@ fn as_json(arch: &dyn Architecture) -> serde_json::Value {
         "settings": arch.settings(),
         "runs_here": probe.is_ok(),
         "why_not": probe.err(),
+        "found": found.collect::<serde_json::Map<_, _>>(),
     })
 }
 
@@ -33,8 +35,11 @@ fn as_text(arch: &dyn Architecture) -> String {
         Ok(()) => "runs here".to_string(),
         Err(why) => format!("cannot run here: {why}"),
     };
+    let found = arch.found().into_iter();
+    let found: String =
+        found.map(|(feature, here)| format!("{:<8} found: {feature}: {here}\n", "")).collect();
     format!(
-        "{:<8} {}\n{:<8} paper: {}\n{:<8} needs: {}; {here}\n{:<8} settings: {}\n",
+        "{:<8} {}\n{:<8} paper: {}\n{:<8} needs: {}; {here}\n{:<8} settings: {}\n{found}",
         arch.name(),
         arch.about(),
         "",
