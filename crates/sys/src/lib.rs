@@ -16,4 +16,5 @@ pub mod readiness;
 pub mod shared;
 pub mod signal;
 pub mod uring;
+pub mod user_thread;
 pub mod wake;
