@@ -12,6 +12,7 @@ mod failure;
 mod files;
 mod kernel;
 mod measure;
+mod memory;
 mod options;
 mod process;
 mod report;
@@ -58,8 +59,10 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     let root = root.canonicalize().map_err(Failure::io(root.display()))?;
     require_programs(options)?;
     let setup = setup(options, &root)?;
-    if options.kind == Kind::Disk {
-        return disk::compare(options, setup, &root.join("lab/wrk"));
+    match options.kind {
+        Kind::Disk => return disk::compare(options, setup, &root.join("lab/wrk")),
+        Kind::Memory => return memory::measure(options, &setup),
+        Kind::Quick | Kind::Arch => {}
     }
     let mut header = header(options, &setup)?;
     eprintln!("preparing {}", setup.site.display());
@@ -74,7 +77,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
         summaries = report::summarise(&options.works, &names, &runs);
         verdicts = match options.kind {
             Kind::Quick => report::verdicts(&options.works, &summaries),
-            Kind::Arch | Kind::Disk => rivals::verdicts(&summaries),
+            _ => rivals::verdicts(&summaries),
         };
         // After each work, so that a comparison that is broken off leaves what it has.
         if let Some(file) = &options.json {

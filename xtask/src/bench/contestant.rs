@@ -105,7 +105,7 @@ pub(crate) fn first_line(command: &mut Command) -> Result<String, Failure> {
 }
 
 /// What the contestants have in common.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Setup {
     /// Directory of the configuration templates.
     pub(crate) peers: PathBuf,

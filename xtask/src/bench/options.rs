@@ -5,16 +5,18 @@ use std::path::PathBuf;
 use super::contestant::Contestant;
 use super::disk;
 use super::failure::Failure;
+use super::memory;
 use super::rivals;
 use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick|arch|disk [OPTION]...
+cargo xtask bench quick|arch|disk|memory [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
-throughput of its architectures when files do not fit into memory; it needs root.
+throughput of its architectures when files do not fit into memory; it needs root. memory says what
+a connection and a unit of concurrency of each architecture cost.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
@@ -46,6 +48,8 @@ pub(crate) enum Kind {
     Arch,
     /// Itself, from the disk.
     Disk,
+    /// Itself, in bytes.
+    Memory,
 }
 
 /// What to compare.
@@ -78,6 +82,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         Some((first, rest)) if first == "quick" => options(Kind::Quick, rest).map(Some),
         Some((first, rest)) if first == "arch" => options(Kind::Arch, rest).map(Some),
         Some((first, rest)) if first == "disk" => options(Kind::Disk, rest).map(Some),
+        Some((first, rest)) if first == "memory" => options(Kind::Memory, rest).map(Some),
         _ => Err(Failure::Unusable(USAGE.into())),
     }
 }
@@ -86,6 +91,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
     let (all, archs_of, servers_of): (&[Work], &[&str], &[&str]) = match kind {
         Kind::Quick => (work::ALL, &ARCHS, &Contestant::SERVERS[..4]),
         Kind::Disk => (&[], disk::ARCHS, &["flyball"]),
+        Kind::Memory => (&[], memory::ARCHS, &["flyball"]),
         Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
     };
     let (mut works, mut servers, mut archs) = (Vec::new(), Vec::new(), Vec::new());
@@ -177,7 +183,7 @@ mod tests {
             ("quick --rounds 0", "above 0"),
             ("quick --seconds", "needs a value"),
             ("quick --fast", "unknown option --fast"),
-            ("slow", "cargo xtask bench quick|arch|disk"),
+            ("slow", "cargo xtask bench quick|arch|disk|memory"),
         ] {
             let failure = parsed(line).unwrap_err();
             assert_eq!(failure.exit_status(), 2, "{line}");

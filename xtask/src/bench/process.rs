@@ -76,6 +76,12 @@ impl Running {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Bytes of memory of the process and its descendants that belong to no file; what several of
+    /// them share is counted once.
+    pub(crate) fn memory(&self) -> u64 {
+        tree(self.child.id()).into_iter().map(proportional_bytes).sum()
+    }
+
     /// CPU time used so far by each thread of the process and its descendants.
     pub(crate) fn cpu(&self) -> ThreadTimes {
         ThreadTimes(tree(self.child.id()).into_iter().flat_map(thread_times).collect())
@@ -141,6 +147,16 @@ fn tree(root: u32) -> Vec<u32> {
 /// and may hold anything (proc_pid_stat(5)).
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Anonymous and shared memory of a process, each page divided by the processes that have it.
+fn proportional_bytes(process: u32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+    let kib = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+        line.split_ascii_whitespace().next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0)
+    };
+    (kib("Pss_Anon:") + kib("Pss_Shmem:")) * 1024
 }
 
 /// Threads of a process with the nanoseconds each spent on a CPU: the first field of its schedstat,
