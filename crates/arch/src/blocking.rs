@@ -29,6 +29,10 @@ use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 /// How long a thread that found no descriptor for a connection rests.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
 
+/// Threads at each of several sockets: fewer could all be held by connections that are kept, while
+/// others wait at another socket for somebody to come.
+const THREADS_AT_ONE_MIN: usize = 16;
+
 /// How long a stopping worker waits for its threads to take in what is queued, in milliseconds.
 const QUEUE_MS: u64 = BLOCKING_TICK_MS;
 
@@ -366,14 +370,14 @@ impl<'a> Thread<'a> {
 enum Door<'a> {
     /// At one socket, in accept itself: the kernel wakes one thread for each connection.
     One(&'a OwnedFd),
-    /// At all, since there are fewer threads than sockets.
+    /// At all, since there are too few threads to divide among the sockets.
     Any { listeners: &'a [Arc<OwnedFd>], mechanism: Box<dyn Readiness>, ready: Vec<Event> },
 }
 
 impl Door<'_> {
     /// That of thread `number` of `all`.
     fn open(listeners: &[Arc<OwnedFd>], number: usize, all: usize) -> io::Result<Door<'_>> {
-        if all >= listeners.len() {
+        if listeners.len() == 1 || all >= listeners.len() * THREADS_AT_ONE_MIN {
             return Ok(Door::One(&listeners[number % listeners.len()]));
         }
         let mut mechanism = readiness::open("poll")?;

@@ -33,7 +33,7 @@ const ROUNDS: u32 = 1_000;
 /// Allocations allowed per second that begins, whatever is served: the text of `Date`.
 const PER_SECOND: u64 = 1;
 
-const ARCHITECTURES: [&str; 5] = ["sped", "symped", "n-copy", "amped", "mt"];
+const ARCHITECTURES: [&str; 6] = ["sped", "symped", "n-copy", "amped", "mp", "mt"];
 
 /// The names of these functions and the functions.
 macro_rules! tests {
@@ -106,7 +106,8 @@ impl Counted {
         let server = Launch::program(&[this.into()])
             .arg(site.path())
             .args(&["--listen", "127.0.0.1:0", "--arch", arch])
-            .args(&["--workers", "1", "--set", "cache.revalidate=1h"])
+            .workers_for(arch, 1)
+            .set("cache.revalidate=1h")
             .args(&["--set", "amped.helpers=1", "--set", "mt.threads=2"])
             .env(COUNT_FILE, &file)
             .start();

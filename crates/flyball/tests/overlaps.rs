@@ -46,7 +46,7 @@ fn ask_for_both(client: &mut Client, number: usize) {
 fn a_file_that_is_opened_while_another_is_sent_is_not_mixed_with_it() {
     let site = site();
     for arch in architectures() {
-        let server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let server = Launch::new(&site, arch).workers_for(arch, 1).start();
         let worker = server.worker();
         for number in 0..COLD {
             ask_for_both(&mut server.connect(), number);

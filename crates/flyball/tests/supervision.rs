@@ -101,7 +101,7 @@ fn download(server: &Server) -> (Client, usize) {
 fn a_stopping_server_finishes_what_is_under_way_and_exits_0() {
     let (site, large) = (large_site(), large());
     for (arch, name) in architectures().into_iter().zip(["TERM", "INT"].into_iter().cycle()) {
-        let mut server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let mut server = Launch::new(&site, arch).workers_for(arch, 2).start();
         let mut idle = server.connect();
         assert_eq!(idle.ask(get("/small.txt")).status(), 200);
         let (mut busy, length) = download(&server);
@@ -121,8 +121,10 @@ const SIGTERM_BIT: u64 = 1 << 14;
 #[test]
 fn a_stopping_server_answers_what_has_arrived_before() {
     let site = small_site();
-    for arch in ["sped", "symped", "n-copy", "amped", "uring"] {
-        let mut server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+    let all = architectures();
+    assert!(all.contains(&"mt") && all.contains(&"mp"), "{all:?}");
+    for arch in all {
+        let mut server = Launch::new(&site, arch).workers_for(arch, 1).start();
         let worker = server.worker();
         let mut kept = server.connect();
         assert_eq!(kept.ask(get("/small.txt")).status(), 200);
@@ -167,7 +169,7 @@ fn a_stopping_server_refuses_new_connections_at_once() {
 fn a_worker_that_somebody_else_stops_is_replaced_and_its_port_serves_again() {
     let site = small_site();
     for arch in architectures() {
-        let server = Launch::new(&site, arch).args(&["--workers", "1"]).start();
+        let server = Launch::new(&site, arch).workers_for(arch, 1).start();
         let worker = server.worker();
         signal(worker, "TERM");
         wait_for("another worker", || {
@@ -182,7 +184,7 @@ fn a_worker_that_somebody_else_stops_is_replaced_and_its_port_serves_again() {
 fn a_client_that_reads_nothing_does_not_keep_a_stopping_server() {
     let site = large_site();
     for arch in architectures() {
-        let launch = Launch::new(&site, arch).args(&["--workers", "1"]);
+        let launch = Launch::new(&site, arch).workers_for(arch, 1);
         let mut server = launch.set("drain=1s").start();
         let (_stalled, _) = download(&server);
         let start = Instant::now();
@@ -236,10 +238,13 @@ impl Drop for Orphans {
 fn nothing_outlives_the_master() {
     let site = small_site();
     for arch in architectures() {
-        let workers = if arch == "n-copy" || arch == "symped" { 2 } else { 1 };
-        let mut server = Launch::new(&site, arch)
-            .args(&["--admin", "127.0.0.1:0", "--workers", &workers.to_string()])
-            .start();
+        let (workers, setting) = match arch {
+            "n-copy" | "symped" => (2, "workers=2"),
+            "mp" => (2, "mp.processes=2"),
+            _ => (1, "workers=1"),
+        };
+        let launch = Launch::new(&site, arch).args(&["--admin", "127.0.0.1:0"]);
+        let mut server = launch.set(setting).start();
         assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
         // The admin process has answered, so it has given up its rights.
         assert!(server.status().is_object());

@@ -137,6 +137,14 @@ impl Launch {
         self.args(&["--set", setting])
     }
 
+    /// One worker; as many as connections shall be open at once, where each serves one at a time.
+    pub fn workers_for(self, arch: &str, connections: usize) -> Launch {
+        match arch {
+            "mp" => self.set(&format!("mp.processes={connections}")),
+            _ => self.args(&["--workers", "1"]),
+        }
+    }
+
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Launch {
         self.command.env(name, value);
         self
