@@ -23,7 +23,12 @@ const NEWCOMERS: usize = 16;
 
 /// One request of the test answers before the next: no entry is looked at again meanwhile, and
 /// large bodies need several pieces.
-const SETTINGS: &str = "workers = 1\ncache.revalidate = \"1h\"\nsend.piece = \"64KiB\"\n";
+const SETTINGS: &str = "cache.revalidate = \"1h\"\nsend.piece = \"64KiB\"\n";
+
+/// One worker, except where a worker serves one connection at a time.
+fn workers(architecture: &str) -> &str {
+    if architecture == "mp" { "mp.processes = 24\n" } else { "workers = 1\n" }
+}
 
 /// Mounts bodies per architecture: some are true of all, some only where disk work stops the
 /// others, some only where it does not.
@@ -70,7 +75,25 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
+    mp "mp": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_nobody_else,
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+        a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
     mt "mt": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_nobody_else,
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+        a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
+    thread_per_connection "thread-per-connection": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -96,7 +119,8 @@ fn start(architecture: &str, delay: Duration, settings: &str) -> Option<(SlowDis
     let disk = SlowDisk::mount(delay)?;
     let root = disk.root().display();
     let site = format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\n");
-    let config = format!("arch = \"{architecture}\"\n{SETTINGS}{settings}\n{site}");
+    let workers = workers(architecture);
+    let config = format!("arch = \"{architecture}\"\n{workers}{SETTINGS}{settings}\n{site}");
     match Launch::config(config).start() {
         // Bound in this order and dropped in the reverse: the server goes before its disk.
         Ok(server) => Some((disk, server)),

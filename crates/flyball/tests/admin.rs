@@ -332,3 +332,29 @@ fn a_client_that_says_nothing_does_not_keep_others_from_the_workers() {
     // It has a few seconds; then the next is served.
     assert!(server.status().is_object());
 }
+
+/// Requests whose locks are counted.
+const LOCKED_REQUESTS: u64 = 200;
+
+/// M120: a fast server takes 4 locks for a request, a slow one 40.
+#[test]
+fn a_request_takes_two_locks_of_shared_caches_and_none_of_private_ones() {
+    let site = site();
+    for (arch, locks) in [("mt", 2), ("thread-per-connection", 2), ("mp", 0), ("sped", 0)] {
+        let launch = Launch::new(&site, arch).workers_for(arch, 1);
+        let server = launch.args(&["--admin", "127.0.0.1:0"]).set("cache.revalidate=1h").start();
+        let mut client = server.connect();
+        let mut ask = |requests: u64| {
+            let before = server.counter("requests");
+            for _ in 0..requests {
+                assert_eq!(client.ask(get("/small.txt")).status(), 200);
+            }
+            wait_for("the requests in /status", || {
+                (server.counter("requests") == before + requests).then_some(())
+            });
+            server.counter("lock_operations")
+        };
+        let before = ask(2);
+        assert_eq!(ask(LOCKED_REQUESTS) - before, locks * LOCKED_REQUESTS, "{arch}");
+    }
+}

@@ -35,6 +35,10 @@ const PER_SECOND: u64 = 1;
 
 const ARCHITECTURES: [&str; 6] = ["sped", "symped", "n-copy", "amped", "mp", "mt"];
 
+/// Those, and one that starts a thread for each connection.
+const KEPT_ALIVE: [&str; 7] =
+    ["sped", "symped", "n-copy", "amped", "mp", "mt", "thread-per-connection"];
+
 /// The names of these functions and the functions.
 macro_rules! tests {
     ($($name:ident),* $(,)?) => {
@@ -145,9 +149,13 @@ fn small_site() -> Site {
 
 /// Fails when the rounds allocate on any architecture.
 #[track_caller]
-fn allocates_nothing<T>(connect: impl Fn(&Counted) -> T, round: impl Fn(&Counted, &mut T)) {
+fn allocates_nothing<T>(
+    architectures: &[&str],
+    connect: impl Fn(&Counted) -> T,
+    round: impl Fn(&Counted, &mut T),
+) {
     let site = small_site();
-    for arch in ARCHITECTURES {
+    for arch in architectures {
         let counted = Counted::start(&site, arch);
         let mut state = connect(&counted);
         let (allocations, seconds) = counted.count(|| round(&counted, &mut state));
@@ -163,6 +171,7 @@ fn allocates_nothing<T>(connect: impl Fn(&Counted) -> T, round: impl Fn(&Counted
 
 fn a_cached_keep_alive_request_allocates_nothing() {
     allocates_nothing(
+        &KEPT_ALIVE,
         |counted| counted.server.connect(),
         |_, client| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024),
     );
@@ -170,6 +179,7 @@ fn a_cached_keep_alive_request_allocates_nothing() {
 
 fn a_new_connection_allocates_nothing() {
     allocates_nothing(
+        &ARCHITECTURES,
         |_| (),
         |counted, ()| {
             let mut client = counted.server.connect();
@@ -181,6 +191,7 @@ fn a_new_connection_allocates_nothing() {
 
 fn a_pipelined_batch_allocates_nothing() {
     allocates_nothing(
+        &KEPT_ALIVE,
         |counted| counted.server.connect(),
         |_, client| {
             client.send(get("/small.txt").repeat(16));
