@@ -100,6 +100,7 @@ macro_rules! for_each_architecture {
         mount!(mp, "mp", "epoll", $($bodies)*);
         mount!(mt, "mt", "epoll", $($bodies)*);
         mount!(thread_per_connection, "thread-per-connection", "epoll", $($bodies)*);
+        mount!(tux, "tux", "epoll", $($bodies)*);
         mount!(uring, "uring", "epoll", $($bodies)*);
         mount!(sped_select, "sped", "select", $($bodies)*);
         mount!(sped_poll, "sped", "poll", $($bodies)*);

@@ -107,6 +107,14 @@ impl Tally {
         self.counters[counter as usize] += n;
     }
 
+    /// Adds what another has counted.
+    pub fn absorb(&mut self, other: &Tally) {
+        let (mine, theirs) = (self.counters.iter_mut(), &other.counters);
+        mine.zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+        let (mine, theirs) = (self.reasons.iter_mut(), &other.reasons);
+        mine.zip(theirs).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
     /// Counts a request that was answered with this status.
     pub fn answered(&mut self, status: Status) {
         self.add(Counter::Requests, 1);

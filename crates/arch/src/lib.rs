@@ -9,6 +9,8 @@ mod accept;
 mod admin;
 pub mod architectures;
 mod blocking;
+mod atoms;
+mod cachemiss;
 pub mod control;
 pub mod counters;
 mod desk;

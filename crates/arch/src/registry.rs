@@ -3,7 +3,9 @@
 use std::fmt;
 use std::io;
 
-use crate::architectures::{amped, mp, mt, n_copy, sped, symped, thread_per_connection, uring};
+use crate::architectures::{
+    amped, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring,
+};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
@@ -99,6 +101,7 @@ pub static ALL: &[&dyn Architecture] = &[
     &mp::Mp,
     &mt::Mt,
     &thread_per_connection::ThreadPerConnection,
+    &tux::Tux,
     &uring::Uring,
 ];
 

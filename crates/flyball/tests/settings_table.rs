@@ -75,6 +75,7 @@ fn all_different() -> Settings {
             files_max: 3,
             small_bytes_max: 3,
             revalidate_ms: 3,
+            pinned: false,
         },
         given: Vec::new(),
     }

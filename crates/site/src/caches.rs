@@ -72,6 +72,8 @@ pub struct CacheCounts {
     pub evictions: u64,
     /// Times that a lock of shared caches was taken.
     pub lock_operations: u64,
+    /// Bodies that should be pinned in memory, and could not be.
+    pub unpinned: u64,
 }
 
 /// The caches of one worker, or one bucket of those that threads share.

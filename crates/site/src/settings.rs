@@ -51,6 +51,9 @@ pub struct CacheSettings {
     pub small_bytes_max: u64,
     /// How long an entry is believed before its file is looked at again, in milliseconds.
     pub revalidate_ms: u64,
+    /// Whether files stay in the cache, and small bodies in memory, until they change: when it is
+    /// full, none is pushed out, and no other is admitted.
+    pub pinned: bool,
 }
 
 impl Default for SiteSettings {
@@ -78,6 +81,7 @@ impl Default for CacheSettings {
             files_max: 1_024,
             small_bytes_max: 64 * 1024,
             revalidate_ms: 1_000,
+            pinned: false,
         }
     }
 }

@@ -63,6 +63,9 @@ struct Flight {
     held: Held,
 }
 
+/// The mark of an entry whose completion nobody waits for: no flight has so high a number.
+const NOBODY: u64 = u64::MAX;
+
 /// A ring for one thread.
 pub struct Ring {
     ring: IoUring,
@@ -218,18 +221,33 @@ impl Ring {
         None
     }
 
+    /// Ends what was started with this token: each operation completes once more.
+    pub fn cancel(&mut self, token: u64) {
+        for index in 0..self.flights.len() {
+            if self.flights[index].as_ref().is_some_and(|flight| flight.token == token) {
+                let entry = opcode::AsyncCancel::new(index as u64).build();
+                self.push(&entry.user_data(NOBODY));
+            }
+        }
+    }
+
     fn start(&mut self, entry: Entry, token: u64, held: Held) {
         let index = self.free.pop().unwrap_or_else(|| {
             self.flights.push(None);
             (self.flights.len() - 1) as u32
         });
         self.flights[index as usize] = Some(Flight { token, held });
-        let entry = entry.user_data(u64::from(index));
+        self.push(&entry.user_data(u64::from(index)));
+    }
+
+    /// Puts an entry into the submission queue: one that [`Ring::start`] made, or one without
+    /// pointers.
+    fn push(&mut self, entry: &Entry) {
         loop {
-            // SAFETY: every pointer in `entry` leads into memory on the heap that `held` owns (or
-            // to a static string), and `held` stays in `flights` until the last completion; the
+            // SAFETY: every pointer in `entry` leads into memory on the heap that its flight owns
+            // (or to a static string), and that stays in `flights` until the last completion; the
             // descriptors are kept open there too, or by the caller of `watch`.
-            if unsafe { self.ring.submission().push(&entry) }.is_ok() {
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
             // The queue is full: let the kernel take it.
@@ -376,6 +394,7 @@ mod tests {
     use crate::net::{self, ListenOptions};
     use std::io::{Read, Write};
     use std::net::TcpStream;
+    use std::os::fd::AsFd;
 
     fn one(ring: &mut Ring) -> (u64, Completion) {
         let mut completions = Vec::new();
@@ -440,6 +459,22 @@ mod tests {
         while completions.len() < 20 {
             ring.wait(&mut completions, 1000).unwrap();
         }
+    }
+
+    #[test]
+    fn a_watch_that_is_cancelled_completes_once_more() {
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        let (_client, server) = std::os::unix::net::UnixStream::pair().unwrap();
+        let server = OwnedFd::from(server);
+        ring.watch(server.as_fd(), 1).unwrap();
+        ring.watch(server.as_fd(), 2).unwrap();
+        ring.submit().unwrap();
+        ring.cancel(1);
+        let (1, Completion::Readable(false)) = one(&mut ring) else { panic!() };
+        ring.cancel(1);
+        let mut completions = Vec::new();
+        ring.wait(&mut completions, 10).unwrap();
+        assert!(completions.is_empty(), "the other goes on: {completions:?}");
     }
 
     #[test]

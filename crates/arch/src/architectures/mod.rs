@@ -7,4 +7,5 @@ pub mod n_copy;
 pub mod sped;
 pub mod symped;
 pub mod thread_per_connection;
+pub mod tux;
 pub mod uring;

@@ -1,0 +1,397 @@
+//! `tux`: an accept phase, then a work queue that grows while it is drained; no getevents phase.
+//!
+//! **Paper**: T. Brecht, D. Pariag, L. Gammo: accept()able Strategies for Improving Web Server
+//! Performance, USENIX 2004 (TUX, section 4.3).
+//!
+//! **Idea**: One thread serves two queues, that of new connections and that of requests that can go
+//! on. Callbacks of the sockets put requests into the second at any time; it is worked on, the
+//! newest first, until it is empty. Nobody is asked for events: the thread sleeps only when both
+//! queues are empty.
+//!
+//! **Differs from the paper**:
+//! * It is not in the kernel. Sockets are read and written by system calls, and what TUX parses
+//!   where it lies is copied once; the accept queue cannot be peeked at, so that a phase which
+//!   empties it ends with a call in vain.
+//! * A socket callback is a poll on an io_uring, and its completion is read without a system call.
+//!   The poll itself is handed to the kernel, many at a time, by a call that never waits.
+//! * The threads for cache misses are those of the ring, and some of ours for what it cannot do.
+//! * Pieces of large bodies that are in memory are copied, since only a read can tell that they
+//!   are; `send.mode = "sendfile"` copies nothing, and may wait on the disk.
+//! * Clock, deadlines and orders are looked at within [`TURNS_UNATTENDED_MAX`] turns. Nothing else
+//!   bounds a work phase: new connections wait while it lasts, as do those already accepted while
+//!   a phase without limit accepts, which is what the paper measures.
+//!
+//! **Reads with**: section 4.3: the accept-phase is [`EventLoop::accept_requests`], the work-phase
+//! is [`EventLoop::process_requests`], the callbacks are [`EventLoop::called_back`].
+//!
+//! **Settings**: `accept.limit`, `uring.entries`, `send.mode`, `send.piece`.
+//!
+//! **Kernel needs**: io_uring with multishot poll and accept (Linux 5.19).
+
+use std::io;
+use std::os::fd::AsFd;
+
+use flyball_site::Service;
+use flyball_sys::clock;
+use flyball_sys::uring::{Completion, Ring};
+
+use crate::accept::{AcceptPolicy, Ended};
+use crate::atoms::{Callbacks, Requests};
+use crate::counters::{Counter, Tally};
+use crate::desk::Desk;
+use crate::registry::{Architecture, Sockets};
+use crate::settings::{AcceptLimit, Settings};
+use crate::slots::{FIRST_RESERVED, Token};
+use crate::worker::{Order, Report, Worker};
+
+/// The structure of TUX in user space.
+#[derive(Debug)]
+pub struct Tux;
+
+impl Architecture for Tux {
+    fn name(&self) -> &'static str {
+        "tux"
+    }
+
+    fn about(&self) -> &'static str {
+        "an accept phase and a work queue that grows while it is drained"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Brecht et al., USENIX 2004"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &["accept.limit", "uring.entries", "send.mode", "send.piece"]
+    }
+
+    fn needs(&self) -> &'static str {
+        "io_uring with multishot poll and accept (Linux 5.19)"
+    }
+
+    fn probe(&self) -> Result<(), String> {
+        Ring::probe().map_err(|error| format!("io_uring: {error}"))
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::PerWorker
+    }
+
+    /// More than one make it slower, says the paper.
+    fn workers(&self, _settings: &Settings) -> usize {
+        1
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let mut event_loop = EventLoop::new(worker)?;
+        while !event_loop.is_done() {
+            event_loop.turn()?;
+        }
+        Ok(event_loop.report())
+    }
+}
+
+/// The token of the worker's signals.
+const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the first listening socket; the others follow.
+const LISTENERS: u64 = FIRST_RESERVED + 16;
+
+/// Turns of connections after which the clock, deadlines, orders and counters are looked at, however
+/// much work there is.
+const TURNS_UNATTENDED_MAX: u64 = 64;
+
+/// Longest sleep, in milliseconds: how late counters are published when nothing happens.
+const SLEEP_MS_MAX: u64 = 500;
+
+/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
+const DESCRIPTOR_PAUSE_MS: u64 = 250;
+
+struct EventLoop {
+    desk: Desk,
+    worker: Worker,
+    callbacks: Callbacks,
+    requests: Requests,
+    accept: AcceptPolicy,
+    /// Listening sockets whose accept queue may hold a connection.
+    accept_pending: Vec<usize>,
+    completions: Vec<(u64, Completion)>,
+    signalled: bool,
+    /// Accepting is paused until then, or until a connection closes.
+    paused_until_ms: Option<u64>,
+    warned: bool,
+    told_unpinned: bool,
+    draining_until_ms: Option<u64>,
+}
+
+impl EventLoop {
+    fn new(worker: Worker) -> io::Result<EventLoop> {
+        let mut caches = worker.settings.caches.clone();
+        caches.pinned = true;
+        let mut desk = worker.desk_with(Service::new(worker.sites.clone(), caches), 0);
+        desk.resident_only = true;
+        let mut event_loop = EventLoop {
+            callbacks: Callbacks::new(worker.settings.ring_entries)?,
+            requests: Requests::new(desk.now.ms()),
+            accept: AcceptPolicy::shared(&worker.blocks),
+            accept_pending: Vec::new(),
+            completions: Vec::new(),
+            signalled: false,
+            paused_until_ms: None,
+            warned: false,
+            told_unpinned: false,
+            draining_until_ms: None,
+            desk,
+            worker,
+        };
+        event_loop.watch(SIGNALS)?;
+        for at in 0..event_loop.worker.listeners.len() as u64 {
+            event_loop.watch(LISTENERS + at)?;
+        }
+        Ok(event_loop)
+    }
+
+    fn watch(&mut self, token: u64) -> io::Result<()> {
+        let fd = match token {
+            SIGNALS => self.worker.signals.as_fd(),
+            token => self.worker.listeners[(token - LISTENERS) as usize].as_fd(),
+        };
+        self.callbacks.ring.watch(fd, token)
+    }
+
+    /// One turn of TUX's `event_loop`.
+    fn turn(&mut self) -> io::Result<()> {
+        if self.accepts() {
+            self.accept_requests();
+        }
+        if !self.requests.work_pending.is_empty() {
+            self.process_requests()?;
+        }
+        self.attend()?;
+        if self.requests.work_pending.is_empty() && !self.accepts() && !self.is_done() {
+            self.sleep()?;
+        }
+        Ok(())
+    }
+
+    /// A connection may be in the accept queue, and may be taken.
+    fn accepts(&self) -> bool {
+        let may = self.paused_until_ms.is_none() && self.draining_until_ms.is_none();
+        may && !self.accept_pending.is_empty()
+    }
+
+    /// The accept phase: over the listening sockets again and again until one pass adds nothing,
+    /// or once when the accept-limit is finite.
+    fn accept_requests(&mut self) {
+        let start_ns = clock::monotonic_ns();
+        let listeners = self.worker.listeners.len();
+        let once = listeners == 1 || self.worker.blocks.accept_limit() != AcceptLimit::Infinite;
+        loop {
+            let mut pending = std::mem::take(&mut self.accept_pending);
+            let (mut added, mut stopped) = (0, None);
+            pending.retain(|&listener| {
+                let (ended, accepted) = self.accept_from(listener);
+                added += accepted;
+                if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
+                    stopped = Some(ended);
+                }
+                // A callback comes once: what the limit left in the queue is remembered here.
+                ended == Ended::Limit
+            });
+            self.accept_pending = pending;
+            if let Some(ended) = stopped {
+                self.pause_accepting(ended);
+            }
+            if once || added == 0 || stopped.is_some() {
+                break;
+            }
+            self.accept_pending.clear();
+            self.accept_pending.extend(0..listeners);
+        }
+        self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
+    }
+
+    /// Accepts from one listening socket. Each connection is read and parsed at once, as TUX does.
+    fn accept_from(&mut self, listener: usize) -> (Ended, usize) {
+        let open = self.requests.slots.len();
+        let room = self.worker.connections_max.saturating_sub(open);
+        let EventLoop { accept, worker, desk, requests, callbacks, .. } = self;
+        let (mut tally, mut accepted) = (Tally::default(), 0);
+        let ended = accept.phase(&worker.listeners[listener], room, &mut tally, |socket, peer| {
+            accepted += 1;
+            requests.open((socket, peer), desk, callbacks);
+        });
+        desk.tally.absorb(&tally);
+        (ended, accepted)
+    }
+
+    /// The work phase: until the queue is empty, whatever comes into it meanwhile.
+    fn process_requests(&mut self) -> io::Result<()> {
+        let start_ns = clock::monotonic_ns();
+        let mut worked_on = 0;
+        loop {
+            let Some(token) = self.requests.pop() else {
+                // What is linked only now may be ready already.
+                self.callbacks.submit()?;
+                self.called_back()?;
+                if self.requests.work_pending.is_empty() {
+                    break;
+                }
+                continue;
+            };
+            self.request(token);
+            worked_on += 1;
+            if worked_on % TURNS_UNATTENDED_MAX == 0 {
+                self.attend()?;
+            }
+            self.callbacks.submit_batch()?;
+            self.called_back()?;
+        }
+        self.desk.tally.add(Counter::WorkPhases, 1);
+        self.desk.tally.add(Counter::WorkedOn, worked_on);
+        self.desk.tally.add(Counter::WorkNs, clock::monotonic_ns() - start_ns);
+        Ok(())
+    }
+
+    fn request(&mut self, token: Token) {
+        let over = self.requests.go_on(token, &mut self.desk, &mut self.callbacks);
+        if over && self.paused_until_ms.is_some() {
+            self.resume_accepting();
+        }
+    }
+
+    /// Puts into the queues what the callbacks tell. No system call unless disk work is done.
+    fn called_back(&mut self) -> io::Result<()> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.callbacks.peek(&mut completions)?;
+        for (token, completion) in completions.drain(..) {
+            match completion {
+                Completion::Readable(more) => self.called_by_watch(token, more)?,
+                completion => self.requests.completed(token, completion, &mut self.desk),
+            }
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn called_by_watch(&mut self, token: u64, more: bool) -> io::Result<()> {
+        match token {
+            SIGNALS => self.signalled = true,
+            _ if self.draining_until_ms.is_some() => return Ok(()),
+            token => {
+                let listener = (token - LISTENERS) as usize;
+                if !self.accept_pending.contains(&listener) {
+                    self.accept_pending.push(listener);
+                }
+            }
+        }
+        if more { Ok(()) } else { self.watch(token) }
+    }
+
+    /// What must not wait for the end of the work: the clock, deadlines, orders, counters.
+    fn attend(&mut self) -> io::Result<()> {
+        self.desk.tick();
+        while let Some(token) = self.requests.expire(&mut self.desk) {
+            self.request(token);
+        }
+        if std::mem::take(&mut self.signalled) {
+            while let Some(order) = self.worker.order() {
+                self.begin_draining(order);
+            }
+        }
+        if self.paused_until_ms.is_some_and(|until| self.desk.now.ms() >= until) {
+            self.resume_accepting();
+        }
+        self.desk.publish();
+        if self.desk.states_are_due() {
+            let slots = self.requests.slots.values();
+            self.desk.publish_states(slots.map(|slot| slot.exchange.state()));
+            self.tell_unpinned();
+        }
+        self.callbacks.submit()?;
+        self.called_back()
+    }
+
+    /// Waits for a callback or a deadline: there is nothing else to do.
+    fn sleep(&mut self) -> io::Result<()> {
+        let most_ms = self.paused_until_ms.map_or(SLEEP_MS_MAX, |_| DESCRIPTOR_PAUSE_MS);
+        let wait_ms = self.requests.timers.wait_ms(self.desk.now.ms(), most_ms);
+        let start_ns = clock::monotonic_ns();
+        self.callbacks.ring.wait(&mut self.completions, wait_ms)?;
+        self.desk.tally.add(Counter::GetEvents, 1);
+        self.desk.tally.add(Counter::GetEventsNs, clock::monotonic_ns() - start_ns);
+        self.desk.tick();
+        self.called_back()
+    }
+
+    /// Stops accepting, and closes every connection as soon as its answer is sent. When the server
+    /// stops, what is already queued is taken in first.
+    fn begin_draining(&mut self, order: Order) {
+        if self.draining_until_ms.is_none() {
+            let listeners = self.worker.listeners.len();
+            if order == Order::Stop {
+                self.accept = AcceptPolicy::new(AcceptLimit::Infinite);
+                self.accept_pending = (0..listeners).collect();
+                self.accept_requests();
+            }
+            self.accept_pending.clear();
+            for at in 0..listeners as u64 {
+                self.callbacks.ring.cancel(LISTENERS + at);
+            }
+            self.worker.leave_listeners(order);
+            self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);
+        }
+        // A request that has arrived is under way, although nobody has answered it yet.
+        for _ in 0..self.requests.work_pending.len() {
+            if let Some(token) = self.requests.pop() {
+                self.request(token);
+            }
+        }
+        for token in self.requests.slots.tokens() {
+            if let Some(slot) = self.requests.slots.find(token) {
+                slot.exchange.drain(order, &self.desk);
+                self.requests.push(token);
+            }
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.draining_until_ms
+            .is_some_and(|until| self.requests.slots.is_empty() || self.desk.now.ms() >= until)
+    }
+
+    /// Leaves new connections in the accept queue until there is room.
+    fn pause_accepting(&mut self, ended: Ended) {
+        self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
+        // Another worker closed the queue and is about to end: the master opens it again, or ends
+        // this one too.
+        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
+            let why = match ended {
+                Ended::OutOfDescriptors => "descriptors are out",
+                _ => "as many connections as allowed are open",
+            };
+            let open = self.requests.slots.len();
+            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+        }
+    }
+
+    /// No callback tells again of those that came meanwhile.
+    fn resume_accepting(&mut self) {
+        self.paused_until_ms = None;
+        self.accept_pending.clear();
+        self.accept_pending.extend(0..self.worker.listeners.len());
+    }
+
+    fn tell_unpinned(&mut self) {
+        let unpinned = self.desk.service.cache_counts().unpinned;
+        if unpinned > 0 && !std::mem::replace(&mut self.told_unpinned, true) {
+            self.worker.say("cached bodies may be swapped out: the limit on locked memory is low");
+        }
+    }
+
+    fn report(mut self) -> Report {
+        self.desk.publish();
+        self.desk.publish_states(std::iter::empty());
+        Report { unfinished: self.requests.slots.len() }
+    }
+}

@@ -1,0 +1,522 @@
+//! What `tux` does for one request between two looks at its queues, and the queue of requests that
+//! can go on. TUX calls a piece of such work an atom.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_http::CloseReason;
+use flyball_site::Plan;
+use flyball_sys::disk::{Done, Op};
+use flyball_sys::net;
+use flyball_sys::readiness::Interest;
+use flyball_sys::uring::{Completion, Mode, Ring};
+
+use crate::cachemiss::CacheMisses;
+use crate::counters::Counter;
+use crate::desk::Desk;
+use crate::exchange::{Exchange, Step};
+use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::timers::Timers;
+use crate::transmit::{Sent, transmit};
+
+/// Reads of one connection in one turn; then others have theirs.
+const READS_PER_TURN: u32 = 4;
+
+/// Submissions that are handed over together.
+const SUBMIT_BATCH: u32 = 16;
+
+/// Marks the callback of a socket that has room again; slots never have so high a number.
+const WRITABLE: u64 = 1 << 30;
+
+/// Marks the reading of a piece of a large body.
+const PIECE: u64 = 1 << 31;
+
+/// The token of the threads for cache misses; no one else may use it.
+const CACHE_MISSES: u64 = FIRST_RESERVED + 1;
+
+/// What an operation of a connection was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// Telling that there is input, or performing the next step of a plan.
+    Plain,
+    /// Telling that there is room in the socket.
+    Writable,
+    /// Bringing a piece of a large body into memory.
+    Piece,
+}
+
+/// The connection and the purpose that an operation was started for.
+fn origin(bits: u64) -> (Token, Purpose) {
+    let purpose = match bits & (WRITABLE | PIECE) {
+        WRITABLE => Purpose::Writable,
+        PIECE => Purpose::Piece,
+        _ => Purpose::Plain,
+    };
+    (Token::from_bits(bits & !(WRITABLE | PIECE)), purpose)
+}
+
+/// The requests that can go on, TUX's `work_pending`: the newest is worked on first, and what would
+/// never end is put behind all others. Each connection stands in it once, which is its bound.
+#[derive(Debug, Default)]
+pub(crate) struct WorkPending(VecDeque<Token>);
+
+impl WorkPending {
+    /// Adds one that comes next.
+    pub(crate) fn push(&mut self, token: Token) {
+        self.0.push_front(token);
+    }
+
+    /// Adds one that comes after all others.
+    pub(crate) fn push_tail(&mut self, token: Token) {
+        self.0.push_back(token);
+    }
+
+    /// Takes the next.
+    pub(crate) fn pop(&mut self) -> Option<Token> {
+        self.0.pop_front()
+    }
+
+    /// True when nothing can go on.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many can go on.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// A connection in its slot.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    socket: Arc<OwnedFd>,
+    pub(crate) exchange: Exchange,
+    /// Reading may find something.
+    readable: bool,
+    /// The callbacks that are linked to the socket.
+    linked: Interest,
+    /// It stands in the work queue.
+    queued: bool,
+    plan: Option<Box<Plan>>,
+    /// An operation of the plan is under way.
+    on_disk: bool,
+    /// The plan that brings in the next piece of the output; its operation is under way.
+    warming: Option<Box<Plan>>,
+}
+
+impl Slot {
+    fn new(socket: OwnedFd, peer: SocketAddr, desk: &Desk) -> Slot {
+        Slot {
+            socket: Arc::new(socket),
+            exchange: Exchange::new(peer, desk),
+            readable: true,
+            linked: Interest::NONE,
+            queued: false,
+            plan: None,
+            on_disk: false,
+            warming: None,
+        }
+    }
+
+    /// A callback came: it is not linked any more.
+    fn called(&mut self, purpose: Purpose) {
+        match purpose {
+            Purpose::Writable => self.linked.write = false,
+            _ => {
+                self.linked.read = false;
+                self.readable = true;
+            }
+        }
+    }
+
+    /// An operation on the disk is done.
+    fn disk_done(&mut self, purpose: Purpose, done: Done, desk: &mut Desk) {
+        if purpose == Purpose::Piece {
+            if let Some(mut plan) = self.warming.take() {
+                plan.done(done);
+                self.exchange.resume(*plan, desk);
+            }
+            return;
+        }
+        self.on_disk = false;
+        if let Some(plan) = &mut self.plan {
+            plan.done(done);
+        }
+    }
+}
+
+/// What becomes of a connection when its turn ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It waits for these callbacks, or for the disk.
+    Wait(Interest),
+    /// It could go on for ever, as with a large body: others come first.
+    Tail,
+    /// It is over.
+    Over(CloseReason),
+}
+
+/// What is started now and completes later: socket callbacks and disk operations.
+pub(crate) struct Callbacks {
+    pub(crate) ring: Ring,
+    misses: CacheMisses,
+    unsubmitted: u32,
+}
+
+impl Callbacks {
+    pub(crate) fn new(entries: u32) -> io::Result<Callbacks> {
+        let (mut ring, misses) = (Ring::new(entries, Mode::Immediate)?, CacheMisses::new()?);
+        ring.watch(misses.completion(), CACHE_MISSES)?;
+        Ok(Callbacks { ring, misses, unsubmitted: 0 })
+    }
+
+    /// Appends what has completed to `completions`, disk work of either kind as
+    /// [`Completion::Disk`]. Makes no system call unless a thread has performed something.
+    ///
+    /// # Errors
+    /// When the ring cannot take a submission.
+    pub(crate) fn peek(&mut self, completions: &mut Vec<(u64, Completion)>) -> io::Result<()> {
+        self.ring.peek(completions);
+        while let Some(at) = completions.iter().position(|(token, _)| *token == CACHE_MISSES) {
+            if let (_, Completion::Readable(false)) = completions.remove(at) {
+                self.ring.watch(self.misses.completion(), CACHE_MISSES)?;
+            }
+            let done = self.misses.collect().into_iter();
+            completions.extend(done.map(|(token, done)| (token, Completion::Disk(done))));
+        }
+        Ok(())
+    }
+
+    /// Links the callbacks that a connection waits for, unless they are linked already.
+    fn link(&mut self, slot: &mut Slot, token: Token, interest: Interest) {
+        // One operation each: their completions tell which of them is linked no more.
+        if interest.read && !slot.linked.read {
+            slot.linked.read = true;
+            self.ring.poll(Arc::clone(&slot.socket), token.bits(), Interest::READ);
+            self.unsubmitted += 1;
+        }
+        if interest.write && !slot.linked.write {
+            slot.linked.write = true;
+            let bits = token.bits() | WRITABLE;
+            self.ring.poll(Arc::clone(&slot.socket), bits, Interest::WRITE);
+            self.unsubmitted += 1;
+        }
+    }
+
+    fn start_disk(&mut self, bits: u64, op: Op) {
+        match self.ring.disk(op, bits) {
+            Some(op) => self.misses.submit(bits, op),
+            None => self.unsubmitted += 1,
+        }
+    }
+
+    /// Hands over what was started, if it is enough for a batch. Never waits.
+    pub(crate) fn submit_batch(&mut self) -> io::Result<()> {
+        if self.unsubmitted < SUBMIT_BATCH { Ok(()) } else { self.submit() }
+    }
+
+    /// Hands over what was started. Never waits.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        self.unsubmitted = 0;
+        self.ring.submit()
+    }
+}
+
+/// The connections, their deadlines, and those of them that can go on.
+pub(crate) struct Requests {
+    pub(crate) slots: Slots<Slot>,
+    pub(crate) timers: Timers,
+    pub(crate) work_pending: WorkPending,
+}
+
+impl Requests {
+    pub(crate) fn new(now_ms: u64) -> Requests {
+        let (slots, work_pending) = (Slots::default(), WorkPending::default());
+        Requests { slots, timers: Timers::new(now_ms), work_pending }
+    }
+
+    /// Takes a new connection in: its first atom is done at once.
+    pub(crate) fn open(
+        &mut self,
+        (socket, peer): (OwnedFd, SocketAddr),
+        desk: &mut Desk,
+        callbacks: &mut Callbacks,
+    ) {
+        let token = self.slots.insert(Slot::new(socket, peer, desk));
+        let Some(slot) = self.slots.find(token) else { return };
+        if parse(slot, desk) {
+            slot.queued = true;
+            self.work_pending.push(token);
+        } else {
+            slot.exchange.rest(desk);
+            callbacks.link(slot, token, Interest::READ);
+        }
+        self.timers.set(token.index(), slot.exchange.deadline());
+    }
+
+    /// Puts a connection that can go on into the queue, if it is not there yet.
+    pub(crate) fn push(&mut self, token: Token) {
+        if let Some(slot) = self.slots.find(token)
+            && !std::mem::replace(&mut slot.queued, true)
+        {
+            self.work_pending.push(token);
+        }
+    }
+
+    /// The connection that goes on next.
+    pub(crate) fn pop(&mut self) -> Option<Token> {
+        let token = self.work_pending.pop()?;
+        if let Some(slot) = self.slots.find(token) {
+            slot.queued = false;
+        }
+        Some(token)
+    }
+
+    /// An operation of a connection is complete: it can go on.
+    pub(crate) fn completed(&mut self, bits: u64, completion: Completion, desk: &mut Desk) {
+        let (token, purpose) = origin(bits);
+        let Some(slot) = self.slots.find(token) else { return };
+        match completion {
+            Completion::Disk(done) => slot.disk_done(purpose, done, desk),
+            _ => slot.called(purpose),
+        }
+        self.push(token);
+    }
+
+    /// Lets a connection go on until it has to wait; true when it is over.
+    pub(crate) fn go_on(
+        &mut self,
+        token: Token,
+        desk: &mut Desk,
+        callbacks: &mut Callbacks,
+    ) -> bool {
+        let Some(slot) = self.slots.find(token) else { return false };
+        match go_on(slot, token, desk, callbacks) {
+            Turn::Over(reason) => {
+                self.close(token, reason, desk);
+                return true;
+            }
+            Turn::Tail if slot.queued => {}
+            Turn::Tail => {
+                slot.queued = true;
+                self.work_pending.push_tail(token);
+            }
+            Turn::Wait(interest) => {
+                slot.exchange.rest(desk);
+                self.timers.set(token.index(), slot.exchange.deadline());
+                callbacks.link(slot, token, interest);
+            }
+        }
+        false
+    }
+
+    /// Takes out one connection whose deadline has passed, and has told it so.
+    pub(crate) fn expire(&mut self, desk: &mut Desk) -> Option<Token> {
+        loop {
+            let index = self.timers.pop(desk.now.ms())?;
+            let Some(token) = self.slots.token_at(index) else { continue };
+            let Some(slot) = self.slots.find(token) else { continue };
+            let socket = &slot.socket;
+            slot.exchange.expired(|| net::unacknowledged(&**socket), desk);
+            return Some(token);
+        }
+    }
+
+    fn close(&mut self, token: Token, reason: CloseReason, desk: &mut Desk) {
+        let Some(slot) = self.slots.remove(token) else { return };
+        self.timers.clear(token.index());
+        if slot.linked != Interest::NONE {
+            // The ring holds the socket until its callbacks have come, which they do now.
+            let _ = net::shutdown_both(&*slot.socket);
+        }
+        slot.exchange.end(desk, reason);
+    }
+}
+
+/// The first atom of a new connection: what is there is read and parsed. True when it can go on.
+fn parse(slot: &mut Slot, desk: &mut Desk) -> bool {
+    receive(slot, desk);
+    match slot.exchange.advance(desk) {
+        Step::Read => slot.readable,
+        Step::Disk(plan) => {
+            desk.tally.add(Counter::DiskWaits, 1);
+            slot.plan = Some(plan);
+            true
+        }
+        // Asking again gives the same.
+        _ => true,
+    }
+}
+
+/// Lets a connection go on until it has to wait.
+fn go_on(
+    slot: &mut Slot,
+    token: Token,
+    desk: &mut Desk,
+    callbacks: &mut Callbacks,
+) -> Turn {
+    let mut reads = 0;
+    loop {
+        step_plan(slot, token, desk, callbacks);
+        match slot.exchange.advance(desk) {
+            Step::Read if !slot.readable => return Turn::Wait(Interest::READ),
+            Step::Read => {
+                reads += 1;
+                if reads > READS_PER_TURN {
+                    return Turn::Tail;
+                }
+                receive(slot, desk);
+            }
+            Step::Write => match send(slot, token, desk, callbacks) {
+                Some(turn) => return turn,
+                None => continue,
+            },
+            Step::ReadWrite => {
+                if slot.readable && reads < READS_PER_TURN {
+                    reads += 1;
+                    receive(slot, desk);
+                } else if slot.readable {
+                    return Turn::Tail;
+                }
+                match send(slot, token, desk, callbacks) {
+                    Some(Turn::Wait(interest)) if !slot.readable => {
+                        return Turn::Wait(Interest { read: true, ..interest });
+                    }
+                    Some(Turn::Tail) => return Turn::Tail,
+                    _ => continue,
+                }
+            }
+            Step::Disk(plan) => {
+                desk.tally.add(Counter::DiskWaits, 1);
+                slot.plan = Some(plan);
+            }
+            Step::Waiting => return Turn::Wait(Interest::NONE),
+            Step::Shut => {
+                // It fails only when the peer has gone, which reading will show.
+                let _ = net::shutdown_write(&*slot.socket);
+                slot.readable = true;
+                slot.exchange.shut(desk);
+            }
+            Step::Close(reason) => return Turn::Over(reason),
+        }
+    }
+}
+
+/// Starts the next operation of the plan; when there is none, the answer is there or the next plan.
+fn step_plan(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) {
+    while !slot.on_disk
+        && let Some(mut plan) = slot.plan.take()
+    {
+        match plan.next_op() {
+            Some(op) => {
+                slot.plan = Some(plan);
+                slot.on_disk = true;
+                callbacks.start_disk(token.bits(), op);
+            }
+            None => slot.plan = slot.exchange.resume(*plan, desk),
+        }
+    }
+}
+
+/// Reads once. A read that does not fill the buffer has emptied the socket; a callback that is
+/// linked after it comes at once if there is more by then.
+fn receive(slot: &mut Slot, desk: &mut Desk) {
+    let space = slot.exchange.buffers(desk).input.space();
+    let room = space.len();
+    match net::recv(&*slot.socket, space) {
+        Ok(0) => slot.exchange.eof(desk),
+        Ok(n) => {
+            slot.readable = n == room;
+            slot.exchange.received(n, desk);
+        }
+        Err(error) => match error.kind() {
+            io::ErrorKind::WouldBlock => slot.readable = false,
+            io::ErrorKind::Interrupted => {}
+            _ => slot.exchange.abort(CloseReason::ClientGone),
+        },
+    }
+}
+
+/// Writes; `None` when the connection goes on at once.
+fn send(
+    slot: &mut Slot,
+    token: Token,
+    desk: &mut Desk,
+    callbacks: &mut Callbacks,
+) -> Option<Turn> {
+    match transmit(&*slot.socket, &mut slot.exchange, desk) {
+        Sent::All => None,
+        Sent::Full => Some(Turn::Wait(Interest::WRITE)),
+        Sent::Piece => Some(Turn::Tail),
+        Sent::Absent => {
+            desk.tally.add(Counter::DiskWaits, 1);
+            let mut plan = slot.exchange.warm(desk)?;
+            let op = plan.next_op()?;
+            slot.warming = Some(plan);
+            callbacks.start_disk(token.bits() | PIECE, op);
+            Some(Turn::Wait(Interest::NONE))
+        }
+        Sent::Failed(reason) => {
+            slot.exchange.abort(reason);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(count: u64) -> Vec<Token> {
+        (0..count).map(Token::from_bits).collect()
+    }
+
+    #[test]
+    fn the_newest_is_worked_on_first() {
+        let (mut work, tokens) = (WorkPending::default(), tokens(3));
+        tokens.iter().for_each(|token| work.push(*token));
+        let order: Vec<Token> = std::iter::from_fn(|| work.pop()).collect();
+        assert_eq!(order, [tokens[2], tokens[1], tokens[0]]);
+        assert!(work.is_empty());
+    }
+
+    #[test]
+    fn the_queue_may_grow_while_it_is_drained_and_ends_when_nothing_is_left() {
+        let (mut work, tokens) = (WorkPending::default(), tokens(6));
+        work.push(tokens[0]);
+        work.push(tokens[1]);
+        let mut order = Vec::new();
+        while let Some(token) = work.pop() {
+            order.push(token);
+            // What becomes ready meanwhile comes before what was there.
+            if order.len() <= 2 {
+                work.push(tokens[order.len() * 2]);
+                work.push(tokens[order.len() * 2 + 1]);
+            }
+        }
+        assert_eq!(order, [1, 3, 5, 4, 2, 0].map(|at| tokens[at]));
+    }
+
+    #[test]
+    fn a_continuation_comes_after_all_others() {
+        let (mut work, tokens) = (WorkPending::default(), tokens(4));
+        work.push(tokens[0]);
+        work.push_tail(tokens[1]);
+        work.push_tail(tokens[2]);
+        work.push(tokens[3]);
+        let order: Vec<Token> = std::iter::from_fn(|| work.pop()).collect();
+        assert_eq!(order, [3, 0, 1, 2].map(|at| tokens[at]));
+    }
+
+    #[test]
+    fn an_operation_tells_its_connection_and_its_purpose() {
+        let token = Token::from_bits(7 << 32 | 3);
+        assert_eq!(origin(token.bits()), (token, Purpose::Plain));
+        assert_eq!(origin(token.bits() | WRITABLE), (token, Purpose::Writable));
+        assert_eq!(origin(token.bits() | PIECE), (token, Purpose::Piece));
+    }
+}
