@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use flyball_http::Status;
 use flyball_sys::file::Stamp;
+use flyball_sys::pinned::Pinned;
 
 use crate::entry::{Content, FileEntry};
 use crate::lru::{Handle, Lru};
@@ -140,7 +141,11 @@ impl Caches {
         }
         let found = self.find_path(path);
         match found.and_then(|handle| self.paths.use_mut(handle)) {
-            Some(entry) => (entry.target, entry.checked_ms) = (target, now_ms),
+            Some(entry) => {
+                let before = std::mem::replace(&mut entry.target, target);
+                entry.checked_ms = now_ms;
+                self.drop_pinned(before, target);
+            }
             None => {
                 while self.paths.len() >= self.settings.paths_max {
                     self.paths.evict();
@@ -154,8 +159,10 @@ impl Caches {
 
     /// Forgets what a path names.
     pub(crate) fn forget_path(&mut self, path: Key<'_>) {
-        if let Some(handle) = self.find_path(path) {
-            self.paths.remove(handle);
+        if let Some(handle) = self.find_path(path)
+            && let Some(entry) = self.paths.remove(handle)
+        {
+            self.drop_pinned(entry.target, Target::NeedsSlash);
         }
     }
 
@@ -196,8 +203,8 @@ impl Caches {
         counts.content_misses += 1;
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let fits = match &entry.content {
-            Content::Memory(_) => entry.memory_bytes() <= self.settings.content_bytes_max,
-            Content::Open(_) => self.settings.files_max > 0,
+            Content::Memory(_) => self.cost(&entry) <= self.room_bytes(),
+            Content::Open(_) => self.room_files() > 0,
         };
         if !fits || unix_ms.saturating_sub(changed_ms) < YOUNG_MS {
             return Err(entry);
@@ -209,6 +216,41 @@ impl Caches {
             self.count(&evicted, -1);
         }
         Ok(self.files.insert(name.hash, entry))
+    }
+
+    /// Bytes that a file in memory may cost to be admitted at all.
+    fn room_bytes(&self) -> u64 {
+        let taken = if self.settings.pinned { self.memory_bytes } else { 0 };
+        self.settings.content_bytes_max.saturating_sub(taken)
+    }
+
+    fn room_files(&self) -> usize {
+        let taken = if self.settings.pinned { self.descriptors } else { 0 };
+        self.settings.files_max.saturating_sub(taken)
+    }
+
+    /// True when a body of so many bytes would be pinned and nothing else is in the way.
+    pub(crate) fn pins(&self, len: usize) -> bool {
+        self.settings.pinned && Pinned::cost(len) as u64 <= self.room_bytes()
+    }
+
+    /// A path that led to a file leads elsewhere: nobody else would push the file out.
+    fn drop_pinned(&mut self, before: Target, now: Target) {
+        if let Target::File(file) = before
+            && self.settings.pinned
+            && !matches!(now, Target::File(other) if other.handle == file.handle)
+        {
+            self.drop_file(file.handle);
+        }
+    }
+
+    /// What an entry costs in memory; a pinned body has pages of its own.
+    fn cost(&self, entry: &FileEntry) -> u64 {
+        let rounding = match &entry.content {
+            Content::Memory(body) if self.settings.pinned => Pinned::cost(body.len()) - body.len(),
+            _ => 0,
+        };
+        entry.memory_bytes() + rounding as u64
     }
 
     fn find_path(&mut self, path: Key<'_>) -> Option<Handle> {
@@ -233,7 +275,7 @@ impl Caches {
     fn count(&mut self, entry: &FileEntry, sign: i64) {
         match &entry.content {
             Content::Memory(_) => {
-                let bytes = entry.memory_bytes() as i64;
+                let bytes = self.cost(entry) as i64;
                 self.memory_bytes = self.memory_bytes.wrapping_add_signed(sign * bytes);
             }
             Content::Open(_) => {

@@ -7,7 +7,9 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flyball_sys::file::Stamp;
+use flyball_sys::pinned::Pinned;
 use hashbrown::DefaultHashBuilder;
 
 use crate::caches::{CacheCounts, Caches, Key, Place, Target};
@@ -113,6 +115,21 @@ impl HeldCaches {
             Backend::Private(caches) => caches.admit(key, entry, unix_ms, counts).map(alone),
             Backend::Shared(sharing) => sharing.admit(key, entry, unix_ms, counts),
         }
+    }
+
+    /// A body that was brought in, pinned in memory if it is to be and will be admitted.
+    pub(crate) fn body(&mut self, body: Vec<u8>) -> Bytes {
+        let pins = match &self.backend {
+            Backend::Private(caches) => caches.pins(body.len()),
+            Backend::Shared(_) => false,
+        };
+        if pins {
+            match Pinned::copy_of(&body) {
+                Ok(pinned) => return Bytes::from_owner(pinned),
+                Err(_) => self.counts.unpinned += 1,
+            }
+        }
+        Bytes::from(body)
     }
 
     /// The entry that the last operation found at this place.

@@ -190,7 +190,7 @@ impl Service {
         match outcome {
             Outcome::File(found) => self.found(request, site, found, now),
             Outcome::Loaded(found, body) => {
-                let content = Content::Memory(Bytes::from(body));
+                let content = Content::Memory(self.caches.body(body));
                 self.brought_in(&request, site, &found, content, now)
             }
             // It changes all the time: send it from its descriptor, which checks again at the end.

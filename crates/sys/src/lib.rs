@@ -11,6 +11,7 @@ pub mod disk;
 pub mod file;
 pub mod net;
 pub mod netstat;
+pub mod pinned;
 pub mod process;
 pub mod readiness;
 pub mod shared;
