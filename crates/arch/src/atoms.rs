@@ -353,12 +353,7 @@ fn parse(slot: &mut Slot, desk: &mut Desk) -> bool {
 }
 
 /// Lets a connection go on until it has to wait.
-fn go_on(
-    slot: &mut Slot,
-    token: Token,
-    desk: &mut Desk,
-    callbacks: &mut Callbacks,
-) -> Turn {
+fn go_on(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
     let mut reads = 0;
     loop {
         step_plan(slot, token, desk, callbacks);
@@ -442,12 +437,7 @@ fn receive(slot: &mut Slot, desk: &mut Desk) {
 }
 
 /// Writes; `None` when the connection goes on at once.
-fn send(
-    slot: &mut Slot,
-    token: Token,
-    desk: &mut Desk,
-    callbacks: &mut Callbacks,
-) -> Option<Turn> {
+fn send(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Option<Turn> {
     match transmit(&*slot.socket, &mut slot.exchange, desk) {
         Sent::All => None,
         Sent::Full => Some(Turn::Wait(Interest::WRITE)),

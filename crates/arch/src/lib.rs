@@ -8,8 +8,8 @@
 mod accept;
 mod admin;
 pub mod architectures;
-mod blocking;
 mod atoms;
+mod blocking;
 mod cachemiss;
 pub mod control;
 pub mod counters;

@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::process::Command;
 
 use common::{Launch, Server, Site, get, has, last_get, signal, wait_for};
 use flyball_testkit::Client;
@@ -103,15 +104,35 @@ impl Traced {
         client
     }
 
+    /// The process that has served, where the master has other children too.
+    fn serving(&self) -> u32 {
+        let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+        let is_read = |call: &Call| call.arguments.contains("\"GET /") && call.result > 0;
+        let calls = whole_calls(&trace);
+        let (process, _) = calls.iter().find(|(_, call)| is_read(call)).expect("it was asked");
+        process.parse().expect("the trace names processes")
+    }
+
     /// The calls that `act` causes in the process that serves `client`: those between the answer to
     /// one request on that connection and the arrival of another.
     fn calls(&self, client: &mut Client, act: impl FnOnce(&mut Client)) -> Vec<Call> {
-        assert_eq!(client.ask(get("/begin")).status(), 404);
+        self.calls_between(client, "", act)
+    }
+
+    /// As [`Traced::calls`], with marks that end in `name`: several may be in one trace.
+    fn calls_between(
+        &self,
+        client: &mut Client,
+        name: &str,
+        act: impl FnOnce(&mut Client),
+    ) -> Vec<Call> {
+        let marks = [format!("/begin{name}"), format!("/end{name}")];
+        assert_eq!(client.ask(get(&marks[0])).status(), 404);
         act(client);
-        assert_eq!(client.ask(get("/end")).status(), 404);
+        assert_eq!(client.ask(get(&marks[1])).status(), 404);
         wait_for("the end in the trace", || {
             let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
-            between(&whole_calls(&trace))
+            between(&whole_calls(&trace), &marks)
         })
     }
 }
@@ -149,15 +170,16 @@ fn parse(text: &str) -> Option<Call> {
 }
 
 /// What the process that received both marks did between them.
-fn between(calls: &[(&str, Call)]) -> Option<Vec<Call>> {
+fn between(calls: &[(&str, Call)], marks: &[String; 2]) -> Option<Vec<Call>> {
+    let [begin, end] = marks.each_ref().map(|mark| format!("\"GET {mark} "));
     let is_mark = |call: &Call, mark: &str| call.arguments.contains(mark) && call.result > 0;
-    let received = calls.iter().position(|(_, call)| is_mark(call, "\"GET /begin "))?;
+    let received = calls.iter().position(|(_, call)| is_mark(call, &begin))?;
     let process = calls[received].0;
     let own = calls[received..].iter().filter(|(by, _)| *by == process).map(|(_, call)| call);
     // The answer to the first mark is not counted, nor is the arrival of the second.
     let after = own.skip_while(|call| call.kind() != "write").skip(1);
     let mut found: Vec<Call> = after.cloned().collect();
-    let end = found.iter().position(|call| is_mark(call, "\"GET /end "))?;
+    let end = found.iter().position(|call| is_mark(call, &end))?;
     found.truncate(end);
     Some(found)
 }
@@ -420,4 +442,170 @@ fn check_large(mode: &str, bound: usize, head_bytes: usize, calls: &[Call]) {
     counts.remove("write");
     counts.remove("sendfile");
     assert!(counts.is_empty(), "{mode}: {counts:?} beside: {calls:#?}");
+}
+
+/// An entry into the ring that waits: `io_uring_enter(5, 0, 1, IORING_ENTER_GETEVENTS|...)`.
+fn waits_on_the_ring(call: &Call) -> bool {
+    call.name == "io_uring_enter" && call.arguments.split(", ").nth(2) != Some("0")
+}
+
+/// `tux` under strace, if it runs here.
+fn traced_tux(site: &Site, settings: &[&str]) -> Option<Traced> {
+    if !has("strace") {
+        return None;
+    }
+    if flyball_arch::find("tux").is_none_or(|arch| arch.probe().is_err()) {
+        flyball_testkit::skip("io_uring cannot be used here");
+        return None;
+    }
+    Some(Traced::start(site, "tux", settings))
+}
+
+#[test]
+fn a_request_to_tux_is_one_read_and_one_write_and_the_ring_is_entered_twice_at_most() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let mut counts = tally(&calls);
+    println!("tux: {counts:?} for {ROUNDS} requests, one after the other");
+    let entered = counts.remove("io_uring_enter").unwrap_or(0);
+    assert_eq!(counts, BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]), "{calls:#?}");
+    // One hands the callback over, one sleeps; a counter that is published may come between.
+    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests: {calls:#?}");
+}
+
+#[test]
+fn a_connection_to_tux_is_four_calls_and_a_look_at_the_empty_queue() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        for _ in 0..ROUNDS {
+            let mut client = traced.server.connect();
+            assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+            client.expect_closed();
+        }
+    });
+    let mut counts = tally(&calls);
+    println!("tux: {counts:?} for {ROUNDS} connections, one after the other");
+    let entered = counts.remove("io_uring_enter").unwrap_or(0);
+    let looks = counts.remove("empty accept").unwrap_or(0);
+    let kinds = ["accept4", "close", "read", "write"];
+    assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, ROUNDS))), "{calls:#?}");
+    assert!(looks <= ROUNDS && entered <= 2 * ROUNDS + 4, "{looks} {entered}: {calls:#?}");
+}
+
+/// All requests are there before the worker looks: it reads and answers them all before it waits,
+/// and the one that came last is the first.
+#[test]
+fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        for (at, client) in clients.iter_mut().enumerate() {
+            client.send(get(&format!("/small.txt?{at}")));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+        }
+    });
+    let is_read = |call: &Call| call.kind() == "read" && call.result > 0;
+    let first = calls.iter().position(is_read).expect("requests are read");
+    let last = calls.iter().rposition(|call| call.kind() == "write").expect("they are answered");
+    let busy = &calls[first..=last];
+    let waits = busy.iter().filter(|call| waits_on_the_ring(call)).count();
+    assert_eq!(waits, 0, "work is pending: {busy:#?}");
+    let asked = |call: &Call| {
+        let (_, rest) = call.arguments.split_once("/small.txt?")?;
+        rest.split(' ').next()?.parse::<usize>().ok()
+    };
+    let order: Vec<usize> = busy.iter().filter(|call| is_read(call)).filter_map(asked).collect();
+    let newest_first: Vec<usize> = (0..BATCH).rev().collect();
+    assert_eq!(order, newest_first, "{busy:#?}");
+}
+
+/// Connections that [`tux_waits_rarely_under_load`] keeps busy, and the threads that do.
+const BUSY: usize = 32;
+const DRIVERS: usize = 4;
+
+#[test]
+fn tux_waits_rarely_under_load() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        std::thread::scope(|scope| {
+            for _ in 0..DRIVERS {
+                scope.spawn(|| {
+                    let connect = |_| traced.server.connect();
+                    let mut clients: Vec<Client> = (0..BUSY / DRIVERS).map(connect).collect();
+                    for _ in 0..ROUNDS {
+                        clients.iter_mut().for_each(|client| client.send(get("/small.txt")));
+                        for client in &mut clients {
+                            assert_eq!(client.response().status(), 200);
+                        }
+                    }
+                });
+            }
+        });
+    });
+    let requests = BUSY * ROUNDS;
+    let waits = calls.iter().filter(|call| waits_on_the_ring(call)).count();
+    let counts = tally(&calls);
+    println!("tux: {counts:?} and {waits} waits for {requests} requests on {BUSY} connections");
+    assert!(counts["read"] >= requests, "{counts:?}");
+    assert!(waits <= requests / 4, "{waits} waits for {requests} requests");
+    // Callbacks are handed over many at a time.
+    assert!(counts["io_uring_enter"] <= requests / 2, "{counts:?}");
+}
+
+/// The accept-limit of a running server, as `flyball ctl` sets it.
+fn set_accept_limit(admin: &str, limit: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    let output = command.args(["ctl", "set", "accept.limit", limit, "--admin", admin]).output();
+    let output = output.expect("flyball runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_accept_phase_of_tux_keeps_to_the_limit_that_was_set_while_it_runs() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let admin = format!("unix:{}", common::text(&common::within(&directory, "admin")));
+    let setting = format!("admin={admin}");
+    let Some(traced) = traced_tux(&site, &[&setting, "accept.limit=inf"]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let worker = traced.serving();
+    for (limit, phase) in [("2", 2), ("inf", BATCH), ("1", 1)] {
+        set_accept_limit(&admin, limit);
+        let calls = traced.calls_between(&mut marker, &format!("limit-{limit}"), |_| {
+            signal(worker, "STOP");
+            let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+            clients.iter_mut().for_each(|client| client.send(last_get("/small.txt")));
+            signal(worker, "CONT");
+            for client in &mut clients {
+                assert_eq!(client.response().status(), 200);
+                client.expect_closed();
+            }
+        });
+        // Accepted and parsed in one phase, then answered in the next.
+        let kinds = calls.iter().map(Call::kind).filter(|kind| ["accept4", "write"].contains(kind));
+        let kinds: Vec<&str> = kinds.collect();
+        let phases: Vec<usize> = kinds
+            .chunk_by(|a, b| a == b)
+            .filter(|run| run[0] == "accept4")
+            .map(<[_]>::len)
+            .collect();
+        assert_eq!(phases, vec![phase; BATCH / phase], "limit {limit}: {calls:#?}");
+    }
 }

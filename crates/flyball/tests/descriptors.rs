@@ -107,7 +107,7 @@ fn a_bound_on_connections_that_descriptors_cannot_hold_is_lowered_and_said() {
 #[test]
 fn no_more_connections_are_served_than_allowed() {
     let site = small_site();
-    for arch in ["sped", "amped", "uring"] {
+    for arch in ["sped", "amped", "tux", "uring"] {
         for limit in ["16", "inf"] {
             let launch =
                 Launch::new(&site, arch).args(&["--workers", "1", "--max-connections", "2"]);
@@ -160,5 +160,19 @@ fn uring_stops_accepting_when_descriptors_are_out_and_recovers() {
     let site = small_site();
     runs_out_and_recovers(out_of(&site, "uring"), FEW_SERVED, PAUSED);
     let launch = out_of(&site, "uring").args(&["--accept-limit", "inf"]);
+    runs_out_and_recovers(launch, FEW_SERVED, PAUSED);
+}
+
+#[test]
+fn tux_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if !has("prlimit") {
+        return;
+    }
+    if flyball_arch::find("tux").is_none_or(|arch| arch.probe().is_err()) {
+        return skip("io_uring cannot be used here");
+    }
+    let site = small_site();
+    runs_out_and_recovers(out_of(&site, "tux"), FEW_SERVED, PAUSED);
+    let launch = out_of(&site, "tux").args(&["--accept-limit", "inf"]);
     runs_out_and_recovers(launch, FEW_SERVED, PAUSED);
 }

@@ -284,3 +284,96 @@ impl Caches {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::held::HeldCaches;
+    use bytes::Bytes;
+    use flyball_sys::file::Kind;
+
+    /// Bytes of each body: less than a page.
+    const BODY_BYTES: usize = 1_000;
+
+    fn entry(name: &str, inode: u64) -> Arc<FileEntry> {
+        let stamp = Stamp {
+            device: 1,
+            inode,
+            size: BODY_BYTES as u64,
+            modified_ns: 0,
+            changed_ns: 0,
+            links: 1,
+            kind: Kind::Regular,
+        };
+        let content = Content::Memory(Bytes::from(vec![b'x'; BODY_BYTES]));
+        Arc::new(FileEntry::new(0, name.as_bytes(), stamp, "text/plain", content))
+    }
+
+    /// Room for two pinned bodies, and not for three.
+    fn pinned() -> HeldCaches {
+        let content_bytes_max = 2 * (Pinned::cost(BODY_BYTES) + BODY_BYTES) as u64;
+        let settings = CacheSettings::default();
+        HeldCaches::private(CacheSettings { content_bytes_max, pinned: true, ..settings })
+    }
+
+    fn bring_in(caches: &mut HeldCaches, name: &str, inode: u64) -> bool {
+        let admitted = caches.admit(entry(name, inode), 1_000);
+        if let Ok(place) = admitted {
+            caches.set_path(0, name.as_bytes(), Target::File(place), 0);
+        }
+        admitted.is_ok()
+    }
+
+    fn holds(caches: &mut HeldCaches, name: &str) -> bool {
+        matches!(caches.path(0, name.as_bytes(), 0), Some(Target::File(_)))
+    }
+
+    #[test]
+    fn pinned_files_stay_and_no_other_is_admitted_when_the_cache_is_full() {
+        let mut caches = pinned();
+        assert!(bring_in(&mut caches, "a", 1) && bring_in(&mut caches, "b", 2));
+        for again in 0..3 {
+            assert!(!bring_in(&mut caches, "c", 3), "{again}");
+        }
+        assert!(holds(&mut caches, "a") && holds(&mut caches, "b") && !holds(&mut caches, "c"));
+        assert_eq!(caches.counts().evictions, 0);
+        // One that has changed is replaced.
+        assert!(caches.file(0, b"a", &entry("a", 4).stamp).is_none());
+        assert!(bring_in(&mut caches, "a", 4) && holds(&mut caches, "a"));
+        assert!(!bring_in(&mut caches, "c", 3));
+    }
+
+    #[test]
+    fn a_pinned_file_makes_room_when_its_path_leads_elsewhere() {
+        let mut caches = pinned();
+        assert!(bring_in(&mut caches, "a", 1) && bring_in(&mut caches, "b", 2));
+        caches.set_path(0, b"a", Target::Missing(Status::NOT_FOUND), 0);
+        assert!(bring_in(&mut caches, "c", 3) && !bring_in(&mut caches, "d", 4));
+        caches.forget_path(0, b"b");
+        assert!(bring_in(&mut caches, "d", 4) && holds(&mut caches, "c"));
+    }
+
+    #[test]
+    fn a_body_is_locked_in_memory_only_if_it_will_be_admitted() {
+        let mut caches = pinned();
+        let Backing { locked, bytes } = backing(&mut caches);
+        assert!(locked || caches.counts().unpinned == 1);
+        assert_eq!(bytes, vec![b'x'; BODY_BYTES]);
+        assert!(bring_in(&mut caches, "a", 1) && bring_in(&mut caches, "b", 2));
+        let unpinned = caches.counts().unpinned;
+        assert!(!backing(&mut caches).locked);
+        assert_eq!(caches.counts().unpinned, unpinned);
+        assert!(!backing(&mut HeldCaches::private(CacheSettings::default())).locked);
+    }
+
+    struct Backing {
+        locked: bool,
+        bytes: Bytes,
+    }
+
+    /// A locked body begins a page of its own; one on the heap has a header in front of it.
+    fn backing(caches: &mut HeldCaches) -> Backing {
+        let bytes = caches.body(vec![b'x'; BODY_BYTES]);
+        Backing { locked: bytes.as_ptr().addr().is_multiple_of(4096), bytes }
+    }
+}
