@@ -27,6 +27,7 @@ mod slots;
 mod supervise;
 mod timers;
 mod transmit;
+mod user_threads;
 mod worker;
 
 pub use registry::{ALL, Architecture, Sockets, find};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::architectures::{
-    amped, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring,
+    amped, knot_a, knot_c, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring,
 };
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -101,6 +101,8 @@ pub static ALL: &[&dyn Architecture] = &[
     &mp::Mp,
     &mt::Mt,
     &thread_per_connection::ThreadPerConnection,
+    &knot_c::KnotC,
+    &knot_a::KnotA,
     &tux::Tux,
     &uring::Uring,
 ];

@@ -50,6 +50,10 @@ pub struct Settings {
     pub processes: usize,
     /// Stack of each thread of `mt` and `thread-per-connection`, in bytes.
     pub stack_bytes: usize,
+    /// User-level threads of `knot-c`, per worker process.
+    pub knot_threads: usize,
+    /// Usable bytes of the stack of a user-level thread.
+    pub knot_stack_bytes: usize,
     /// Entries of the submission ring of `uring`.
     pub ring_entries: u32,
     /// Time a draining server gives its connections, in milliseconds.
@@ -189,6 +193,8 @@ impl Default for Settings {
             threads: 64,
             processes: 32,
             stack_bytes: 256 * 1024,
+            knot_threads: 1_000,
+            knot_stack_bytes: 64 * 1024,
             ring_entries: 1024,
             drain_ms: 30_000,
             admin: None,

@@ -45,6 +45,8 @@ fn all_different() -> Settings {
         threads: 3,
         processes: 3,
         stack_bytes: 3,
+        knot_threads: 3,
+        knot_stack_bytes: 3,
         ring_entries: 3,
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),

@@ -18,6 +18,19 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 /// Least usable bytes of a stack.
 pub const STACK_BYTES_LEAST: usize = 16 * 1024;
 
+/// Mappings that are left to everything else in a process that has many stacks.
+const OTHER_MAPPINGS: usize = 4096;
+
+/// What `vm.max_map_count` is unless somebody changed it.
+const MAPPINGS_DEFAULT: usize = 65_530;
+
+/// How many stacks a process can have beside what else it maps: each is two mappings.
+pub fn stacks_max() -> usize {
+    let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+    let allowed = allowed.trim().parse().unwrap_or(MAPPINGS_DEFAULT);
+    (allowed.saturating_sub(OTHER_MAPPINGS) / 2).max(1)
+}
+
 /// A stack with a page below it that cannot be touched: running out of the stack ends the process,
 /// and never writes over other memory.
 pub struct Stack {

@@ -1,6 +1,8 @@
 //! The architectures, one file each, to be read beside its paper.
 
 pub mod amped;
+pub mod knot_a;
+pub mod knot_c;
 pub mod mp;
 pub mod mt;
 pub mod n_copy;

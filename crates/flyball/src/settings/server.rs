@@ -3,6 +3,7 @@
 
 use flyball_arch::{AccessLog, Events, SendMode};
 use flyball_http::scan::FIELDS_CAP;
+use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word};
@@ -19,8 +20,10 @@ const HELPERS_MAX: u64 = 1024;
 /// Most threads of one `mt` worker.
 const THREADS_MAX: u64 = 32_768;
 /// Smallest stack of a thread: the answer to any request fits with room to spare.
-const STACK_BYTES_LEAST: u64 = 128 * 1024;
-/// Largest stack of a thread.
+const THREAD_STACK_BYTES_LEAST: u64 = 128 * 1024;
+/// Most user-level threads of one `knot-c` worker; the kernel allows half as many mappings.
+const USER_THREADS_MAX: u64 = 1 << 20;
+/// Largest stack of a thread, user-level or not: address space is what it costs.
 const STACK_BYTES_MAX: u64 = 64 << 20;
 /// Most entries of a submission ring (io_uring_setup(2)).
 const RING_ENTRIES_MAX: u64 = 32_768;
@@ -287,7 +290,7 @@ pub static SETTINGS: &[Setting] = &[
         key: "thread.stack",
         flag: None,
         kind: Kind::Size {
-            least: STACK_BYTES_LEAST,
+            least: THREAD_STACK_BYTES_LEAST,
             most: STACK_BYTES_MAX,
             set: |s, n| s.stack_bytes = n as usize,
         },
@@ -296,6 +299,36 @@ pub static SETTINGS: &[Setting] = &[
         doc: "Stack of each thread of `mt` and `thread-per-connection`",
         more: "Address space; only what a thread has touched is memory.",
         source: "S3 section 3.1 (M109)",
+    },
+    Setting {
+        key: "knot.threads",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: USER_THREADS_MAX,
+            set: |s, n| s.knot_threads = n as usize,
+        },
+        word: None,
+        default: Some("1000"),
+        doc: "User-level threads of `knot-c`, per worker",
+        more: "A thread serves one connection at a time, so this also bounds the connections that \
+               are served at once; others wait in the accept queue.",
+        source: "S0 section 4.2 (M7)",
+    },
+    Setting {
+        key: "knot.stack",
+        flag: None,
+        kind: Kind::Size {
+            least: STACK_BYTES_LEAST as u64,
+            most: STACK_BYTES_MAX,
+            set: |s, n| s.knot_stack_bytes = n as usize,
+        },
+        word: None,
+        default: Some("64KiB"),
+        doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
+        more: "A page takes memory once it is used, and stays. Below each stack is a page that \
+               cannot be touched: a thread that runs out of its stack ends its worker.",
+        source: "S0 section 4.2 (M10)",
     },
     Setting {
         key: "uring.entries",

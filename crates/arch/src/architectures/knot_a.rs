@@ -1,0 +1,108 @@
+//! `knot-a`: a user-level thread for each connection, and one that accepts.
+//!
+//! **Paper**: T. Brecht, D. Pariag, L. Gammo: accept()able Strategies for Improving Web Server
+//! Performance, USENIX 2004 (Knot-A on Capriccio, section 4.2).
+//!
+//! **Idea**: One thread does nothing but accept, and makes a new thread for each connection, which
+//! serves it to its end in straight-line code and is gone. Nothing but descriptors and memory
+//! bounds their number, so that under overload a server accepts more than it can finish.
+//!
+//! **Differs from the paper**:
+//! * The scheduler is ours: threads run in the order in which they could go on, and each runs until
+//!   it would block. Capriccio's resource-aware scheduling and its stacks that grow are not here.
+//! * Stacks have one size and a guard page, and are reused. What the program's deepest requests
+//!   used of one was 20 KiB in a debug build and 16 KiB in a release build, of 64 KiB.
+//! * Work that may wait on the disk parks its thread while a helper does it; Capriccio hands such
+//!   calls to kernel threads of its own.
+//! * The acceptor lets others run after accept-limit connections; the paper's stops only when it
+//!   would block, which is the limit `inf`.
+//! * `connections.max` bounds the threads, and so does the number of mappings that the kernel
+//!   allows. `workers` processes may run, on one listening socket; the paper has one.
+//!
+//! **Reads with**: section 4.2: [`accept_all`] is the thread that accepts, [`serve_connection`] the
+//! life of each other.
+//!
+//! **Settings**: `knot.stack`, `amped.helpers`, `workers`, `pin`, `events`, `accept.limit`,
+//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`.
+//!
+//! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
+
+use std::io;
+
+use flyball_sys::user_thread::stacks_max;
+
+use crate::registry::{Architecture, Sockets};
+use crate::settings::Settings;
+use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
+use crate::worker::{Report, Worker};
+
+/// A user-level thread per connection.
+#[derive(Debug)]
+pub struct KnotA;
+
+impl Architecture for KnotA {
+    fn name(&self) -> &'static str {
+        "knot-a"
+    }
+
+    fn about(&self) -> &'static str {
+        "a user-level thread for each connection"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Brecht et al., USENIX 2004"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &[
+            "knot.stack",
+            "amped.helpers",
+            "workers",
+            "pin",
+            "events",
+            "accept.limit",
+            "accept.eager-read",
+            "accept.exclusive",
+            "send.mode",
+            "send.piece",
+        ]
+    }
+
+    fn needs(&self) -> &'static str {
+        "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::Shared
+    }
+
+    fn workers(&self, settings: &Settings) -> usize {
+        settings.workers.unwrap_or(1)
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let settings = &worker.settings;
+        let (allowed, limit) = (worker.connections_max, settings.accept_limit);
+        let fit = allowed.min(stacks_max());
+        if fit < allowed {
+            worker.say(&format!("at most {fit} connections: vm.max_map_count allows no more"));
+        }
+        let mut scheduler = Scheduler::new(settings.knot_stack_bytes, |here, socket, peer| {
+            serve_connection(here, socket, peer, true);
+        });
+        scheduler.spawn(accept_all)?;
+        scheduler.run(Commons::new(worker, limit, fit)?)
+    }
+}
+
+/// The acceptor's life: take what has come, at most accept-limit, give each connection a thread,
+/// let them run.
+fn accept_all(here: &mut Here<'_>) {
+    let mut accepted = Vec::new();
+    while here.order.is_none() {
+        if let Wake::Listener(listener) = here.park(Why::Accept, u64::MAX, None) {
+            here.accept(listener, &mut accepted);
+            here.spawn(&mut accepted);
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `knot-c`: a fixed pool of user-level threads, one connection each.
+//!
+//! **Paper**: T. Brecht, D. Pariag, L. Gammo: accept()able Strategies for Improving Web Server
+//! Performance, USENIX 2004 (Knot-C on Capriccio, section 4.2).
+//!
+//! **Idea**: All threads are made before the first connection comes. Each accepts one, serves it to
+//! its end in straight-line code, and accepts the next; where it would block, another runs. With an
+//! accept-limit above 1 a thread that found a connection takes more of them as long as it need not
+//! wait, and works all of these off before it accepts again.
+//!
+//! **Differs from the paper**:
+//! * The scheduler is ours: threads run in the order in which they could go on, and each runs until
+//!   it would block. Capriccio's resource-aware scheduling and its stacks that grow are not here.
+//! * Stacks have one size and a guard page. What the program's deepest requests used of one was
+//!   20 KiB in a debug build and 16 KiB in a release build, of 64 KiB.
+//! * Work that may wait on the disk parks its thread while a helper does it; Capriccio hands such
+//!   calls to kernel threads of its own.
+//! * Unless `accept.limit` is written it is 1, the original Knot, because a connection in a batch
+//!   waits for those before it. While others of its batch wait, a connection is kept for the
+//!   requests that are there already and closed when it is idle.
+//! * `workers` processes may run, on one listening socket; the paper has one.
+//!
+//! **Reads with**: section 4.2: [`serve`] is the life of a thread, [`accept_batch`] the modified
+//! accept call.
+//!
+//! **Settings**: `knot.threads`, `knot.stack`, `amped.helpers`, `workers`, `pin`, `events`,
+//! `accept.limit`, `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`.
+//!
+//! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use flyball_sys::user_thread::stacks_max;
+
+use crate::registry::{Architecture, Sockets};
+use crate::settings::{AcceptLimit, Settings};
+use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
+use crate::worker::{Report, Worker};
+
+/// A pool of user-level threads.
+#[derive(Debug)]
+pub struct KnotC;
+
+impl Architecture for KnotC {
+    fn name(&self) -> &'static str {
+        "knot-c"
+    }
+
+    fn about(&self) -> &'static str {
+        "a pool of user-level threads, one connection each"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Brecht et al., USENIX 2004"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &[
+            "knot.threads",
+            "knot.stack",
+            "amped.helpers",
+            "workers",
+            "pin",
+            "events",
+            "accept.limit",
+            "accept.eager-read",
+            "accept.exclusive",
+            "send.mode",
+            "send.piece",
+        ]
+    }
+
+    fn needs(&self) -> &'static str {
+        "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::Shared
+    }
+
+    fn workers(&self, settings: &Settings) -> usize {
+        settings.workers.unwrap_or(1)
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let settings = &worker.settings;
+        let threads = settings.knot_threads;
+        let running = threads.min(worker.connections_max).min(stacks_max());
+        if running < threads && settings.given.contains(&"knot.threads") {
+            worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
+        }
+        let limit = match settings.accept_limit {
+            written if settings.given.contains(&"accept.limit") => written,
+            _ => AcceptLimit::At(1.0),
+        };
+        let mut scheduler = Scheduler::new(settings.knot_stack_bytes, |_, _, _| ());
+        for _ in 0..running {
+            scheduler.spawn(serve)?;
+        }
+        let connections_max = worker.connections_max;
+        scheduler.run(Commons::new(worker, limit, connections_max)?)
+    }
+}
+
+/// A thread's life: accept, serve each connection of the batch to its end, again.
+fn serve(here: &mut Here<'_>) {
+    let mut batch = Vec::new();
+    while accept_batch(here, &mut batch) {
+        let mut waiting = batch.len();
+        for (socket, peer) in batch.drain(..) {
+            waiting -= 1;
+            serve_connection(here, socket, peer, waiting == 0);
+        }
+    }
+}
+
+/// Parks until a connection can be accepted, then takes more while that need not wait and the
+/// accept-limit allows. False when the worker accepts nothing any more.
+fn accept_batch(here: &mut Here<'_>, batch: &mut Vec<(OwnedFd, SocketAddr)>) -> bool {
+    while batch.is_empty() {
+        if here.order.is_some() {
+            return false;
+        }
+        if let Wake::Listener(listener) = here.park(Why::Accept, u64::MAX, None) {
+            here.accept(listener, batch);
+        }
+    }
+    true
+}

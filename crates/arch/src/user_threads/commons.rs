@@ -1,0 +1,316 @@
+//! What all user-level threads of a kernel thread have in common, and the one that runs owns.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use flyball_http::CloseReason;
+use flyball_site::Plan;
+use flyball_sys::clock;
+use flyball_sys::readiness::{self, Event, Interest, Readiness};
+
+use crate::accept::{AcceptPolicy, Ended};
+use crate::counters::Counter;
+use crate::desk::Desk;
+use crate::exchange::Exchange;
+use crate::helpers::Helpers;
+use crate::phases::DiskWork;
+use crate::settings::{AcceptLimit, Events};
+use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::worker::{Order, Worker};
+
+/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
+pub(super) const PAUSE_MS: u64 = 250;
+
+/// The token of the worker's signals.
+const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the helpers' completions.
+const COMPLETIONS: u64 = FIRST_RESERVED + 1;
+
+/// The token of the first listening socket; the others follow.
+const LISTENERS: u64 = FIRST_RESERVED + 16;
+
+/// What an event is about.
+pub(super) enum Source {
+    /// There may be an order.
+    Signals,
+    /// Disk work is done.
+    Completions,
+    /// This listening socket has a connection.
+    Listener(usize),
+    /// What this user-level thread watches.
+    Thread(Token),
+}
+
+impl Source {
+    pub(super) fn of(event: &Event) -> Source {
+        match event.token {
+            SIGNALS => Source::Signals,
+            COMPLETIONS => Source::Completions,
+            token if token >= LISTENERS => Source::Listener((token - LISTENERS) as usize),
+            bits => Source::Thread(Token::from_bits(bits)),
+        }
+    }
+}
+
+/// What all user-level threads have in common.
+pub(crate) struct Commons {
+    pub(crate) desk: Desk,
+    pub(crate) worker: Worker,
+    /// The order that the worker had, if it had one.
+    pub(crate) order: Option<Order>,
+    pub(super) mechanism: Box<dyn Readiness>,
+    pub(super) disk: Helpers,
+    /// The thread that waits for each plan which the helpers have.
+    pub(super) errands: Slots<Token>,
+    /// Listening sockets that were reported ready and not yet given to an acceptor.
+    pub(super) ready_listeners: Vec<usize>,
+    /// How the last accept phase ended.
+    pub(super) ended: Ended,
+    /// Connections that shall have a thread of their own.
+    pub(super) newborn: Vec<(OwnedFd, SocketAddr)>,
+    limit: AcceptLimit,
+    accept: AcceptPolicy,
+    connections_max: usize,
+    /// Accepted connections that are not closed.
+    open: usize,
+    watches_listeners: bool,
+    /// Accepting is paused until then, or until a connection closes.
+    paused_until_ms: Option<u64>,
+    warned: bool,
+}
+
+impl Commons {
+    /// Opens the event mechanism, starts the helpers and watches the listening sockets. At most
+    /// `limit` connections are accepted at a time.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn new(
+        worker: Worker,
+        limit: AcceptLimit,
+        connections_max: usize,
+    ) -> io::Result<Box<Commons>> {
+        let disk = Helpers::start(worker.settings.helpers)?;
+        let mut desk = worker.desk();
+        desk.resident_only = disk.reads_large_bodies();
+        let name = match worker.settings.events {
+            Events::Select => "select",
+            Events::Poll => "poll",
+            Events::Epoll => "epoll",
+            Events::EpollEdge => "epoll-edge",
+        };
+        let mut mechanism = readiness::open(name)?;
+        mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
+        if let Some(completions) = disk.completions() {
+            mechanism.add(completions, COMPLETIONS, Interest::READ)?;
+        }
+        let mut commons = Box::new(Commons {
+            desk,
+            worker,
+            order: None,
+            mechanism,
+            disk,
+            errands: Slots::default(),
+            ready_listeners: Vec::new(),
+            ended: Ended::Drained,
+            newborn: Vec::new(),
+            limit,
+            accept: AcceptPolicy::new(limit),
+            connections_max,
+            open: 0,
+            watches_listeners: false,
+            paused_until_ms: None,
+            warned: false,
+        });
+        commons.add_listeners()?;
+        Ok(commons)
+    }
+
+    /// Accepted connections that are not closed.
+    pub(crate) fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Takes connections from a listening socket that was reported ready, at most accept-limit of
+    /// them and only while it need not wait.
+    pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(OwnedFd, SocketAddr)>) {
+        let start_ns = clock::monotonic_ns();
+        let Some(socket) = self.worker.listeners.get(listener) else { return };
+        let room = self.connections_max.saturating_sub(self.open);
+        let before = take.len();
+        let accepted = |socket, peer| take.push((socket, peer));
+        self.ended = self.accept.phase(socket, room, &mut self.desk.tally, accepted);
+        self.open += take.len() - before;
+        self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
+        match self.ended {
+            Ended::Full | Ended::OutOfDescriptors | Ended::Closed => {
+                let why = match self.ended {
+                    Ended::OutOfDescriptors => Some("descriptors are out"),
+                    Ended::Full => Some("as many connections as allowed are open"),
+                    // Another worker closed the queue and is about to end: the master opens it
+                    // again, or ends this one too.
+                    _ => None,
+                };
+                self.pause_accepting(why);
+            }
+            // An edge is reported once: what the limit left in the queue is remembered here.
+            Ended::Limit if self.mechanism.is_edge_triggered() => {
+                self.ready_listeners.push(listener);
+            }
+            Ended::Limit | Ended::Drained => {}
+        }
+    }
+
+    /// The connection is over.
+    pub(super) fn close(&mut self, exchange: Exchange, socket: OwnedFd, reason: CloseReason) {
+        exchange.end(&mut self.desk, reason);
+        drop(socket);
+        self.open -= 1;
+        if self.paused_until_ms.is_some() {
+            self.resume_accepting();
+        }
+    }
+
+    /// A connection for which there was no thread is closed.
+    pub(super) fn turned_away(&mut self) {
+        self.open -= 1;
+        self.desk.tally.add(Counter::AcceptFailures, 1);
+        self.pause_accepting(Some("there is no memory for another stack"));
+    }
+
+    /// Makes every accept phase from now on take one connection at least: the fractions of a limit
+    /// are for a server that goes on.
+    pub(super) fn make_last_call(&mut self) {
+        if let AcceptLimit::At(limit) = self.limit {
+            self.accept = AcceptPolicy::new(AcceptLimit::At(limit.max(1.0)));
+        }
+    }
+
+    /// Hands a plan to the helpers for a thread. The plan itself when it is done at once, or else
+    /// what it will be known by.
+    pub(super) fn submit(&mut self, thread: Token, plan: Box<Plan>) -> Result<Box<Plan>, Token> {
+        self.desk.tally.add(Counter::DiskWaits, 1);
+        let errand = self.errands.insert(thread);
+        match self.disk.submit(errand, plan) {
+            Some(done) => {
+                self.errands.remove(errand);
+                Ok(done)
+            }
+            None => Err(errand),
+        }
+    }
+
+    /// A plan that the helpers finished, and the thread that waits for it. What nobody waits for
+    /// any more still teaches the caches.
+    pub(super) fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
+        while let Some((errand, plan)) = self.disk.collect() {
+            if let Some(thread) = self.errands.remove(errand) {
+                return Some((thread, plan));
+            }
+            if plan.request().is_some() {
+                let now = self.desk.now.clone();
+                self.desk.service.resume(*plan, &now);
+            }
+        }
+        None
+    }
+
+    /// Tells the event mechanism what a thread waits for on a socket, if it does not know. `now`
+    /// is what it watches for; the new value is given back.
+    pub(super) fn watch(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        thread: Token,
+        now: Interest,
+        wanted: Interest,
+    ) -> Interest {
+        if now == wanted {
+            return now;
+        }
+        let watched = match (now, wanted) {
+            (Interest::NONE, _) => self.mechanism.add(socket, thread.bits(), wanted),
+            // Registered once for everything.
+            _ if self.mechanism.is_edge_triggered() => return now,
+            (_, Interest::NONE) => {
+                self.mechanism.remove(socket);
+                Ok(())
+            }
+            _ => self.mechanism.change(socket, thread.bits(), wanted),
+        };
+        // Without events the connection's deadline is what ends it.
+        watched.map_or(Interest::NONE, |()| wanted)
+    }
+
+    /// The socket is closed right after this call.
+    pub(super) fn forget(&mut self, socket: BorrowedFd<'_>) {
+        self.mechanism.forget(socket);
+    }
+
+    /// Whether accepting may go on.
+    pub(super) fn accepts(&self) -> bool {
+        self.paused_until_ms.is_none() && self.order.is_none()
+    }
+
+    /// How long the scheduler may wait at most because accepting is paused.
+    pub(super) fn pause_ms(&self) -> Option<u64> {
+        self.paused_until_ms.map(|_| PAUSE_MS)
+    }
+
+    /// Goes on accepting when the pause is over.
+    pub(super) fn end_pause_when_due(&mut self) {
+        if self.paused_until_ms.is_some_and(|until| self.desk.now.ms() >= until) {
+            self.resume_accepting();
+        }
+    }
+
+    /// Watches the listening sockets again after [`Commons::ignore_listeners`].
+    pub(super) fn watch_listeners(&mut self) {
+        // It can fail only for want of memory: then there is a pause.
+        if !self.watches_listeners && self.accepts() && self.add_listeners().is_err() {
+            self.pause_accepting(None);
+        }
+    }
+
+    /// Leaves new connections in the accept queue. They are reported anew when the sockets are
+    /// watched again.
+    pub(super) fn ignore_listeners(&mut self) {
+        self.ready_listeners.clear();
+        if std::mem::replace(&mut self.watches_listeners, false) {
+            for listener in &self.worker.listeners {
+                self.mechanism.remove(listener.as_fd());
+            }
+        }
+    }
+
+    fn add_listeners(&mut self) -> io::Result<()> {
+        self.watches_listeners = true;
+        for (at, listener) in self.worker.listeners.iter().enumerate() {
+            let token = LISTENERS + at as u64;
+            if self.worker.shares_listeners && self.worker.settings.exclusive {
+                self.mechanism.add_shared(listener.as_fd(), token)?;
+            } else {
+                self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves new connections in the accept queue until there is room; says why once.
+    fn pause_accepting(&mut self, why: Option<&str>) {
+        self.ignore_listeners();
+        self.paused_until_ms = Some(self.desk.now.ms() + PAUSE_MS);
+        if let Some(why) = why
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            let open = self.open;
+            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+        }
+    }
+
+    fn resume_accepting(&mut self) {
+        self.paused_until_ms = None;
+        self.watch_listeners();
+    }
+}

@@ -1,0 +1,254 @@
+//! The life of a connection in a user-level thread: straight-line code that parks where a blocking
+//! thread would block.
+
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use flyball_http::CloseReason;
+use flyball_http::h1::state::State;
+use flyball_site::Plan;
+use flyball_sys::net;
+use flyball_sys::readiness::Interest;
+
+use super::scheduler::{Here, Wake, Why};
+use crate::exchange::{Exchange, Step};
+use crate::transmit::{Sent, transmit};
+use crate::worker::Order;
+
+/// Reads of one connection between two times that it parks; then others have their turn.
+const READS_PER_TURN: u32 = 4;
+
+/// A connection, owned by the thread that serves it.
+struct Connection {
+    socket: OwnedFd,
+    exchange: Exchange,
+    /// What the event mechanism watches the socket for.
+    watched: Interest,
+    /// Whether a read need not wait.
+    readable: bool,
+    /// After a hang-up there is still the end of the stream to be read.
+    hangup: bool,
+    reads: u32,
+    /// Whether anything was received yet.
+    begun: bool,
+    /// Whether it may stay open between two requests.
+    may_idle: bool,
+    /// The last order that the machine knows of.
+    obeyed: Option<Order>,
+}
+
+/// Serves one connection to its end, which comes between two requests unless it `may_idle` there.
+pub(crate) fn serve_connection(
+    here: &mut Here<'_>,
+    socket: OwnedFd,
+    peer: SocketAddr,
+    may_idle: bool,
+) {
+    let mut connection = Connection {
+        exchange: Exchange::new(peer, &here.desk),
+        socket,
+        watched: Interest::NONE,
+        readable: here.desk.settings.eager_read,
+        hangup: false,
+        reads: 0,
+        begun: false,
+        may_idle,
+        obeyed: None,
+    };
+    connection.hear(here);
+    let reason = connection.serve(here);
+    connection.close(here, reason);
+}
+
+impl Connection {
+    fn serve(&mut self, here: &mut Here<'_>) -> CloseReason {
+        loop {
+            if here.ends() {
+                return CloseReason::Draining;
+            }
+            if here.desk.now.ms() >= self.exchange.deadline() {
+                let socket = &self.socket;
+                self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
+            }
+            match self.exchange.advance(&mut here.desk) {
+                Step::Read => self.receive(here),
+                Step::Write => self.send(here, Interest::WRITE),
+                Step::ReadWrite => {
+                    if self.readable {
+                        self.receive(here);
+                    }
+                    self.send(here, Interest::BOTH);
+                }
+                Step::Disk(plan) => self.disk(here, plan),
+                Step::Waiting => {
+                    debug_assert!(false, "nothing is under way while its thread runs");
+                    self.exchange.abort(CloseReason::SocketError);
+                }
+                Step::Shut => {
+                    // It fails only when the peer has gone, which reading will show.
+                    let _ = net::shutdown_write(&self.socket);
+                    self.readable = true;
+                    self.exchange.shut(&here.desk);
+                }
+                Step::Close(reason) => return reason,
+            }
+        }
+    }
+
+    /// Reads once, and parks before when nothing is there. A read that does not fill the buffer
+    /// has emptied the socket.
+    fn receive(&mut self, here: &mut Here<'_>) {
+        if !self.readable {
+            return self.wait(here, Interest::READ);
+        }
+        self.reads += 1;
+        if self.reads > READS_PER_TURN {
+            self.park(here, Why::Turn);
+        }
+        let space = self.exchange.buffers(&mut here.desk).input.space();
+        let room = space.len();
+        match net::recv(&self.socket, space) {
+            Ok(0) => self.exchange.eof(&here.desk),
+            Ok(n) => {
+                self.begun = true;
+                self.readable = n == room || self.hangup;
+                self.exchange.received(n, &mut here.desk);
+            }
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock => self.readable = false,
+                ErrorKind::Interrupted => {}
+                _ => self.exchange.abort(CloseReason::ClientGone),
+            },
+        }
+    }
+
+    /// Sends all, or one piece of a large body; parks for `interest` when the socket is full.
+    fn send(&mut self, here: &mut Here<'_>, interest: Interest) {
+        match transmit(&self.socket, &mut self.exchange, &mut here.desk) {
+            Sent::All => {}
+            Sent::Full if self.readable && interest.read => self.park_for_turn(here),
+            Sent::Full => self.wait(here, interest),
+            Sent::Piece => self.park_for_turn(here),
+            Sent::Absent => {
+                if let Some(plan) = self.exchange.warm(&here.desk) {
+                    self.disk(here, plan);
+                }
+            }
+            Sent::Failed(reason) => self.exchange.abort(reason),
+        }
+    }
+
+    /// Has the work done by a helper, and parks until it is.
+    fn disk(&mut self, here: &mut Here<'_>, plan: Box<Plan>) {
+        let mut next = Some(plan);
+        while let Some(plan) = next {
+            let me = here.me();
+            let done = match here.submit(me, plan) {
+                Ok(done) => done,
+                Err(errand) => {
+                    let Some(done) = self.wait_for_disk(here) else {
+                        // What it finds is for the caches alone.
+                        here.errands.remove(errand);
+                        return;
+                    };
+                    done
+                }
+            };
+            next = self.exchange.resume(*done, &mut here.desk);
+        }
+    }
+
+    /// Parks until the work is done, or until nobody waits for it any more.
+    fn wait_for_disk(&mut self, here: &mut Here<'_>) -> Option<Box<Plan>> {
+        // Nobody takes what the socket reports meanwhile: it would be told again and again.
+        self.watch(here, Interest::NONE);
+        let asked = self.is_asked();
+        loop {
+            let woken = self.park(here, Why::Disk);
+            self.obey(here);
+            if let Wake::Done(plan) = woken {
+                return Some(plan);
+            }
+            if here.ends() {
+                return None;
+            }
+            let socket = &self.socket;
+            self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
+            if self.exchange.state() == State::Closed || asked && !self.is_asked() {
+                return None;
+            }
+        }
+    }
+
+    fn is_asked(&self) -> bool {
+        matches!(self.exchange.state(), State::Asked | State::AskedBody)
+    }
+
+    /// Parks until the socket is ready or the deadline passes, unless there is an order to obey.
+    fn wait(&mut self, here: &mut Here<'_>, interest: Interest) {
+        if self.obey(here) {
+            return;
+        }
+        let idles = self.exchange.state() == State::Idle && interest == Interest::READ;
+        if idles && self.begun && !self.may_idle {
+            return self.exchange.abort(CloseReason::IdleTimeout);
+        }
+        self.exchange.rest(&mut here.desk);
+        self.watch(here, interest);
+        self.park(here, Why::Ready);
+    }
+
+    /// Lets the others have their turn.
+    fn park_for_turn(&mut self, here: &mut Here<'_>) {
+        self.obey(here);
+        self.park(here, Why::Turn);
+    }
+
+    fn park(&mut self, here: &mut Here<'_>, why: Why) -> Wake {
+        if here.ends() {
+            return Wake::End;
+        }
+        let (deadline, state) = (self.exchange.deadline(), self.exchange.state());
+        let woken = here.park(why, deadline, Some(state));
+        let reported = here.reported();
+        self.hangup |= reported.hangup;
+        self.readable |= reported.read;
+        self.reads = 0;
+        self.hear(here);
+        woken
+    }
+
+    /// From an order on, each answer is the last, and what has arrived is read before the order is
+    /// obeyed: it is under way, although nobody has seen it.
+    fn hear(&mut self, here: &mut Here<'_>) {
+        if here.order != self.obeyed {
+            self.exchange.drain(Order::Retire, &here.desk);
+            self.readable = true;
+        }
+    }
+
+    /// Tells the machine of an order that it does not know; true when there is one.
+    fn obey(&mut self, here: &mut Here<'_>) -> bool {
+        match here.order {
+            Some(order) if self.obeyed != Some(order) => {
+                self.obeyed = Some(order);
+                self.exchange.drain(order, &here.desk);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn watch(&mut self, here: &mut Here<'_>, interest: Interest) {
+        let me = here.me();
+        self.watched = here.watch(self.socket.as_fd(), me, self.watched, interest);
+    }
+
+    fn close(self, here: &mut Here<'_>, reason: CloseReason) {
+        if self.watched != Interest::NONE {
+            here.forget(self.socket.as_fd());
+        }
+        here.close(self.exchange, self.socket, reason);
+    }
+}
