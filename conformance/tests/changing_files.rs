@@ -56,7 +56,7 @@ const CHANGES: [Change; 6] = [
 ];
 
 on_architectures! {
-    [sped = "sped", amped = "amped", mt = "mt", uring = "uring"]
+    [sped = "sped", amped = "amped", mt = "mt", knot_c = "knot-c", uring = "uring"]
     [
         no_body_is_torn_while_files_change_and_bodies_are_copied,
         no_body_is_torn_while_files_change_as_the_server_is_set_by_default,

@@ -61,7 +61,7 @@ impl Used {
 #[test]
 fn status_counts_what_happened() {
     let site = site();
-    for arch in ["sped", "n-copy", "amped"] {
+    for arch in ["sped", "n-copy", "amped", "knot-c", "knot-a"] {
         let used = Used::start(&site, arch);
         let status = used.settled();
         let listen = format!("127.0.0.1:{}", used.server.port);

@@ -33,12 +33,23 @@ const ROUNDS: u32 = 1_000;
 /// Allocations allowed per second that begins, whatever is served: the text of `Date`.
 const PER_SECOND: u64 = 1;
 
-const ARCHITECTURES: [&str; 6] = ["sped", "symped", "n-copy", "amped", "mp", "mt"];
+const ARCHITECTURES: [&str; 8] =
+    ["sped", "symped", "n-copy", "amped", "mp", "mt", "knot-c", "knot-a"];
 
 /// Those of which a kept connection allocates nothing: one starts a thread for each connection, and
 /// `tux` shares each new socket with its ring, by a count of who holds it.
-const KEPT_ALIVE: [&str; 8] =
-    ["sped", "symped", "n-copy", "amped", "mp", "mt", "thread-per-connection", "tux"];
+const KEPT_ALIVE: [&str; 10] = [
+    "sped",
+    "symped",
+    "n-copy",
+    "amped",
+    "mp",
+    "mt",
+    "thread-per-connection",
+    "knot-c",
+    "knot-a",
+    "tux",
+];
 
 /// The names of these functions and the functions.
 macro_rules! tests {

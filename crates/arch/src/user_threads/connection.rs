@@ -161,10 +161,13 @@ impl Connection {
 
     /// Parks until the work is done, or until nobody waits for it any more.
     fn wait_for_disk(&mut self, here: &mut Here<'_>) -> Option<Box<Plan>> {
-        // Nobody takes what the socket reports meanwhile: it would be told again and again.
-        self.watch(here, Interest::NONE);
         let asked = self.is_asked();
         loop {
+            // Nobody takes what the socket reports meanwhile, and it would be told again and again.
+            // It is rare that input comes, so an interest in that is left in place until then.
+            if self.readable || self.watched != Interest::READ {
+                self.watch(here, Interest::NONE);
+            }
             let woken = self.park(here, Why::Disk);
             self.obey(here);
             if let Wake::Done(plan) = woken {

@@ -277,7 +277,7 @@ impl Scheduler {
         let Some(record) = self.threads.find(token) else { return };
         record.reported.read |= event.read;
         record.reported.hangup |= event.hangup;
-        if record.why == Why::Ready {
+        if matches!(record.why, Why::Ready | Why::Disk) {
             self.wake(token, Wake::Ready);
         }
     }

@@ -1,0 +1,259 @@
+//! What is special about servers of user-level threads: how many connections a thread accepts
+//! before it works, what bounds the threads, and what a thread costs.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Launch, Server, Site, get, last_get, proc_status, wait_for};
+use flyball_testkit::Client;
+
+/// How long nothing comes on a connection that is not served.
+const SILENCE: Duration = Duration::from_millis(300);
+
+/// Looks at events that a server makes in that time when it has nothing to do: it publishes its
+/// counters, now and then.
+const IDLE_LOOKS_MAX: u64 = 20;
+
+/// Connections that are kept idle to see what each costs.
+const IDLE: usize = 500;
+
+/// What an idle connection may cost with a thread of its own, in bytes: the pages of its stack that
+/// it has touched, and a little beside. This is measured and is no budget of an event loop.
+const BYTES_PER_THREAD_MAX: u64 = 20 * 1024;
+
+/// `knot.stack` as it is by default, in KiB.
+const STACK_KIB: u64 = 64;
+
+fn small_site() -> Site {
+    Site::with(&[("small.txt", &[b'x'; 1024])])
+}
+
+fn start(site: &Site, arch: &str, settings: &[&str]) -> Server {
+    let mut launch = Launch::new(site, arch).args(&["--workers", "1", "--admin", "127.0.0.1:0"]);
+    for setting in settings {
+        launch = launch.set(setting);
+    }
+    launch.start()
+}
+
+#[track_caller]
+fn wait_for_accepted(server: &Server, count: u64) {
+    wait_for("connections to be accepted", || (server.counter("accepted") >= count).then_some(()));
+}
+
+/// The first bytes of a request, which make the kernel hand the connection over.
+fn begin(server: &Server) -> Client {
+    let mut client = server.connect();
+    client.send("GET /small.txt HTTP/1.1\r\n");
+    client
+}
+
+#[track_caller]
+fn finish(client: &mut Client) {
+    client.send("Host: localhost\r\n\r\n");
+    assert_eq!(client.response().status(), 200);
+}
+
+#[test]
+fn with_limit_1_a_thread_accepts_one_at_a_time() {
+    let site = small_site();
+    // By default as well: that is the original.
+    for settings in [&["knot.threads=1"][..], &["knot.threads=1", "accept.limit=1"]] {
+        let server = start(&site, "knot-c", settings);
+        let (mut first, mut second) = (begin(&server), begin(&server));
+        second.send("Host: localhost\r\n\r\n");
+        wait_for_accepted(&server, 1);
+        second.expect_silence(SILENCE);
+        finish(&mut first);
+        // The only thread belongs to the first client for as long as that is connected.
+        assert_eq!(first.ask(get("/small.txt")).status(), 200);
+        second.expect_silence(SILENCE);
+        assert_eq!(server.counter("accepted"), 1, "{settings:?}");
+        drop(first);
+        assert_eq!(second.response().status(), 200);
+        wait_for_accepted(&server, 2);
+    }
+}
+
+#[test]
+fn with_limit_2_a_thread_accepts_two_and_works_them_off_before_it_accepts_again() {
+    let site = small_site();
+    let server = start(&site, "knot-c", &["knot.threads=1", "accept.limit=2"]);
+    // While the only thread has this one, three others queue up.
+    let mut holder = begin(&server);
+    wait_for_accepted(&server, 1);
+    let (mut first, mut second, mut third) = (begin(&server), begin(&server), begin(&server));
+    for client in [&mut second, &mut third] {
+        client.send("Host: localhost\r\n\r\n");
+        client.expect_silence(SILENCE);
+    }
+    finish(&mut holder);
+    drop(holder);
+    wait_for_accepted(&server, 3);
+    second.expect_silence(SILENCE);
+    assert_eq!(server.counter("accepted"), 3, "the third waits in the queue");
+    finish(&mut first);
+    // Another of its batch waits, so that it is not kept.
+    first.expect_closed();
+    assert_eq!(second.response().status(), 200);
+    third.expect_silence(SILENCE);
+    assert_eq!(server.counter("accepted"), 3, "a batch is worked off first");
+    drop(second);
+    assert_eq!(third.response().status(), 200);
+    assert_eq!(third.ask(get("/small.txt")).status(), 200, "nobody waits behind it");
+}
+
+#[test]
+fn the_pool_bounds_connections_and_waiting_for_a_thread_costs_nothing() {
+    let site = small_site();
+    for events in ["select", "poll", "epoll", "epoll-edge"] {
+        let events = format!("events={events}");
+        let server = start(&site, "knot-c", &["knot.threads=3", &events]);
+        let mut kept: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut kept {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200, "{events}");
+        }
+        let mut waiting: Vec<Client> = (0..3).map(|_| server.connect()).collect();
+        for client in &mut waiting {
+            client.send(last_get("/small.txt"));
+        }
+        waiting[0].expect_silence(SILENCE);
+        let before = server.counter("getevents_calls");
+        waiting[1].expect_silence(SILENCE);
+        let looks = server.counter("getevents_calls") - before;
+        assert!(looks <= IDLE_LOOKS_MAX, "{events}: {looks} looks while nobody can accept");
+        kept.pop();
+        for client in &mut waiting {
+            assert_eq!(client.response().status(), 200, "{events}");
+            client.expect_closed();
+        }
+        assert_eq!(kept[0].ask(get("/small.txt")).status(), 200, "{events}");
+    }
+}
+
+#[test]
+fn an_accepting_thread_stops_at_its_limit_and_takes_the_rest_later() {
+    let site = small_site();
+    for (events, limit) in [("epoll", "0.2"), ("epoll-edge", "2"), ("poll", "1"), ("epoll", "inf")]
+    {
+        let (events, limit) = (format!("events={events}"), format!("accept.limit={limit}"));
+        let server = start(&site, "knot-a", &[&events, &limit]);
+        let mut clients: Vec<Client> = (0..64).map(|_| begin(&server)).collect();
+        // The last first: each has a thread of its own.
+        for client in clients.iter_mut().rev() {
+            finish(client);
+        }
+        for client in &mut clients {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200, "{events}, {limit}");
+        }
+        assert_eq!(server.counter("accepted"), 64, "{events}, {limit}");
+    }
+}
+
+#[test]
+fn connections_that_are_open_at_the_drain_deadline_are_closed() {
+    let site = small_site();
+    for arch in ["knot-c", "knot-a"] {
+        let mut server = start(&site, arch, &["drain=200ms"]);
+        let mut client = begin(&server);
+        wait_for_accepted(&server, 1);
+        common::signal(server.master(), "TERM");
+        client.expect_closed();
+        assert_eq!(server.ended().code(), Some(0), "{arch}: {}", server.errors.whole());
+    }
+}
+
+/// Memory of its own that a process has touched, in bytes.
+fn anonymous_bytes(process: u32) -> u64 {
+    let field = proc_status(process, "RssAnon").expect("the worker runs");
+    field.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
+/// The worker of a server that has an admin process too: the one that has the listening socket.
+fn worker(server: &Server) -> u32 {
+    let children = server.children(2);
+    let name = |pid: u32| proc_status(pid, "Threads").and_then(|threads| threads.parse().ok());
+    // Its helpers are threads; the admin process has none.
+    let worker = children.into_iter().max_by_key(|pid| name(*pid).unwrap_or(0_u32));
+    worker.expect("there are two")
+}
+
+#[test]
+fn an_idle_connection_costs_the_pages_of_its_stack() {
+    let site = small_site();
+    let server = start(&site, "knot-a", &["timeout.idle=10min"]);
+    let worker = worker(&server);
+    let mut clients: Vec<Client> = vec![server.connect()];
+    assert_eq!(clients[0].ask(get("/small.txt")).status(), 200);
+    let before = anonymous_bytes(worker);
+    for _ in 0..IDLE {
+        let mut client = server.connect();
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        clients.push(client);
+    }
+    let each = (anonymous_bytes(worker) - before) / IDLE as u64;
+    println!("{each} bytes for each of {IDLE} idle connections");
+    assert!(each <= BYTES_PER_THREAD_MAX, "{each} bytes for each idle connection");
+    assert!(each >= 4096, "the stacks are not seen");
+}
+
+/// KiB that are touched of the mapping which takes most of those with the size of a stack.
+fn deepest_stack_kib(process: u32) -> u64 {
+    let maps = std::fs::read_to_string(format!("/proc/{process}/smaps")).expect("it runs");
+    let kib = |line: &str, name: &str| -> Option<u64> {
+        line.strip_prefix(name)?.trim().trim_end_matches(" kB").trim().parse().ok()
+    };
+    let (mut size, mut deepest) = (0, 0);
+    for line in maps.lines() {
+        if let Some(found) = kib(line, "Size:") {
+            size = found;
+        }
+        if let Some(touched) = kib(line, "Rss:").filter(|_| size == STACK_KIB) {
+            deepest = deepest.max(touched);
+        }
+    }
+    deepest
+}
+
+#[test]
+fn no_request_comes_near_the_end_of_a_stack() {
+    let large = vec![b'x'; 1 << 20];
+    let site = Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large)]);
+    let log = site.path().join("access.log");
+    let log = log.to_str().expect("a path in UTF-8");
+    for arch in ["knot-c", "knot-a"] {
+        for mode in ["send.mode=copy", "send.mode=sendfile"] {
+            let server = start(&site, arch, &[mode, &format!("access-log={log}")]);
+            for _ in 0..8 {
+                exercise(&server);
+            }
+            let deepest = deepest_stack_kib(worker(&server));
+            println!("{arch}, {mode}: {deepest} KiB of {STACK_KIB}");
+            assert!((4..=STACK_KIB / 2).contains(&deepest), "{arch}: {deepest} KiB");
+        }
+    }
+}
+
+/// Some of everything that a thread does on its stack.
+fn exercise(server: &Server) {
+    let mut client = server.connect();
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "x/".repeat(2000));
+    assert_eq!(client.ask(long).status(), 404);
+    let fields: String = (0..90).map(|at| format!("X-{at}: {at}\r\n")).collect();
+    let wide = format!("GET /small.txt HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
+    assert_eq!(client.ask(wide).status(), 200);
+    let parts: String = (0..8).map(|at| format!(",{}-{}", at * 9000, at * 9000 + 5)).collect();
+    let ranges = format!("Range: bytes={}", &parts[1..]);
+    let ranges = format!("GET /large.bin HTTP/1.1\r\nHost: a\r\n{ranges}\r\n\r\n");
+    assert_eq!(client.ask(ranges).status(), 206);
+    assert!(client.ask(get("/")).text().contains("large.bin"), "a listing");
+    client.send(get("/small.txt").repeat(20) + &get("/large.bin"));
+    for _ in 0..21 {
+        assert_eq!(client.response().status(), 200);
+    }
+    assert_eq!(client.ask("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").status(), 400);
+    client.half_close();
+    client.expect_closed();
+}
