@@ -133,6 +133,15 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
+    watpipe "watpipe": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_nobody_else,
+        a_slow_read_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+        a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
     uring "uring": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,

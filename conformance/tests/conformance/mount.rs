@@ -103,11 +103,13 @@ macro_rules! for_each_architecture {
         mount!(tux, "tux", "epoll", $($bodies)*);
         mount!(knot_c, "knot-c", "epoll", $($bodies)*);
         mount!(knot_a, "knot-a", "epoll", $($bodies)*);
+        mount!(watpipe, "watpipe", "epoll", $($bodies)*);
         mount!(uring, "uring", "epoll", $($bodies)*);
         mount!(sped_select, "sped", "select", $($bodies)*);
         mount!(sped_poll, "sped", "poll", $($bodies)*);
         mount!(sped_epoll_edge, "sped", "epoll-edge", $($bodies)*);
         mount!(knot_c_select, "knot-c", "select", $($bodies)*);
+        mount!(watpipe_poll, "watpipe", "poll", $($bodies)*);
     };
 }
 

@@ -1,6 +1,7 @@
 //! The accept phase (S0, section 4.1): how many connections are taken in one go, and what happens
 //! when there is no room for more.
 
+use std::cell::Cell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -80,22 +81,37 @@ impl AcceptPolicy {
         listener: impl AsFd,
         room: usize,
         tally: &mut Tally,
+        take: impl FnMut(OwnedFd, SocketAddr),
+    ) -> Ended {
+        self.phase_within(listener, &Cell::new(room), true, tally, take)
+    }
+
+    /// The same where several threads accept: each place is taken from `room` before a connection
+    /// is accepted. The connections are non-blocking if `nonblocking` says so.
+    pub fn phase_within(
+        &mut self,
+        listener: impl AsFd,
+        room: &impl Room,
+        nonblocking: bool,
+        tally: &mut Tally,
         mut take: impl FnMut(OwnedFd, SocketAddr),
     ) -> Ended {
         let allowed = self.begin();
-        let mut accepted = 0;
+        let (mut accepted, mut has_place) = (0, false);
         tally.add(Counter::AcceptPhases, 1);
         let ended = loop {
             if accepted >= allowed {
                 tally.add(Counter::AcceptLimitReached, 1);
                 break Ended::Limit;
             }
-            if accepted >= room as u64 {
+            has_place = has_place || room.enter();
+            if !has_place {
                 break Ended::Full;
             }
-            match net::accept(&listener, true) {
+            match net::accept(&listener, nonblocking) {
                 Ok((socket, peer)) => {
                     accepted += 1;
+                    has_place = false;
                     take(socket, peer);
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break Ended::Drained,
@@ -108,8 +124,32 @@ impl AcceptPolicy {
                 Err(_) => tally.add(Counter::AcceptFailures, 1),
             }
         };
+        if has_place {
+            room.leave();
+        }
         tally.add(Counter::Accepted, accepted);
         ended
+    }
+}
+
+/// Room for connections.
+pub trait Room {
+    /// Takes a place; false when there is none.
+    fn enter(&self) -> bool;
+
+    /// Gives a place back.
+    fn leave(&self);
+}
+
+impl Room for Cell<usize> {
+    fn enter(&self) -> bool {
+        let left = self.get();
+        self.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn leave(&self) {
+        self.set(self.get() + 1);
     }
 }
 

@@ -65,6 +65,8 @@ counters! {
     ContentHits "content_cache_hits" "Bodies served from memory or from a kept descriptor.",
     ContentMisses "content_cache_misses" "Bodies that were brought in.",
     Evictions "cache_evictions" "Cached files that were pushed out.",
+    Handovers "stage_handovers" "Connections handed to the queue of another stage.",
+    QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
 }
 
@@ -316,6 +318,33 @@ fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
 }
 
+/// Connections by state as one of several threads saw them change that hand connections to each
+/// other: the sums over all threads are right, while that of one may be below zero, and wraps.
+#[derive(Clone, Debug)]
+pub struct StateChanges([u64; STATES]);
+
+impl Default for StateChanges {
+    fn default() -> StateChanges {
+        StateChanges([0; STATES])
+    }
+}
+
+impl StateChanges {
+    /// A connection went from one state to another; `None` is before its first, or after its last.
+    pub fn count(&mut self, from: Option<State>, to: Option<State>) {
+        for (state, change) in [(from, u64::MAX), (to, 1)] {
+            if let Some(at) = State::ALL.iter().position(|known| Some(*known) == state) {
+                self.0[at] = self.0[at].wrapping_add(change);
+            }
+        }
+    }
+
+    /// What [`Blocks::set_states`] takes.
+    pub(crate) fn counts(&self) -> &[u64; STATES] {
+        &self.0
+    }
+}
+
 /// Counts connections by state, for [`Blocks::set_states`].
 pub(crate) fn count_states(states: impl Iterator<Item = State>) -> [u64; STATES] {
     let mut counts = [0; STATES];
@@ -383,6 +412,20 @@ mod tests {
         assert_eq!(totals.closed(CloseReason::IdleTimeout), 4_000);
         assert_eq!(totals.connections(State::Idle), 4);
         assert_eq!(totals.connections(State::Closing), 0);
+    }
+
+    #[test]
+    fn connections_that_threads_hand_to_each_other_are_counted_once() {
+        let blocks = Blocks::new(2).unwrap();
+        let [mut first, mut second] = [StateChanges::default(), StateChanges::default()];
+        first.count(None, Some(State::Idle));
+        first.count(None, Some(State::Idle));
+        second.count(Some(State::Idle), Some(State::Asked));
+        second.count(Some(State::Idle), None);
+        blocks.set_states(0, first.counts());
+        blocks.set_states(1, second.counts());
+        let totals = blocks.totals();
+        assert_eq!((totals.connections(State::Idle), totals.connections(State::Asked)), (0, 1));
     }
 
     #[test]

@@ -1,17 +1,18 @@
 //! What one thread of control has at hand while it works on connections.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_http::h1::state::State;
 use flyball_http::{Head, Limits, Now};
 use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
 
-use crate::counters::{Blocks, Counter, Tally};
+use crate::counters::{Blocks, Counter, StateChanges, Tally};
 use crate::log::AccessLogWriter;
 use crate::settings::Settings;
 
-/// Sets of buffers kept for reuse when no connection needs them; per thread of control.
+/// Sets of buffers kept for reuse when no connection needs them; per thread of control,
+/// or per group of threads that share them.
 const SPARE_BUFFERS_MAX: usize = 64;
 
 /// How often the states of connections are counted, in milliseconds.
@@ -29,6 +30,12 @@ pub struct Buffers {
     /// What is to be sent.
     pub out: Out,
 }
+
+/// Spare buffers of threads that hand connections to each other: what one takes out another gives
+/// back.
+#[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
+#[derive(Debug, Default)]
+pub struct SpareBuffers(Mutex<Vec<Box<Buffers>>>);
 
 /// Bytes received and not yet consumed, in a buffer that holds the largest head.
 #[derive(Debug)]
@@ -122,6 +129,7 @@ pub struct Desk {
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
+    common: Option<Arc<SpareBuffers>>,
 }
 
 impl Desk {
@@ -151,6 +159,7 @@ impl Desk {
             cache_counts: CacheCounts::default(),
             states_due_ms: 0,
             spare: Vec::new(),
+            common: None,
         }
     }
 
@@ -160,6 +169,23 @@ impl Desk {
         self
     }
 
+    /// A desk of its own with default settings.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Desk {
+        let settings = Arc::new(Settings::default());
+        let sites = Arc::new(flyball_site::Sites::open(&[]).unwrap());
+        let blocks = Arc::new(Blocks::new(1).unwrap());
+        let off = crate::settings::AccessLog::Off;
+        let log = AccessLogWriter::new(&crate::log::LogFile::open(&off).unwrap());
+        let service = Service::new(sites, settings.caches.clone());
+        Desk::new(service, &settings, &blocks, 0, log)
+    }
+
+    /// Takes spare buffers from these from now on, and gives them back there.
+    pub fn share_buffers(&mut self, common: &Arc<SpareBuffers>) {
+        self.common = Some(Arc::clone(common));
+    }
+
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
@@ -167,7 +193,11 @@ impl Desk {
 
     /// Buffers for a connection that has something to do.
     pub fn buffers(&mut self) -> Box<Buffers> {
-        self.spare.pop().unwrap_or_else(|| {
+        let spare = match &self.common {
+            Some(common) => common.0.lock().unwrap_or_else(PoisonError::into_inner).pop(),
+            None => self.spare.pop(),
+        };
+        spare.unwrap_or_else(|| {
             let input = Input::new(self.limits.head_bytes_max + 1);
             Box::new(Buffers { input, out: Out::new() })
         })
@@ -175,10 +205,15 @@ impl Desk {
 
     /// Takes buffers back from a connection that is idle or over.
     pub fn give_back(&mut self, mut buffers: Box<Buffers>) {
-        if self.spare.len() < SPARE_BUFFERS_MAX {
-            buffers.input.clear();
-            buffers.out.clear();
-            self.spare.push(buffers);
+        buffers.input.clear();
+        buffers.out.clear();
+        let mut common = self
+            .common
+            .as_ref()
+            .map(|common| common.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let spare = common.as_deref_mut().unwrap_or(&mut self.spare);
+        if spare.len() < SPARE_BUFFERS_MAX {
+            spare.push(buffers);
         }
     }
 
@@ -237,6 +272,11 @@ impl Desk {
     /// Says how many connections stand in each state.
     pub fn publish_states(&self, states: impl Iterator<Item = State>) {
         self.blocks.set_states(self.block, &crate::counters::count_states(states));
+    }
+
+    /// Says how the connections' states changed under this thread.
+    pub fn publish_state_changes(&self, changes: &StateChanges) {
+        self.blocks.set_states(self.block, changes.counts());
     }
 
     fn count_caches(&mut self) {

@@ -85,6 +85,11 @@ impl Exchange {
         self.buffers.as_ref().map(|buffers| &buffers.out).filter(|out| !out.is_empty())
     }
 
+    /// True when input was received that the machine has not seen and would take now.
+    pub fn has_input(&self) -> bool {
+        self.unseen && self.conn.wants().recv
+    }
+
     /// True when the end of the stream follows the output at once: held back until then, the last
     /// bytes share a segment with it.
     pub fn ends_with_output(&self) -> bool {

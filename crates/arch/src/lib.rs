@@ -24,6 +24,7 @@ mod registry;
 mod server;
 mod settings;
 mod slots;
+mod stages;
 mod supervise;
 mod timers;
 mod transmit;

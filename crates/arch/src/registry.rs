@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::architectures::{
-    amped, knot_a, knot_c, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring,
+    amped, knot_a, knot_c, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring, watpipe,
 };
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -66,8 +66,18 @@ pub trait Architecture: Sync + fmt::Debug {
     fn sockets_wanted(&self, settings: &Settings) -> usize {
         match self.sockets() {
             Sockets::Shared => 1,
-            Sockets::PerWorker => self.workers(settings),
+            Sockets::PerWorker => self.workers(settings) * self.sockets_per_worker(settings),
         }
+    }
+
+    /// How many listening sockets each worker has per address, where they are its own.
+    fn sockets_per_worker(&self, _settings: &Settings) -> usize {
+        1
+    }
+
+    /// Whether `pin` binds the whole worker to one CPU; else the architecture binds its threads.
+    fn pins_workers(&self) -> bool {
+        true
     }
 
     /// Whether all workers read all listening sockets.
@@ -103,6 +113,7 @@ pub static ALL: &[&dyn Architecture] = &[
     &thread_per_connection::ThreadPerConnection,
     &knot_c::KnotC,
     &knot_a::KnotA,
+    &watpipe::WatPipe,
     &tux::Tux,
     &uring::Uring,
 ];

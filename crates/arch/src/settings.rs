@@ -38,6 +38,8 @@ pub struct Settings {
     pub exclusive: bool,
     /// How bodies too large for memory leave.
     pub send: SendMode,
+    /// Whether sending waits for room in the socket.
+    pub send_blocking: bool,
     /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
     pub quiet_ms: u64,
     /// Most bytes of a large body copied per turn of the loop, per connection.
@@ -54,6 +56,12 @@ pub struct Settings {
     pub knot_threads: usize,
     /// Usable bytes of the stack of a user-level thread.
     pub knot_stack_bytes: usize,
+    /// Partitions of `watpipe`; `None` takes the CPUs that the process may use.
+    pub partitions: Option<usize>,
+    /// Threads of `watpipe`'s Read stage, per partition.
+    pub stage_readers: usize,
+    /// Threads of `watpipe`'s Write stage, per partition.
+    pub stage_writers: usize,
     /// Entries of the submission ring of `uring`.
     pub ring_entries: u32,
     /// Time a draining server gives its connections, in milliseconds.
@@ -187,6 +195,7 @@ impl Default for Settings {
             congestion: None,
             exclusive: true,
             send: SendMode::Auto,
+            send_blocking: false,
             quiet_ms: 60_000,
             piece_bytes: 256 * 1024,
             helpers: 8,
@@ -195,6 +204,9 @@ impl Default for Settings {
             stack_bytes: 256 * 1024,
             knot_threads: 1_000,
             knot_stack_bytes: 64 * 1024,
+            partitions: None,
+            stage_readers: 1,
+            stage_writers: 8,
             ring_entries: 1024,
             drain_ms: 30_000,
             admin: None,

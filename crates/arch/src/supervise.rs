@@ -336,7 +336,7 @@ impl Master {
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
         let settings = Arc::clone(&server.settings);
-        if settings.pin {
+        if settings.pin && architecture.pins_workers() {
             let cpus = process::allowed_cpus();
             process::pin(cpus[index % cpus.len()])?;
         }

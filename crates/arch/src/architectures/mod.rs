@@ -11,3 +11,4 @@ pub mod symped;
 pub mod thread_per_connection;
 pub mod tux;
 pub mod uring;
+pub mod watpipe;

@@ -25,6 +25,10 @@ const THREAD_STACK_BYTES_LEAST: u64 = 128 * 1024;
 const USER_THREADS_MAX: u64 = 1 << 20;
 /// Largest stack of a thread, user-level or not: address space is what it costs.
 const STACK_BYTES_MAX: u64 = 64 << 20;
+/// Most partitions of `watpipe`; more than any machine has CPUs to share among them.
+const PARTITIONS_MAX: u64 = 1024;
+/// Most threads of a stage of `watpipe`: the paper measures up to 500 writers.
+const STAGE_THREADS_MAX: u64 = 500;
 /// Most entries of a submission ring (io_uring_setup(2)).
 const RING_ENTRIES_MAX: u64 = 32_768;
 /// Largest piece of a large body.
@@ -215,6 +219,17 @@ pub static SETTINGS: &[Setting] = &[
         source: "S4 section 5 (M149), sendfile(2)",
     },
     Setting {
+        key: "send.blocking",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.send_blocking = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether sending waits for room in the socket",
+        more: "Where files are in memory, not to wait is faster; where they come from the disk, S4 \
+               measured the reverse. A thread that waits still looks at the time twice a second.",
+        source: "S4 sections 5 and 8 (M149)",
+    },
+    Setting {
         key: "send.quiet",
         flag: None,
         kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.quiet_ms = ms },
@@ -329,6 +344,50 @@ pub static SETTINGS: &[Setting] = &[
         more: "A page takes memory once it is used, and stays. Below each stack is a page that \
                cannot be touched: a thread that runs out of its stack ends its worker.",
         source: "S0 section 4.2 (M10)",
+    },
+    Setting {
+        key: "watpipe.partitions",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: PARTITIONS_MAX,
+            set: |s, n| s.partitions = Some(n as usize),
+        },
+        word: Some(Word { name: "auto", set: |s| s.partitions = None }),
+        default: Some("auto"),
+        doc: "Partitions of `watpipe`, per worker",
+        more: "Each has listening sockets, an acceptor, and queues and threads for its Read and \
+               Write stages, which `pin` binds to one CPU. `auto` is as for `workers`.",
+        source: "S4 section 4 (M147)",
+    },
+    Setting {
+        key: "watpipe.readers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: STAGE_THREADS_MAX,
+            set: |s, n| s.stage_readers = n as usize,
+        },
+        word: None,
+        default: Some("1"),
+        doc: "Threads of `watpipe`'s Read stage, per partition",
+        more: "They never wait on the disk, so that one is enough for a CPU.",
+        source: "S4 section 4 (M146)",
+    },
+    Setting {
+        key: "watpipe.writers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: STAGE_THREADS_MAX,
+            set: |s, n| s.stage_writers = n as usize,
+        },
+        word: None,
+        default: Some("8"),
+        doc: "Threads of `watpipe`'s Write stage, per partition",
+        more: "Each that waits on the disk, or on a client where `send.blocking` is set, serves \
+               nobody else meanwhile.",
+        source: "S4 sections 4 and 5 (M146, M149)",
     },
     Setting {
         key: "uring.entries",

@@ -1,6 +1,7 @@
 //! epoll(7), level- or edge-triggered.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::event::Timespec;
@@ -12,13 +13,12 @@ use super::{EVENTS_MAX, Event, Interest, Readiness};
 pub(super) struct Epoll {
     instance: OwnedFd,
     edge: bool,
-    ready: Vec<epoll::Event>,
 }
 
 impl Epoll {
     pub(super) fn new(edge: bool) -> io::Result<Epoll> {
         let instance = epoll::create(CreateFlags::CLOEXEC)?;
-        Ok(Epoll { instance, edge, ready: Vec::with_capacity(EVENTS_MAX) })
+        Ok(Epoll { instance, edge })
     }
 
     fn flags(&self, interest: Interest) -> EventFlags {
@@ -58,14 +58,14 @@ impl Readiness for Epoll {
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: i32) -> io::Result<()> {
         events.clear();
-        self.ready.clear();
+        let mut buffer = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         let limit = (timeout_ms >= 0).then(|| timespec(timeout_ms));
-        let buffer = rustix::buffer::spare_capacity(&mut self.ready);
-        match epoll::wait(&self.instance, buffer, limit.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+        let ready = match epoll::wait(&self.instance, &mut buffer, limit.as_ref()) {
+            Ok((ready, _)) => ready,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
-        }
-        events.extend(self.ready.iter().map(|event| {
+        };
+        events.extend(ready.iter().map(|event| {
             let flags = event.flags;
             let hangup = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
             Event {
@@ -81,6 +81,42 @@ impl Readiness for Epoll {
     fn is_edge_triggered(&self) -> bool {
         self.edge
     }
+
+    fn armer(&self) -> io::Result<Option<Armer>> {
+        Ok(Some(Armer { instance: self.instance.try_clone()? }))
+    }
+}
+
+/// Watches descriptors for one event each (EPOLLONESHOT), from any thread: whoever is told has the
+/// descriptor for itself until it is armed again.
+#[derive(Debug)]
+pub struct Armer {
+    instance: OwnedFd,
+}
+
+impl Armer {
+    /// Watches a descriptor for the first time.
+    ///
+    /// # Errors
+    /// When memory or the limit of watched descriptors is out.
+    pub fn add(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.instance, fd, EventData::new_u64(token), once(interest))?)
+    }
+
+    /// Watches it once more. What is ready already is told at once.
+    ///
+    /// # Errors
+    /// When it was not added.
+    pub fn again(&self, fd: BorrowedFd<'_>, token: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.instance, fd, EventData::new_u64(token), once(interest))?)
+    }
+}
+
+fn once(interest: Interest) -> EventFlags {
+    let mut flags = EventFlags::ONESHOT;
+    flags.set(EventFlags::IN, interest.read);
+    flags.set(EventFlags::OUT, interest.write);
+    flags
 }
 
 /// Milliseconds as the kernel's pair of seconds and nanoseconds.

@@ -7,6 +7,8 @@ mod epoll;
 mod poll;
 mod select;
 
+pub use epoll::Armer;
+
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -47,7 +49,7 @@ pub struct Event {
 }
 
 /// An open event mechanism.
-pub trait Readiness {
+pub trait Readiness: Send {
     /// Watches a descriptor.
     ///
     /// # Errors
@@ -83,6 +85,15 @@ pub trait Readiness {
     /// # Errors
     /// When the kernel refuses the wait.
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: i32) -> io::Result<()>;
+
+    /// What lets other threads watch descriptors while this one waits; `None` where the mechanism
+    /// is no object in the kernel, so that only the thread that waits can change it.
+    ///
+    /// # Errors
+    /// When the process is out of descriptors.
+    fn armer(&self) -> io::Result<Option<Armer>> {
+        Ok(None)
+    }
 
     /// True when an event comes once per change, so that readiness must be remembered.
     fn is_edge_triggered(&self) -> bool {
@@ -200,6 +211,34 @@ mod tests {
         far.write_all(b"x").unwrap();
         assert!(ready(&mut *mechanism).iter().any(|e| e.read));
         assert!(ready(&mut *mechanism).is_empty());
+    }
+
+    #[test]
+    fn a_descriptor_that_another_thread_arms_is_told_once_until_it_is_armed_again() {
+        for name in ["epoll", "epoll-edge"] {
+            let mut mechanism = open(name).unwrap();
+            let armer = mechanism.armer().unwrap().unwrap();
+            let (near, mut far) = UnixStream::pair().unwrap();
+            far.write_all(b"x").unwrap();
+            let near = &near;
+            std::thread::scope(|scope| {
+                scope.spawn(|| armer.add(near.as_fd(), 5, Interest::READ).unwrap());
+                let mut events = Vec::new();
+                mechanism.wait(&mut events, 5_000).unwrap();
+                assert_eq!(
+                    events.iter().map(|e| (e.token, e.read)).collect::<Vec<_>>(),
+                    [(5, true)]
+                );
+            });
+            assert_eq!(ready(&mut *mechanism), [], "{name}: told once");
+            armer.again(near.as_fd(), 6, Interest::READ).unwrap();
+            let tokens: Vec<_> = ready(&mut *mechanism).iter().map(|e| e.token).collect();
+            assert_eq!(tokens, [6], "{name}: still readable");
+            assert_eq!(ready(&mut *mechanism), [], "{name}: told once");
+        }
+        for name in ["select", "poll"] {
+            assert!(open(name).unwrap().armer().unwrap().is_none(), "{name}");
+        }
     }
 
     #[test]

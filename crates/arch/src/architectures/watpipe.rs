@@ -1,0 +1,390 @@
+//! `watpipe`: a pipeline of five stages, each with threads of its own.
+//!
+//! **Paper**: A. Harji, P. Buhr, T. Brecht: Comparing High-Performance Multi-core Web-Server
+//! Architectures, SYSTOR 2012 (WatPipe, section 4; its sendfile modes, section 5).
+//!
+//! **Idea**: A connection goes from Accept to ReadPoll, Read, WritePoll and Write; queues stand
+//! between them. Read and Write are partitioned: queues, threads and CPU of a partition are its
+//! own, and a connection stays in its partition. Two threads poll, whatever the number of CPUs.
+//!
+//! **Differs from the paper**:
+//! * A partition is a listening socket of its own on the same port (SO_REUSEPORT) instead of a
+//!   subnet; its acceptor takes up to the accept-limit at once, and floats like the pollers.
+//! * A new connection skips ReadPoll unless `accept.eager-read` is off, and an answer is sent
+//!   before WritePoll is asked.
+//! * Lookups that may wait on the disk are made by Write's threads, as its sendfile is: a slow disk
+//!   delays nobody else as long as a partition has writers left. Each writer that waits serves
+//!   nobody; in the paper too.
+//! * With epoll the threads of other stages arm a connection themselves for one event, whether
+//!   edge-triggered or not, so that no poll thread is woken to watch.
+//! * Blocking writes are bounded by the send time-out that sockets inherit: the writer then looks
+//!   at the deadlines, and at whether input that it must not delay is wanted.
+//!
+//! **Reads with**: section 4, the WatPipe paragraphs: [`accept`], [`poll`], [`read`], [`write`];
+//! blocking and non-blocking sendfile of section 5: [`send`].
+//!
+//! **Settings**: `watpipe.partitions`, `watpipe.readers`, `watpipe.writers`, `workers`, `pin`,
+//! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`.
+//!
+//! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+use flyball_http::CloseReason;
+use flyball_http::h1::state::State;
+use flyball_site::Plan;
+use flyball_sys::readiness::Interest;
+use flyball_sys::{clock, net, process};
+
+use crate::counters::Counter;
+use crate::exchange::Step;
+use crate::registry::{Architecture, Sockets};
+use crate::settings::Settings;
+use crate::stages::{
+    Acceptor, Connection, Found, Pipeline, PollStage, Poller, Thread, conduct, spawn,
+};
+use crate::transmit::{Sent, transmit};
+use crate::worker::{Order, Report, Worker};
+
+/// Reads of one connection in one turn; then others have theirs.
+const READS_PER_TURN: u32 = 4;
+
+/// Threads that poll: ReadPoll's and WritePoll's.
+const POLLERS: usize = 2;
+
+/// A pipeline of stages.
+#[derive(Debug)]
+pub struct WatPipe;
+
+impl Architecture for WatPipe {
+    fn name(&self) -> &'static str {
+        "watpipe"
+    }
+
+    fn about(&self) -> &'static str {
+        "a pipeline of five stages with threads of their own"
+    }
+
+    fn paper(&self) -> &'static str {
+        "Harji et al., SYSTOR 2012"
+    }
+
+    fn settings(&self) -> &'static [&'static str] {
+        &[
+            "watpipe.partitions",
+            "watpipe.readers",
+            "watpipe.writers",
+            "workers",
+            "pin",
+            "events",
+            "accept.limit",
+            "accept.eager-read",
+            "send.blocking",
+            "send.mode",
+            "send.piece",
+        ]
+    }
+
+    fn needs(&self) -> &'static str {
+        "the chosen event mechanism, SO_REUSEPORT"
+    }
+
+    fn sockets(&self) -> Sockets {
+        Sockets::PerWorker
+    }
+
+    fn sockets_per_worker(&self, settings: &Settings) -> usize {
+        partitions(settings)
+    }
+
+    /// Its sockets inherit the time-outs that bound blocking writes.
+    fn is_blocking(&self) -> bool {
+        true
+    }
+
+    fn listener_blocks(&self) -> bool {
+        false
+    }
+
+    fn pins_workers(&self) -> bool {
+        false
+    }
+
+    fn workers(&self, settings: &Settings) -> usize {
+        settings.workers.unwrap_or(1)
+    }
+
+    fn threads(&self, settings: &Settings) -> usize {
+        let of_partition = 1 + settings.stage_readers + settings.stage_writers;
+        POLLERS + partitions(settings) * of_partition
+    }
+
+    fn run(&self, worker: Worker) -> io::Result<Report> {
+        let (pipeline, pollers) =
+            Pipeline::new(&worker, partitions(&worker.settings), clock::monotonic_ms())?;
+        let pipeline = Arc::new(pipeline);
+        conduct(&worker, &pipeline, || start(&worker, &pipeline, pollers))
+    }
+}
+
+fn partitions(settings: &Settings) -> usize {
+    settings.partitions.unwrap_or_else(process::cpu_allowance)
+}
+
+/// Starts every thread; gives those of the acceptors.
+fn start(
+    worker: &Worker,
+    pipeline: &Arc<Pipeline>,
+    [read_poller, write_poller]: [Poller; POLLERS],
+) -> io::Result<Vec<JoinHandle<()>>> {
+    let settings = &worker.settings;
+    let (caches, cpus) = (worker.shared_caches(), process::allowed_cpus());
+    let mut block = 0;
+    let mut thread = || {
+        let desk = worker.desk_with(worker.service_sharing(&caches), block);
+        block += 1;
+        Thread::new(pipeline, desk)
+    };
+    let member = thread();
+    spawn("read-poll", None, move || poll(member, read_poller, |all| &all.read_poll))?;
+    let member = thread();
+    spawn("write-poll", None, move || poll(member, write_poller, |all| &all.write_poll))?;
+    let partitions = pipeline.partitions.len();
+    let listeners_each = worker.listeners.len() / partitions;
+    let mut acceptors = Vec::new();
+    for (number, partition) in pipeline.partitions.iter().enumerate() {
+        let cpu = cpus[(worker.index * partitions + number) % cpus.len()];
+        let pin = settings.pin.then_some(cpu);
+        let mut member = || {
+            let mut member = thread();
+            member.desk.share_buffers(&partition.spare);
+            member
+        };
+        for at in 0..settings.stage_readers {
+            let member = member();
+            spawn(&format!("read-{number}-{at}"), pin, move || read_stage(member, number))?;
+        }
+        for at in 0..settings.stage_writers {
+            let member = member();
+            spawn(&format!("write-{number}-{at}"), pin, move || write_stage(member, number))?;
+        }
+        let own = worker.listeners[number * listeners_each..][..listeners_each].to_vec();
+        let acceptor = Acceptor::new(pipeline, number, own, settings.accept_limit)?;
+        let member = member();
+        let body = move || accept(member, acceptor, number);
+        acceptors.push(spawn(&format!("accept-{number}"), None, body)?);
+    }
+    Ok(acceptors)
+}
+
+/// The Accept stage of a partition: connections go to ReadPoll, or straight to Read, in which case
+/// their first bytes are expected to be there.
+fn accept(mut thread: Thread, mut acceptor: Acceptor, partition: usize) -> io::Result<()> {
+    let eager = thread.desk.settings.eager_read;
+    let take = |thread: &mut Thread, socket, peer| {
+        let mut connection = Box::new(Connection::new(socket, peer, partition, &thread.desk));
+        connection.readable = eager;
+        match eager {
+            true => thread.queue_for_read(connection),
+            false => thread.await_input(connection),
+        }
+    };
+    while acceptor.turn(&mut thread, take)? {}
+    Ok(())
+}
+
+/// A poll stage, ReadPoll or WritePoll: hands on those that have input or room.
+fn poll(
+    mut thread: Thread,
+    mut poller: Poller,
+    own: fn(&Pipeline) -> &PollStage,
+) -> io::Result<()> {
+    let pipeline = Arc::clone(&thread.pipeline);
+    let stage = own(&pipeline);
+    let mut found = Vec::new();
+    while !pipeline.is_ending() {
+        poller.wait(stage, thread.desk.now.ms())?;
+        thread.desk.tick();
+        poller.take_out(stage, thread.desk.now.ms(), pipeline.order(), &mut found);
+        thread.desk.tally.add(Counter::GetEvents, 1);
+        for (mut connection, why) in found.drain(..) {
+            match why {
+                Found::Ready { read, write } => {
+                    connection.readable |= read;
+                    match write {
+                        true => thread.queue_for_write(connection),
+                        false => thread.queue_for_read(connection),
+                    }
+                }
+                Found::Expired => {
+                    let Connection { socket, exchange, .. } = &mut *connection;
+                    exchange.expired(|| net::unacknowledged(socket), &mut thread.desk);
+                    thread.queue_for_write(connection);
+                }
+                // A request that has arrived is read before the order is passed on.
+                Found::Ordered if connection.exchange.out().is_none() => {
+                    connection.readable = true;
+                    thread.queue_for_read(connection);
+                }
+                Found::Ordered => thread.queue_for_write(connection),
+            }
+        }
+        thread.publish();
+    }
+    Ok(())
+}
+
+/// A thread of a partition's Read stage.
+fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
+    while let Some(connection) = thread.next(|own| &own.read, partition) {
+        read(&mut thread, connection);
+    }
+    Ok(())
+}
+
+/// Receives, parses and looks up, until there is something to write or nothing more to read.
+fn read(thread: &mut Thread, mut connection: Box<Connection>) {
+    let order = thread.pipeline.order();
+    if order == Some(Order::Retire) {
+        connection.tell(order, &thread.desk);
+    }
+    let mut reads = 0;
+    loop {
+        match connection.exchange.advance(&mut thread.desk) {
+            Step::Read | Step::ReadWrite if connection.readable && reads < READS_PER_TURN => {
+                reads += 1;
+                receive(thread, &mut connection);
+            }
+            Step::Read if connection.readable => return thread.queue_for_read(connection),
+            // Not before: a request that had arrived is under way.
+            Step::Read if connection.tell(order, &thread.desk) => {}
+            Step::Read => return thread.await_input(connection),
+            Step::Write | Step::ReadWrite => return thread.queue_for_write(connection),
+            Step::Disk(plan) => {
+                connection.plan = Some(plan);
+                return thread.queue_for_write(connection);
+            }
+            Step::Waiting => nothing_waits(&mut connection),
+            Step::Shut => shut(thread, &mut connection),
+            Step::Close(reason) => return thread.close(connection, reason),
+        }
+    }
+}
+
+/// Reads once, without waiting. A read that does not fill the buffer has emptied the socket.
+fn receive(thread: &mut Thread, connection: &mut Connection) {
+    let Connection { socket, exchange, readable, .. } = connection;
+    let space = exchange.buffers(&mut thread.desk).input.space();
+    let room = space.len();
+    match net::recv_now(&*socket, space) {
+        Ok(0) => exchange.eof(&thread.desk),
+        Ok(n) => {
+            *readable = n == room;
+            exchange.received(n, &mut thread.desk);
+        }
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock => *readable = false,
+            ErrorKind::Interrupted => {}
+            _ => exchange.abort(CloseReason::ClientGone),
+        },
+    }
+}
+
+/// A thread of a partition's Write stage.
+fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
+    while let Some(connection) = thread.next(|own| &own.write, partition) {
+        write(&mut thread, connection);
+    }
+    Ok(())
+}
+
+/// Does what may wait on the disk, and sends, until there is something to read or no more room.
+fn write(thread: &mut Thread, mut connection: Box<Connection>) {
+    connection.tell(thread.pipeline.order(), &thread.desk);
+    if let Some(plan) = connection.plan.take() {
+        work(thread, &mut connection, plan);
+    }
+    loop {
+        let sent = send(thread, &mut connection);
+        if sent == Sent::Piece {
+            return thread.queue_for_write(connection);
+        }
+        if connection.exchange.has_input() {
+            return thread.queue_for_read(connection);
+        }
+        let waits = sent == Sent::Full && !thread.desk.settings.send_blocking;
+        match connection.exchange.advance(&mut thread.desk) {
+            Step::Disk(plan) => work(thread, &mut connection, plan),
+            Step::Read | Step::ReadWrite if connection.readable => {
+                return thread.queue_for_read(connection);
+            }
+            Step::Read => return thread.await_input(connection),
+            Step::Write if waits => return thread.await_room(connection, Interest::WRITE),
+            // Whoever sends what this thread does not take may not read what it sends.
+            Step::ReadWrite if sent == Sent::Full => {
+                return thread.await_room(connection, Interest::BOTH);
+            }
+            Step::Write | Step::ReadWrite => {}
+            Step::Waiting => nothing_waits(&mut connection),
+            Step::Shut => shut(thread, &mut connection),
+            Step::Close(reason) => return thread.close(connection, reason),
+        }
+    }
+}
+
+/// Does work that may wait on the disk, to its end. Blocks.
+fn work(thread: &mut Thread, connection: &mut Connection, mut plan: Box<Plan>) {
+    thread.desk.tally.add(Counter::DiskWaits, 1);
+    loop {
+        plan.run();
+        thread.desk.tick();
+        connection.tell(thread.pipeline.order(), &thread.desk);
+        match connection.exchange.resume(*plan, &mut thread.desk) {
+            Some(next) => plan = next,
+            None => return,
+        }
+    }
+}
+
+/// Sends: what the socket takes, or all while nobody is late, as `send.blocking` says. `Piece` when
+/// others shall have their turn.
+fn send(thread: &mut Thread, connection: &mut Connection) -> Sent {
+    let pipeline = Arc::clone(&thread.pipeline);
+    let Connection { socket, exchange, partition, .. } = connection;
+    let others = &pipeline.partitions[*partition].write;
+    // Of one that was given up nothing more is sent.
+    while exchange.state() != State::Closed {
+        let sent = transmit(&*socket, exchange, &mut thread.desk);
+        match sent {
+            Sent::Failed(reason) => exchange.abort(reason),
+            Sent::Piece | Sent::Full if thread.desk.settings.send_blocking => {
+                thread.desk.tick();
+                exchange.expired(|| net::unacknowledged(&*socket), &mut thread.desk);
+                if thread.desk.now.ms() >= pipeline.drain_until_ms.load(SeqCst) {
+                    exchange.abort(CloseReason::Draining);
+                }
+                if sent == Sent::Full {
+                    return sent;
+                }
+            }
+            Sent::Piece if others.is_empty() => thread.desk.tick(),
+            sent => return sent,
+        }
+    }
+    Sent::All
+}
+
+fn shut(thread: &mut Thread, connection: &mut Connection) {
+    // It fails only when the peer has gone, which reading will show.
+    let _ = net::shutdown_write(&connection.socket);
+    connection.readable = true;
+    connection.exchange.shut(&thread.desk);
+}
+
+fn nothing_waits(connection: &mut Connection) {
+    debug_assert!(false, "what is under way is in the hands of the thread that has the connection");
+    connection.exchange.abort(CloseReason::SocketError);
+}

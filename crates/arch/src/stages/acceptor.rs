@@ -1,0 +1,153 @@
+//! The thread that accepts for one partition.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+
+use flyball_sys::readiness::{self, Event, Interest, Readiness};
+
+use super::pipeline::{Pipeline, Thread};
+use crate::accept::{AcceptPolicy, Ended};
+use crate::settings::AcceptLimit;
+use crate::worker::Order;
+
+/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
+const DESCRIPTOR_PAUSE_MS: i32 = 250;
+
+/// The token of the acceptor's wake-up, beyond those of its listening sockets.
+const WAKE: u64 = u64::MAX;
+
+/// What only the acceptor of a partition uses.
+pub(crate) struct Acceptor {
+    listeners: Vec<Arc<OwnedFd>>,
+    partition: usize,
+    mechanism: Box<dyn Readiness>,
+    policy: AcceptPolicy,
+    events: Vec<Event>,
+    paused: bool,
+    warned: bool,
+}
+
+impl Acceptor {
+    /// One that waits for these listening sockets, by poll(2): they are few.
+    ///
+    /// # Errors
+    /// Never, in practice.
+    pub(crate) fn new(
+        pipeline: &Pipeline,
+        partition: usize,
+        listeners: Vec<Arc<OwnedFd>>,
+        limit: AcceptLimit,
+    ) -> io::Result<Acceptor> {
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(pipeline.acceptors[partition].as_fd(), WAKE, Interest::READ)?;
+        let mut acceptor = Acceptor {
+            listeners,
+            partition,
+            mechanism,
+            policy: AcceptPolicy::new(limit),
+            events: Vec::new(),
+            paused: false,
+            warned: false,
+        };
+        acceptor.watch()?;
+        Ok(acceptor)
+    }
+
+    /// Waits, and accepts up to the limit from each socket that is ready; sockets that block if
+    /// writes shall. False when there is nothing more to accept. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses the wait.
+    pub(crate) fn turn(
+        &mut self,
+        thread: &mut Thread,
+        take: impl Fn(&mut Thread, OwnedFd, SocketAddr),
+    ) -> io::Result<bool> {
+        let pipeline = Arc::clone(&thread.pipeline);
+        self.mechanism
+            .wait(&mut self.events, if self.paused { DESCRIPTOR_PAUSE_MS } else { -1 })?;
+        thread.desk.tick();
+        if self.events.iter().any(|event| event.token == WAKE) {
+            pipeline.acceptors[self.partition].clear();
+        }
+        if std::mem::take(&mut self.paused) {
+            pipeline.paused.fetch_sub(1, SeqCst);
+            self.watch()?;
+        }
+        let order = pipeline.order();
+        if pipeline.is_ending() || order == Some(Order::Retire) {
+            return Ok(false);
+        }
+        if order == Some(Order::Stop) {
+            // What is already queued is taken in.
+            self.policy = AcceptPolicy::new(AcceptLimit::Infinite);
+        }
+        let mut stopped = None;
+        for at in 0..self.listeners.len() {
+            if order.is_some() || self.events.iter().any(|event| event.token == at as u64) {
+                let ended = self.phase(at, thread, &take);
+                if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
+                    stopped = Some(ended);
+                }
+            }
+        }
+        thread.publish();
+        if let Some(ended) = stopped.filter(|_| order.is_none()) {
+            self.pause(thread, ended);
+        }
+        Ok(order.is_none())
+    }
+
+    fn phase(
+        &mut self,
+        listener: usize,
+        thread: &mut Thread,
+        take: impl Fn(&mut Thread, OwnedFd, SocketAddr),
+    ) -> Ended {
+        let pipeline = Arc::clone(&thread.pipeline);
+        let nonblocking = !thread.desk.settings.send_blocking;
+        let mut tally = std::mem::take(&mut thread.desk.tally);
+        let ended = self.policy.phase_within(
+            &self.listeners[listener],
+            &*pipeline,
+            nonblocking,
+            &mut tally,
+            |socket, peer| take(thread, socket, peer),
+        );
+        tally.absorb(&std::mem::take(&mut thread.desk.tally));
+        thread.desk.tally = tally;
+        ended
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
+        for (at, listener) in self.listeners.iter().enumerate() {
+            self.mechanism.add(listener.as_fd(), at as u64, Interest::READ)?;
+        }
+        Ok(())
+    }
+
+    /// Leaves new connections in the accept queue until there is room.
+    fn pause(&mut self, thread: &mut Thread, ended: Ended) {
+        for listener in &self.listeners {
+            self.mechanism.remove(listener.as_fd());
+        }
+        self.paused = true;
+        thread.pipeline.paused.fetch_add(1, SeqCst);
+        // Another process closed the queue and is about to end.
+        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
+            let why = match ended {
+                Ended::OutOfDescriptors => "descriptors are out",
+                _ => "as many connections as allowed are open",
+            };
+            let (worker, open) = (thread.pipeline.worker, thread.pipeline.open());
+            let partition = self.partition;
+            eprintln!(
+                "flyball: worker {worker}, partition {partition}: accepting is paused: {why} \
+                 ({open} connections open)"
+            );
+        }
+    }
+}

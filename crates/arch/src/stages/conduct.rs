@@ -1,0 +1,95 @@
+//! The life of a pipeline: its threads start, the worker's main thread waits for orders, and when
+//! all is closed or time is up the threads end.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread::JoinHandle;
+
+use flyball_sys::readiness::{self, Interest};
+use flyball_sys::{clock, process};
+
+use super::pipeline::Pipeline;
+use crate::worker::{BLOCKING_TICK_MS, Report, Worker};
+
+/// How long threads have to end at the drain deadline: a blocking send may last a tick.
+const ENDING_MS_MAX: u64 = 2 * BLOCKING_TICK_MS;
+
+/// Starts a thread, bound to a CPU or floating. Without any of them the pipeline would stand still,
+/// so that the worker ends with an error when one does, and the master starts it anew.
+pub(crate) fn spawn(
+    name: &str,
+    pin: Option<usize>,
+    body: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let said = name.to_owned();
+    std::thread::Builder::new().name(name.into()).spawn(move || {
+        if let Err(error) = pin.map_or(Ok(()), process::pin).and_then(|()| body()) {
+            eprintln!("flyball: {said}: {error}");
+            process::exit_now(1);
+        }
+    })
+}
+
+/// Serves until the worker is told to end, and until every thread has ended. `start` starts them
+/// and gives those of the acceptors. Blocks.
+///
+/// # Errors
+/// When a thread cannot be started, or the kernel refuses a wait.
+pub(crate) fn conduct(
+    worker: &Worker,
+    pipeline: &Pipeline,
+    start: impl FnOnce() -> io::Result<Vec<JoinHandle<()>>>,
+) -> io::Result<Report> {
+    let served = start().and_then(|acceptors| serve(worker, pipeline, acceptors));
+    let unfinished = pipeline.open();
+    pipeline.end();
+    // A thread that the disk does not let go of ends with the process.
+    let until_ms = clock::monotonic_ms() + ENDING_MS_MAX;
+    wait_until(until_ms, worker, pipeline, || pipeline.running.load(SeqCst) == 0)?;
+    served.map(|()| Report { unfinished })
+}
+
+/// Waits for orders, and then until all is closed or time is up.
+fn serve(worker: &Worker, pipeline: &Pipeline, acceptors: Vec<JoinHandle<()>>) -> io::Result<()> {
+    let mut order = None;
+    wait_until(u64::MAX, worker, pipeline, || {
+        order = worker.order();
+        order.is_some()
+    })?;
+    let Some(order) = order else { return Ok(()) };
+    let until_ms = clock::monotonic_ms() + worker.settings.drain_ms;
+    pipeline.drain_until_ms.store(until_ms, SeqCst);
+    pipeline.give(order);
+    for acceptor in acceptors {
+        let _ = acceptor.join();
+    }
+    worker.leave_listeners(order);
+    wait_until(until_ms, worker, pipeline, || {
+        while let Some(order) = worker.order() {
+            pipeline.give(order);
+        }
+        pipeline.open() == 0
+    })
+}
+
+/// Waits for signals and for what changes in the pipeline until `is_done`, or until the time.
+fn wait_until(
+    until_ms: u64,
+    worker: &Worker,
+    pipeline: &Pipeline,
+    mut is_done: impl FnMut() -> bool,
+) -> io::Result<()> {
+    let mut mechanism = readiness::open("poll")?;
+    mechanism.add(worker.signals.as_fd(), 0, Interest::READ)?;
+    mechanism.add(pipeline.changed.as_fd(), 1, Interest::READ)?;
+    while !is_done() {
+        let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+        if left_ms == 0 {
+            break;
+        }
+        mechanism.wait(&mut Vec::new(), i32::try_from(left_ms).unwrap_or(-1))?;
+        pipeline.changed.clear();
+    }
+    Ok(())
+}

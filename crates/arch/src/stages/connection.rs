@@ -1,0 +1,110 @@
+//! A connection that moves from stage to stage. Whoever has it owns it: there is no lock.
+
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+
+use flyball_http::h1::state::State;
+use flyball_site::Plan;
+
+use crate::counters::StateChanges;
+use crate::desk::Desk;
+use crate::exchange::Exchange;
+use crate::worker::Order;
+
+/// A connection and what the stages know about it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) exchange: Exchange,
+    /// The partition that it belongs to for life.
+    pub(crate) partition: usize,
+    /// Work that may wait on the disk, for the next stage.
+    pub(crate) plan: Option<Box<Plan>>,
+    /// There may be input in the socket.
+    pub(crate) readable: bool,
+    /// By which of the two poll stages it has been watched.
+    pub(super) watched: [bool; 2],
+    /// How far the orders had come when it was told.
+    pub(super) told: u8,
+    counted: Option<State>,
+}
+
+/// A connection may go to any thread.
+const _: () = {
+    const fn may_move<T: Send>() {}
+    may_move::<Connection>();
+    may_move::<Exchange>();
+};
+
+impl Connection {
+    /// One that was accepted now.
+    pub(crate) fn new(
+        socket: OwnedFd,
+        peer: SocketAddr,
+        partition: usize,
+        desk: &Desk,
+    ) -> Connection {
+        Connection {
+            socket,
+            exchange: Exchange::new(peer, desk),
+            partition,
+            plan: None,
+            readable: false,
+            watched: [false; 2],
+            told: 0,
+            counted: None,
+        }
+    }
+
+    /// Passes an order on to the machine, once. True when it was news.
+    pub(crate) fn tell(&mut self, order: Option<Order>, desk: &Desk) -> bool {
+        let Some(order) = order.filter(|order| rank(Some(*order)) > self.told) else {
+            return false;
+        };
+        self.told = rank(Some(order));
+        self.exchange.drain(order, desk);
+        true
+    }
+
+    /// Counts the state that a stage leaves it in.
+    pub(crate) fn count(&mut self, changes: &mut StateChanges) {
+        let state = Some(self.exchange.state());
+        if state != self.counted {
+            changes.count(self.counted, state);
+            self.counted = state;
+        }
+    }
+
+    /// Counts that it is over.
+    pub(crate) fn count_out(&mut self, changes: &mut StateChanges) {
+        changes.count(self.counted.take(), None);
+    }
+}
+
+/// A stop may follow a retirement, never the reverse.
+pub(super) fn rank(order: Option<Order>) -> u8 {
+    match order {
+        None => 0,
+        Some(Order::Retire) => 1,
+        Some(Order::Stop) => 2,
+    }
+}
+
+/// The last order that reached the pipeline, for all of its threads.
+#[derive(Debug, Default)]
+pub(crate) struct Reached(AtomicU8);
+
+impl Reached {
+    pub(crate) fn set(&self, order: Order) {
+        self.0.fetch_max(rank(Some(order)), SeqCst);
+    }
+
+    pub(crate) fn order(&self) -> Option<Order> {
+        match self.0.load(SeqCst) {
+            0 => None,
+            1 => Some(Order::Retire),
+            _ => Some(Order::Stop),
+        }
+    }
+}

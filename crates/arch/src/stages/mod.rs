@@ -1,0 +1,15 @@
+//! What a pipeline of stages is made of: the connection that moves, the queues between the stages,
+//! the stages in which connections wait for events, and what all threads share.
+
+mod acceptor;
+mod conduct;
+mod connection;
+mod pipeline;
+mod poll;
+mod queue;
+
+pub(crate) use acceptor::Acceptor;
+pub(crate) use conduct::{conduct, spawn};
+pub(crate) use connection::Connection;
+pub(crate) use pipeline::{Pipeline, Thread};
+pub(crate) use poll::{Found, PollStage, Poller};

@@ -1,0 +1,253 @@
+//! What the threads of all stages share, and what each of them has at hand.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+
+use flyball_http::CloseReason;
+use flyball_sys::readiness::Interest;
+use flyball_sys::wake::Wake;
+
+use super::connection::{Connection, Reached};
+use super::poll::{PollStage, Poller};
+use super::queue::Queue;
+use crate::accept::Room;
+use crate::counters::{Counter, StateChanges};
+use crate::desk::{Desk, SpareBuffers};
+use crate::settings::Events;
+use crate::worker::{Order, Worker};
+
+/// How late a thread publishes what it counted when it never rests, in milliseconds.
+const PUBLISH_MS: u64 = 500;
+
+/// The stages, as every thread of them sees them.
+pub(crate) struct Pipeline {
+    /// The number of the worker.
+    pub(crate) worker: usize,
+    pub(crate) partitions: Vec<Partition>,
+    /// Where connections wait for input.
+    pub(crate) read_poll: PollStage,
+    /// Where connections wait for room in their sockets.
+    pub(crate) write_poll: PollStage,
+    /// Wake the acceptors, one per partition.
+    pub(crate) acceptors: Vec<Wake>,
+    /// Acceptors that wait for room.
+    pub(crate) paused: AtomicUsize,
+    /// The drain deadline, once there is one.
+    pub(crate) drain_until_ms: AtomicU64,
+    /// Wakes the worker's main thread: the last connection has closed, or a thread has ended.
+    pub(crate) changed: Wake,
+    /// Threads that have not ended.
+    pub(crate) running: AtomicUsize,
+    connections_max: usize,
+    open: AtomicUsize,
+    order: Reached,
+    ending: AtomicBool,
+}
+
+/// The queues of one partition.
+pub(crate) struct Partition {
+    pub(crate) read: Queue<Box<Connection>>,
+    pub(crate) write: Queue<Box<Connection>>,
+    /// Read takes buffers from here, and Write gives them back.
+    pub(crate) spare: Arc<SpareBuffers>,
+}
+
+impl Pipeline {
+    /// The stages of a worker, empty, and what the threads of the two poll stages need.
+    ///
+    /// # Errors
+    /// When the kernel refuses the event mechanism.
+    pub(crate) fn new(
+        worker: &Worker,
+        partitions: usize,
+        now_ms: u64,
+    ) -> io::Result<(Pipeline, [Poller; 2])> {
+        let mechanism = match worker.settings.events {
+            Events::Select => "select",
+            Events::Poll => "poll",
+            Events::Epoll => "epoll",
+            Events::EpollEdge => "epoll-edge",
+        };
+        let (read_poll, read_poller) = PollStage::new(0, mechanism, now_ms)?;
+        let (write_poll, write_poller) = PollStage::new(1, mechanism, now_ms)?;
+        let acceptors: io::Result<Vec<Wake>> = (0..partitions).map(|_| Wake::new()).collect();
+        let partition = |_| Partition {
+            read: Queue::new(),
+            write: Queue::new(),
+            spare: Arc::new(SpareBuffers::default()),
+        };
+        let pipeline = Pipeline {
+            worker: worker.index,
+            partitions: (0..partitions).map(partition).collect(),
+            read_poll,
+            write_poll,
+            acceptors: acceptors?,
+            paused: AtomicUsize::new(0),
+            drain_until_ms: AtomicU64::new(u64::MAX),
+            changed: Wake::new()?,
+            running: AtomicUsize::new(0),
+            connections_max: worker.connections_max,
+            open: AtomicUsize::new(0),
+            order: Reached::default(),
+            ending: AtomicBool::new(false),
+        };
+        Ok((pipeline, [read_poller, write_poller]))
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.open.load(SeqCst)
+    }
+
+    /// The last order that the worker was given.
+    pub(crate) fn order(&self) -> Option<Order> {
+        self.order.order()
+    }
+
+    /// Lets every thread see an order: connections that wait learn it from the poll stages.
+    pub(crate) fn give(&self, order: Order) {
+        self.order.set(order);
+        self.acceptors.iter().for_each(Wake::notify);
+        self.read_poll.wake();
+        self.write_poll.wake();
+    }
+
+    /// True when every thread shall end, whatever is still open.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(SeqCst)
+    }
+
+    /// Ends every thread.
+    pub(crate) fn end(&self) {
+        self.ending.store(true, SeqCst);
+        for partition in &self.partitions {
+            partition.read.close();
+            partition.write.close();
+        }
+        self.acceptors.iter().for_each(Wake::notify);
+        self.read_poll.wake();
+        self.write_poll.wake();
+    }
+}
+
+/// `connections.max`, whichever acceptor takes the place.
+impl Room for Pipeline {
+    fn enter(&self) -> bool {
+        let more = |open| (open < self.connections_max).then_some(open + 1);
+        self.open.fetch_update(SeqCst, SeqCst, more).is_ok()
+    }
+
+    fn leave(&self) {
+        let was_last = self.open.fetch_sub(1, SeqCst) == 1;
+        if self.paused.load(SeqCst) > 0 {
+            self.acceptors.iter().for_each(Wake::notify);
+        }
+        if was_last && self.order().is_some() {
+            self.changed.notify();
+        }
+    }
+}
+
+/// One thread of one stage.
+pub(crate) struct Thread {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) desk: Desk,
+    changes: StateChanges,
+    published_ms: u64,
+}
+
+impl Thread {
+    pub(crate) fn new(pipeline: &Arc<Pipeline>, desk: Desk) -> Thread {
+        pipeline.running.fetch_add(1, SeqCst);
+        let pipeline = Arc::clone(pipeline);
+        Thread { pipeline, desk, changes: StateChanges::default(), published_ms: 0 }
+    }
+
+    /// The next connection of a queue of this thread's stage; sleeps until there is one. `None`
+    /// when the thread shall end.
+    pub(crate) fn next(
+        &mut self,
+        queue: impl Fn(&Partition) -> &Queue<Box<Connection>>,
+        partition: usize,
+    ) -> Option<Box<Connection>> {
+        let pipeline = Arc::clone(&self.pipeline);
+        let queue = queue(&pipeline.partitions[partition]);
+        if let Some(connection) = queue.take_now().filter(|_| !pipeline.is_ending()) {
+            self.desk.tick();
+            if self.desk.now.ms() >= self.published_ms + PUBLISH_MS {
+                self.publish();
+            }
+            return Some(connection);
+        }
+        // Others may sleep long: nothing stays with them.
+        self.desk.service.rest();
+        self.desk.log.flush();
+        self.publish();
+        let connection = queue.take();
+        self.desk.tick();
+        connection
+    }
+
+    /// Hands a connection to the Read stage of its partition.
+    pub(crate) fn queue_for_read(&mut self, mut connection: Box<Connection>) {
+        connection.count(&mut self.changes);
+        let before = self.pipeline.partitions[connection.partition].read.push(connection);
+        self.count_handover(before);
+    }
+
+    /// Hands a connection to the Write stage of its partition.
+    pub(crate) fn queue_for_write(&mut self, mut connection: Box<Connection>) {
+        connection.count(&mut self.changes);
+        let before = self.pipeline.partitions[connection.partition].write.push(connection);
+        self.count_handover(before);
+    }
+
+    fn count_handover(&mut self, before: usize) {
+        self.desk.tally.add(Counter::Handovers, 1);
+        self.desk.tally.add(Counter::QueuedBefore, before as u64);
+    }
+
+    /// Lets a connection wait for input.
+    pub(crate) fn await_input(&mut self, mut connection: Box<Connection>) {
+        connection.exchange.rest(&mut self.desk);
+        connection.count(&mut self.changes);
+        if let Err(mut untold) = self.pipeline.read_poll.park(connection, Interest::READ) {
+            // A request that has arrived is read before the order is passed on.
+            untold.readable = true;
+            self.queue_for_read(untold);
+        }
+    }
+
+    /// Lets a connection wait for room in its socket, or for input as well.
+    pub(crate) fn await_room(&mut self, mut connection: Box<Connection>, interest: Interest) {
+        connection.count(&mut self.changes);
+        if let Err(untold) = self.pipeline.write_poll.park(connection, interest) {
+            self.queue_for_write(untold);
+        }
+    }
+
+    /// Closes a connection.
+    pub(crate) fn close(&mut self, mut connection: Box<Connection>, reason: CloseReason) {
+        connection.count_out(&mut self.changes);
+        let Connection { socket, exchange, .. } = *connection;
+        exchange.end(&mut self.desk, reason);
+        drop(socket);
+        self.pipeline.leave();
+    }
+
+    /// Publishes what was counted.
+    pub(crate) fn publish(&mut self) {
+        self.published_ms = self.desk.now.ms();
+        self.desk.publish();
+        self.desk.publish_state_changes(&self.changes);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.publish();
+        self.pipeline.running.fetch_sub(1, SeqCst);
+        self.pipeline.changed.notify();
+    }
+}

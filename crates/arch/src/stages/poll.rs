@@ -1,0 +1,319 @@
+//! A stage in which connections wait for events, and for time to pass.
+//!
+//! Any thread puts a connection in; the one thread of the stage takes out those that can go on. With
+//! epoll the thread that puts one in also arms it (EPOLLONESHOT), so that the thread of the stage
+//! is not woken for that. `select` and `poll` know what to watch only from their own thread, which
+//! is woken.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flyball_sys::readiness::{self, Armer, Event, Interest, Readiness};
+use flyball_sys::wake::Wake;
+
+use super::connection::{Connection, rank};
+use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::timers::Timers;
+use crate::worker::Order;
+
+/// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
+const WAIT_MS_MAX: u64 = 500;
+
+/// The token of what wakes the thread.
+const WAKE: u64 = FIRST_RESERVED;
+
+/// Where the connections wait.
+pub(crate) struct PollStage {
+    /// Which of the pipeline's poll stages it is: 0 or 1.
+    number: usize,
+    room: Mutex<Room>,
+    armer: Option<Armer>,
+    wake: Wake,
+}
+
+struct Room {
+    waiting: Slots<Box<Connection>>,
+    timers: Timers,
+    /// Those that the thread has yet to watch, where only it can.
+    arrived: Vec<(Token, Interest)>,
+    /// The thread sleeps until then, unless something happens; 0 while it is awake.
+    until_ms: u64,
+    /// The last order that all that wait were told.
+    told: u8,
+}
+
+/// Why a connection left the stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// An event.
+    Ready { read: bool, write: bool },
+    /// Its deadline has passed.
+    Expired,
+    /// There is an order that it has not been told.
+    Ordered,
+}
+
+/// The one thread of a stage, and what only it may use.
+pub(crate) struct Poller {
+    mechanism: Box<dyn Readiness>,
+    events: Vec<Event>,
+    has_armer: bool,
+}
+
+impl PollStage {
+    /// A stage and its thread's part.
+    ///
+    /// # Errors
+    /// When the kernel refuses the mechanism.
+    pub(crate) fn new(
+        number: usize,
+        mechanism: &str,
+        now_ms: u64,
+    ) -> io::Result<(PollStage, Poller)> {
+        let mut mechanism = readiness::open(mechanism)?;
+        let wake = Wake::new()?;
+        mechanism.add(wake.as_fd(), WAKE, Interest::READ)?;
+        let armer = mechanism.armer()?;
+        let room = Room {
+            waiting: Slots::default(),
+            timers: Timers::new(now_ms),
+            arrived: Vec::new(),
+            until_ms: 0,
+            told: 0,
+        };
+        let has_armer = armer.is_some();
+        let poller = Poller { mechanism, events: Vec::new(), has_armer };
+        Ok((PollStage { number, room: Mutex::new(room), armer, wake }, poller))
+    }
+
+    /// Lets a connection wait for `interest` and for its deadline.
+    ///
+    /// # Errors
+    /// Gives it back when there is an order that it has not been told.
+    pub(crate) fn park(
+        &self,
+        connection: Box<Connection>,
+        interest: Interest,
+    ) -> Result<(), Box<Connection>> {
+        let mut room = self.lock();
+        if connection.told < room.told {
+            return Err(connection);
+        }
+        let deadline = connection.exchange.deadline();
+        let token = room.waiting.insert(connection);
+        room.timers.set(token.index(), deadline);
+        let wakes = match &self.armer {
+            Some(armer) => {
+                // Under the lock: from now on the thread of the stage may take it out and close it.
+                // Without events the connection's timer is what ends it.
+                if let Some(connection) = room.waiting.find(token) {
+                    let _ = self.arm(armer, connection, token, interest);
+                }
+                deadline < room.until_ms
+            }
+            None => {
+                room.arrived.push((token, interest));
+                room.until_ms > 0
+            }
+        };
+        if wakes {
+            room.until_ms = 0;
+        }
+        drop(room);
+        if wakes {
+            self.wake.notify();
+        }
+        Ok(())
+    }
+
+    fn arm(
+        &self,
+        armer: &Armer,
+        connection: &mut Connection,
+        token: Token,
+        interest: Interest,
+    ) -> io::Result<()> {
+        let fd = connection.socket.as_fd();
+        if connection.watched[self.number] {
+            return armer.again(fd, token.bits(), interest);
+        }
+        armer.add(fd, token.bits(), interest)?;
+        connection.watched[self.number] = true;
+        Ok(())
+    }
+
+    /// Wakes the thread of the stage: there is an order, or all is over.
+    pub(crate) fn wake(&self) {
+        self.wake.notify();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Poller {
+    /// Waits until a connection may go on. Blocks, though not for long.
+    ///
+    /// # Errors
+    /// When the event mechanism fails.
+    pub(crate) fn wait(&mut self, stage: &PollStage, now_ms: u64) -> io::Result<()> {
+        let wait_ms = self.begin(stage, now_ms);
+        self.mechanism.wait(&mut self.events, wait_ms as i32)
+    }
+
+    /// Takes out those that can go on, after the wait: by an event, by the time, by an order.
+    pub(crate) fn take_out(
+        &mut self,
+        stage: &PollStage,
+        now_ms: u64,
+        order: Option<Order>,
+        found: &mut Vec<(Box<Connection>, Found)>,
+    ) {
+        let mut room = stage.lock();
+        room.until_ms = 0;
+        let events = std::mem::take(&mut self.events);
+        for event in &events {
+            if event.token == WAKE {
+                stage.wake.clear();
+                continue;
+            }
+            let why = Found::Ready { read: event.read, write: event.write };
+            self.remove(&mut room, Token::from_bits(event.token), why, found);
+        }
+        self.events = events;
+        while let Some(index) = room.timers.pop(now_ms) {
+            let Some(token) = room.waiting.token_at(index) else { continue };
+            let waiting = room.waiting.find(token);
+            match waiting.map_or(u64::MAX, |connection| connection.exchange.deadline()) {
+                deadline if now_ms < deadline => room.timers.set(index, deadline),
+                _ => self.remove(&mut room, token, Found::Expired, found),
+            }
+        }
+        if rank(order) > room.told {
+            room.told = rank(order);
+            for token in room.waiting.tokens() {
+                self.remove(&mut room, token, Found::Ordered, found);
+            }
+        }
+    }
+
+    /// Watches those that arrived; how long to sleep.
+    fn begin(&mut self, stage: &PollStage, now_ms: u64) -> u64 {
+        let mut room = stage.lock();
+        for (token, interest) in std::mem::take(&mut room.arrived) {
+            if let Some(connection) = room.waiting.find(token) {
+                // Without events its timer is what ends it.
+                let _ = self.mechanism.add(connection.socket.as_fd(), token.bits(), interest);
+            }
+        }
+        let wait_ms = room.timers.wait_ms(now_ms, WAIT_MS_MAX);
+        room.until_ms = now_ms + wait_ms.max(1);
+        wait_ms
+    }
+
+    fn remove(
+        &mut self,
+        room: &mut Room,
+        token: Token,
+        why: Found,
+        found: &mut Vec<(Box<Connection>, Found)>,
+    ) {
+        // An event may come for one that expired.
+        let Some(connection) = room.waiting.remove(token) else { return };
+        room.timers.clear(token.index());
+        if !self.has_armer {
+            self.mechanism.remove(connection.socket.as_fd());
+        }
+        found.push((connection, why));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::desk::Desk;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// A connection over a pair of sockets, and its other end.
+    fn connection(desk: &Desk) -> (Box<Connection>, UnixStream) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let peer = ([127, 0, 0, 1], 1).into();
+        (Box::new(Connection::new(near.into(), peer, 0, desk)), far)
+    }
+
+    fn waited(
+        stage: &PollStage,
+        poller: &mut Poller,
+        now_ms: u64,
+        order: Option<Order>,
+    ) -> Vec<Found> {
+        let mut found = Vec::new();
+        poller.wait(stage, now_ms).unwrap();
+        poller.take_out(stage, now_ms, order, &mut found);
+        found.into_iter().map(|(_, why)| why).collect()
+    }
+
+    #[test]
+    fn a_connection_leaves_the_stage_once_by_an_event_a_deadline_or_an_order() {
+        for name in ["select", "poll", "epoll", "epoll-edge"] {
+            let desk = Desk::for_tests();
+            let now_ms = desk.now.ms();
+            let (stage, mut poller) = PollStage::new(0, name, now_ms).unwrap();
+            let (first, mut far) = connection(&desk);
+            far.write_all(b"x").unwrap();
+            let late_ms = first.exchange.deadline() + 1_000;
+            stage.park(first, Interest::READ).unwrap();
+            let ready = Found::Ready { read: true, write: false };
+            assert_eq!(waited(&stage, &mut poller, now_ms, None), [ready], "{name}");
+
+            let (second, _far) = connection(&desk);
+            stage.park(second, Interest::READ).unwrap();
+            assert_eq!(waited(&stage, &mut poller, late_ms, None), [Found::Expired], "{name}");
+
+            let (third, _far) = connection(&desk);
+            stage.park(third, Interest::READ).unwrap();
+            stage.wake();
+            let ordered = waited(&stage, &mut poller, late_ms, Some(Order::Retire));
+            assert_eq!(ordered, [Found::Ordered], "{name}");
+
+            // From now on all that come must know.
+            let (fourth, _far) = connection(&desk);
+            let mut fourth = stage.park(fourth, Interest::READ).unwrap_err();
+            fourth.tell(Some(Order::Retire), &desk);
+            stage.park(fourth, Interest::READ).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_connection_that_is_put_in_while_the_thread_sleeps_is_watched_at_once() {
+        for name in ["select", "poll", "epoll"] {
+            let desk = Desk::for_tests();
+            let now_ms = desk.now.ms();
+            let (stage, mut poller) = PollStage::new(1, name, now_ms).unwrap();
+            let stage = &stage;
+            std::thread::scope(|scope| {
+                let thread = scope.spawn(move || {
+                    let mut turns = 0;
+                    loop {
+                        turns += 1;
+                        let found = waited(stage, &mut poller, now_ms, None);
+                        if !found.is_empty() {
+                            return (turns, found);
+                        }
+                    }
+                });
+                while stage.lock().until_ms == 0 {
+                    std::thread::yield_now();
+                }
+                let (writable, _far) = connection(&desk);
+                stage.park(writable, Interest::WRITE).unwrap();
+                let (turns, found) = thread.join().unwrap();
+                assert_eq!(found, [Found::Ready { read: false, write: true }], "{name}");
+                assert!(turns <= 3, "{name}: it slept through {turns} turns");
+            });
+        }
+    }
+}
