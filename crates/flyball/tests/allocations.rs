@@ -33,12 +33,12 @@ const ROUNDS: u32 = 1_000;
 /// Allocations allowed per second that begins, whatever is served: the text of `Date`.
 const PER_SECOND: u64 = 1;
 
-const ARCHITECTURES: [&str; 8] =
-    ["sped", "symped", "n-copy", "amped", "mp", "mt", "knot-c", "knot-a"];
+const ARCHITECTURES: [&str; 9] =
+    ["sped", "symped", "n-copy", "amped", "mp", "mt", "knot-c", "knot-a", "watpipe"];
 
 /// Those of which a kept connection allocates nothing: one starts a thread for each connection, and
 /// `tux` shares each new socket with its ring, by a count of who holds it.
-const KEPT_ALIVE: [&str; 10] = [
+const KEPT_ALIVE: [&str; 11] = [
     "sped",
     "symped",
     "n-copy",
@@ -48,6 +48,7 @@ const KEPT_ALIVE: [&str; 10] = [
     "thread-per-connection",
     "knot-c",
     "knot-a",
+    "watpipe",
     "tux",
 ];
 

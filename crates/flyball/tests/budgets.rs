@@ -285,6 +285,78 @@ impl Traced {
     }
 }
 
+/// System calls of a pipeline for one request, when it is alone: what each stage does for it, and
+/// the waking of the next stage's thread. Under load threads are awake, and waits are amortised.
+const PIPELINE_CALLS: [(&str, usize); 5] = [
+    // ReadPoll is told, Read receives, Write sends and lets ReadPoll watch again.
+    ("wait", 1),
+    ("read", 1),
+    ("write", 1),
+    ("epoll_ctl", 1),
+    // ReadPoll wakes Read, and Read wakes Write: one call wakes, and another slept.
+    ("futex", 4),
+];
+
+/// Futex calls beyond those: locks that another thread holds for a moment.
+const FUTEXES_MORE: usize = ROUNDS;
+
+#[test]
+fn a_pipeline_makes_eight_calls_for_a_request_that_is_alone() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "watpipe", &[]);
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls_of_all_threads(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let counts = tally(&calls);
+    println!("watpipe: {counts:?} for {ROUNDS} requests");
+    let kinds: Vec<&str> = PIPELINE_CALLS.iter().map(|(kind, _)| *kind).collect();
+    assert!(counts.keys().all(|kind| kinds.contains(kind)), "{counts:?}: {calls:#?}");
+    for (kind, each) in PIPELINE_CALLS {
+        let more = match kind {
+            "futex" => FUTEXES_MORE,
+            // Each poll thread looks at the time twice a second.
+            "wait" => ROUNDS / 2,
+            // The end of the first mark's connection to the poll stage may be counted here.
+            "epoll_ctl" => 1,
+            _ => 0,
+        };
+        let made = counts.get(kind).copied().unwrap_or(0);
+        assert!(made <= each * ROUNDS + more, "{made} of {kind} for {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+impl Traced {
+    /// The calls that `act` causes in all threads of the worker, between the answers to two marks.
+    fn calls_of_all_threads(
+        &self,
+        client: &mut Client,
+        act: impl FnOnce(&mut Client),
+    ) -> Vec<Call> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.server.worker()));
+        let names = tasks.expect("the worker runs").map(|task| task.expect("a thread").file_name());
+        let threads: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        assert_eq!(client.ask(get("/begin")).status(), 404);
+        act(client);
+        assert_eq!(client.ask(get("/end")).status(), 404);
+        wait_for("the end in the trace", || {
+            let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+            let calls = whole_calls(&trace).into_iter();
+            let own = calls.filter(|(by, _)| threads.iter().any(|thread| thread == by));
+            let own: Vec<Call> = own.map(|(_, call)| call).collect();
+            let at = |mark: &str| own.iter().position(|call| call.arguments.contains(mark));
+            let (begin, end) = (at("\"GET /begin ")?, at("\"GET /end ")?);
+            let after = own[begin..end].iter().skip_while(|call| call.kind() != "write").skip(1);
+            Some(after.cloned().collect())
+        })
+    }
+}
+
 #[test]
 fn one_wait_serves_all_connections_that_are_ready() {
     if !has("strace") {

@@ -185,7 +185,7 @@ fn start(
 fn accept(mut thread: Thread, mut acceptor: Acceptor, partition: usize) -> io::Result<()> {
     let eager = thread.desk.settings.eager_read;
     let take = |thread: &mut Thread, socket, peer| {
-        let mut connection = Box::new(Connection::new(socket, peer, partition, &thread.desk));
+        let mut connection = Connection::new(socket, peer, partition, &thread.desk);
         connection.readable = eager;
         match eager {
             true => thread.queue_for_read(connection),
@@ -220,7 +220,7 @@ fn poll(
                     }
                 }
                 Found::Expired => {
-                    let Connection { socket, exchange, .. } = &mut *connection;
+                    let Connection { socket, exchange, .. } = &mut connection;
                     exchange.expired(|| net::unacknowledged(socket), &mut thread.desk);
                     thread.queue_for_write(connection);
                 }
@@ -246,7 +246,7 @@ fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 }
 
 /// Receives, parses and looks up, until there is something to write or nothing more to read.
-fn read(thread: &mut Thread, mut connection: Box<Connection>) {
+fn read(thread: &mut Thread, mut connection: Connection) {
     let order = thread.pipeline.order();
     if order == Some(Order::Retire) {
         connection.tell(order, &thread.desk);
@@ -302,7 +302,7 @@ fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 }
 
 /// Does what may wait on the disk, and sends, until there is something to read or no more room.
-fn write(thread: &mut Thread, mut connection: Box<Connection>) {
+fn write(thread: &mut Thread, mut connection: Connection) {
     connection.tell(thread.pipeline.order(), &thread.desk);
     if let Some(plan) = connection.plan.take() {
         work(thread, &mut connection, plan);

@@ -47,8 +47,8 @@ pub(crate) struct Pipeline {
 
 /// The queues of one partition.
 pub(crate) struct Partition {
-    pub(crate) read: Queue<Box<Connection>>,
-    pub(crate) write: Queue<Box<Connection>>,
+    pub(crate) read: Queue<Connection>,
+    pub(crate) write: Queue<Connection>,
     /// Read takes buffers from here, and Write gives them back.
     pub(crate) spare: Arc<SpareBuffers>,
 }
@@ -168,9 +168,9 @@ impl Thread {
     /// when the thread shall end.
     pub(crate) fn next(
         &mut self,
-        queue: impl Fn(&Partition) -> &Queue<Box<Connection>>,
+        queue: impl Fn(&Partition) -> &Queue<Connection>,
         partition: usize,
-    ) -> Option<Box<Connection>> {
+    ) -> Option<Connection> {
         let pipeline = Arc::clone(&self.pipeline);
         let queue = queue(&pipeline.partitions[partition]);
         if let Some(connection) = queue.take_now().filter(|_| !pipeline.is_ending()) {
@@ -190,14 +190,14 @@ impl Thread {
     }
 
     /// Hands a connection to the Read stage of its partition.
-    pub(crate) fn queue_for_read(&mut self, mut connection: Box<Connection>) {
+    pub(crate) fn queue_for_read(&mut self, mut connection: Connection) {
         connection.count(&mut self.changes);
         let before = self.pipeline.partitions[connection.partition].read.push(connection);
         self.count_handover(before);
     }
 
     /// Hands a connection to the Write stage of its partition.
-    pub(crate) fn queue_for_write(&mut self, mut connection: Box<Connection>) {
+    pub(crate) fn queue_for_write(&mut self, mut connection: Connection) {
         connection.count(&mut self.changes);
         let before = self.pipeline.partitions[connection.partition].write.push(connection);
         self.count_handover(before);
@@ -209,10 +209,10 @@ impl Thread {
     }
 
     /// Lets a connection wait for input.
-    pub(crate) fn await_input(&mut self, mut connection: Box<Connection>) {
+    pub(crate) fn await_input(&mut self, mut connection: Connection) {
         connection.exchange.rest(&mut self.desk);
         connection.count(&mut self.changes);
-        if let Err(mut untold) = self.pipeline.read_poll.park(connection, Interest::READ) {
+        if let Some(mut untold) = self.pipeline.read_poll.park(connection, Interest::READ) {
             // A request that has arrived is read before the order is passed on.
             untold.readable = true;
             self.queue_for_read(untold);
@@ -220,17 +220,17 @@ impl Thread {
     }
 
     /// Lets a connection wait for room in its socket, or for input as well.
-    pub(crate) fn await_room(&mut self, mut connection: Box<Connection>, interest: Interest) {
+    pub(crate) fn await_room(&mut self, mut connection: Connection, interest: Interest) {
         connection.count(&mut self.changes);
-        if let Err(untold) = self.pipeline.write_poll.park(connection, interest) {
+        if let Some(untold) = self.pipeline.write_poll.park(connection, interest) {
             self.queue_for_write(untold);
         }
     }
 
     /// Closes a connection.
-    pub(crate) fn close(&mut self, mut connection: Box<Connection>, reason: CloseReason) {
+    pub(crate) fn close(&mut self, mut connection: Connection, reason: CloseReason) {
         connection.count_out(&mut self.changes);
-        let Connection { socket, exchange, .. } = *connection;
+        let Connection { socket, exchange, .. } = connection;
         exchange.end(&mut self.desk, reason);
         drop(socket);
         self.pipeline.leave();

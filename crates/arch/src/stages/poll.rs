@@ -33,7 +33,7 @@ pub(crate) struct PollStage {
 }
 
 struct Room {
-    waiting: Slots<Box<Connection>>,
+    waiting: Slots<Connection>,
     timers: Timers,
     /// Those that the thread has yet to watch, where only it can.
     arrived: Vec<(Token, Interest)>,
@@ -87,18 +87,12 @@ impl PollStage {
         Ok((PollStage { number, room: Mutex::new(room), armer, wake }, poller))
     }
 
-    /// Lets a connection wait for `interest` and for its deadline.
-    ///
-    /// # Errors
-    /// Gives it back when there is an order that it has not been told.
-    pub(crate) fn park(
-        &self,
-        connection: Box<Connection>,
-        interest: Interest,
-    ) -> Result<(), Box<Connection>> {
+    /// Lets a connection wait for `interest` and for its deadline. Gives it back when there is an
+    /// order that it has not been told.
+    pub(crate) fn park(&self, connection: Connection, interest: Interest) -> Option<Connection> {
         let mut room = self.lock();
         if connection.told < room.told {
-            return Err(connection);
+            return Some(connection);
         }
         let deadline = connection.exchange.deadline();
         let token = room.waiting.insert(connection);
@@ -124,7 +118,7 @@ impl PollStage {
         if wakes {
             self.wake.notify();
         }
-        Ok(())
+        None
     }
 
     fn arm(
@@ -169,7 +163,7 @@ impl Poller {
         stage: &PollStage,
         now_ms: u64,
         order: Option<Order>,
-        found: &mut Vec<(Box<Connection>, Found)>,
+        found: &mut Vec<(Connection, Found)>,
     ) {
         let mut room = stage.lock();
         room.until_ms = 0;
@@ -218,7 +212,7 @@ impl Poller {
         room: &mut Room,
         token: Token,
         why: Found,
-        found: &mut Vec<(Box<Connection>, Found)>,
+        found: &mut Vec<(Connection, Found)>,
     ) {
         // An event may come for one that expired.
         let Some(connection) = room.waiting.remove(token) else { return };
@@ -238,10 +232,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// A connection over a pair of sockets, and its other end.
-    fn connection(desk: &Desk) -> (Box<Connection>, UnixStream) {
+    fn connection(desk: &Desk) -> (Connection, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         let peer = ([127, 0, 0, 1], 1).into();
-        (Box::new(Connection::new(near.into(), peer, 0, desk)), far)
+        (Connection::new(near.into(), peer, 0, desk), far)
     }
 
     fn waited(
@@ -265,25 +259,25 @@ mod tests {
             let (first, mut far) = connection(&desk);
             far.write_all(b"x").unwrap();
             let late_ms = first.exchange.deadline() + 1_000;
-            stage.park(first, Interest::READ).unwrap();
+            assert!(stage.park(first, Interest::READ).is_none());
             let ready = Found::Ready { read: true, write: false };
             assert_eq!(waited(&stage, &mut poller, now_ms, None), [ready], "{name}");
 
             let (second, _far) = connection(&desk);
-            stage.park(second, Interest::READ).unwrap();
+            assert!(stage.park(second, Interest::READ).is_none());
             assert_eq!(waited(&stage, &mut poller, late_ms, None), [Found::Expired], "{name}");
 
             let (third, _far) = connection(&desk);
-            stage.park(third, Interest::READ).unwrap();
+            assert!(stage.park(third, Interest::READ).is_none());
             stage.wake();
             let ordered = waited(&stage, &mut poller, late_ms, Some(Order::Retire));
             assert_eq!(ordered, [Found::Ordered], "{name}");
 
             // From now on all that come must know.
             let (fourth, _far) = connection(&desk);
-            let mut fourth = stage.park(fourth, Interest::READ).unwrap_err();
+            let mut fourth = stage.park(fourth, Interest::READ).unwrap();
             fourth.tell(Some(Order::Retire), &desk);
-            stage.park(fourth, Interest::READ).unwrap();
+            assert!(stage.park(fourth, Interest::READ).is_none());
         }
     }
 
@@ -309,7 +303,7 @@ mod tests {
                     std::thread::yield_now();
                 }
                 let (writable, _far) = connection(&desk);
-                stage.park(writable, Interest::WRITE).unwrap();
+                assert!(stage.park(writable, Interest::WRITE).is_none());
                 let (turns, found) = thread.join().unwrap();
                 assert_eq!(found, [Found::Ready { read: false, write: true }], "{name}");
                 assert!(turns <= 3, "{name}: it slept through {turns} turns");

@@ -102,13 +102,15 @@ mod tests {
         let sums = std::thread::scope(|scope| {
             let sum = || std::iter::from_fn(|| queue.take()).sum::<u64>();
             let threads: Vec<_> = (0..4).map(|_| scope.spawn(sum)).collect();
-            (0..ITEMS).for_each(|item| drop(queue.push(item)));
+            for item in 0..ITEMS {
+                queue.push(item);
+            }
             while !queue.is_empty() {
                 std::thread::yield_now();
             }
             queue.close();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<u64>>()
         });
-        assert_eq!(sums.iter().sum::<u64>(), (0..ITEMS).sum());
+        assert_eq!(sums.iter().sum::<u64>(), (0..ITEMS).sum::<u64>());
     }
 }
