@@ -107,7 +107,7 @@ fn a_bound_on_connections_that_descriptors_cannot_hold_is_lowered_and_said() {
 #[test]
 fn no_more_connections_are_served_than_allowed() {
     let site = small_site();
-    for arch in ["sped", "amped", "knot-c", "knot-a", "tux", "uring"] {
+    for arch in ["sped", "amped", "knot-c", "knot-a", "watpipe", "tux", "uring"] {
         for limit in ["16", "inf"] {
             let launch =
                 Launch::new(&site, arch).args(&["--workers", "1", "--max-connections", "2"]);

@@ -13,6 +13,9 @@ use flyball_testkit::Client;
 /// A body that no socket's buffer holds.
 const LARGE_BYTES: usize = 16 * 1024 * 1024 + 7;
 
+/// The signal that retires a worker: SIGRTMIN + 1, where the C library keeps the first two.
+const RETIRE: &str = "35";
+
 /// How long nothing arrives that must not.
 const SILENCE: Duration = Duration::from_millis(200);
 
@@ -185,6 +188,45 @@ fn a_blocking_writer_gives_up_a_client_that_takes_nothing_and_at_the_drain_deadl
     let (_slow, _) = stalled(&server);
     signal(server.master(), "TERM");
     assert_eq!(server.ended().code(), Some(0));
+}
+
+#[test]
+fn a_worker_that_retires_answers_every_connection_once_more_and_leaves_new_ones_to_others() {
+    let (site, large) = (site(), large());
+    for settings in [["watpipe.partitions=2"], ["send.blocking=true"], ["events=poll"]] {
+        let server = start(&site, &settings);
+        let mut idle: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+        for client in &mut idle {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        }
+        let (mut busy, length) = stalled(&server);
+        let worker = server.children(2)[0];
+        // The signal to retire, which only another process of the server sends otherwise.
+        signal(worker, RETIRE);
+        // It tells when the worker has seen it.
+        let mut first = idle.pop().expect("there are some");
+        wait_for("the order to be seen", || {
+            let answer = first.ask(get("/small.txt"));
+            assert_eq!(answer.status(), 200);
+            answer.field("Connection").is_some_and(|value| value == "close").then_some(())
+        });
+        first.expect_closed();
+        let mut newcomers: Vec<Client> = (0..8).map(|_| server.connect()).collect();
+        newcomers.iter_mut().for_each(|client| client.send(get("/small.txt")));
+        for client in &mut idle {
+            let answer = client.ask(get("/small.txt"));
+            assert_eq!((answer.status(), answer.body.len()), (200, 1024));
+            client.expect_closed();
+        }
+        // The head of this answer did not say that it is the last.
+        assert_eq!(busy.take(length), large);
+        assert_eq!(busy.ask(get("/small.txt")).status(), 200);
+        busy.expect_closed();
+        // The master takes the end of a worker for an accident, and starts another.
+        for client in &mut newcomers {
+            assert_eq!(client.response().status(), 200);
+        }
+    }
 }
 
 #[test]

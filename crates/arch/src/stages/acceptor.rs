@@ -27,7 +27,6 @@ pub(crate) struct Acceptor {
     policy: AcceptPolicy,
     events: Vec<Event>,
     paused: bool,
-    warned: bool,
 }
 
 impl Acceptor {
@@ -50,7 +49,6 @@ impl Acceptor {
             policy: AcceptPolicy::new(limit),
             events: Vec::new(),
             paused: false,
-            warned: false,
         };
         acceptor.watch()?;
         Ok(acceptor)
@@ -137,16 +135,14 @@ impl Acceptor {
         self.paused = true;
         thread.pipeline.paused.fetch_add(1, SeqCst);
         // Another process closed the queue and is about to end.
-        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
+        if ended != Ended::Closed && !thread.pipeline.warned.swap(true, SeqCst) {
             let why = match ended {
                 Ended::OutOfDescriptors => "descriptors are out",
                 _ => "as many connections as allowed are open",
             };
             let (worker, open) = (thread.pipeline.worker, thread.pipeline.open());
-            let partition = self.partition;
             eprintln!(
-                "flyball: worker {worker}, partition {partition}: accepting is paused: {why} \
-                 ({open} connections open)"
+                "flyball: worker {worker}: accepting is paused: {why} ({open} connections open)"
             );
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Pipeline {
     pub(crate) acceptors: Vec<Wake>,
     /// Acceptors that wait for room.
     pub(crate) paused: AtomicUsize,
+    /// That accepting is paused was said.
+    pub(crate) warned: AtomicBool,
     /// The drain deadline, once there is one.
     pub(crate) drain_until_ms: AtomicU64,
     /// Wakes the worker's main thread: the last connection has closed, or a thread has ended.
@@ -84,6 +86,7 @@ impl Pipeline {
             write_poll,
             acceptors: acceptors?,
             paused: AtomicUsize::new(0),
+            warned: AtomicBool::new(false),
             drain_until_ms: AtomicU64::new(u64::MAX),
             changed: Wake::new()?,
             running: AtomicUsize::new(0),
@@ -139,6 +142,13 @@ impl Room for Pipeline {
     }
 
     fn leave(&self) {
+        self.open.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Pipeline {
+    /// A connection is closed: acceptors that wait for room look again.
+    fn closed(&self) {
         let was_last = self.open.fetch_sub(1, SeqCst) == 1;
         if self.paused.load(SeqCst) > 0 {
             self.acceptors.iter().for_each(Wake::notify);
@@ -233,7 +243,7 @@ impl Thread {
         let Connection { socket, exchange, .. } = connection;
         exchange.end(&mut self.desk, reason);
         drop(socket);
-        self.pipeline.leave();
+        self.pipeline.closed();
     }
 
     /// Publishes what was counted.

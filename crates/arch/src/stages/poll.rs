@@ -74,7 +74,7 @@ impl PollStage {
         let mut mechanism = readiness::open(mechanism)?;
         let wake = Wake::new()?;
         mechanism.add(wake.as_fd(), WAKE, Interest::READ)?;
-        let armer = mechanism.armer()?;
+        let armer = mechanism.armer();
         let room = Room {
             waiting: Slots::default(),
             timers: Timers::new(now_ms),

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -11,13 +12,13 @@ use super::{EVENTS_MAX, Event, Interest, Readiness};
 
 /// An epoll instance.
 pub(super) struct Epoll {
-    instance: OwnedFd,
+    instance: Arc<OwnedFd>,
     edge: bool,
 }
 
 impl Epoll {
     pub(super) fn new(edge: bool) -> io::Result<Epoll> {
-        let instance = epoll::create(CreateFlags::CLOEXEC)?;
+        let instance = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         Ok(Epoll { instance, edge })
     }
 
@@ -82,8 +83,8 @@ impl Readiness for Epoll {
         self.edge
     }
 
-    fn armer(&self) -> io::Result<Option<Armer>> {
-        Ok(Some(Armer { instance: self.instance.try_clone()? }))
+    fn armer(&self) -> Option<Armer> {
+        Some(Armer { instance: Arc::clone(&self.instance) })
     }
 }
 
@@ -91,7 +92,7 @@ impl Readiness for Epoll {
 /// descriptor for itself until it is armed again.
 #[derive(Debug)]
 pub struct Armer {
-    instance: OwnedFd,
+    instance: Arc<OwnedFd>,
 }
 
 impl Armer {
