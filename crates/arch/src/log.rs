@@ -33,6 +33,11 @@ impl LogFile {
             AccessLog::File(path) => Some(Arc::new(flyball_sys::file::open_log(path)?)),
         }))
     }
+
+    /// True when lines go anywhere.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// One thread's end of the log.

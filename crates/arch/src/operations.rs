@@ -1,25 +1,27 @@
 //! What a ring's operations carry between a connection and the kernel.
 
-use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::io;
 
 use flyball_http::CloseReason;
-use flyball_http::out::Front;
+use flyball_http::h1::state::State;
+use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::uring::{Mode, Ring};
-use flyball_sys::{file, net};
+use flyball_sys::uring::{self, Mode, Outgoing, Received, Ring, Socket, Then};
 
 use crate::desk::Desk;
 use crate::exchange::Exchange;
+use crate::offload::Offload;
+use crate::pieces::{Pieces, Spare};
 use crate::slots::Token;
+use crate::worker::Worker;
 
 /// Memory segments that one send carries.
 const GATHER_MAX: usize = 64;
 
-/// Buffers of one kind kept for reuse; per worker.
-const SPARE_BUFFERS_MAX: usize = 64;
+/// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
+/// that it must fit into any socket's buffer.
+const CLOSING_BYTES_MAX: usize = 16 * 1024;
 
 /// How long accepts that found no descriptor rest, in milliseconds, if none is freed before.
 const DESCRIPTOR_PAUSE_MS: u64 = 250;
@@ -61,184 +63,368 @@ pub(crate) enum Purpose {
     Piece,
 }
 
+/// The receive of a connection that is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Receiving {
+    /// None.
+    No,
+    /// It completes once.
+    Once,
+    /// It goes on by itself.
+    Repeatedly,
+    /// It went on by itself, and was cancelled.
+    Stopping,
+}
+
+/// What came in while nothing was wanted. At most what comes between two turns: the receive that
+/// goes on by itself is stopped then, for good.
+#[derive(Debug, Default)]
+struct Ahead {
+    bytes: Vec<u8>,
+    at: usize,
+    end: Option<io::Result<()>>,
+}
+
 /// A connection in its slot: at most one receive, one send and one disk operation are under way.
 pub(crate) struct Slot {
-    pub(crate) socket: Arc<OwnedFd>,
+    socket: Socket,
+    /// The socket was closed with the last send.
+    closed: bool,
     pub(crate) exchange: Exchange,
-    pub(crate) receiving: bool,
-    pub(crate) sending: bool,
+    receiving: Receiving,
+    /// Whether the machine wants what comes in.
+    pub(crate) wants_input: bool,
+    ahead: Option<Box<Ahead>>,
+    /// Its client sends more than is wanted: one receive at a time holds it back.
+    sends_ahead: bool,
+    /// Provided buffers ran out: the next receive brings its own.
+    needs_own: bool,
+    /// An answer was sent before: the connection is one that is kept.
+    kept: bool,
+    sending: bool,
+    /// The socket is asked what it holds, because time is up.
+    pub(crate) asking: bool,
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(crate) on_disk: Option<Purpose>,
     pub(crate) plan: Option<Box<Plan>>,
+    pieces: Option<Box<Pieces>>,
     pub(crate) over: Option<CloseReason>,
 }
 
 impl Slot {
-    pub(crate) fn new(socket: OwnedFd, desk: &Desk) -> Slot {
-        let exchange = Exchange::new(net::peer_address(&socket), desk);
-        let (receiving, sending) = (false, false);
-        let (on_disk, plan, over) = (None, None, None);
-        Slot { socket: Arc::new(socket), exchange, receiving, sending, on_disk, plan, over }
-    }
-
     pub(crate) fn is_busy(&self) -> bool {
-        self.receiving || self.sending || self.on_disk.is_some()
+        let receiving = self.receiving != Receiving::No;
+        receiving || self.sending || self.asking || self.on_disk.is_some()
     }
 }
 
-/// The ring, and the buffers that its operations use.
+/// The ring, and what its operations use.
 pub(crate) struct Operations {
     pub(crate) ring: Ring,
-    pub(crate) inputs: Spare,
-    pub(crate) pieces: Spare,
+    pub(crate) offload: Offload,
+    spare: Spare,
 }
 
 impl Operations {
-    pub(crate) fn new(entries: u32) -> io::Result<Operations> {
-        let (inputs, pieces) = (Spare::default(), Spare::default());
-        Ok(Operations { ring: Ring::new(entries, Mode::Deferred)?, inputs, pieces })
+    pub(crate) fn new(worker: &Worker) -> io::Result<Operations> {
+        let settings = &worker.settings;
+        let mut ring = Ring::new(settings.ring_entries, Mode::Deferred)?;
+        let mut wanted = settings.ring_features;
+        // Only a descriptor of the process's own tells the client's address.
+        wanted.direct &= !worker.log.is_on();
+        let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
+        ring.enable(wanted, settings.ring_buffers, sockets_max);
+        Ok(Operations { ring, offload: Offload::new()?, spare: Spare::default() })
     }
 
-    pub(crate) fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) {
-        if slot.receiving {
-            return;
+    pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
+        Slot {
+            exchange: Exchange::new(self.ring.peer_address(&socket), desk),
+            socket,
+            closed: false,
+            receiving: Receiving::No,
+            wants_input: false,
+            ahead: None,
+            sends_ahead: false,
+            needs_own: false,
+            kept: false,
+            sending: false,
+            asking: false,
+            on_disk: None,
+            plan: None,
+            pieces: None,
+            over: None,
         }
-        let room = slot.exchange.buffers(desk).input.space().len();
-        slot.receiving = true;
-        let buffer = self.inputs.take(room);
-        self.ring.recv(Arc::clone(&slot.socket), buffer, room, token.bits());
+    }
+
+    /// Input is wanted, now: true when there was some, else it is on its way.
+    pub(crate) fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+        slot.wants_input = true;
+        if take_ahead(slot, desk) {
+            return true;
+        }
+        if slot.receiving == Receiving::No {
+            // A client that is kept sends again and again; what follows a head that came in
+            // parts, or a body, is not taken before it is wanted.
+            let waits = slot.kept && !slot.sends_ahead && slot.exchange.state() == State::Idle;
+            let own = std::mem::take(&mut slot.needs_own);
+            let repeatedly = self.ring.receive(&slot.socket, token.bits(), waits, own);
+            slot.receiving = if repeatedly { Receiving::Repeatedly } else { Receiving::Once };
+        }
+        false
+    }
+
+    /// Input came, or its end.
+    pub(crate) fn received(
+        &mut self,
+        slot: &mut Slot,
+        token: Token,
+        received: io::Result<Received>,
+        more: bool,
+        desk: &mut Desk,
+    ) {
+        if !more {
+            slot.receiving = Receiving::No;
+        }
+        let end = match received {
+            Ok(received) => {
+                let bytes = self.ring.bytes(&received);
+                let at_end = bytes.is_empty();
+                take_in(slot, bytes, desk);
+                self.ring.recycle(received);
+                at_end.then_some(Ok(()))
+            }
+            Err(error) if uring::is_out_of_buffers(&error) => {
+                slot.needs_own = true;
+                None
+            }
+            Err(error) if uring::is_cancelled(&error) => None,
+            Err(error) => Some(Err(error)),
+        };
+        if let Some(end) = end {
+            if slot.wants_input && slot.ahead.is_none() {
+                finish(slot, end, desk);
+            } else {
+                slot.ahead.get_or_insert_default().end = Some(end);
+            }
+        }
+        if slot.ahead.is_some() {
+            self.stop_receiving(slot, token);
+            slot.sends_ahead = true;
+        }
+    }
+
+    fn stop_receiving(&mut self, slot: &mut Slot, token: Token) {
+        if slot.receiving == Receiving::Repeatedly {
+            slot.receiving = Receiving::Stopping;
+            self.ring.stop_receiving(token.bits());
+        }
     }
 
     pub(crate) fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
-        if slot.sending {
-            return;
-        }
         let Some(out) = slot.exchange.out() else { return };
-        let piece_bytes = desk.settings.piece_bytes;
         match out.front() {
             Front::Empty => {}
-            Front::Memory => {
-                let mut buffer = self.pieces.take(piece_bytes);
-                let (len, more) = copy_out(out, &mut buffer);
-                slot.sending = true;
-                self.ring.send(Arc::clone(&slot.socket), buffer, len, more, token.bits());
-            }
-            // The piece has its turn when the disk operation that is under way is complete.
-            Front::File { .. } if slot.on_disk.is_some() => {}
-            Front::File { file, offset, len } => {
-                let piece = usize::try_from(len).unwrap_or(usize::MAX).min(piece_bytes);
-                let file = Arc::clone(&file.file);
-                slot.sending = true;
-                let buffer = self.pieces.take(piece);
-                let op = Op::Read { file, buffer, filled: 0, start: offset };
-                self.start_disk(slot, token, op, Purpose::Piece);
+            Front::Memory if slot.sending => {}
+            Front::Memory => self.send_memory(slot, token),
+            Front::File { len, .. } => {
+                self.send_piece(slot, len, token);
+                self.read_piece(slot, token, desk);
             }
         }
     }
 
-    /// Operations that the ring knows are submitted; the others are done in place.
+    fn send_memory(&mut self, slot: &mut Slot, token: Token) {
+        let Some(out) = slot.exchange.out() else { return };
+        let mut outgoing = self.ring.outgoing();
+        let complete = gather(out, &mut outgoing);
+        let ends = complete && slot.exchange.state() == State::Closing && slot.on_disk.is_none();
+        let then = if ends && outgoing.len() <= CLOSING_BYTES_MAX {
+            // An operation that is under way would keep the socket open.
+            self.stop_receiving(slot, token);
+            if slot.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
+        } else if complete {
+            Then::Nothing
+        } else {
+            Then::More
+        };
+        slot.sending = true;
+        self.ring.send(&slot.socket, outgoing, token.bits(), then);
+    }
+
+    fn send_piece(&mut self, slot: &mut Slot, len: u64, token: Token) {
+        let pieces = slot.pieces.get_or_insert_default();
+        if slot.sending {
+            return;
+        }
+        if let Some((buffer, range)) = pieces.send_next() {
+            let then = if (range.len() as u64) < len { Then::More } else { Then::Nothing };
+            let mut outgoing = self.ring.outgoing();
+            outgoing.piece(buffer, range);
+            slot.sending = true;
+            self.ring.send(&slot.socket, outgoing, token.bits(), then);
+        }
+    }
+
+    /// Reads ahead of what is sent, when the disk is free.
+    fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
+        let (Some(pieces), Some(out)) = (&slot.pieces, slot.exchange.out()) else { return };
+        if slot.on_disk.is_none()
+            && let Some(op) = pieces.next_read(out, desk.settings.piece_bytes, &mut self.spare)
+        {
+            self.start_disk(slot, token, op, Purpose::Piece);
+        }
+    }
+
+    /// A send is complete.
+    pub(crate) fn sent(
+        &mut self,
+        slot: &mut Slot,
+        mut outgoing: Box<Outgoing>,
+        sent: io::Result<usize>,
+        closed: bool,
+        desk: &mut Desk,
+    ) {
+        slot.sending = false;
+        slot.kept = true;
+        slot.closed = closed;
+        if let Some((buffer, range)) = outgoing.take_piece()
+            && let Some(pieces) = &mut slot.pieces
+        {
+            pieces.sent(buffer, range, *sent.as_ref().unwrap_or(&0), &mut self.spare);
+        }
+        self.ring.keep_outgoing(outgoing);
+        match sent {
+            Ok(n) => slot.exchange.sent(n as u64, desk),
+            Err(_) if slot.over.is_some() => {}
+            Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+        }
+        if slot.exchange.out().is_none() {
+            slot.pieces = None;
+        }
+    }
+
+    /// Operations that the ring has are submitted; the others are done by threads.
     pub(crate) fn start_disk(&mut self, slot: &mut Slot, token: Token, op: Op, purpose: Purpose) {
         slot.on_disk = Some(purpose);
-        if let Some(op) = self.ring.disk(op, token.bits()) {
+        let rest = match self.ring.disk(op, token.bits()) {
+            // Adding up what is in memory waits for nothing.
+            Some(op @ Op::Digest { .. }) => Some(op),
+            Some(op) => self.offload.submit(token, op),
+            None => None,
+        };
+        if let Some(op) = rest {
             self.disk_done(slot, token, op.perform());
         }
     }
 
     /// A step of a plan, or the reading of a piece of a large body, is done.
     pub(crate) fn disk_done(&mut self, slot: &mut Slot, token: Token, done: Done) {
-        match (slot.on_disk.take(), done) {
-            (Some(Purpose::Plan), done) => {
+        match slot.on_disk.take() {
+            Some(Purpose::Plan) => {
                 if let Some(plan) = &mut slot.plan {
                     plan.done(done);
                 }
             }
-            (Some(Purpose::Piece), Done::Read(buffer, read)) => {
-                match piece_to_send(&slot.exchange, read) {
-                    Ok((len, more)) => {
-                        let socket = Arc::clone(&slot.socket);
-                        self.ring.send(socket, buffer, len, more, token.bits());
-                    }
-                    Err(reason) => {
-                        slot.sending = false;
-                        slot.exchange.abort(reason);
-                        self.pieces.keep(buffer);
-                    }
+            Some(Purpose::Piece) if slot.over.is_none() => {
+                let (Some(pieces), Some(out)) = (&mut slot.pieces, slot.exchange.out()) else {
+                    return;
+                };
+                match pieces.done(done, out) {
+                    Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece),
+                    Ok(None) => {}
+                    Err(reason) => slot.exchange.abort(reason),
                 }
             }
-            (purpose, _) => debug_assert!(false, "nobody asked for this: {purpose:?}"),
+            Some(Purpose::Piece) => {}
+            None => debug_assert!(false, "nobody asked for this"),
         }
+    }
+
+    /// Asks how much the socket holds; `None` when the answer comes later.
+    pub(crate) fn unacknowledged(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
+        if slot.asking || slot.closed {
+            return None;
+        }
+        let answer = self.ring.unacknowledged(&slot.socket, token.bits());
+        slot.asking = answer.is_none();
+        answer
+    }
+
+    pub(crate) fn shut_write(&mut self, slot: &Slot) {
+        self.ring.shut_write(&slot.socket);
+    }
+
+    /// What is under way ends soon.
+    pub(crate) fn interrupt(&mut self, slot: &Slot) {
+        if !slot.closed {
+            self.ring.interrupt(&slot.socket);
+        }
+    }
+
+    /// Closes the socket of a connection that is over.
+    pub(crate) fn close(&mut self, slot: Slot) -> Exchange {
+        if !slot.closed {
+            self.ring.close(slot.socket);
+        }
+        slot.exchange
     }
 }
 
-/// Used buffers of about one size, so that each is allocated and cleared once.
-#[derive(Debug, Default)]
-pub(crate) struct Spare(Vec<Vec<u8>>);
-
-impl Spare {
-    /// A buffer of `len` bytes, a used one if there is any.
-    pub(crate) fn take(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.0.pop().unwrap_or_default();
-        buffer.resize(len, 0);
-        buffer
-    }
-
-    /// Keeps a buffer for reuse, if there is room.
-    pub(crate) fn keep(&mut self, buffer: Vec<u8>) {
-        if self.0.len() < SPARE_BUFFERS_MAX {
-            self.0.push(buffer);
+/// Appends the memory segments at the front; true when nothing follows them.
+fn gather(out: &Out, outgoing: &mut Outgoing) -> bool {
+    let mut count = 0;
+    for memory in out.memory().take(GATHER_MAX) {
+        match memory {
+            Memory::Inline(bytes) => outgoing.copy(bytes),
+            Memory::Bytes(bytes) => outgoing.share(bytes),
         }
+        count += 1;
+    }
+    count == out.segments()
+}
+
+/// Gives received bytes to the machine as far as it wants them, and keeps the others.
+fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
+    let mut taken = 0;
+    if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
+        let space = slot.exchange.buffers(desk).input.space();
+        taken = bytes.len().min(space.len());
+        space[..taken].copy_from_slice(&bytes[..taken]);
+        slot.exchange.received(taken, desk);
+    }
+    if taken < bytes.len() {
+        slot.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
     }
 }
 
-/// Gives received bytes to the machine.
-pub(crate) fn take_received(
-    exchange: &mut Exchange,
-    buffer: &[u8],
-    received: io::Result<usize>,
-    desk: &mut Desk,
-) {
-    match received {
-        Ok(0) => exchange.eof(desk),
-        Ok(n) => {
-            let space = exchange.buffers(desk).input.space();
-            debug_assert!(n <= space.len());
-            space[..n].copy_from_slice(&buffer[..n]);
-            exchange.received(n, desk);
+/// Gives the machine what came in before it was wanted; false when there is none.
+fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
+    let Some(ahead) = &mut slot.ahead else { return false };
+    if ahead.at < ahead.bytes.len() {
+        let space = slot.exchange.buffers(desk).input.space();
+        let rest = &ahead.bytes[ahead.at..];
+        let n = rest.len().min(space.len());
+        debug_assert!(n > 0, "input is wanted, and there is no room for it");
+        space[..n].copy_from_slice(&rest[..n]);
+        ahead.at += n;
+        slot.exchange.received(n, desk);
+        return n > 0;
+    }
+    let end = ahead.end.take();
+    slot.ahead = None;
+    match end {
+        Some(end) => {
+            finish(slot, end, desk);
+            true
         }
-        Err(_) => exchange.abort(CloseReason::ClientGone),
+        None => false,
     }
 }
 
-/// Copies the memory segments at the front into `buffer`; how many bytes, and whether more follows.
-fn copy_out(out: &Out, buffer: &mut [u8]) -> (usize, bool) {
-    let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-    let (count, file_follows) = out.gather(&mut slices);
-    let mut len = 0;
-    for slice in &slices[..count] {
-        let n = slice.len().min(buffer.len() - len);
-        buffer[len..len + n].copy_from_slice(&slice[..n]);
-        len += n;
-        if n < slice.len() {
-            return (len, true);
-        }
+fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
+    match end {
+        Ok(()) => slot.exchange.eof(desk),
+        Err(_) => slot.exchange.abort(CloseReason::ClientGone),
     }
-    (len, file_follows)
-}
-
-/// A piece of a large body was read: how much of it may be sent, and whether more follows. Before
-/// the last piece the file must still be what its head says.
-fn piece_to_send(
-    exchange: &Exchange,
-    read: io::Result<usize>,
-) -> Result<(usize, bool), CloseReason> {
-    let Some(Front::File { file, len, .. }) = exchange.out().map(|out| out.front()) else {
-        return Err(CloseReason::SocketError);
-    };
-    let read = read.map_err(|_| CloseReason::FileFailed)?;
-    let last = read as u64 == len;
-    let unchanged = || file::stamp(&*file.file).is_ok_and(|now| file.stamp.same_body(&now));
-    if read == 0 || last && !unchanged() {
-        return Err(CloseReason::FileChanged);
-    }
-    Ok((read, !last))
 }

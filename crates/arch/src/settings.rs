@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use flyball_http::Limits;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
+use flyball_sys::uring::Features;
 
 /// Everything a server runs by.
 #[derive(Clone, Debug)]
@@ -64,6 +65,10 @@ pub struct Settings {
     pub stage_writers: usize,
     /// Entries of the submission ring of `uring`.
     pub ring_entries: u32,
+    /// Buffers that `uring` provides to the kernel for what comes in.
+    pub ring_buffers: u16,
+    /// What `uring` uses if the kernel has it.
+    pub ring_features: Features,
     /// Time a draining server gives its connections, in milliseconds.
     pub drain_ms: u64,
     /// Where `/status` and `/metrics` are served.
@@ -208,6 +213,8 @@ impl Default for Settings {
             stage_readers: 1,
             stage_writers: 8,
             ring_entries: 1024,
+            ring_buffers: 256,
+            ring_features: Features::ALL,
             drain_ms: 30_000,
             admin: None,
             access_log: AccessLog::Off,

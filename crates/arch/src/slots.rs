@@ -32,8 +32,12 @@ impl Token {
     }
 }
 
-/// Bits from here on are never those of a token: listeners, signals and the like use them.
-pub const FIRST_RESERVED: u64 = (u32::MAX as u64) << 32;
+/// Uses of one slot that are told apart.
+const GENERATIONS: u32 = 1 << 27;
+
+/// Bits from here on are never those of a token: listeners, signals and the like use them. Above
+/// their lowest 60 bits, a ring keeps what the token is for.
+pub const FIRST_RESERVED: u64 = (GENERATIONS as u64) << 32;
 
 #[derive(Debug)]
 struct Slot<T> {
@@ -93,8 +97,7 @@ impl<T> Slots<T> {
         self.find(token)?;
         let index = token.index();
         let slot = &mut self.chunks[index / CHUNK][index % CHUNK];
-        // Never the generation of the reserved bits.
-        slot.generation = (slot.generation + 1) % (u32::MAX - 1);
+        slot.generation = (slot.generation + 1) % GENERATIONS;
         self.len -= 1;
         self.free.push(index as u32);
         slot.value.take()

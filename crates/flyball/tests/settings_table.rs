@@ -9,6 +9,7 @@ use flyball::settings::{
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
 use flyball_http::Limits;
 use flyball_site::{CacheSettings, SiteSettings, Symlinks};
+use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
 const DOC_CHARS_MAX: usize = 74;
@@ -52,6 +53,8 @@ fn all_different() -> Settings {
         stage_readers: 3,
         stage_writers: 3,
         ring_entries: 3,
+        ring_buffers: 3,
+        ring_features: Features::NONE,
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
         access_log: AccessLog::Stdout,

@@ -51,6 +51,15 @@ pub enum Front<'a, F> {
     },
 }
 
+/// A memory segment of an [`Out`].
+#[derive(Debug)]
+pub enum Memory<'a> {
+    /// In the inline buffer.
+    Inline(&'a [u8]),
+    /// In memory that others share.
+    Bytes(&'a Bytes),
+}
+
 /// The output of one connection: a queue of segments and a fixed buffer for formatted bytes.
 ///
 /// The buffer never moves or shrinks while segments point into it, so its bytes may be handed to
@@ -162,6 +171,25 @@ impl<F> Out<F> {
             count += 1;
         }
         (count, false)
+    }
+
+    /// The memory segments at the front, up to the first file, for whoever keeps hold of them
+    /// while they are sent.
+    pub fn memory(&self) -> impl Iterator<Item = Memory<'_>> {
+        let mut at = self.taken;
+        self.queue.iter().map_while(move |segment| match segment {
+            Segment::Inline(len) => {
+                at += len;
+                Some(Memory::Inline(&self.inline[at - len..at]))
+            }
+            Segment::Bytes(bytes) => Some(Memory::Bytes(bytes)),
+            Segment::File { .. } => None,
+        })
+    }
+
+    /// How many segments are queued.
+    pub fn segments(&self) -> usize {
+        self.queue.len()
     }
 
     /// Drops the first `n` bytes, which have been sent.

@@ -183,7 +183,12 @@ pub fn local_address(socket: impl AsFd) -> io::Result<Address> {
 pub fn peer_address(socket: impl AsFd) -> Address {
     let peer = rustix::net::getpeername(socket).ok().flatten();
     let peer = peer.and_then(|address| SocketAddr::try_from(address).ok());
-    peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0))
+    peer.unwrap_or_else(no_address)
+}
+
+/// The address of nobody.
+pub fn no_address() -> Address {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)
 }
 
 /// Accepts one connection. Blocks when the listening socket does.
@@ -196,7 +201,7 @@ pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Ad
     flags.set(SocketFlags::NONBLOCK, nonblocking);
     let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-    Ok((socket, peer.unwrap_or(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0))))
+    Ok((socket, peer.unwrap_or_else(no_address)))
 }
 
 /// True when an accept failed because descriptors or memory are out, so that trying again at once

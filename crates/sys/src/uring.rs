@@ -3,6 +3,11 @@
 //! Everything that the kernel reads or writes while an operation is under way (descriptors,
 //! buffers, paths) is owned by the ring until the completion gives it back.
 
+mod buffers;
+mod features;
+mod outgoing;
+mod sockets;
+
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
@@ -17,6 +22,12 @@ use rustix::fs::Statx;
 use crate::disk::{Done, Op};
 use crate::file::{self, Links};
 use crate::readiness::Interest;
+
+pub use buffers::RECEIVE_BYTES;
+use buffers::{Buffers, Place};
+pub use features::Features;
+pub use outgoing::{COPIED_BYTES_MAX, Outgoing};
+pub use sockets::{Socket, Then, is_cancelled, is_out_of_buffers};
 
 /// When the kernel works on completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,10 +45,14 @@ pub enum Mode {
 pub enum Completion {
     /// A connection, and whether the accept goes on by itself.
     Accepted(io::Result<OwnedFd>, bool),
-    /// The buffer, and how many bytes were received into it.
-    Received(Vec<u8>, io::Result<usize>),
-    /// The buffer, and how many of its bytes were sent.
-    Sent(Vec<u8>, io::Result<usize>),
+    /// A connection that the ring owns, and whether the accept goes on by itself.
+    Connected(io::Result<Socket>, bool),
+    /// What was received, and whether the receive goes on by itself.
+    Received(io::Result<Received>, bool),
+    /// What was to be sent, how many of its bytes were, and whether that closed the socket.
+    Sent(Box<Outgoing>, io::Result<usize>, bool),
+    /// How many bytes a socket holds that the peer has not acknowledged.
+    Unacknowledged(u64),
     /// A disk operation.
     Disk(Done),
     /// A watched descriptor is readable, and whether the watch goes on by itself.
@@ -46,11 +61,47 @@ pub enum Completion {
     Ready(io::Result<Interest>),
 }
 
+/// Bytes that were received: [`Ring::bytes`] shows them, and [`Ring::recycle`] must take them back.
+#[derive(Debug)]
+pub struct Received {
+    place: Place,
+    len: usize,
+}
+
+/// The operations that hold no memory: the kind and the token are the whole of what is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// What it did is nobody's concern.
+    Quiet = 1,
+    Receive = 2,
+    Unacknowledged = 3,
+}
+
+/// Tokens of these operations are below it; [`Kind`]s are multiples of it.
+const KIND: u64 = 1 << 60;
+
+impl Kind {
+    fn with(self, token: u64) -> u64 {
+        debug_assert!(token < KIND);
+        (self as u64 * KIND) | token
+    }
+
+    fn of(user_data: u64) -> Option<Kind> {
+        match user_data / KIND {
+            1 => Some(Kind::Quiet),
+            2 => Some(Kind::Receive),
+            3 => Some(Kind::Unacknowledged),
+            _ => None,
+        }
+    }
+}
+
 /// What an operation under way needs to stay where it is.
 enum Held {
     Accept { _listener: Arc<OwnedFd> },
-    Receive { _socket: Arc<OwnedFd>, buffer: Vec<u8> },
-    Send { _socket: Arc<OwnedFd>, buffer: Vec<u8> },
+    Connect { _listener: Arc<OwnedFd>, direct: bool },
+    Receive { buffer: Vec<u8> },
+    Send { outgoing: Box<Outgoing> },
     Open { _root: Arc<OwnedFd>, _path: CString, _how: Box<OpenHow> },
     Stat { _file: Arc<OwnedFd>, statx: Box<MaybeUninit<Statx>> },
     Read { _file: Arc<OwnedFd>, buffer: Vec<u8> },
@@ -71,6 +122,11 @@ pub struct Ring {
     ring: IoUring,
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
+    features: Features,
+    buffers: Option<Buffers>,
+    spare_buffers: Vec<Vec<u8>>,
+    #[expect(clippy::vec_box, reason = "it is used where it is, and must not move")]
+    spare_outgoing: Vec<Box<Outgoing>>,
 }
 
 impl Ring {
@@ -115,7 +171,15 @@ impl Ring {
             builder.setup_defer_taskrun();
         }
         let ring = builder.build(entries).or_else(|_| plain().build(entries))?;
-        Ok(Ring { ring, flights: Vec::new(), free: Vec::new() })
+        Ok(Ring {
+            ring,
+            flights: Vec::new(),
+            free: Vec::new(),
+            features: Features::NONE,
+            buffers: None,
+            spare_buffers: Vec::new(),
+            spare_outgoing: Vec::new(),
+        })
     }
 
     /// Starts accepting from a listening socket, once or until it fails.
@@ -161,30 +225,6 @@ impl Ring {
         }
         let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags).build();
         self.start(entry, token, Held::Poll { _socket: socket });
-    }
-
-    /// Starts receiving at most `len` bytes into `buffer`.
-    pub fn recv(&mut self, socket: Arc<OwnedFd>, mut buffer: Vec<u8>, len: usize, token: u64) {
-        let len = len.min(buffer.len()) as u32;
-        let fd = Fd(socket.as_raw_fd());
-        let entry = opcode::Recv::new(fd, buffer.as_mut_ptr(), len).build();
-        self.start(entry, token, Held::Receive { _socket: socket, buffer });
-    }
-
-    /// Starts sending the first `len` bytes of `buffer`.
-    pub fn send(
-        &mut self,
-        socket: Arc<OwnedFd>,
-        buffer: Vec<u8>,
-        len: usize,
-        more: bool,
-        token: u64,
-    ) {
-        let len = len.min(buffer.len()) as u32;
-        let flags = libc::MSG_NOSIGNAL | if more { libc::MSG_MORE } else { 0 };
-        let fd = Fd(socket.as_raw_fd());
-        let entry = opcode::Send::new(fd, buffer.as_ptr(), len).flags(flags).build();
-        self.start(entry, token, Held::Send { _socket: socket, buffer });
     }
 
     /// Starts a disk operation; gives it back when the ring has none for it.
@@ -240,17 +280,29 @@ impl Ring {
         self.push(&entry.user_data(u64::from(index)));
     }
 
-    /// Puts an entry into the submission queue: one that [`Ring::start`] made, or one without
-    /// pointers.
+    /// Starts an operation that names no memory.
+    fn start_unheld(&mut self, entry: Entry, kind: Kind, token: u64) {
+        self.push(&entry.user_data(kind.with(token)));
+    }
+
     fn push(&mut self, entry: &Entry) {
         loop {
-            // SAFETY: every pointer in `entry` leads into memory on the heap that its flight owns
-            // (or to a static string), and that stays in `flights` until the last completion; the
-            // descriptors are kept open there too, or by the caller of `watch`.
+            // SAFETY: every pointer in `entry` leads into memory on the heap that a `Held` owns (or
+            // to a static string), and that stays in `flights` until the last completion; the
+            // descriptors are the ring's, or held there too, or kept open by the caller of `watch`.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
             // The queue is full: let the kernel take it.
+            let _ = self.ring.submit();
+        }
+    }
+
+    /// Sees to it that so many entries can be submitted together.
+    fn make_room(&mut self, entries: usize) {
+        let queue = self.ring.submission();
+        if queue.capacity() - queue.len() < entries {
+            drop(queue);
             let _ = self.ring.submit();
         }
     }
@@ -282,8 +334,12 @@ impl Ring {
     /// Appends the completions that are in the ring to `completions`, without a system call. Those
     /// for which the ring had no room come after the next [`Ring::submit`] or [`Ring::wait`].
     pub fn peek(&mut self, completions: &mut Vec<(u64, Completion)>) {
-        for entry in self.ring.completion() {
-            complete(&mut self.flights, &mut self.free, &entry, completions);
+        let Ring { ring, flights, free, buffers, .. } = self;
+        for entry in ring.completion() {
+            match Kind::of(entry.user_data()) {
+                None => complete(flights, free, &entry, completions),
+                Some(kind) => complete_unheld(kind, buffers.as_mut(), &entry, completions),
+            }
         }
     }
 
@@ -326,26 +382,31 @@ fn complete(
 ) {
     let index = entry.user_data() as usize;
     let more = cqueue::more(entry.flags());
-    let result = match entry.result() {
-        error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
-        value => Ok(value as usize),
-    };
+    let result = result_of(entry);
     let Some(slot) = flights.get_mut(index) else { return };
     if more && let Some(Flight { token, held }) = slot {
-        match held {
-            Held::Accept { .. } => {
-                completions.push((*token, Completion::Accepted(own(result), true)));
-            }
-            _ => completions.push((*token, Completion::Readable(true))),
-        }
+        let completion = match held {
+            Held::Accept { .. } => Completion::Accepted(own(result), true),
+            Held::Connect { direct, .. } => Completion::Connected(connect(result, *direct), true),
+            _ => Completion::Readable(true),
+        };
+        completions.push((*token, completion));
         return;
     }
     let Some(Flight { token, held }) = slot.take() else { return };
     free.push(index as u32);
     let completion = match held {
         Held::Accept { .. } => Completion::Accepted(own(result), false),
-        Held::Receive { buffer, .. } => Completion::Received(buffer, result),
-        Held::Send { buffer, .. } => Completion::Sent(buffer, result),
+        Held::Connect { direct, .. } => Completion::Connected(connect(result, direct), false),
+        Held::Receive { buffer } => {
+            let received = result.map(|len| Received { place: Place::Own(buffer), len });
+            Completion::Received(received, false)
+        }
+        Held::Send { outgoing } => {
+            debug_assert_eq!(token, outgoing.token);
+            let closed = outgoing.closes && result.as_ref().is_ok_and(|n| *n == outgoing.len());
+            Completion::Sent(outgoing, result, closed)
+        }
         Held::Open { .. } => Completion::Disk(Done::Opened(own(result))),
         Held::Stat { statx, .. } => Completion::Disk(Done::Stamped(result.map(|_| {
             // SAFETY: the struct was zeroed, is plain integers, and the kernel filled it in.
@@ -353,16 +414,60 @@ fn complete(
         }))),
         Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
         Held::Watch => Completion::Readable(false),
-        Held::Poll { .. } => Completion::Ready(result.map(|found| {
-            let found = found as libc::c_int;
-            let over = found & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
-            Interest {
-                read: over || found & i32::from(libc::POLLIN) != 0,
-                write: over || found & i32::from(libc::POLLOUT) != 0,
-            }
-        })),
+        Held::Poll { .. } => Completion::Ready(result.map(interest)),
     };
     completions.push((token, completion));
+}
+
+fn complete_unheld(
+    kind: Kind,
+    buffers: Option<&mut Buffers>,
+    entry: &cqueue::Entry,
+    completions: &mut Vec<(u64, Completion)>,
+) {
+    let token = entry.user_data() % KIND;
+    let completion = match kind {
+        Kind::Quiet => return,
+        Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
+        Kind::Receive => {
+            let provided = cqueue::buffer_select(entry.flags());
+            let received = match (result_of(entry), provided) {
+                (Ok(len), Some(id)) => Ok(Received { place: Place::Provided(id), len }),
+                (Ok(len), None) => {
+                    debug_assert_eq!(len, 0);
+                    Ok(Received { place: Place::Nowhere, len: 0 })
+                }
+                (Err(error), provided) => {
+                    if let (Some(id), Some(buffers)) = (provided, buffers) {
+                        buffers.give(id);
+                    }
+                    Err(error)
+                }
+            };
+            Completion::Received(received, cqueue::more(entry.flags()))
+        }
+    };
+    completions.push((token, completion));
+}
+
+fn result_of(entry: &cqueue::Entry) -> io::Result<usize> {
+    match entry.result() {
+        error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+        value => Ok(value as usize),
+    }
+}
+
+fn connect(result: io::Result<usize>, direct: bool) -> io::Result<Socket> {
+    result.map(|number| Socket::new(number as u32, direct))
+}
+
+fn interest(found: usize) -> Interest {
+    let found = found as libc::c_int;
+    let over = found & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
+    Interest {
+        read: over || found & i32::from(libc::POLLIN) != 0,
+        write: over || found & i32::from(libc::POLLOUT) != 0,
+    }
 }
 
 /// A new descriptor that the kernel gave us in a completion.
@@ -392,6 +497,7 @@ impl std::fmt::Debug for Ring {
 mod tests {
     use super::*;
     use crate::net::{self, ListenOptions};
+    use bytes::Bytes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;
@@ -406,26 +512,56 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_accepted_received_from_and_sent_to() {
+    fn connections_are_accepted_received_from_sent_to_and_closed() {
         Ring::probe().unwrap();
+        serves_one(Features::ALL);
+        serves_one(Features { direct: false, ..Features::ALL });
+        serves_one(Features { multishot: false, ..Features::ALL });
+        serves_one(Features::NONE);
+    }
+
+    fn serves_one(wanted: Features) {
         let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        let features = ring.enable(wanted, 4, 16);
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         net::set_blocking(&listener, true).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let listener = Arc::new(listener);
-        ring.accept(&listener, 1, true).unwrap();
+        ring.accept_socket(&listener, 1, true);
         let mut client = TcpStream::connect(net::local_address(&listener).unwrap()).unwrap();
-        let (1, Completion::Accepted(Ok(socket), true)) = one(&mut ring) else { panic!() };
-        let socket = Arc::new(socket);
+        let (1, Completion::Connected(Ok(socket), true)) = one(&mut ring) else { panic!() };
         client.write_all(b"ask").unwrap();
-        ring.recv(Arc::clone(&socket), vec![0; 16], 16, 2);
-        let (2, Completion::Received(buffer, Ok(3))) = one(&mut ring) else { panic!() };
-        assert_eq!(&buffer[..3], b"ask");
-        ring.send(socket, b"answer".to_vec(), 6, false, 3);
-        let (3, Completion::Sent(_, Ok(6))) = one(&mut ring) else { panic!() };
-        let mut answer = [0; 6];
-        client.read_exact(&mut answer).unwrap();
-        assert_eq!(&answer, b"answer");
+        assert_eq!(ring.receive(&socket, 2, true, false), features.multishot);
+        let (2, Completion::Received(Ok(received), more)) = one(&mut ring) else { panic!() };
+        assert_eq!((ring.bytes(&received), more), (&b"ask"[..], features.multishot));
+        ring.recycle(received);
+        if more {
+            ring.stop_receiving(2);
+            let (2, Completion::Received(Err(_), false)) = one(&mut ring) else { panic!() };
+        }
+        let asked = ring.unacknowledged(&socket, 3);
+        assert_eq!(asked.is_none(), features.direct);
+        if features.direct {
+            let (3, Completion::Unacknowledged(0)) = one(&mut ring) else { panic!() };
+        }
+        let body = Bytes::from(vec![b'x'; COPIED_BYTES_MAX + 1]);
+        let mut outgoing = ring.outgoing();
+        outgoing.copy(b"answer");
+        outgoing.share(&body);
+        let len = outgoing.len();
+        ring.send(&socket, outgoing, 4, Then::Close);
+        let (4, Completion::Sent(outgoing, Ok(sent), closed)) = one(&mut ring) else { panic!() };
+        assert_eq!((sent, closed), (len, features.linked));
+        ring.keep_outgoing(outgoing);
+        if !closed {
+            ring.close(socket);
+            ring.submit().unwrap();
+        }
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, [b"answer", &body[..]].concat());
+        ring.cancel_accepts();
+        let (1, Completion::Connected(Err(_), false)) = one(&mut ring) else { panic!() };
     }
 
     #[test]

@@ -27,6 +27,7 @@ const PRODUCT: &[Allowed] = &[
         name: "flyball-sys",
         stays: "below everything and without HTTP",
         packages: &[
+            ("bytes", "segments that the kernel reads while others hold them"),
             ("corosensei", "switches stacks, for user-level threads"),
             ("crc32fast", "checksums what a disk job reads"),
             ("io-uring", "the layout of the rings"),

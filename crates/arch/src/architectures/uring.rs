@@ -10,28 +10,30 @@
 //!
 //! **Differs from the paper**:
 //! * The ring is Linux's io_uring; the paper uses the overlapped I/O of another system.
-//! * Output is copied into a buffer that the ring owns while it is sent.
-//! * Listing a directory, waiting for a write to settle and adding up a checksum have no ring
-//!   operation: they are done in place.
+//! * An operation that waits for input holds no buffer: the kernel takes one when bytes come. Where
+//!   the kernel cannot, the operation brings its own, as in the paper.
+//! * Accepting, and receiving from a client that is kept, are started once and complete again and
+//!   again; the last answer and the closing of its connection are started together.
+//! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
-//! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::complete`].
+//! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
-//! **Settings**: `uring.entries`, `workers`, `pin`, `accept.limit`, `send.piece`.
+//! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `workers`, `pin`,
+//! `accept.limit`, `send.piece`.
 //!
-//! **Kernel needs**: io_uring with multishot accept (Linux 5.19).
+//! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
-use flyball_sys::net;
-use flyball_sys::uring::{Completion, Ring};
+use flyball_sys::uring::{self, Completion, Ring, Socket};
+use flyball_sys::{clock, net};
 
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
-use crate::operations::{Operations, Purpose, Slot, Starved, take_received};
+use crate::operations::{Operations, Purpose, Slot, Starved};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -56,7 +58,15 @@ impl Architecture for Uring {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["uring.entries", "workers", "pin", "accept.limit", "send.piece"]
+        &[
+            "uring.entries",
+            "uring.buffers",
+            "uring.features",
+            "workers",
+            "pin",
+            "accept.limit",
+            "send.piece",
+        ]
     }
 
     fn needs(&self) -> &'static str {
@@ -79,7 +89,7 @@ impl Architecture for Uring {
     fn run(&self, worker: Worker) -> io::Result<Report> {
         let mut proactor = Loop::new(worker)?;
         while !proactor.is_done() {
-            proactor.complete()?;
+            proactor.turn()?;
         }
         Ok(proactor.report())
     }
@@ -87,6 +97,9 @@ impl Architecture for Uring {
 
 /// The token of the worker's signals.
 const SIGNALS: u64 = FIRST_RESERVED;
+
+/// The token of the threads that do disk work.
+const OFFLOADED: u64 = FIRST_RESERVED + 1;
 
 /// The token of the first listening socket; the others follow.
 const LISTENERS: u64 = FIRST_RESERVED + 16;
@@ -104,11 +117,13 @@ struct Loop {
     slots: Slots<Slot>,
     timers: Timers,
     completions: Vec<(u64, Completion)>,
-    told: Option<Order>,
-    draining_until_ms: Option<u64>,
     starved: Starved,
-    /// Single accepts that are under way.
+    /// Accepts that are under way.
     accepting: usize,
+    /// An order that came in the last turn, and what became of it.
+    told: Option<Order>,
+    leaving: Option<Order>,
+    draining_until_ms: Option<u64>,
 }
 
 impl Loop {
@@ -116,34 +131,43 @@ impl Loop {
         let desk = worker.desk();
         let mut proactor = Loop {
             timers: Timers::new(desk.now.ms()),
-            operations: Operations::new(worker.settings.ring_entries)?,
+            operations: Operations::new(&worker)?,
             slots: Slots::default(),
             completions: Vec::new(),
-            told: None,
-            draining_until_ms: None,
             starved: Starved::default(),
             accepting: 0,
+            told: None,
+            leaving: None,
+            draining_until_ms: None,
             desk,
             worker,
         };
-        proactor.operations.ring.watch(proactor.worker.signals.as_fd(), SIGNALS)?;
-        proactor.submit_accepts()?;
+        proactor.watch(SIGNALS)?;
+        proactor.watch(OFFLOADED)?;
+        proactor.submit_accepts();
         Ok(proactor)
+    }
+
+    fn watch(&mut self, token: u64) -> io::Result<()> {
+        let Operations { ring, offload, .. } = &mut self.operations;
+        match token {
+            OFFLOADED => ring.watch(offload.completion(), token),
+            _ => ring.watch(self.worker.signals.as_fd(), token),
+        }
     }
 
     /// At accept-limit inf one accept completes again and again; else that many are submitted, and
     /// each is submitted anew when it completes.
-    fn submit_accepts(&mut self) -> io::Result<()> {
+    fn submit_accepts(&mut self) {
         let count = match self.worker.settings.accept_limit {
             AcceptLimit::Infinite => 1,
             AcceptLimit::At(limit) => (limit.ceil() as u64).clamp(1, ACCEPTS_MAX),
         };
         for at in 0..self.worker.listeners.len() as u64 {
             for _ in 0..count {
-                self.submit_accept(LISTENERS + at)?;
+                self.submit_accept(LISTENERS + at);
             }
         }
-        Ok(())
     }
 
     /// One accept that completes again and again cannot be held to a number of connections.
@@ -152,9 +176,9 @@ impl Loop {
         settings.accept_limit == AcceptLimit::Infinite && settings.max_connections.is_none()
     }
 
-    fn submit_accept(&mut self, token: u64) -> io::Result<()> {
-        if self.draining_until_ms.is_some() {
-            return Ok(());
+    fn submit_accept(&mut self, token: u64) {
+        if self.leaving.is_some() || self.draining_until_ms.is_some() {
+            return;
         }
         let multishot = self.accepts_by_itself();
         if !multishot {
@@ -163,47 +187,53 @@ impl Loop {
                 if self.starved.keep(token, self.desk.now.ms(), open >= most) {
                     self.worker.say("accepting is paused: as many connections as allowed are open");
                 }
-                return Ok(());
+                return;
             }
-            self.accepting += 1;
         }
+        self.accepting += 1;
         let listener = &self.worker.listeners[(token - LISTENERS) as usize];
-        self.operations.ring.accept(listener, token, multishot)
+        self.operations.ring.accept_socket(listener, token, multishot);
     }
 
     /// Submits what was started, waits for completions, and acts on each.
-    fn complete(&mut self) -> io::Result<()> {
+    fn turn(&mut self) -> io::Result<()> {
         let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
         let mut completions = std::mem::take(&mut self.completions);
+        let start_ns = clock::monotonic_ns();
         self.operations.ring.wait(&mut completions, wait_ms)?;
+        let work_ns = clock::monotonic_ns();
         self.desk.tally.add(Counter::GetEvents, 1);
+        self.desk.tally.add(Counter::GetEventsNs, work_ns - start_ns);
         self.desk.tick();
-        let mut signalled = false;
+        let (mut signalled, mut accepted, mut worked) = (false, 0, 0);
         for (token, completion) in completions.drain(..) {
             match completion {
-                Completion::Accepted(..) if self.draining_until_ms.is_some() => {}
-                Completion::Accepted(accepted, more) => self.accepted(token, accepted, more)?,
-                Completion::Readable(more) => {
-                    signalled = true;
-                    if !more {
-                        self.operations.ring.watch(self.worker.signals.as_fd(), SIGNALS)?;
-                    }
+                Completion::Connected(connected, more) => {
+                    accepted += u64::from(connected.is_ok());
+                    self.connected(token, connected, more);
                 }
-                completion => self.completed(Token::from_bits(token), completion),
+                Completion::Readable(more) => {
+                    signalled |= token == SIGNALS;
+                    self.readable(token, more)?;
+                }
+                completion => {
+                    worked += 1;
+                    self.completed(Token::from_bits(token), completion);
+                }
             }
         }
         self.completions = completions;
-        if let Some(order) = self.told.take() {
-            self.begin_draining(order);
-        }
-        if signalled {
-            self.take_signals();
-        }
+        self.follow_orders(signalled);
         self.expire();
         for token in self.starved.take_rested(self.desk.now.ms()) {
-            self.submit_accept(token)?;
+            self.submit_accept(token);
         }
+        let tally = &mut self.desk.tally;
+        tally.add(Counter::AcceptPhases, u64::from(accepted > 0));
+        tally.add(Counter::WorkPhases, u64::from(worked > 0));
+        tally.add(Counter::WorkedOn, worked);
+        tally.add(Counter::WorkNs, clock::monotonic_ns() - work_ns);
         self.desk.publish();
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
@@ -211,58 +241,59 @@ impl Loop {
         Ok(())
     }
 
-    fn accepted(
-        &mut self,
-        token: u64,
-        accepted: io::Result<OwnedFd>,
-        more: bool,
-    ) -> io::Result<()> {
-        if !more && !self.accepts_by_itself() {
-            self.accepting -= 1;
+    /// A signal came, or a thread is done with disk work.
+    fn readable(&mut self, token: u64, more: bool) -> io::Result<()> {
+        if token == OFFLOADED {
+            for (token, done) in self.operations.offload.collect() {
+                self.completed(token, Completion::Disk(done));
+            }
         }
-        match accepted {
-            // An accept that was under way; closed at once, the client can go elsewhere.
-            Ok(_) if self.draining_until_ms.is_some() => {}
+        if more { Ok(()) } else { self.watch(token) }
+    }
+
+    fn connected(&mut self, token: u64, connected: io::Result<Socket>, more: bool) {
+        self.accepting -= usize::from(!more);
+        match connected {
             Ok(socket) => {
                 self.desk.tally.add(Counter::Accepted, 1);
-                self.desk.tally.add(Counter::AcceptPhases, 1);
-                let token = self.slots.insert(Slot::new(socket, &self.desk));
+                let token = self.slots.insert(self.operations.slot(socket, &self.desk));
                 self.drive(token);
             }
+            Err(error) if uring::is_cancelled(&error) => return,
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
                 if self.starved.keep(token, self.desk.now.ms(), true) {
                     self.worker.say("accepting is paused: descriptors are out");
                 }
-                return Ok(());
+                return;
             }
             Err(error) if net::is_not_listening(&error) => {
                 self.starved.keep(token, self.desk.now.ms(), false);
-                return Ok(());
+                return;
             }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
-        if more { Ok(()) } else { self.submit_accept(token) }
+        if !more {
+            self.submit_accept(token);
+        }
     }
 
     /// An operation of a connection is complete.
     fn completed(&mut self, token: Token, completion: Completion) {
         let Some(slot) = self.slots.find(token) else { return };
+        let Loop { operations, desk, .. } = self;
         match completion {
-            Completion::Received(buffer, received) => {
-                slot.receiving = false;
-                take_received(&mut slot.exchange, &buffer, received, &mut self.desk);
-                self.operations.inputs.keep(buffer);
+            Completion::Received(received, more) => {
+                operations.received(slot, token, received, more, desk);
             }
-            Completion::Sent(buffer, sent) => {
-                slot.sending = false;
-                self.operations.pieces.keep(buffer);
-                match sent {
-                    Ok(n) => slot.exchange.sent(n as u64, &mut self.desk),
-                    Err(_) => slot.exchange.abort(CloseReason::ClientGone),
-                }
+            Completion::Sent(outgoing, sent, closed) => {
+                operations.sent(slot, outgoing, sent, closed, desk);
             }
-            Completion::Disk(done) => self.operations.disk_done(slot, token, done),
+            Completion::Disk(done) => operations.disk_done(slot, token, done),
+            Completion::Unacknowledged(bytes) => {
+                slot.asking = false;
+                slot.exchange.expired(|| bytes, desk);
+            }
             _ => {}
         }
         self.drive(token);
@@ -270,13 +301,11 @@ impl Loop {
 
     /// Lets a connection go on, and starts what it needs.
     fn drive(&mut self, token: Token) {
-        loop {
-            let Some(slot) = self.slots.find(token) else { return };
+        let Loop { slots, operations, desk, timers, .. } = self;
+        let Some(slot) = slots.find(token) else { return };
+        let over = loop {
             if let Some(reason) = slot.over {
-                if !slot.is_busy() {
-                    self.close(token, reason);
-                }
-                return;
+                break Some(reason).filter(|_| !slot.is_busy());
             }
             // While an operation is under way, the plan waits and the rest goes on.
             if slot.on_disk.is_none()
@@ -285,78 +314,108 @@ impl Loop {
                 match plan.next_op() {
                     Some(op) => {
                         slot.plan = Some(plan);
-                        self.operations.start_disk(slot, token, op, Purpose::Plan);
+                        operations.start_disk(slot, token, op, Purpose::Plan);
                     }
-                    None => slot.plan = slot.exchange.resume(*plan, &mut self.desk),
+                    None => slot.plan = slot.exchange.resume(*plan, desk),
                 }
                 continue;
             }
-            match slot.exchange.advance(&mut self.desk) {
-                Step::Read => self.operations.start_receive(slot, token, &mut self.desk),
-                Step::Write => self.operations.start_send(slot, token, &self.desk),
+            slot.wants_input = false;
+            match slot.exchange.advance(desk) {
+                Step::Read => {
+                    if operations.start_receive(slot, token, desk) {
+                        continue;
+                    }
+                }
+                Step::Write => operations.start_send(slot, token, desk),
                 Step::ReadWrite => {
-                    self.operations.start_receive(slot, token, &mut self.desk);
-                    self.operations.start_send(slot, token, &self.desk);
+                    if operations.start_receive(slot, token, desk) {
+                        continue;
+                    }
+                    operations.start_send(slot, token, desk);
                 }
                 Step::Disk(plan) => {
-                    self.desk.tally.add(Counter::DiskWaits, 1);
+                    desk.tally.add(Counter::DiskWaits, 1);
                     slot.plan = Some(plan);
                     continue;
                 }
                 Step::Waiting => {}
                 Step::Shut => {
-                    let _ = net::shutdown_write(&*slot.socket);
-                    slot.exchange.shut(&self.desk);
+                    operations.shut_write(slot);
+                    slot.exchange.shut(desk);
                     continue;
                 }
                 Step::Close(reason) => {
                     slot.over = Some(reason);
                     if slot.is_busy() {
-                        // What is under way ends when the socket is shut down.
-                        let _ = net::shutdown_both(&*slot.socket);
+                        operations.interrupt(slot);
                     }
                     continue;
                 }
             }
-            break;
-        }
-        if let Some(slot) = self.slots.find(token) {
-            // A receive has a buffer of its own: an idle connection holds no other.
-            if !slot.sending {
-                slot.exchange.rest(&mut self.desk);
+            break None;
+        };
+        match over {
+            Some(reason) => self.close(token, reason),
+            None => {
+                slot.exchange.rest(desk);
+                timers.set(token.index(), slot.exchange.deadline());
             }
-            self.timers.set(token.index(), slot.exchange.deadline());
         }
     }
 
     fn close(&mut self, token: Token, reason: CloseReason) {
         if let Some(slot) = self.slots.remove(token) {
             self.timers.clear(token.index());
-            slot.exchange.end(&mut self.desk, reason);
-            // One descriptor is free now. When the ring is broken, the next wait on it tells.
-            let _ = self.starved.take_one().map(|token| self.submit_accept(token));
+            self.operations.close(slot).end(&mut self.desk, reason);
+            // There is room for one more now.
+            if let Some(token) = self.starved.take_one() {
+                self.submit_accept(token);
+            }
         }
     }
 
     fn expire(&mut self) {
-        while let Some(index) = self.timers.pop(self.desk.now.ms()) {
+        let now_ms = self.desk.now.ms();
+        while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.slots.token_at(index) else { continue };
-            if let Some(slot) = self.slots.find(token) {
-                let socket = Arc::clone(&slot.socket);
-                slot.exchange.expired(|| net::unacknowledged(&*socket), &mut self.desk);
+            let Some(slot) = self.slots.find(token) else { continue };
+            if slot.exchange.deadline() > now_ms {
+                self.timers.set(index, slot.exchange.deadline());
+                continue;
+            }
+            // Only of output it matters how much of it the client has taken.
+            let in_socket = match slot.exchange.out() {
+                None => Some(0),
+                Some(_) => self.operations.unacknowledged(slot, token),
+            };
+            if let Some(bytes) = in_socket {
+                slot.exchange.expired(|| bytes, &mut self.desk);
                 self.drive(token);
             }
         }
     }
 
-    fn take_signals(&mut self) {
-        while let Some(order) = self.worker.order() {
-            self.told = Some(order);
+    /// An order is followed a turn after it came: a request that had arrived by then has been
+    /// received. Connections whose accept was under way are served.
+    fn follow_orders(&mut self, signalled: bool) {
+        if let Some(order) = self.told.take() {
+            self.leaving = Some(order);
+            self.operations.ring.cancel_accepts();
+        }
+        if self.accepting == 0
+            && let Some(order) = self.leaving.take()
+        {
+            self.begin_draining(order);
+        }
+        if signalled {
+            while let Some(order) = self.worker.order() {
+                self.told = Some(order);
+            }
         }
     }
 
-    /// Closes every connection as soon as its answer is sent. Begins a turn after the signal: a
-    /// request that had arrived by then has been received.
+    /// Closes every connection as soon as its answer is sent.
     fn begin_draining(&mut self, order: Order) {
         if self.draining_until_ms.is_none() {
             self.draining_until_ms = Some(self.desk.now.ms() + self.worker.settings.drain_ms);

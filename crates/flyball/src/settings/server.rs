@@ -3,6 +3,7 @@
 
 use flyball_arch::{AccessLog, Events, SendMode};
 use flyball_http::scan::FIELDS_CAP;
+use flyball_sys::uring::Features;
 use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
 use super::kind::Kind;
@@ -31,6 +32,8 @@ const PARTITIONS_MAX: u64 = 1024;
 const STAGE_THREADS_MAX: u64 = 500;
 /// Most entries of a submission ring (io_uring_setup(2)).
 const RING_ENTRIES_MAX: u64 = 32_768;
+/// Most buffers that a ring can be provided with (io_uring_register_buf_ring(3)).
+const RING_BUFFERS_MAX: u64 = 32_768;
 /// Largest piece of a large body.
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 /// Longest head that may be allowed, and longest target: they are held in memory.
@@ -402,6 +405,42 @@ pub static SETTINGS: &[Setting] = &[
         doc: "Entries of the submission ring of `uring`, per worker",
         more: "The kernel rounds it up to a power of two.",
         source: "io_uring_setup(2)",
+    },
+    Setting {
+        key: "uring.buffers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: RING_BUFFERS_MAX,
+            set: |s, n| s.ring_buffers = n as u16,
+        },
+        word: None,
+        default: Some("256"),
+        doc: "Buffers that `uring` provides to the kernel, per worker",
+        more: "Each has 4 KiB; the number is rounded up to a power of two. They are for what comes \
+               in between two turns of the loop, whatever the number of connections: a connection \
+               that waits holds none.",
+        source: "io_uring_register_buf_ring(3)",
+    },
+    Setting {
+        key: "uring.features",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "auto", set: |s| s.ring_features = Features::ALL },
+                Word {
+                    name: "plain",
+                    set: |s| s.ring_features = Features { direct: false, ..Features::ALL },
+                },
+                Word { name: "basic", set: |s| s.ring_features = Features::NONE },
+            ],
+        },
+        word: None,
+        default: Some("auto"),
+        doc: "What `uring` uses of what the kernel has",
+        more: "`auto` is all of it. `plain` keeps sockets in the process's descriptor table instead \
+               of the ring's own, so that other tools see them. `basic` is what Linux 5.19 has.",
+        source: "",
     },
     Setting {
         key: "drain",

@@ -1,0 +1,105 @@
+//! What a ring can do beyond the necessary, probed by doing it.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::{DestinationSlot, Fd, Fixed};
+use io_uring::{IoUring, cqueue, opcode};
+
+use super::buffers::{Buffers, GROUP};
+use super::sockets::SIOCOUTQ_COMMAND;
+
+/// What a ring may use if the kernel has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// Buffers that the kernel takes when bytes come (Linux 5.19).
+    pub provided: bool,
+    /// Receives that go on by themselves, into provided buffers (Linux 6.0).
+    pub multishot: bool,
+    /// Sockets in a table of the ring's own instead of the process's (Linux 6.7, which can tell
+    /// without a descriptor what such a socket holds).
+    pub direct: bool,
+    /// Closing linked to the last send.
+    pub linked: bool,
+}
+
+impl Features {
+    /// All.
+    pub const ALL: Features =
+        Features { provided: true, multishot: true, direct: true, linked: true };
+
+    /// None: what Linux 5.19 has.
+    pub const NONE: Features =
+        Features { provided: false, multishot: false, direct: false, linked: false };
+
+    /// Those of these that work here.
+    pub fn probed(self) -> Features {
+        let provided = self.provided && provides().is_ok();
+        Features {
+            provided,
+            multishot: provided && self.multishot && receives_repeatedly().is_ok(),
+            direct: self.direct && has_direct_sockets().is_ok(),
+            linked: self.linked,
+        }
+    }
+}
+
+fn provides() -> io::Result<()> {
+    Buffers::register(&IoUring::new(2)?, 1).map(drop)
+}
+
+fn receives_repeatedly() -> io::Result<()> {
+    let mut ring = IoUring::new(2)?;
+    let _buffers = Buffers::register(&ring, 1)?;
+    let (client, server) = UnixStream::pair()?;
+    std::io::Write::write_all(&mut &client, b"x")?;
+    let server = OwnedFd::from(server);
+    let entry = opcode::RecvMulti::new(Fd(server.as_raw_fd()), GROUP).build();
+    let (received, goes_on) = perform(&mut ring, &entry)?;
+    match (received, goes_on) {
+        (1, true) => Ok(()),
+        _ => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn has_direct_sockets() -> io::Result<()> {
+    let mut ring = IoUring::new(2)?;
+    ring.submitter().register_files_sparse(1)?;
+    let entry = opcode::Socket::new(libc::AF_INET, libc::SOCK_STREAM, 0)
+        .file_index(Some(DestinationSlot::auto_target()))
+        .build();
+    perform(&mut ring, &entry)?;
+    let entry = opcode::UringCmd16::new(Fixed(0), SIOCOUTQ_COMMAND).build();
+    perform(&mut ring, &entry).map(drop)
+}
+
+/// Performs an operation that completes at once and names no memory.
+fn perform(ring: &mut IoUring, entry: &Entry) -> io::Result<(i32, bool)> {
+    // SAFETY: the entry holds no pointer; the descriptors in it are open until it completes.
+    unsafe { ring.submission().push(entry) }.map_err(io::Error::other)?;
+    ring.submit_and_wait(1)?;
+    let completion = ring.completion().next().ok_or(io::ErrorKind::Unsupported)?;
+    match completion.result() {
+        error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
+        result => Ok((result, cqueue::more(completion.flags()))),
+    }
+}
+
+/// The flag of an entry whose descriptor is direct.
+pub(super) fn fixed(direct: bool) -> Flags {
+    if direct { Flags::FIXED_FILE } else { Flags::empty() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_wanted_is_not_probed_and_repeating_needs_provided_buffers() {
+        assert_eq!(Features::NONE.probed(), Features::NONE);
+        let found = Features { provided: false, ..Features::ALL }.probed();
+        assert!(!found.provided && !found.multishot, "{found:?}");
+    }
+}
