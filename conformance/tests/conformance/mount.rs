@@ -7,7 +7,7 @@ use flyball_testkit::{Client, Launch, Server, Site, skip};
 /// Part of what a server says when its architecture needs what this machine does not have.
 const UNAVAILABLE: &str = "cannot run here";
 
-/// One architecture with one event mechanism.
+/// One architecture with one event mechanism, or with settings of its own in the place of that.
 pub(crate) struct Mount {
     architecture: &'static str,
     events: &'static str,
@@ -68,6 +68,7 @@ impl Mount {
         // The default is not written: an architecture without event mechanism would warn of it.
         let events = match self.events {
             "epoll" => String::new(),
+            settings if settings.contains('=') => format!("{settings}\n"),
             other => format!("events = \"{other}\"\n"),
         };
         format!("arch = \"{}\"\n{events}{settings}\n", self.architecture)
@@ -105,6 +106,7 @@ macro_rules! for_each_architecture {
         mount!(knot_a, "knot-a", "epoll", $($bodies)*);
         mount!(watpipe, "watpipe", "epoll", $($bodies)*);
         mount!(uring, "uring", "epoll", $($bodies)*);
+        mount!(uring_basic, "uring", "uring.features = \"basic\"", $($bodies)*);
         mount!(sped_select, "sped", "select", $($bodies)*);
         mount!(sped_poll, "sped", "poll", $($bodies)*);
         mount!(sped_epoll_edge, "sped", "epoll-edge", $($bodies)*);

@@ -27,7 +27,7 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
-use flyball_sys::uring::{self, Completion, Ring, Socket};
+use flyball_sys::uring::{self, Completion, Features, Ring, Socket};
 use flyball_sys::{clock, net};
 
 use crate::counters::Counter;
@@ -75,6 +75,33 @@ impl Architecture for Uring {
 
     fn probe(&self) -> Result<(), String> {
         Ring::probe().map_err(|error| format!("io_uring: {error}"))
+    }
+
+    fn found(&self) -> Vec<(String, String)> {
+        let found = Features::ALL.probed();
+        let tell = |name: &str, has: bool, with: &str, without: &str| {
+            (name.to_string(), if has { with } else { without }.to_string())
+        };
+        vec![
+            tell(
+                "receive buffers",
+                found.provided,
+                "taken from a ring of them when bytes come",
+                "one for each connection that waits",
+            ),
+            tell(
+                "receives of a kept client",
+                found.multishot,
+                "started once",
+                "started anew for each request",
+            ),
+            tell(
+                "sockets",
+                found.direct,
+                "direct descriptors, unless there is an access log",
+                "descriptors of the process",
+            ),
+        ]
     }
 
     fn sockets(&self) -> Sockets {
