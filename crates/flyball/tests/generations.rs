@@ -7,15 +7,19 @@ mod common;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use common::{Launch, Server, Site, children, get, last_get, signal, text, wait_for, within};
-use flyball_testkit::Client;
+use flyball_testkit::{Client, wait};
 
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
 const LARGE_BYTES: usize = 24 * 1024 * 1024;
 
 /// Requests that each kind of client makes at least between two changes.
 const REQUESTS_BETWEEN: u64 = 20;
+
+/// Between two requests of a client: the load is steady, not as much as there can be.
+const PACE: Duration = Duration::from_millis(1);
 
 /// Set to run every ordered pair of architectures instead of one cycle through all of them.
 const ALL_PAIRS: &str = "FLYBALL_ALL_PAIRS";
@@ -67,6 +71,15 @@ struct Done {
     stop: AtomicBool,
 }
 
+/// Lets the clients end, also when the test fails.
+struct StopOnDrop<'a>(&'a Done);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Relaxed);
+    }
+}
+
 /// Asks again and again on a connection that is kept as long as the server keeps it.
 fn keep_asking(server: &Server, done: &Done) {
     let mut client = server.connect();
@@ -78,6 +91,7 @@ fn keep_asking(server: &Server, done: &Done) {
             client = server.connect();
         }
         done.kept.fetch_add(1, Relaxed);
+        wait::dawdle(PACE);
     }
 }
 
@@ -88,6 +102,7 @@ fn keep_connecting(server: &Server, done: &Done) {
         assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
         client.expect_closed();
         done.new.fetch_add(1, Relaxed);
+        wait::dawdle(PACE);
     }
 }
 
@@ -107,6 +122,7 @@ fn change_under_load(order: &[&str]) {
     let server = launch(&site, order[0], &socket).start();
     let done = Done::default();
     std::thread::scope(|scope| {
+        let _stop = StopOnDrop(&done);
         let clients = [
             scope.spawn(|| keep_asking(&server, &done)),
             scope.spawn(|| keep_asking(&server, &done)),
@@ -132,7 +148,6 @@ fn change_under_load(order: &[&str]) {
             assert!(body.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{name}");
             download.expect_closed();
         }
-        done.stop.store(true, Relaxed);
     });
     let said = server.errors.so_far();
     assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
