@@ -56,7 +56,15 @@ const CHANGES: [Change; 6] = [
 ];
 
 on_architectures! {
-    [sped = "sped", amped = "amped", mt = "mt", knot_c = "knot-c", uring = "uring"]
+    [
+        sped = "sped",
+        amped = "amped",
+        mp = "mp",
+        mt = "mt",
+        thread_per_connection = "thread-per-connection",
+        knot_c = "knot-c",
+        uring = "uring",
+    ]
     [
         no_body_is_torn_while_files_change_and_bodies_are_copied,
         no_body_is_torn_while_files_change_as_the_server_is_set_by_default,
@@ -336,8 +344,13 @@ fn fetch(address: SocketAddr, target: &str) -> Option<Answer> {
     Client::connect(address).get(target).ok().filter(|answer| answer.is_whole)
 }
 
+/// What one request has seen, the next sees too: with private caches, only in the same process.
+fn one_process(arch: &str) -> &'static [&'static str] {
+    if arch == "mp" { &["mp.processes=1"] } else { &[] }
+}
+
 fn a_change_is_seen_within_the_time_of_revalidation(arch: &str) {
-    let served = Served::start(arch, "", &[]);
+    let served = Served::start(arch, "", one_process(arch));
     for (target, len) in [("/small", SMALL), ("/large", LARGE)] {
         let path = served.root().join(&target[1..]);
         fs::write(&path, body(1, len, Change::Replace)).expect("a file can be written");
@@ -413,7 +426,7 @@ fn a_large_file_that_changed_breaks_off_one_download_and_not_the_next(arch: &str
 }
 
 fn a_file_that_is_made_or_deleted_is_noticed_within_the_time_of_revalidation(arch: &str) {
-    let served = Served::start(arch, "", &[]);
+    let served = Served::start(arch, "", one_process(arch));
     let status = |target: &str| fetch(served.address(), target).map(|answer| answer.status);
     for (target, len) in [("/small", SMALL), ("/large", LARGE), ("/new/below", SMALL)] {
         let path = served.root().join(&target[1..]);

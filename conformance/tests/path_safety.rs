@@ -24,7 +24,15 @@ const INSIDE: &str = "what lies inside";
 const RACE: Duration = Duration::from_secs(3);
 
 on_architectures! {
-    [sped = "sped", amped = "amped", mt = "mt", knot_c = "knot-c", uring = "uring"]
+    [
+        sped = "sped",
+        amped = "amped",
+        mp = "mp",
+        mt = "mt",
+        thread_per_connection = "thread-per-connection",
+        knot_c = "knot-c",
+        uring = "uring",
+    ]
     [
         no_spelling_of_a_path_climbs_out_of_the_root,
         bytes_that_no_path_may_hold_are_refused,

@@ -17,7 +17,15 @@ const LARGE: usize = 3 * 1024 * 1024 + 17;
 const PARTED: usize = 20 * 1024 * 1024;
 
 on_architectures! {
-    [sped = "sped", n_copy = "n-copy", amped = "amped", mt = "mt", uring = "uring"]
+    [
+        sped = "sped",
+        n_copy = "n-copy",
+        amped = "amped",
+        mp = "mp",
+        mt = "mt",
+        thread_per_connection = "thread-per-connection",
+        uring = "uring",
+    ]
     [
         curl_gets_whole_files_and_heads,
         curl_gets_ranges_and_resumes,

@@ -107,7 +107,17 @@ fn a_bound_on_connections_that_descriptors_cannot_hold_is_lowered_and_said() {
 #[test]
 fn no_more_connections_are_served_than_allowed() {
     let site = small_site();
-    for arch in ["sped", "amped", "knot-c", "knot-a", "watpipe", "tux", "uring"] {
+    for arch in [
+        "sped",
+        "amped",
+        "mt",
+        "thread-per-connection",
+        "knot-c",
+        "knot-a",
+        "watpipe",
+        "tux",
+        "uring",
+    ] {
         for limit in ["16", "inf"] {
             let launch =
                 Launch::new(&site, arch).args(&["--workers", "1", "--max-connections", "2"]);
@@ -146,6 +156,15 @@ fn mt_stops_accepting_when_descriptors_are_out_and_recovers() {
         let site = small_site();
         let launch = limited(&site, "mt", DESCRIPTORS).set("mt.threads=200");
         runs_out_and_recovers(launch, SERVED, FEWER_THREADS);
+    }
+}
+
+#[test]
+fn thread_per_connection_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(out_of(&site, "thread-per-connection"), FEW_SERVED, PAUSED);
+        runs_out_and_recovers(limited(&site, "thread-per-connection", DESCRIPTORS), SERVED, PAUSED);
     }
 }
 

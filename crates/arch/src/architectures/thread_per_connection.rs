@@ -174,6 +174,8 @@ struct Acceptor<'a, S> {
     desk: Desk,
     start: S,
     mechanism: Box<dyn Readiness>,
+    /// Whether it was said that accepting is paused.
+    warned: bool,
 }
 
 /// How the acceptor's turn ended.
@@ -199,7 +201,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         for (at, listener) in worker.listeners.iter().enumerate() {
             mechanism.add(listener.as_fd(), LISTENERS + at as u64, Interest::READ)?;
         }
-        Ok(Acceptor { worker, crew, desk, start, mechanism })
+        Ok(Acceptor { worker, crew, desk, start, mechanism, warned: false })
     }
 
     /// Accepts until the worker is told to end.
@@ -234,6 +236,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         for listener in &self.worker.listeners {
             loop {
                 if !self.crew.has_room(self.worker.connections_max) {
+                    self.say_once("as many connections as allowed are open");
                     return Ended::Full;
                 }
                 let (socket, peer) = match net::accept(&**listener, false) {
@@ -241,6 +244,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) if net::is_out_of_descriptors(&error) => {
                         self.desk.tally.add(Counter::OutOfDescriptors, 1);
+                        self.say_once("descriptors are out");
                         return Ended::Failed;
                     }
                     Err(error) if net::is_not_listening(&error) => return Ended::Failed,
@@ -252,11 +256,16 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
                 self.desk.tally.add(Counter::Accepted, 1);
                 if let Err(error) = (self.start)(socket, peer) {
                     self.desk.tally.closed(CloseReason::SocketError);
-                    self.worker.say(&format!("no thread can be started: {error}"));
+                    self.say_once(&format!("no thread can be started: {error}"));
                     return Ended::Failed;
                 }
             }
         }
         Ended::Drained
+    }
+    fn say_once(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.warned, true) {
+            self.worker.say(&format!("accepting is paused: {why}"));
+        }
     }
 }
