@@ -239,17 +239,19 @@ fn only_the_owner_of_the_socket_may_change_the_server() {
 /// Idle connections are kept for the request that may be on its way, and end with the server.
 #[test]
 fn a_stop_after_a_change_ends_both_generations() {
-    let site = site();
-    let directory = tempfile::tempdir().expect("a temporary directory");
-    let socket = within(&directory, "admin");
-    let mut server = launch(&site, "sped", &socket).start();
-    let mut idle = server.connect();
-    assert_eq!(idle.ask(get("/small.txt")).status(), 200);
-    told(&socket, &["set", "architecture", "n-copy"]);
-    let mut late = server.connect();
-    late.send(get("/small.txt"));
-    assert_eq!(late.response().status(), 200);
-    signal(server.master(), "TERM");
-    idle.expect_closed();
-    assert!(server.ended().success());
+    for arch in ["sped", "mp", "mt", "thread-per-connection"] {
+        let site = site();
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let socket = within(&directory, "admin");
+        let mut server = launch(&site, arch, &socket).start();
+        let mut idle = server.connect();
+        assert_eq!(idle.ask(get("/small.txt")).status(), 200, "{arch}");
+        told(&socket, &["set", "architecture", "n-copy"]);
+        let mut late = server.connect();
+        late.send(get("/small.txt"));
+        assert_eq!(late.response().status(), 200, "{arch}");
+        signal(server.master(), "TERM");
+        idle.expect_closed();
+        assert!(server.ended().success(), "{arch}");
+    }
 }
