@@ -97,8 +97,8 @@ const SIGNALS: u64 = FIRST_RESERVED;
 /// The token of the first listening socket; the others follow.
 const LISTENERS: u64 = FIRST_RESERVED + 16;
 
-/// Turns of connections after which the clock, deadlines, orders and counters are looked at, however
-/// much work there is.
+/// Turns of connections after which the clock, deadlines, orders and counters are looked at,
+/// however much work there is.
 const TURNS_UNATTENDED_MAX: u64 = 64;
 
 /// Longest sleep, in milliseconds: how late counters are published when nothing happens.
@@ -243,6 +243,9 @@ impl EventLoop {
             worked_on += 1;
             if worked_on % TURNS_UNATTENDED_MAX == 0 {
                 self.attend()?;
+                if self.is_done() {
+                    break;
+                }
             }
             self.callbacks.submit_batch()?;
             self.called_back()?;
