@@ -402,7 +402,7 @@ pub static SETTINGS: &[Setting] = &[
         },
         word: None,
         default: Some("1024"),
-        doc: "Entries of the submission ring of `uring`, per worker",
+        doc: "Entries of the ring of `uring` and `tux`, per worker",
         more: "The kernel rounds it up to a power of two.",
         source: "io_uring_setup(2)",
     },
@@ -723,7 +723,9 @@ pub static SETTINGS: &[Setting] = &[
         word: None,
         default: Some("128MiB"),
         doc: "Bytes of file bodies held in memory; 0 turns the content cache off",
-        more: "",
+        more: "`tux` pins what it caches: each body is locked in memory, in whole pages, as far as \
+               RLIMIT_MEMLOCK allows, and when the cache is full nothing is pushed out for \
+               another file.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
     },
     Setting {
