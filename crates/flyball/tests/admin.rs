@@ -61,7 +61,11 @@ impl Used {
 #[test]
 fn status_counts_what_happened() {
     let site = site();
-    for arch in ["sped", "n-copy", "amped", "knot-c", "knot-a"] {
+    for arch in ["sped", "n-copy", "amped", "knot-c", "knot-a", "tux"] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            flyball_testkit::skip(&format!("{arch} cannot run here"));
+            continue;
+        }
         let used = Used::start(&site, arch);
         let status = used.settled();
         let listen = format!("127.0.0.1:{}", used.server.port);
@@ -92,7 +96,9 @@ fn status_counts_what_happened() {
             assert!(number(&format!("{phase}_ns")) > 0, "{arch}, {phase}: {status:#}");
         }
         assert!(number("work_phases") <= number("worked_on"), "{arch}: {status:#}");
-        assert!(number("getevents_calls") >= number("work_phases"), "{arch}: {status:#}");
+        // Work phases follow waits for events, but for one who asks for none while there is work.
+        let waits = number("getevents_calls") >= number("work_phases");
+        assert!(waits || arch == "tux", "{arch}: {status:#}");
         assert_eq!(status["closed"]["requested"], 1, "{arch}: {status:#}");
         assert_eq!(status["closed"]["refused"], 1, "{arch}: {status:#}");
         check_equation_1(&status);
