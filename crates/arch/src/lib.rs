@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod accepts;
 mod admin;
 pub mod architectures;
 mod atoms;

@@ -23,37 +23,6 @@ const GATHER_MAX: usize = 64;
 /// that it must fit into any socket's buffer.
 const CLOSING_BYTES_MAX: usize = 16 * 1024;
 
-/// How long accepts that found no descriptor rest, in milliseconds, if none is freed before.
-const DESCRIPTOR_PAUSE_MS: u64 = 250;
-
-/// Accepts that found no descriptor: they are submitted anew when one may be free.
-#[derive(Debug, Default)]
-pub(crate) struct Starved {
-    tokens: Vec<u64>,
-    until_ms: u64,
-    known: bool,
-}
-
-impl Starved {
-    /// Keeps one; true for the first ever that `matters`, which whoever runs the server is told
-    /// of.
-    pub(crate) fn keep(&mut self, token: u64, now_ms: u64, matters: bool) -> bool {
-        self.tokens.push(token);
-        self.until_ms = now_ms + DESCRIPTOR_PAUSE_MS;
-        matters && !std::mem::replace(&mut self.known, true)
-    }
-
-    /// One of them, when a descriptor was freed.
-    pub(crate) fn take_one(&mut self) -> Option<u64> {
-        self.tokens.pop()
-    }
-
-    /// All of them, once they have rested.
-    pub(crate) fn take_rested(&mut self, now_ms: u64) -> Vec<u64> {
-        if now_ms < self.until_ms { Vec::new() } else { std::mem::take(&mut self.tokens) }
-    }
-}
-
 /// What a disk operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
@@ -121,6 +90,8 @@ impl Slot {
 /// The ring, and what its operations use.
 pub(crate) struct Operations {
     pub(crate) ring: Ring,
+    /// Whether the ring keeps sockets in a table of its own.
+    pub(crate) direct: bool,
     pub(crate) offload: Offload,
     spare: Spare,
 }
@@ -133,8 +104,8 @@ impl Operations {
         // Only a descriptor of the process's own tells the client's address.
         wanted.direct &= !worker.log.is_on();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
-        ring.enable(wanted, settings.ring_buffers, sockets_max);
-        Ok(Operations { ring, offload: Offload::new()?, spare: Spare::default() })
+        let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
+        Ok(Operations { ring, direct, offload: Offload::new()?, spare: Spare::default() })
     }
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {

@@ -30,12 +30,12 @@ use flyball_http::CloseReason;
 use flyball_sys::uring::{self, Completion, Features, Ring, Socket};
 use flyball_sys::{clock, net};
 
+use crate::accepts::Accepts;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
-use crate::operations::{Operations, Purpose, Slot, Starved};
+use crate::operations::{Operations, Purpose, Slot};
 use crate::registry::{Architecture, Sockets};
-use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report, Worker};
@@ -128,14 +128,8 @@ const SIGNALS: u64 = FIRST_RESERVED;
 /// The token of the threads that do disk work.
 const OFFLOADED: u64 = FIRST_RESERVED + 1;
 
-/// The token of the first listening socket; the others follow.
-const LISTENERS: u64 = FIRST_RESERVED + 16;
-
 /// Longest wait for completions, in milliseconds.
 const WAIT_MS_MAX: u64 = 500;
-
-/// Single accepts kept submitted when the accept-limit is finite, at most.
-const ACCEPTS_MAX: u64 = 64;
 
 struct Loop {
     desk: Desk,
@@ -144,9 +138,7 @@ struct Loop {
     slots: Slots<Slot>,
     timers: Timers,
     completions: Vec<(u64, Completion)>,
-    starved: Starved,
-    /// Accepts that are under way.
-    accepting: usize,
+    accepts: Accepts,
     /// An order that came in the last turn, and what became of it.
     told: Option<Order>,
     leaving: Option<Order>,
@@ -156,13 +148,14 @@ struct Loop {
 impl Loop {
     fn new(worker: Worker) -> io::Result<Loop> {
         let desk = worker.desk();
+        let operations = Operations::new(&worker)?;
+        let accepts = Accepts::new(&worker, operations.direct);
         let mut proactor = Loop {
             timers: Timers::new(desk.now.ms()),
-            operations: Operations::new(&worker)?,
+            operations,
             slots: Slots::default(),
             completions: Vec::new(),
-            starved: Starved::default(),
-            accepting: 0,
+            accepts,
             told: None,
             leaving: None,
             draining_until_ms: None,
@@ -171,7 +164,7 @@ impl Loop {
         };
         proactor.watch(SIGNALS)?;
         proactor.watch(OFFLOADED)?;
-        proactor.submit_accepts();
+        proactor.top_up_accepts();
         Ok(proactor)
     }
 
@@ -183,43 +176,9 @@ impl Loop {
         }
     }
 
-    /// At accept-limit inf one accept completes again and again; else that many are submitted, and
-    /// each is submitted anew when it completes.
-    fn submit_accepts(&mut self) {
-        let count = match self.worker.settings.accept_limit {
-            AcceptLimit::Infinite => 1,
-            AcceptLimit::At(limit) => (limit.ceil() as u64).clamp(1, ACCEPTS_MAX),
-        };
-        for at in 0..self.worker.listeners.len() as u64 {
-            for _ in 0..count {
-                self.submit_accept(LISTENERS + at);
-            }
-        }
-    }
-
-    /// One accept that completes again and again cannot be held to a number of connections.
-    fn accepts_by_itself(&self) -> bool {
-        let settings = &self.worker.settings;
-        settings.accept_limit == AcceptLimit::Infinite && settings.max_connections.is_none()
-    }
-
-    fn submit_accept(&mut self, token: u64) {
-        if self.leaving.is_some() || self.draining_until_ms.is_some() {
-            return;
-        }
-        let multishot = self.accepts_by_itself();
-        if !multishot {
-            let (open, most) = (self.slots.len(), self.worker.connections_max);
-            if open + self.accepting >= most {
-                if self.starved.keep(token, self.desk.now.ms(), open >= most) {
-                    self.worker.say("accepting is paused: as many connections as allowed are open");
-                }
-                return;
-            }
-        }
-        self.accepting += 1;
-        let listener = &self.worker.listeners[(token - LISTENERS) as usize];
-        self.operations.ring.accept_socket(listener, token, multishot);
+    fn top_up_accepts(&mut self) {
+        let Loop { accepts, operations, worker, slots, .. } = self;
+        accepts.top_up(&mut operations.ring, worker, slots.len());
     }
 
     /// Submits what was started, waits for completions, and acts on each.
@@ -253,8 +212,9 @@ impl Loop {
         self.completions = completions;
         self.follow_orders(signalled);
         self.expire();
-        for token in self.starved.take_rested(self.desk.now.ms()) {
-            self.submit_accept(token);
+        if !self.accepts.rests(self.desk.now.ms()) {
+            self.accepts.limit_to(self.worker.blocks.accept_limit());
+            self.top_up_accepts();
         }
         let tally = &mut self.desk.tally;
         tally.add(Counter::AcceptPhases, u64::from(accepted > 0));
@@ -279,29 +239,23 @@ impl Loop {
     }
 
     fn connected(&mut self, token: u64, connected: io::Result<Socket>, more: bool) {
-        self.accepting -= usize::from(!more);
+        self.accepts.completed(token, more);
         match connected {
             Ok(socket) => {
+                self.accepts.resume();
                 self.desk.tally.add(Counter::Accepted, 1);
                 let token = self.slots.insert(self.operations.slot(socket, &self.desk));
                 self.drive(token);
             }
-            Err(error) if uring::is_cancelled(&error) => return,
+            Err(error) if uring::is_cancelled(&error) => {}
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                if self.starved.keep(token, self.desk.now.ms(), true) {
-                    self.worker.say("accepting is paused: descriptors are out");
-                }
-                return;
+                self.accepts.rest(&self.worker, self.desk.now.ms(), true);
             }
             Err(error) if net::is_not_listening(&error) => {
-                self.starved.keep(token, self.desk.now.ms(), false);
-                return;
+                self.accepts.rest(&self.worker, self.desk.now.ms(), false);
             }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
-        }
-        if !more {
-            self.submit_accept(token);
         }
     }
 
@@ -396,9 +350,7 @@ impl Loop {
             self.timers.clear(token.index());
             self.operations.close(slot).end(&mut self.desk, reason);
             // There is room for one more now.
-            if let Some(token) = self.starved.take_one() {
-                self.submit_accept(token);
-            }
+            self.accepts.resume();
         }
     }
 
@@ -428,9 +380,9 @@ impl Loop {
     fn follow_orders(&mut self, signalled: bool) {
         if let Some(order) = self.told.take() {
             self.leaving = Some(order);
-            self.operations.ring.cancel_accepts();
+            self.accepts.end(&mut self.operations.ring);
         }
-        if self.accepting == 0
+        if self.accepts.under_way() == 0
             && let Some(order) = self.leaving.take()
         {
             self.begin_draining(order);

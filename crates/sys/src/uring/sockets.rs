@@ -20,6 +20,9 @@ pub(super) const SIOCOUTQ_COMMAND: u32 = 1;
 /// Buffers of one kind kept for reuse; per ring.
 const SPARE_MAX: usize = 64;
 
+/// Places in the table of direct sockets beyond the number of sockets.
+const SLACK: u32 = 256;
+
 /// A connected socket that a ring owns. It is closed by [`Ring::close`], or by a send that closes,
 /// and not by being dropped.
 #[derive(Debug)]
@@ -242,6 +245,8 @@ fn close_entry(socket: &Socket) -> Entry {
     entry.flags(Flags::SKIP_SUCCESS)
 }
 
+/// Makes room for the sockets, and for some that are closed only with the next submission.
 fn register_table(ring: &IoUring, sockets_max: u32) -> bool {
-    ring.submitter().register_files_sparse(sockets_max).is_ok()
+    let register = |count| ring.submitter().register_files_sparse(count).is_ok();
+    register(sockets_max.saturating_add(SLACK)) || register(sockets_max)
 }

@@ -1,0 +1,152 @@
+//! Accepting on a ring: which accepts are under way, and when there are none.
+
+use flyball_sys::uring::Ring;
+
+use crate::settings::AcceptLimit;
+use crate::slots::FIRST_RESERVED;
+use crate::worker::Worker;
+
+/// The token of the first listening socket's accepts; each socket has two tokens.
+const LISTENERS: u64 = FIRST_RESERVED + 16;
+
+/// Single accepts kept submitted, at most; per listening socket.
+const SINGLES_MAX: usize = 64;
+
+/// How long accepting rests after descriptors ran out, in milliseconds, if none is freed before.
+const REST_MS: u64 = 250;
+
+/// The accepts of one listening socket.
+#[derive(Debug, Default)]
+struct Listener {
+    /// Accepts that complete once.
+    singles: usize,
+    /// The accept that completes again and again, and whether it was cancelled.
+    repeating: bool,
+    cancelled: bool,
+}
+
+/// The accepts of one worker. At accept-limit inf one for each listening socket completes again
+/// and again; else that many complete once, and each is submitted anew (S0, section 4.3).
+#[derive(Debug)]
+pub(crate) struct Accepts {
+    listeners: Vec<Listener>,
+    limit: AcceptLimit,
+    /// Connections that may come before an accept that repeats is cancelled.
+    margin: usize,
+    /// Descriptors ran out; then one accept at a time tries whether there are any.
+    rests_until_ms: Option<u64>,
+    said: bool,
+    ended: bool,
+}
+
+impl Accepts {
+    /// None yet. A ring that keeps sockets in a table of its own drops those for which it has no
+    /// room, so that accepting is counted when only so many more may fit.
+    pub(crate) fn new(worker: &Worker, direct: bool) -> Accepts {
+        let bounded = direct || worker.settings.max_connections.is_some();
+        let queue = usize::try_from(worker.settings.backlog).unwrap_or(usize::MAX);
+        Accepts {
+            listeners: worker.listeners.iter().map(|_| Listener::default()).collect(),
+            limit: worker.blocks.accept_limit(),
+            // Twice: while the queue is emptied, it fills again.
+            margin: if bounded { queue.saturating_mul(2) } else { 0 },
+            rests_until_ms: None,
+            said: false,
+            ended: false,
+        }
+    }
+
+    /// How many are under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.listeners
+            .iter()
+            .map(|listener| listener.singles + usize::from(listener.repeating))
+            .sum()
+    }
+
+    /// Submits what is missing, with so many connections open.
+    pub(crate) fn top_up(&mut self, ring: &mut Ring, worker: &Worker, open: usize) {
+        if self.ended || self.rests_until_ms.is_some_and(|_| self.under_way() > 0) {
+            return;
+        }
+        let most = worker.connections_max;
+        let repeats = self.limit == AcceptLimit::Infinite
+            && (self.margin == 0 || open.saturating_add(self.margin) < most);
+        let singles = match self.limit {
+            _ if self.rests_until_ms.is_some() => 1,
+            AcceptLimit::Infinite => SINGLES_MAX,
+            AcceptLimit::At(limit) => (limit.ceil() as usize).clamp(1, SINGLES_MAX),
+        };
+        for at in 0..self.listeners.len() {
+            let token = LISTENERS + 2 * at as u64;
+            let socket = &worker.listeners[at];
+            if self.listeners[at].repeating {
+                if !repeats && !self.listeners[at].cancelled {
+                    self.listeners[at].cancelled = true;
+                    ring.cancel(token);
+                }
+            } else if repeats {
+                self.listeners[at].repeating = true;
+                ring.accept_socket(socket, token, true);
+            } else {
+                while self.listeners[at].singles < singles && open + self.under_way() < most {
+                    self.listeners[at].singles += 1;
+                    ring.accept_socket(socket, token + 1, false);
+                }
+            }
+        }
+        if open >= most && self.under_way() == 0 {
+            self.say(worker, "accepting is paused: as many connections as allowed are open");
+        }
+    }
+
+    /// One completed, and goes on by itself or not.
+    pub(crate) fn completed(&mut self, token: u64, more: bool) {
+        let at = token.saturating_sub(LISTENERS);
+        let Some(listener) = self.listeners.get_mut((at / 2) as usize) else { return };
+        match (more, at % 2) {
+            (true, _) => {}
+            (false, 0) => (listener.repeating, listener.cancelled) = (false, false),
+            (false, _) => listener.singles -= 1,
+        }
+    }
+
+    /// A connection came, or one was closed: there may be descriptors again.
+    pub(crate) fn resume(&mut self) {
+        self.rests_until_ms = None;
+    }
+
+    /// None can be accepted now: descriptors are out, or the socket does not listen.
+    pub(crate) fn rest(&mut self, worker: &Worker, now_ms: u64, out_of_descriptors: bool) {
+        self.rests_until_ms = Some(now_ms + REST_MS);
+        if out_of_descriptors {
+            self.say(worker, "accepting is paused: descriptors are out");
+        }
+    }
+
+    /// True while it rests, and its time is not over.
+    pub(crate) fn rests(&self, now_ms: u64) -> bool {
+        self.rests_until_ms.is_some_and(|until| now_ms < until)
+    }
+
+    /// Takes over a limit that was changed while the server runs.
+    pub(crate) fn limit_to(&mut self, limit: AcceptLimit) {
+        self.limit = limit;
+    }
+
+    /// Cancels all: each completes, with a connection or an error.
+    pub(crate) fn end(&mut self, ring: &mut Ring) {
+        self.ended = true;
+        for at in 0..self.listeners.len() as u64 {
+            ring.cancel(LISTENERS + 2 * at);
+            ring.cancel(LISTENERS + 2 * at + 1);
+        }
+    }
+
+    /// Whoever runs the server is told once.
+    fn say(&mut self, worker: &Worker, message: &str) {
+        if !std::mem::replace(&mut self.said, true) {
+            worker.say(message);
+        }
+    }
+}
