@@ -63,6 +63,7 @@ on_architectures! {
         mt = "mt",
         thread_per_connection = "thread-per-connection",
         knot_c = "knot-c",
+        watpipe = "watpipe",
         tux = "tux",
         uring = "uring",
     ]

@@ -24,6 +24,7 @@ on_architectures! {
         mp = "mp",
         mt = "mt",
         thread_per_connection = "thread-per-connection",
+        watpipe = "watpipe",
         tux = "tux",
         uring = "uring",
     ]

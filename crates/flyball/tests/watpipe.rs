@@ -193,8 +193,9 @@ fn a_blocking_writer_gives_up_a_client_that_takes_nothing_and_at_the_drain_deadl
 #[test]
 fn a_worker_that_retires_answers_every_connection_once_more_and_leaves_new_ones_to_others() {
     let (site, large) = (site(), large());
-    for settings in [["watpipe.partitions=2"], ["send.blocking=true"], ["events=poll"]] {
-        let server = start(&site, &settings);
+    for setting in ["watpipe.partitions=2", "send.blocking=true", "events=poll"] {
+        // A client that does not close its side delays the end of the worker by this.
+        let server = start(&site, &[setting, "timeout.linger=100ms"]);
         let mut idle: Vec<Client> = (0..8).map(|_| server.connect()).collect();
         for client in &mut idle {
             assert_eq!(client.ask(get("/small.txt")).status(), 200);
@@ -227,6 +228,27 @@ fn a_worker_that_retires_answers_every_connection_once_more_and_leaves_new_ones_
             assert_eq!(client.response().status(), 200);
         }
     }
+}
+
+#[test]
+fn when_a_worker_is_killed_its_clients_see_a_close_and_another_serves() {
+    let site = site();
+    let server = start(&site, &["watpipe.partitions=2"]);
+    let mut clients: Vec<Client> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+    }
+    let (busy, _) = stalled(&server);
+    let worker = server.children(2)[0];
+    signal(worker, "KILL");
+    clients.iter_mut().for_each(Client::expect_closed);
+    drop(busy);
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    wait_for("no connection but the new one", || {
+        let states = server.status()["connections"].clone();
+        let open: u64 = states.as_object()?.values().filter_map(|count| count.as_u64()).sum();
+        (open <= 1).then_some(())
+    });
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! A stage in which connections wait for events, and for time to pass.
 //!
-//! Any thread puts a connection in; the one thread of the stage takes out those that can go on. With
-//! epoll the thread that puts one in also arms it (EPOLLONESHOT), so that the thread of the stage
-//! is not woken for that. `select` and `poll` know what to watch only from their own thread, which
-//! is woken.
+//! Any thread puts a connection in; the one thread of the stage takes out those that can go on.
+//! With epoll the thread that puts one in also arms it (EPOLLONESHOT), so that the thread of the
+//! stage is not woken for that. `select` and `poll` know what to watch only from their own thread,
+//! which is woken.
 
 use std::io;
 use std::os::fd::AsFd;
