@@ -227,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn a_place_for_which_nobody_came_is_given_back() {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 8, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients = [TcpStream::connect(address).unwrap(), TcpStream::connect(address).unwrap()];
+        let mut policy = AcceptPolicy::new(AcceptLimit::Infinite);
+        let (room, mut tally, mut taken) = (Cell::new(3), Tally::default(), Vec::new());
+        let ended = policy.phase_within(&listener, &room, false, &mut tally, |socket, _| {
+            taken.push(socket);
+        });
+        assert_eq!((ended, taken.len(), room.get()), (Ended::Drained, 2, 1));
+    }
+
+    #[test]
     fn infinity_drains_the_queue_and_room_bounds_it() {
         assert_eq!(accepted(AcceptLimit::Infinite, 7, 1, 99), [(7, Ended::Drained)]);
         assert_eq!(accepted(AcceptLimit::Infinite, 7, 1, 4), [(4, Ended::Full)]);

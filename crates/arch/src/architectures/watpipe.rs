@@ -17,6 +17,8 @@
 //!   nobody; in the paper too.
 //! * With epoll the threads of other stages arm a connection themselves for one event, whether
 //!   edge-triggered or not, so that no poll thread is woken to watch.
+//! * Deadlines are looked at where connections wait, in the two poll stages and in blocking writes;
+//!   one that is in a queue or with a thread is under work.
 //! * Blocking writes are bounded by the send time-out that sockets inherit: the writer then looks
 //!   at the deadlines, and at whether input that it must not delay is wanted.
 //!

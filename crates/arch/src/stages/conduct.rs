@@ -24,11 +24,23 @@ pub(crate) fn spawn(
 ) -> io::Result<JoinHandle<()>> {
     let said = name.to_owned();
     std::thread::Builder::new().name(name.into()).spawn(move || {
+        let _whole = Whole;
         if let Err(error) = pin.map_or(Ok(()), process::pin).and_then(|()| body()) {
             eprintln!("flyball: {said}: {error}");
             process::exit_now(1);
         }
     })
+}
+
+/// Ends the worker when the thread that has it panics.
+struct Whole;
+
+impl Drop for Whole {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            process::exit_now(1);
+        }
+    }
 }
 
 /// Serves until the worker is told to end, and until every thread has ended. `start` starts them

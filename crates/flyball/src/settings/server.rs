@@ -99,7 +99,7 @@ pub static SETTINGS: &[Setting] = &[
         word: None,
         default: Some("false"),
         doc: "Whether each worker is bound to one CPU",
-        more: "",
+        more: "`watpipe` binds the threads of its Read and Write stages, each partition's to one.",
         source: "S4 section 4 (M143)",
     },
     Setting {
