@@ -65,7 +65,8 @@ fn idle_connections_cost_little_and_disturb_nobody(arch: &str) {
         let after = anonymous_bytes(worker);
         let each = after.saturating_sub(before) / IDLE as u64;
         println!(
-            "{arch}: {each} bytes for each of {IDLE} idle connections: {before} before, {after} after"
+            "{arch}: {each} bytes for each of {IDLE} idle connections, {before} before and \
+             {after} after"
         );
         assert!(each <= BYTES_PER_IDLE_MAX, "{arch}: {each} bytes for each idle connection");
         assert!(after > before, "the memory that {IDLE} connections take is not seen");
