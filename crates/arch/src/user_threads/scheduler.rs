@@ -426,8 +426,11 @@ impl Scheduler {
     fn housekeeping(&mut self, commons: &mut Commons) {
         commons.desk.publish();
         if commons.desk.states_are_due() {
-            let states = self.threads.values().filter_map(|record| record.state);
-            commons.desk.publish_states(states);
+            let states = || self.threads.values().filter_map(|record| record.state);
+            // Nothing was read yet of those that wait in a thread's batch.
+            let waiting = commons.open().saturating_sub(states().count());
+            let waiting = std::iter::repeat_n(State::Idle, waiting);
+            commons.desk.publish_states(states().chain(waiting));
         }
         commons.end_pause_when_due();
     }
