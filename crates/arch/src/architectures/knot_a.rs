@@ -10,8 +10,9 @@
 //! **Differs from the paper**:
 //! * The scheduler is ours: threads run in the order in which they could go on, and each runs until
 //!   it would block. Capriccio's resource-aware scheduling and its stacks that grow are not here.
-//! * Stacks have one size and a guard page, and are reused. What the program's deepest requests
-//!   used of one was 20 KiB in a debug build and 16 KiB in a release build, of 64 KiB.
+//! * Stacks have one size and a guard page, and are reused. Requests use 8 KiB of one, in debug and
+//!   in release builds alike, and that is what an idle connection costs; the rest of the default is
+//!   address space, for what a panic would need.
 //! * Work that may wait on the disk parks its thread while a helper does it; Capriccio hands such
 //!   calls to kernel threads of its own.
 //! * The acceptor lets others run after accept-limit connections; the paper's stops only when it
