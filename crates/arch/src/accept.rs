@@ -24,6 +24,12 @@ pub struct AcceptPolicy {
 enum Limit {
     Fixed(AcceptLimit),
     Shared(Arc<Blocks>),
+    /// `own` for as long as the server's limit is `unwritten`.
+    Own {
+        own: AcceptLimit,
+        unwritten: AcceptLimit,
+        blocks: Arc<Blocks>,
+    },
 }
 
 /// How an accept phase ended.
@@ -53,10 +59,33 @@ impl AcceptPolicy {
         AcceptPolicy { limit: Limit::Shared(Arc::clone(blocks)), credit: 0.0 }
     }
 
+    /// As [`AcceptPolicy::shared`], for an architecture with a default of its own: `own` holds when
+    /// nobody wrote a limit, until one is set that differs from the `unwritten`.
+    pub fn shared_or_own(
+        blocks: &Arc<Blocks>,
+        own: AcceptLimit,
+        unwritten: AcceptLimit,
+    ) -> AcceptPolicy {
+        let limit = Limit::Own { own, unwritten, blocks: Arc::clone(blocks) };
+        AcceptPolicy { limit, credit: 0.0 }
+    }
+
+    /// The same limit, but no less than one connection in each phase, for ever.
+    pub fn at_least_one(&self) -> AcceptPolicy {
+        AcceptPolicy::new(match self.limit() {
+            AcceptLimit::At(limit) => AcceptLimit::At(limit.max(1.0)),
+            AcceptLimit::Infinite => AcceptLimit::Infinite,
+        })
+    }
+
     fn limit(&self) -> AcceptLimit {
         match &self.limit {
             Limit::Fixed(limit) => *limit,
             Limit::Shared(blocks) => blocks.accept_limit(),
+            Limit::Own { own, unwritten, blocks } => match blocks.accept_limit() {
+                limit if limit == *unwritten => *own,
+                set => set,
+            },
         }
     }
 
@@ -214,6 +243,20 @@ mod tests {
         assert_eq!(taken(AcceptLimit::At(0.5)), 0);
         assert_eq!(taken(AcceptLimit::At(0.5)), 1);
         assert_eq!(taken(AcceptLimit::Infinite), 7);
+    }
+
+    #[test]
+    fn a_default_of_its_own_holds_until_a_limit_is_set() {
+        let blocks = Arc::new(Blocks::new(1).unwrap());
+        let (one, sixteen) = (AcceptLimit::At(1.0), AcceptLimit::At(16.0));
+        blocks.set_accept_limit(sixteen);
+        let policy = AcceptPolicy::shared_or_own(&blocks, one, sixteen);
+        assert_eq!(policy.limit(), one);
+        blocks.set_accept_limit(AcceptLimit::At(0.5));
+        assert_eq!(policy.limit(), AcceptLimit::At(0.5));
+        assert_eq!(policy.at_least_one().limit(), one);
+        blocks.set_accept_limit(AcceptLimit::Infinite);
+        assert_eq!(policy.at_least_one().limit(), AcceptLimit::Infinite);
     }
 
     #[test]

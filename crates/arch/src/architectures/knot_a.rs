@@ -32,6 +32,7 @@ use std::io;
 
 use flyball_sys::user_thread::stacks_max;
 
+use crate::accept::AcceptPolicy;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
@@ -83,7 +84,7 @@ impl Architecture for KnotA {
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
         let settings = &worker.settings;
-        let (allowed, limit) = (worker.connections_max, settings.accept_limit);
+        let allowed = worker.connections_max;
         let fit = allowed.min(stacks_max());
         if fit < allowed {
             worker.say(&format!("at most {fit} connections: vm.max_map_count allows no more"));
@@ -92,7 +93,8 @@ impl Architecture for KnotA {
             serve_connection(here, socket, peer, true);
         });
         scheduler.spawn(accept_all)?;
-        scheduler.run(Commons::new(worker, limit, fit)?)
+        let accept = AcceptPolicy::shared(&worker.blocks);
+        scheduler.run(Commons::new(worker, accept, fit)?)
     }
 }
 

@@ -35,6 +35,7 @@ use std::os::fd::OwnedFd;
 
 use flyball_sys::user_thread::stacks_max;
 
+use crate::accept::AcceptPolicy;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::{AcceptLimit, Settings};
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
@@ -92,16 +93,18 @@ impl Architecture for KnotC {
         if running < threads && settings.given.contains(&"knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
-        let limit = match settings.accept_limit {
-            written if settings.given.contains(&"accept.limit") => written,
-            _ => AcceptLimit::At(1.0),
+        let accept = if settings.given.contains(&"accept.limit") {
+            AcceptPolicy::shared(&worker.blocks)
+        } else {
+            let one = AcceptLimit::At(1.0);
+            AcceptPolicy::shared_or_own(&worker.blocks, one, settings.accept_limit)
         };
         let mut scheduler = Scheduler::new(settings.knot_stack_bytes, |_, _, _| ());
         for _ in 0..running {
             scheduler.spawn(serve)?;
         }
         let connections_max = worker.connections_max;
-        scheduler.run(Commons::new(worker, limit, connections_max)?)
+        scheduler.run(Commons::new(worker, accept, connections_max)?)
     }
 }
 

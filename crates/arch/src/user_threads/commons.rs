@@ -15,7 +15,7 @@ use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::helpers::Helpers;
 use crate::phases::DiskWork;
-use crate::settings::{AcceptLimit, Events};
+use crate::settings::Events;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::worker::{Order, Worker};
 
@@ -70,7 +70,6 @@ pub(crate) struct Commons {
     pub(super) ended: Ended,
     /// Connections that shall have a thread of their own.
     pub(super) newborn: Vec<(OwnedFd, SocketAddr)>,
-    limit: AcceptLimit,
     accept: AcceptPolicy,
     connections_max: usize,
     /// Accepted connections that are not closed.
@@ -82,14 +81,13 @@ pub(crate) struct Commons {
 }
 
 impl Commons {
-    /// Opens the event mechanism, starts the helpers and watches the listening sockets. At most
-    /// `limit` connections are accepted at a time.
+    /// Opens the event mechanism, starts the helpers and watches the listening sockets.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub(crate) fn new(
         worker: Worker,
-        limit: AcceptLimit,
+        accept: AcceptPolicy,
         connections_max: usize,
     ) -> io::Result<Box<Commons>> {
         let disk = Helpers::start(worker.settings.helpers)?;
@@ -116,8 +114,7 @@ impl Commons {
             ready_listeners: Vec::new(),
             ended: Ended::Drained,
             newborn: Vec::new(),
-            limit,
-            accept: AcceptPolicy::new(limit),
+            accept,
             connections_max,
             open: 0,
             watches_listeners: false,
@@ -183,9 +180,7 @@ impl Commons {
     /// Makes every accept phase from now on take one connection at least: the fractions of a limit
     /// are for a server that goes on.
     pub(super) fn make_last_call(&mut self) {
-        if let AcceptLimit::At(limit) = self.limit {
-            self.accept = AcceptPolicy::new(AcceptLimit::At(limit.max(1.0)));
-        }
+        self.accept = self.accept.at_least_one();
     }
 
     /// Hands a plan to the helpers for a thread. The plan itself when it is done at once, or else
