@@ -10,7 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Status};
-use flyball_sys::disk::{Done, Op};
+use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, Whereabouts, failure};
 
 use crate::entry::OpenFile;
@@ -26,6 +26,8 @@ pub struct Plan {
     pub(crate) request: Option<OwnedRequest>,
     pub(crate) site: usize,
     work: Work,
+    /// An operation that was given back.
+    pending: Option<Op>,
     outcome: Option<Outcome>,
 }
 
@@ -33,8 +35,8 @@ pub struct Plan {
 enum Work {
     Translate(Translate),
     Load(Load),
-    List { directory: Arc<OwnedFd>, place: Option<Whereabouts<Arc<OwnedFd>>> },
-    Digest { bytes: Vec<u8>, crc: u32 },
+    List { directory: Arc<OwnedFd>, place: Whereabouts<Arc<OwnedFd>> },
+    Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<OwnedFd>, start: u64, len: usize },
 }
 
@@ -90,11 +92,11 @@ impl Plan {
         directory: Arc<OwnedFd>,
         place: Whereabouts<Arc<OwnedFd>>,
     ) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::List { directory, place: Some(place) })
+        Plan::boxed(Some(request), site, Work::List { directory, place })
     }
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
-        Plan::boxed(None, 0, Work::Digest { bytes, crc })
+        Plan::boxed(None, 0, Work::Digest { bytes: Arc::new(bytes), crc })
     }
 
     /// Reads a range of a file only to bring it into memory.
@@ -103,7 +105,7 @@ impl Plan {
     }
 
     fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
-        Box::new(Plan { request, site, work, outcome: None })
+        Box::new(Plan { request, site, work, pending: None, outcome: None })
     }
 
     /// The request that waits for the answer; `None` for a window of its body.
@@ -125,15 +127,18 @@ impl Plan {
         if self.outcome.is_some() {
             return None;
         }
+        if let Some(op) = self.pending.take() {
+            return Some(op);
+        }
         Some(match &mut self.work {
             Work::Translate(translate) => translate.next_op(),
             Work::Load(load) => load.next_op(),
             Work::List { directory, place } => Op::List {
                 directory: Arc::clone(directory),
-                place: place.take()?,
+                place: place.clone(),
                 limit: LISTING_ENTRIES_MAX,
             },
-            Work::Digest { bytes, crc } => Op::Digest { bytes: std::mem::take(bytes), crc: *crc },
+            Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
             Work::Warm { file, start, len } => {
                 Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
             }
@@ -162,6 +167,40 @@ impl Plan {
                 Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR))
             }
         };
+    }
+
+    /// Takes back an operation that [`Plan::next_op`] gave out and that was not performed: it is
+    /// the next one again.
+    pub fn put_back(&mut self, op: Op) {
+        self.pending = Some(op);
+    }
+
+    /// Takes notice that an operation that was given out is lost, with whatever it held: it is the
+    /// next one again.
+    pub fn lost(&mut self) {
+        if let Work::Load(load) = &mut self.work {
+            load.begin_again();
+        }
+    }
+
+    /// Gives up: the answer is 500.
+    pub fn fail(&mut self) {
+        self.outcome = Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR));
+    }
+
+    /// Performs every operation that need not wait on the disk, up to the first that must; true
+    /// when the plan is finished.
+    pub fn run_nowait(&mut self, nowait: &mut Nowait) -> bool {
+        while let Some(op) = self.next_op() {
+            match nowait.perform(op) {
+                Ok(done) => self.done(done),
+                Err((op, _)) => {
+                    self.put_back(op);
+                    return false;
+                }
+            }
+        }
+        true
     }
 
     /// Performs every operation here and now. Blocks on the disk.
@@ -310,12 +349,16 @@ impl Load {
     fn next_op(&mut self) -> Op {
         let file = Arc::clone(&self.found.file);
         if !self.settled {
-            return Op::Settle { file };
+            return Op::Settle { file, changed_ns: self.found.stamp.changed_ns };
         }
         if self.short || self.filled == self.buffer.len() {
             return Op::Stat { file };
         }
         Op::Read { file, buffer: std::mem::take(&mut self.buffer), filled: self.filled, start: 0 }
+    }
+
+    fn begin_again(&mut self) {
+        *self = Load::new(self.found.clone(), self.whole);
     }
 
     fn settled(&mut self) -> Option<Outcome> {

@@ -1,12 +1,22 @@
 //! One operation that may wait on the disk, as data: an event loop performs it in place, a helper
-//! thread performs it for a loop, a ring submits it.
+//! thread performs it for a loop, a ring submits it. [`Nowait`] performs those that need not wait.
 
+use std::collections::HashMap;
 use std::ffi::CString;
-use std::io;
+use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::clock;
 use crate::file::{self, DirectoryEntry, Links, Stamp, Whereabouts};
+use crate::residency::Residency;
+
+/// A file that has not changed for so long is hardly being written by a call that is still under
+/// way, in milliseconds.
+const QUIET_MS: i128 = 2_000;
+
+/// Roots whose file systems are remembered.
+const ROOTS_MAX: usize = 4_096;
 
 /// An operation. It owns everything that the kernel will look at.
 #[derive(Debug)]
@@ -29,6 +39,8 @@ pub enum Op {
     Settle {
         /// The file.
         file: Arc<OwnedFd>,
+        /// When the file was last changed, in nanoseconds since 1970.
+        changed_ns: i128,
     },
     /// Reads into `buffer[filled..]` at the offset `start + filled`.
     Read {
@@ -53,7 +65,7 @@ pub enum Op {
     /// Adds to a CRC-32: work for the processor, which an event loop would rather not do itself.
     Digest {
         /// The bytes.
-        bytes: Vec<u8>,
+        bytes: Arc<Vec<u8>>,
         /// The checksum of what came before.
         crc: u32,
     },
@@ -84,7 +96,7 @@ impl Op {
                 Done::Opened(file::open_beneath(&*root, path.as_bytes(), links))
             }
             Op::Stat { file } => Done::Stamped(file::stamp(&*file)),
-            Op::Settle { file } => {
+            Op::Settle { file, .. } => {
                 file::settle(&*file);
                 Done::Settled
             }
@@ -101,5 +113,151 @@ impl Op {
                 Done::Digested(hasher.finalize())
             }
         }
+    }
+}
+
+/// Why an operation was not performed without waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Names or pages that it needs are not in memory. Once they are, it need not wait.
+    Absent,
+    /// This operation waits, or nothing tells whether it would.
+    Untold,
+    /// Nor does anything tell it of other operations on the same file: the file system does not
+    /// keep what is asked of it in the kernel's memory, or another has to be entered.
+    Elsewhere,
+}
+
+/// Performs operations that need not wait on the disk, and refuses the others: what an event loop
+/// may do itself.
+#[derive(Debug)]
+pub struct Nowait {
+    residency: Residency,
+    /// Whether the files below a root are opened locally. It holds the roots, so that their
+    /// addresses stay theirs.
+    roots: HashMap<usize, (Arc<OwnedFd>, bool)>,
+}
+
+impl Nowait {
+    /// With this residency test.
+    pub fn new(residency: Residency) -> Nowait {
+        Nowait { residency, roots: HashMap::new() }
+    }
+
+    /// Performs an operation if it need not wait, else gives it back.
+    ///
+    /// A stamp is taken at once: whoever asks for one has opened the file here just before, on a
+    /// file system where that is in memory. A listing and a checksum are always refused.
+    ///
+    /// # Errors
+    /// The operation, and why it was not performed.
+    pub fn perform(&mut self, op: Op) -> Result<Done, (Op, Refusal)> {
+        match op {
+            Op::Open { root, path, links } => {
+                if !self.opens_locally(&root) {
+                    return Err((Op::Open { root, path, links }, Refusal::Elsewhere));
+                }
+                match file::open_cached(&*root, path.as_bytes(), links) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        Err((Op::Open { root, path, links }, Refusal::Absent))
+                    }
+                    opened => Ok(Done::Opened(opened)),
+                }
+            }
+            Op::Stat { .. } => Ok(op.perform()),
+            Op::Settle { file, changed_ns } => match may_settle(&file, changed_ns) {
+                Ok(()) => Ok(Op::Settle { file, changed_ns }.perform()),
+                Err(refusal) => Err((Op::Settle { file, changed_ns }, refusal)),
+            },
+            Op::Read { file, mut buffer, filled, start } => {
+                let offset = start + filled as u64;
+                let refusal = match self.residency.read(&*file, &mut buffer[filled..], offset) {
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => Refusal::Absent,
+                    Err(error) if error.kind() == ErrorKind::Unsupported => Refusal::Elsewhere,
+                    read => return Ok(Done::Read(buffer, read)),
+                };
+                Err((Op::Read { file, buffer, filled, start }, refusal))
+            }
+            op @ (Op::List { .. } | Op::Digest { .. }) => Err((op, Refusal::Untold)),
+        }
+    }
+
+    /// Asks once for each root, which the first request below it may wait for.
+    fn opens_locally(&mut self, root: &Arc<OwnedFd>) -> bool {
+        let address = Arc::as_ptr(root) as usize;
+        if let Some((_, local)) = self.roots.get(&address) {
+            return *local;
+        }
+        let local = file::opens_locally(&**root);
+        if self.roots.len() < ROOTS_MAX {
+            self.roots.insert(address, (Arc::clone(root), local));
+        }
+        local
+    }
+}
+
+/// Whether a loop may let writes settle itself. That takes the inode's lock, which a write(2) under
+/// way holds for as long as it copies, and looks for the first data, which may be on the disk.
+/// Where the first page is in memory, so is what leads to it; and the lock is taken to be free
+/// when the file was not changed lately, since a write gives the file its time when it begins. The
+/// lock is taken in either case: a write that lasts longer delays the loop, but no byte is read
+/// before it ends.
+fn may_settle(file: &OwnedFd, changed_ns: i128) -> Result<(), Refusal> {
+    match file::read_resident(file, &mut [0], 0) {
+        Ok(_) if i128::from(clock::unix_ms()) - changed_ns / 1_000_000 >= QUIET_MS => Ok(()),
+        Ok(_) => Err(Refusal::Untold),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Refusal::Absent),
+        Err(_) => Err(Refusal::Elsewhere),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_in_memory_is_performed_and_what_is_not_is_given_back() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::write(dir.path().join("page"), vec![7; 10_000]).unwrap();
+        fs::File::open(dir.path().join("page")).unwrap().sync_all().unwrap();
+        let root = Arc::new(file::open_root(dir.path()).unwrap());
+        let mut nowait = Nowait::new(Residency::default());
+        let open = |path: &std::ffi::CStr| Op::Open {
+            root: Arc::clone(&root),
+            path: path.into(),
+            links: Links::Deny,
+        };
+        let Ok(Done::Opened(Ok(file))) = nowait.perform(open(c"page")) else { panic!() };
+        let (_, refusal) = nowait.perform(open(c"never/asked")).unwrap_err();
+        assert_eq!(refusal, Refusal::Absent);
+        let file = Arc::new(file);
+        let Ok(Done::Stamped(Ok(stamp))) = nowait.perform(Op::Stat { file: Arc::clone(&file) })
+        else {
+            panic!()
+        };
+        let settle = |changed_ns| Op::Settle { file: Arc::clone(&file), changed_ns };
+        assert!(nowait.perform(settle(0)).is_ok());
+        let (_, refusal) = nowait.perform(settle(stamp.changed_ns)).unwrap_err();
+        assert_eq!(refusal, Refusal::Untold);
+        let buffer = vec![0; 10_000];
+        let read = Op::Read { file: Arc::clone(&file), buffer, filled: 0, start: 0 };
+        let Ok(Done::Read(buffer, Ok(10_000))) = nowait.perform(read) else { panic!() };
+        rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let (_, refusal) = nowait.perform(settle(0)).unwrap_err();
+        assert_eq!(refusal, Refusal::Absent);
+        rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let read = Op::Read { file: Arc::clone(&file), buffer, filled: 0, start: 0 };
+        let (given_back, refusal) = nowait.perform(read).unwrap_err();
+        assert_eq!(refusal, Refusal::Absent);
+        assert!(matches!(given_back.perform(), Done::Read(_, Ok(10_000))));
+    }
+
+    #[test]
+    fn a_file_system_that_answers_elsewhere_is_not_asked_by_the_loop() {
+        let root = Arc::new(file::open_root(std::path::Path::new("/proc/self")).unwrap());
+        let mut nowait = Nowait::new(Residency::default());
+        let open = Op::Open { root, path: c"status".into(), links: Links::Deny };
+        assert_eq!(nowait.perform(open).unwrap_err().1, Refusal::Elsewhere);
     }
 }

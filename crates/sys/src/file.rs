@@ -118,6 +118,51 @@ pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Ow
     }
 }
 
+/// As [`open_beneath`], but only through names that are in memory and without leaving the file
+/// system of the root. Does not wait on the disk where opening itself does not, which
+/// [`opens_locally`] tells.
+///
+/// # Errors
+/// `WouldBlock` when only [`open_beneath`] can tell; else the errors that it would have too.
+pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let resolve = resolve(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
+    match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve) {
+        // Kernels before 5.12 do not know the flag, those before 5.6 not the call. XDEV may mean
+        // the root as well as a file system that is mounted below it.
+        Err(
+            rustix::io::Errno::NOSYS
+            | rustix::io::Errno::INVAL
+            | rustix::io::Errno::AGAIN
+            | rustix::io::Errno::XDEV,
+        ) => Err(io::ErrorKind::WouldBlock.into()),
+        opened => Ok(opened?),
+    }
+}
+
+/// Whether files of the file system that this one lies in are opened and looked at in the kernel's
+/// memory once their names are there. Others (FUSE, network file systems) ask somebody else each
+/// time. May block where it answers no.
+pub fn opens_locally(file: impl AsFd) -> bool {
+    rustix::fs::fstatfs(file).is_ok_and(|found| LOCAL.contains(&(found.f_type as u32)))
+}
+
+/// The f_type of file systems that [`opens_locally`] knows (statfs(2)): bcachefs, btrfs, erofs,
+/// ext2 to ext4, f2fs, overlayfs, ramfs, squashfs, tmpfs, XFS and ZFS.
+const LOCAL: [u32; 11] = [
+    0xca45_1a4e,
+    0x9123_683e,
+    0xe0f5_e1e2,
+    0xef53,
+    0xf2f5_2010,
+    0x794c_7630,
+    0x8584_58f6,
+    0x7371_7368,
+    0x0102_1994,
+    0x5846_5342,
+    0x2fc1_2fc1,
+];
+
 fn resolve(links: Links) -> ResolveFlags {
     match links {
         Links::Deny => {
@@ -252,7 +297,7 @@ pub struct DirectoryEntry {
 }
 
 /// Where a directory was found, which is what its links are followed by.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Whereabouts<R> {
     /// The root.
     pub root: R,
@@ -404,6 +449,21 @@ mod tests {
         assert_eq!(names, [&b"absolute"[..], b"inside", b"outside", b"sub"]);
         assert!(!cut);
         assert_eq!(list(&directory, &place(Links::Deny), 2).unwrap().0.len(), 2);
+    }
+
+    #[test]
+    fn a_name_that_is_in_memory_is_opened_and_another_is_left_to_others() {
+        let (dir, root) = root();
+        assert!(opens_locally(&root));
+        assert!(!opens_locally(fs::File::open("/proc/self/status").unwrap()));
+        let open = |path: &[u8]| open_cached(&root, path, Links::Beneath);
+        assert_eq!(open(b"never/asked").unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        fs::read(dir.path().join("site/sub/page")).unwrap();
+        fs::read(dir.path().join("site/inside")).unwrap();
+        assert!(open(b"sub/page").is_ok() && open(b"inside").is_ok());
+        assert!(open_beneath(&root, b"absent", Links::Beneath).is_err());
+        assert_eq!(open(b"absent").unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(open(b"outside").unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+pub mod channel;
 pub mod clock;
 pub mod disk;
 pub mod file;
@@ -14,6 +15,7 @@ pub mod netstat;
 pub mod pinned;
 pub mod process;
 pub mod readiness;
+pub mod residency;
 pub mod shared;
 pub mod signal;
 pub mod uring;

@@ -1,7 +1,7 @@
 //! Processes: fork, wait, kill, pin, rights, and how many CPUs this one may use.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, Signal as KernelSignal, WaitOptions, WaitStatus};
 use rustix::thread::CpuSet;
@@ -48,6 +48,57 @@ pub fn fork() -> io::Result<Forked> {
             Some(pid) => Ok(Forked::Parent(ProcessId(pid))),
             None => Err(io::ErrorKind::InvalidData.into()),
         },
+    }
+}
+
+/// Forks a child that holds no descriptor but the standard three and those of `keep`, is killed
+/// when its parent dies, reaps nobody, and ends with the code that `life` returns. The child runs
+/// no destructor of what its parent had; `life` must use no descriptor that was not kept.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_apart(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::Result<ProcessId> {
+    let parent = own_id();
+    match fork()? {
+        Forked::Parent(child) => Ok(child),
+        Forked::Child => {
+            close_all_but(keep);
+            let _ = rustix::process::set_parent_process_death_signal(Some(KernelSignal::KILL));
+            // The parent may have died before the call.
+            if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
+                exit_now(0);
+            }
+            // SAFETY: an ignored SIGCHLD runs no code; children of this process leave no zombies.
+            unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+            exit_now(life());
+        }
+    }
+}
+
+/// Closes every descriptor but the standard three and those of `keep`.
+fn close_all_but(keep: &[BorrowedFd<'_>]) {
+    let mut kept: Vec<u32> = keep.iter().map(|fd| fd.as_raw_fd() as u32).collect();
+    kept.sort_unstable();
+    let mut first = 3;
+    for last in kept.into_iter().chain([u32::MAX]) {
+        let before = if last == u32::MAX { last } else { last.saturating_sub(1) };
+        if first <= before && last > first {
+            // SAFETY: only descriptors are closed; whoever owned them in this process's copy of its
+            // parent's memory never runs again, since the process ends without destructors.
+            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, before, 0) };
+            if closed != 0 {
+                close_each(first, before);
+            }
+        }
+        first = first.max(last.saturating_add(1));
+    }
+}
+
+/// What close_range(2) does, for kernels before 5.9.
+fn close_each(first: u32, last: u32) {
+    for fd in first..=last.min(descriptor_limit() as u32) {
+        // SAFETY: as in `close_all_but`.
+        unsafe { libc::close(fd as i32) };
     }
 }
 
@@ -272,6 +323,7 @@ pub fn become_user(id: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
 
     #[test]
     fn a_quota_is_read_as_cpus() {
@@ -318,6 +370,17 @@ mod tests {
                 wait_for(child).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn a_process_apart_holds_only_what_was_kept() {
+        let (kept, lost) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
+        let (kept_fd, lost_fd) = (kept.1.as_raw_fd(), lost.0.as_raw_fd());
+        let child = fork_apart(&[kept.1.as_fd()], || {
+            let is_open = |fd: i32| std::path::Path::new(&format!("/proc/self/fd/{fd}")).exists();
+            i32::from(is_open(2) && is_open(kept_fd) && !is_open(lost_fd))
+        });
+        assert_eq!(wait_for(child.unwrap()).unwrap(), 1);
     }
 
     #[test]

@@ -1,0 +1,125 @@
+//! A pair of connected sockets over which two processes pass records, with a descriptor or without
+//! (SOCK_SEQPACKET and SCM_RIGHTS in unix(7)).
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
+};
+
+/// One end.
+#[derive(Debug)]
+pub struct Channel(OwnedFd);
+
+impl Channel {
+    /// Two connected ends, closed on exec, blocking.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub fn pair() -> io::Result<(Channel, Channel)> {
+        let flags = SocketFlags::CLOEXEC;
+        let (a, b) =
+            rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
+        Ok((Channel(a), Channel(b)))
+    }
+
+    /// The end that came over another channel.
+    pub fn from_fd(fd: OwnedFd) -> Channel {
+        Channel(fd)
+    }
+
+    /// Makes this end's calls return `WouldBlock` instead of waiting. The other end has a state of
+    /// its own.
+    ///
+    /// # Errors
+    /// Never on Linux, in practice.
+    pub fn set_nonblocking(&self) -> io::Result<()> {
+        Ok(rustix::io::ioctl_fionbio(&self.0, true)?)
+    }
+
+    /// Sends one record, and a copy of a descriptor with it.
+    ///
+    /// # Errors
+    /// `BrokenPipe` when the other end is gone; `WouldBlock` when this one does not wait.
+    pub fn send(&self, record: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = descriptor.as_slice();
+        if !descriptors.is_empty() {
+            control.push(SendAncillaryMessage::ScmRights(descriptors));
+        }
+        let record = [IoSlice::new(record)];
+        rustix::net::sendmsg(&self.0, &record, &mut control, SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// Receives one record, and the descriptor that came with it; a record of no bytes means that
+    /// the other end is gone. What a record has beyond the buffer is lost.
+    ///
+    /// # Errors
+    /// `ConnectionReset` when the other end is gone; `WouldBlock` when this one does not wait.
+    pub fn receive(&self, record: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut record = [IoSliceMut::new(record)];
+        let received = loop {
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            match rustix::net::recvmsg(&self.0, &mut record, &mut control, flags) {
+                Err(rustix::io::Errno::INTR) => {}
+                received => break received?,
+            }
+        };
+        let mut descriptor = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                descriptor = descriptors.last();
+            }
+        }
+        Ok((received.bytes, descriptor))
+    }
+}
+
+impl AsFd for Channel {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn records_keep_their_bounds_and_bring_descriptors_along() {
+        let (here, there) = Channel::pair().unwrap();
+        let (read, write) = std::io::pipe().unwrap();
+        here.send(b"first", None).unwrap();
+        here.send(b"second", Some(read.as_fd())).unwrap();
+        drop(read);
+        let mut record = [0; 16];
+        let (n, none) = there.receive(&mut record).unwrap();
+        assert_eq!((&record[..n], none.is_none()), (&b"first"[..], true));
+        let (n, pipe) = there.receive(&mut record).unwrap();
+        assert_eq!(&record[..n], b"second");
+        (&write).write_all(b"x").unwrap();
+        let mut byte = [0];
+        std::fs::File::from(pipe.unwrap()).read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
+
+    #[test]
+    fn an_end_that_is_gone_is_told_and_an_empty_one_is_not_waited_for() {
+        let (here, there) = Channel::pair().unwrap();
+        here.set_nonblocking().unwrap();
+        let error = here.receive(&mut [0; 4]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        drop(there);
+        assert_eq!(here.receive(&mut [0; 4]).unwrap().0, 0);
+        let error = here.send(b"x", None).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+    }
+}
