@@ -98,6 +98,13 @@ macro_rules! for_each_architecture {
         mount!(symped, "symped", "epoll", $($bodies)*);
         mount!(n_copy, "n-copy", "epoll", $($bodies)*);
         mount!(amped, "amped", "epoll", $($bodies)*);
+        mount!(amped_processes, "amped", "amped.helper-kind = \"process\"", $($bodies)*);
+        mount!(
+            amped_processes_select,
+            "amped",
+            "events = \"select\"\namped.helper-kind = \"process\"",
+            $($bodies)*
+        );
         mount!(mp, "mp", "epoll", $($bodies)*);
         mount!(mt, "mt", "epoll", $($bodies)*);
         mount!(thread_per_connection, "thread-per-connection", "epoll", $($bodies)*);

@@ -6,6 +6,7 @@ use flyball_http::h1::state::State;
 use flyball_http::{Head, Limits, Now};
 use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
+use flyball_sys::residency::Residency;
 
 use crate::counters::{Blocks, Counter, StateChanges, Tally};
 use crate::log::AccessLogWriter;
@@ -116,6 +117,8 @@ pub struct Desk {
     pub log: AccessLogWriter,
     /// Whether pieces that are not in memory are left to somebody else.
     pub resident_only: bool,
+    /// How it knows what is in memory.
+    pub residency: Residency,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
     blocks: Arc<Blocks>,
@@ -150,6 +153,7 @@ impl Desk {
             tally: Tally::default(),
             log,
             resident_only: false,
+            residency: Residency::by(settings.residency),
             piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,

@@ -1,84 +1,128 @@
-//! Helpers: threads that do the work which may wait on the disk, for a loop that must not (S2,
-//! section 5.1).
+//! Helpers: threads or processes that do the work which may wait on the disk, for a loop that must
+//! not (S2, section 5.1).
+//!
+//! The loop first does itself what need not wait: names and pages that are in memory
+//! ([`Nowait`]). The rest goes to a helper. A helper handles one request at a time; helpers are
+//! started when there is work and none is free, up to a limit, some are kept in reserve, and the
+//! others end when they have been idle for a time. A helper thread runs a plan whole; a helper
+//! process only brings into memory what an operation needs, and the loop repeats it. Either way
+//! the loop is told of a completion, and of nothing else.
 
-use std::collections::VecDeque;
+mod life;
+mod processes;
+mod threads;
+
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::os::fd::BorrowedFd;
 
 use flyball_site::Plan;
-use flyball_sys::wake::Wake;
+use flyball_sys::clock;
+use flyball_sys::disk::Nowait;
+use flyball_sys::residency::Residency;
 
+use crate::counters::{Counter, Tally};
 use crate::phases::DiskWork;
+use crate::settings::{HelperKind, Settings};
 use crate::slots::Token;
+use crate::worker::Worker;
 
-/// The helper pool and its two queues.
+use processes::Processes;
+use threads::Threads;
+
+/// Most times that work is given out again because its helper died.
+const DEATHS_MAX: u32 = 3;
+
+/// The helpers of one loop.
 pub(crate) struct Helpers {
-    queues: Arc<Queues>,
-    threads: Vec<JoinHandle<()>>,
+    nowait: Nowait,
+    pool: Pool,
 }
 
-struct Queues {
-    asked: Mutex<Asked>,
-    work: Condvar,
-    done: Mutex<VecDeque<(Token, Box<Plan>)>>,
-    completion: Wake,
+enum Pool {
+    Threads(Threads),
+    Processes(Box<Processes>),
 }
 
-#[derive(Default)]
-struct Asked {
-    plans: VecDeque<(Token, Box<Plan>)>,
-    stopping: bool,
+/// How many helpers there are, and for how long.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// Most at a time.
+    most: usize,
+    /// So many stay however long they are idle.
+    reserve: usize,
+    /// The others end when they have been idle for so long, in milliseconds.
+    idle_ms: u64,
+    /// The number of the worker that they help.
+    worker: usize,
+}
+
+/// What happened since it was last counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Events {
+    /// Pieces of work that were given to a helper.
+    jobs: u64,
+    /// Helpers that were started.
+    started: u64,
+    /// Helpers that ended because they were idle.
+    reaped: u64,
+    /// Helpers that died.
+    died: u64,
 }
 
 impl Helpers {
-    pub(crate) fn start(count: usize) -> io::Result<Helpers> {
-        let queues = Arc::new(Queues {
-            asked: Mutex::default(),
-            work: Condvar::new(),
-            done: Mutex::default(),
-            completion: Wake::new()?,
-        });
-        let mut threads = Vec::with_capacity(count);
-        for number in 0..count {
-            let queues = Arc::clone(&queues);
-            let name = format!("helper-{number}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || help(&queues))?);
-        }
-        Ok(Helpers { queues, threads })
-    }
-}
-
-/// A helper's life: one plan at a time, whole.
-fn help(queues: &Queues) {
-    loop {
-        let mut asked = lock(&queues.asked);
-        let (token, mut plan) = loop {
-            if let Some(next) = asked.plans.pop_front() {
-                break next;
-            }
-            if asked.stopping {
-                return;
-            }
-            asked = queues.work.wait(asked).unwrap_or_else(PoisonError::into_inner);
+    /// A pool without helpers yet. To be called before the worker has threads: processes are forked
+    /// from a small one that is forked here.
+    ///
+    /// # Errors
+    /// When descriptors or processes are out.
+    pub(crate) fn start(worker: &Worker) -> io::Result<Helpers> {
+        let settings = &worker.settings;
+        let bounds = Bounds::of(settings, worker.index);
+        let pool = match settings.helper_kind {
+            HelperKind::Thread => Pool::Threads(Threads::new(bounds, Plan::run)?),
+            HelperKind::Process => Pool::Processes(Box::new(Processes::new(bounds)?)),
         };
-        drop(asked);
-        plan.run();
-        lock(&queues.done).push_back((token, plan));
-        queues.completion.notify();
+        Ok(Helpers { nowait: Nowait::new(Residency::by(settings.residency)), pool })
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl Bounds {
+    fn of(settings: &Settings, worker: usize) -> Bounds {
+        Bounds {
+            most: settings.helpers,
+            reserve: settings.helper_reserve.min(settings.helpers),
+            idle_ms: settings.helper_idle_ms,
+            worker,
+        }
+    }
+
+    /// Tells whoever runs the server, on standard error.
+    fn say(&self, message: &str) {
+        eprintln!("flyball: worker {}: {message}", self.worker);
+    }
+}
+
+impl Events {
+    fn count(self, tally: &mut Tally) {
+        tally.add(Counter::HelperJobs, self.jobs);
+        tally.add(Counter::HelpersStarted, self.started);
+        tally.add(Counter::HelpersReaped, self.reaped);
+        tally.add(Counter::HelpersDied, self.died);
+    }
 }
 
 impl DiskWork for Helpers {
-    fn submit(&mut self, token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
-        lock(&self.queues.asked).plans.push_back((token, plan));
-        self.queues.work.notify_one();
-        None
+    fn submit(&mut self, token: Token, mut plan: Box<Plan>) -> Option<Box<Plan>> {
+        match &mut self.pool {
+            Pool::Threads(threads) => {
+                // Bringing a piece in was asked for because it is not there.
+                if plan.warmed().is_none() && plan.run_nowait(&mut self.nowait) {
+                    return Some(plan);
+                }
+                threads.give(token, plan)
+            }
+            Pool::Processes(processes) => processes.submit(token, plan, &mut self.nowait),
+        }
     }
 
     fn reads_large_bodies(&self) -> bool {
@@ -86,24 +130,34 @@ impl DiskWork for Helpers {
     }
 
     fn completions(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.queues.completion.as_fd())
+        Some(match &self.pool {
+            Pool::Threads(threads) => threads.completions(),
+            Pool::Processes(processes) => processes.completions(),
+        })
     }
 
     fn acknowledge(&mut self) {
-        self.queues.completion.clear();
+        match &mut self.pool {
+            Pool::Threads(threads) => threads.acknowledge(),
+            Pool::Processes(processes) => processes.listen(&mut self.nowait),
+        }
     }
 
     fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
-        lock(&self.queues.done).pop_front()
-    }
-}
-
-impl Drop for Helpers {
-    fn drop(&mut self) {
-        lock(&self.queues.asked).stopping = true;
-        self.queues.work.notify_all();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        match &mut self.pool {
+            Pool::Threads(threads) => threads.collect(),
+            Pool::Processes(processes) => processes.collect(),
         }
+    }
+
+    fn tend(&mut self, tally: &mut Tally) {
+        let events = match &mut self.pool {
+            Pool::Threads(threads) => threads.take_events(),
+            Pool::Processes(processes) => {
+                processes.reap_idle(clock::monotonic_ms());
+                processes.take_events()
+            }
+        };
+        events.count(tally);
     }
 }

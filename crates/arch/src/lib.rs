@@ -36,5 +36,7 @@ mod worker;
 
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;
-pub use settings::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
+pub use settings::{
+    AcceptLimit, AccessLog, AdminAddress, Events, HelperKind, ResidencyTest, SendMode, Settings,
+};
 pub use worker::{Order, Report, Worker};

@@ -13,7 +13,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
 use crate::accept::{AcceptPolicy, Ended};
-use crate::counters::Counter;
+use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::settings::Events;
@@ -58,6 +58,9 @@ pub trait DiskWork {
 
     /// Makes that descriptor unreadable again, before the finished plans are collected.
     fn acknowledge(&mut self) {}
+
+    /// To be called once per turn of the loop: counts what happened, and ends who is idle.
+    fn tend(&mut self, _tally: &mut Tally) {}
 
     /// A plan that finished since; to be called until it gives `None`.
     fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
@@ -412,6 +415,7 @@ impl<D: DiskWork> Phases<D> {
 
     fn housekeeping(&mut self) {
         let now_ms = self.desk.now.ms();
+        self.disk.tend(&mut self.desk.tally);
         self.desk.publish();
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));

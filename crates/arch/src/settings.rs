@@ -8,6 +8,8 @@ use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
 use flyball_sys::uring::Features;
 
+pub use flyball_sys::residency::Test as ResidencyTest;
+
 /// Everything a server runs by.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -45,8 +47,16 @@ pub struct Settings {
     pub quiet_ms: u64,
     /// Most bytes of a large body copied per turn of the loop, per connection.
     pub piece_bytes: usize,
-    /// Helper threads of `amped`.
+    /// Most helpers of `amped`, per worker.
     pub helpers: usize,
+    /// What a helper is.
+    pub helper_kind: HelperKind,
+    /// Helpers that stay however long they are idle, per worker.
+    pub helper_reserve: usize,
+    /// How long a helper beyond these may be idle, in milliseconds.
+    pub helper_idle_ms: u64,
+    /// How a loop with helpers knows which bytes are in memory.
+    pub residency: ResidencyTest,
     /// Threads of `mt`, per worker process.
     pub threads: usize,
     /// Worker processes of `mp`.
@@ -163,6 +173,15 @@ pub enum SendMode {
     Sendfile,
 }
 
+/// What a helper is (S2, section 5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HelperKind {
+    /// A thread of the worker, which runs a plan whole.
+    Thread,
+    /// A process, which brings names and pages into memory for the loop.
+    Process,
+}
+
 /// Where `/status` and `/metrics` are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
@@ -204,6 +223,10 @@ impl Default for Settings {
             quiet_ms: 60_000,
             piece_bytes: 256 * 1024,
             helpers: 8,
+            helper_kind: HelperKind::Thread,
+            helper_reserve: 2,
+            helper_idle_ms: 10_000,
+            residency: ResidencyTest::Auto,
             threads: 64,
             processes: 32,
             stack_bytes: 256 * 1024,

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
 use flyball_site::{File, Out};
+use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
 use crate::desk::Desk;
@@ -45,8 +46,9 @@ pub enum Sent {
 enum Only {
     /// All: reading may wait on the disk.
     Any,
-    /// Those in memory, among them so many at the front that were brought there.
-    InMemory(u64),
+    /// Those in memory, among them so many at the front that were brought there; the test tells
+    /// of the others.
+    InMemory(u64, Residency),
 }
 
 /// What one call to the socket did.
@@ -67,14 +69,17 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
     loop {
         let Some(out) = exchange.out() else { return Sent::All };
         let ends = exchange.ends_with_output();
-        let only = if desk.resident_only { Only::InMemory(exchange.warmed()) } else { Only::Any };
+        let only = match desk.resident_only {
+            true => Only::InMemory(exchange.warmed(), desk.residency),
+            false => Only::Any,
+        };
         let call = match out.front() {
             Front::Empty => return Sent::All,
             Front::Memory => send_memory(socket, out, ends),
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
                 if uses_sendfile(file, desk) {
-                    part.send_file(socket)
+                    part.send_file(socket, desk.piece(), only)
                 } else {
                     part.send_copy(socket, desk.piece(), only, ends)
                 }
@@ -157,10 +162,10 @@ impl Part<'_> {
 
     fn read(&self, piece: &mut [u8], only: Only) -> io::Result<usize> {
         let file = &*self.file.file;
-        let Only::InMemory(warmed) = only else {
+        let Only::InMemory(warmed, residency) = only else {
             return file::read_at(file, piece, self.offset);
         };
-        match file::read_resident(file, piece, self.offset) {
+        match residency.read(file, piece, self.offset) {
             // The file system cannot tell (FUSE, some that are stacked or remote): what was just
             // brought in is taken to be there, and nothing else.
             Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -181,8 +186,12 @@ impl Part<'_> {
     }
 
     /// Sends the next piece by reference; checks the file before the last.
-    fn send_file(&self, socket: BorrowedFd<'_>) -> Call {
+    fn send_file(&self, socket: BorrowedFd<'_>, scratch: &mut [u8], only: Only) -> Call {
         let most = SENDFILE_BYTES_MAX.min(usize::try_from(self.len).unwrap_or(usize::MAX));
+        let most = match self.in_memory(most, scratch, only) {
+            0 => return Call::Absent,
+            most => most,
+        };
         if most as u64 == self.len && !self.is_unchanged() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
@@ -190,6 +199,20 @@ impl Part<'_> {
             Ok(0) => Call::Spoilt(CloseReason::FileChanged),
             Ok(sent) => Call::Took { sent, offered: most, large: true },
             Err(error) => Call::Error(error),
+        }
+    }
+
+    /// How many of the next `most` bytes may be sent by reference. Where the loop must not wait, a
+    /// whole piece is looked at; what was just brought in is taken to be there.
+    fn in_memory(&self, most: usize, scratch: &mut [u8], only: Only) -> usize {
+        let Only::InMemory(warmed, residency) = only else { return most };
+        let most = most.min(scratch.len());
+        let size = self.file.stamp.size;
+        match residency.holds(&*self.file.file, self.offset, most, size, scratch) {
+            Resident::Yes => most,
+            Resident::No | Resident::Unknown => {
+                most.min(usize::try_from(warmed).unwrap_or(usize::MAX))
+            }
         }
     }
 

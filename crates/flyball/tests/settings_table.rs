@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use flyball::settings::{
     Kind, Raw, SETTINGS, SITE_SETTINGS, Setting, Typed, read, resolve_in, settings_markdown,
 };
-use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
+use flyball_arch::{
+    AcceptLimit, AccessLog, AdminAddress, Events, HelperKind, ResidencyTest, SendMode, Settings,
+};
 use flyball_http::Limits;
 use flyball_site::{CacheSettings, SiteSettings, Symlinks};
 use flyball_sys::uring::Features;
@@ -44,6 +46,10 @@ fn all_different() -> Settings {
         quiet_ms: 3,
         piece_bytes: 3,
         helpers: 3,
+        helper_kind: HelperKind::Process,
+        helper_reserve: 3,
+        helper_idle_ms: 3,
+        residency: ResidencyTest::Mincore,
         threads: 3,
         processes: 3,
         stack_bytes: 3,

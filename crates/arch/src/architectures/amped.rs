@@ -3,25 +3,35 @@
 //! **Paper**: V. Pai, P. Druschel, W. Zwaenepoel: Flash: An Efficient and Portable Web Server,
 //! USENIX 1999 (AMPED, sections 3.4 and 5.1).
 //!
-//! **Idea**: The event loop of `sped`, but it never waits on the disk: it hands pathname
-//! translation and reading to a helper and goes on with other connections. The helper's completion
-//! arrives as one more event.
+//! **Idea**: The event loop of `sped`, but it never waits on the disk: pathname translation and
+//! bringing pages in are handed to a helper where they would wait, and the loop goes on with other
+//! connections. The helper's completion, which holds no data, arrives as one more event.
 //!
 //! **Differs from the paper**:
-//! * Helpers are threads of one fixed pool, and a helper brings the file's bytes with it; the
-//!   paper's are processes, spawned on demand, that only touch the pages.
-//! * The pieces of a large body are read by the loop itself when they are in memory
-//!   (RWF_NOWAIT tells), and by a helper first when they are not. With `send.mode = "sendfile"`
-//!   nothing tells, and the loop may wait.
+//! * Helpers are threads unless `amped.helper-kind` says processes, as the paper's are. A thread
+//!   runs the work whole; a process warms it and the loop repeats it.
+//! * Whether a path needs a helper is asked of the kernel (RESOLVE_CACHED), not only of the path
+//!   cache. A path of a file system without local state (FUSE, NFS) always has one.
+//! * Files are read or sent by reference, not mapped: the residency test is RWF_NOWAIT before a
+//!   copy, and mincore on a mapping made for it before sendfile.
+//! * The feedback heuristic for systems without such a test (section 5.7) is not needed.
+//! * Whether a large body's file is still the same is asked by the loop itself, which waits for it
+//!   where the inode is not in memory (FUSE, network file systems).
 //!
 //! **Reads with**: section 3.4, figure 5: the loop is [`Phases`], the helpers are [`Helpers`];
-//! section 5.1: a translation and a load are the two kinds of plan.
+//! section 5.1: a translation and a load are the two kinds of plan; section 5.7: the residency test
+//! is `Residency`.
 //!
-//! **Settings**: `amped.helpers`, and those of `sped`.
+//! **Settings**: `amped.helpers`, `amped.helper-kind`, `amped.reserve`, `amped.idle`,
+//! `amped.residency`, and those of `sped`.
 //!
-//! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
+//! **Kernel needs**: eventfd and the chosen event mechanism. Without openat2 with RESOLVE_CACHED
+//! (5.12) every path has a helper, without preadv2 with RWF_NOWAIT (4.14) every read.
 
 use std::io;
+
+use flyball_sys::file;
+use flyball_sys::residency::Probe;
 
 use crate::helpers::Helpers;
 use crate::phases::Phases;
@@ -48,6 +58,10 @@ impl Architecture for Amped {
     fn settings(&self) -> &'static [&'static str] {
         &[
             "amped.helpers",
+            "amped.helper-kind",
+            "amped.reserve",
+            "amped.idle",
+            "amped.residency",
             "workers",
             "pin",
             "events",
@@ -59,7 +73,25 @@ impl Architecture for Amped {
     }
 
     fn needs(&self) -> &'static str {
-        "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
+        "eventfd and the chosen event mechanism; \
+         better with openat2 and RESOLVE_CACHED (Linux 5.12) and preadv2 and RWF_NOWAIT (4.14)"
+    }
+
+    fn found(&self) -> Vec<(String, String)> {
+        let probe = Probe::here();
+        let path = match file::tells_cached_names() {
+            true => "openat2 with RESOLVE_CACHED",
+            false => "none: a helper always",
+        };
+        let tests = [
+            ("residency test before a path is opened", path.to_string()),
+            ("residency test before bytes are read", probe.for_reading().to_string()),
+            ("residency test before sendfile", probe.for_sending().to_string()),
+            ("preadv2 with RWF_NOWAIT", probe.nowait.to_string()),
+            ("cachestat", probe.cachestat.to_string()),
+            ("mincore", probe.mincore.to_string()),
+        ];
+        tests.into_iter().map(|(feature, here)| (feature.into(), here)).collect()
     }
 
     fn sockets(&self) -> Sockets {
@@ -67,7 +99,7 @@ impl Architecture for Amped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let helpers = Helpers::start(worker.settings.helpers)?;
+        let helpers = Helpers::start(&worker)?;
         let mut process = Phases::new(worker, helpers)?;
         while !process.is_done() {
             process.getevents()?;

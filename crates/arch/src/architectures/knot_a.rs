@@ -59,6 +59,10 @@ impl Architecture for KnotA {
         &[
             "knot.stack",
             "amped.helpers",
+            "amped.helper-kind",
+            "amped.reserve",
+            "amped.idle",
+            "amped.residency",
             "workers",
             "pin",
             "events",

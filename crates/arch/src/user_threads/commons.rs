@@ -90,7 +90,7 @@ impl Commons {
         accept: AcceptPolicy,
         connections_max: usize,
     ) -> io::Result<Box<Commons>> {
-        let disk = Helpers::start(worker.settings.helpers)?;
+        let disk = Helpers::start(&worker)?;
         let mut desk = worker.desk();
         desk.resident_only = disk.reads_large_bodies();
         let name = match worker.settings.events {

@@ -424,6 +424,7 @@ impl Scheduler {
     }
 
     fn housekeeping(&mut self, commons: &mut Commons) {
+        commons.disk.tend(&mut commons.desk.tally);
         commons.desk.publish();
         if commons.desk.states_are_due() {
             let states = || self.threads.values().filter_map(|record| record.state);

@@ -1,7 +1,7 @@
 //! The one table of the server's settings. Flags, help, `docs/settings.md` and the checks of the
 //! configuration file are all made from it.
 
-use flyball_arch::{AccessLog, Events, SendMode};
+use flyball_arch::{AccessLog, Events, HelperKind, ResidencyTest, SendMode};
 use flyball_http::scan::FIELDS_CAP;
 use flyball_sys::uring::Features;
 use flyball_sys::user_thread::STACK_BYTES_LEAST;
@@ -277,9 +277,75 @@ pub static SETTINGS: &[Setting] = &[
         kind: Kind::Integer { least: 1, most: HELPERS_MAX, set: |s, n| s.helpers = n as usize },
         word: None,
         default: Some("8"),
-        doc: "Helper threads of `amped`, per worker",
-        more: "Each helper waits for one disk operation at a time.",
+        doc: "Most helpers of `amped`, per worker",
+        more: "Each helper waits for one disk operation at a time. Helpers are started when there \
+               is work and none is free.",
         source: "S2 sections 3.4 and 5.1 (M87, M88)",
+    },
+    Setting {
+        key: "amped.helper-kind",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "thread", set: |s| s.helper_kind = HelperKind::Thread },
+                Word { name: "process", set: |s| s.helper_kind = HelperKind::Process },
+            ],
+        },
+        word: None,
+        default: Some("thread"),
+        doc: "What a helper of `amped` is",
+        more: "A thread does the work itself. A process, as in Flash, only brings names and pages \
+               into memory, and the loop repeats the work; one that dies takes nothing along. On \
+               FUSE and network file systems the repetition may wait too.",
+        source: "S2 sections 3.4 and 5.1 (M87, M88)",
+    },
+    Setting {
+        key: "amped.reserve",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: HELPERS_MAX,
+            set: |s, n| s.helper_reserve = n as usize,
+        },
+        word: None,
+        default: Some("2"),
+        doc: "Helpers of `amped` that stay when they are idle, per worker",
+        more: "",
+        source: "S2 section 5.1 (M88)",
+    },
+    Setting {
+        key: "amped.idle",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 0,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.helper_idle_ms = ms,
+        },
+        word: None,
+        default: Some("10s"),
+        doc: "How long a helper beyond the reserve may be idle",
+        more: "",
+        source: "S2 section 5.1 (M88)",
+    },
+    Setting {
+        key: "amped.residency",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "auto", set: |s| s.residency = ResidencyTest::Auto },
+                Word { name: "nowait", set: |s| s.residency = ResidencyTest::Nowait },
+                Word { name: "cachestat", set: |s| s.residency = ResidencyTest::Cachestat },
+                Word { name: "mincore", set: |s| s.residency = ResidencyTest::Mincore },
+            ],
+        },
+        word: None,
+        default: Some("auto"),
+        doc: "How `amped` knows which bytes of a file are in memory",
+        more: "`auto` reads with RWF_NOWAIT, and looks with mincore before sendfile, where these \
+               work; `flyball arch` tells. mincore and cachestat tell nothing of files that the \
+               server neither owns nor may write; cachestat also takes pages for present that are \
+               still being read.",
+        source: "S2 sections 5.4 and 5.7 (M92)",
     },
     Setting {
         key: "mt.threads",

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::Timespec;
@@ -10,14 +10,18 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::{EVENTS_MAX, Event, Interest, Readiness};
 
-/// An epoll instance.
-pub(super) struct Epoll {
+/// An epoll instance. Its own descriptor is readable while one that it watches is ready.
+pub struct Epoll {
     instance: Arc<OwnedFd>,
     edge: bool,
 }
 
 impl Epoll {
-    pub(super) fn new(edge: bool) -> io::Result<Epoll> {
+    /// A new one, which watches nothing yet.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub fn new(edge: bool) -> io::Result<Epoll> {
         let instance = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         Ok(Epoll { instance, edge })
     }
@@ -118,6 +122,18 @@ fn once(interest: Interest) -> EventFlags {
     flags.set(EventFlags::IN, interest.read);
     flags.set(EventFlags::OUT, interest.write);
     flags
+}
+
+impl std::fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoll").field("instance", &self.instance).finish_non_exhaustive()
+    }
+}
+
+impl AsFd for Epoll {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.instance.as_fd()
+    }
 }
 
 /// Milliseconds as the kernel's pair of seconds and nanoseconds.

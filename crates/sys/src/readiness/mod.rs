@@ -12,6 +12,8 @@ pub use epoll::Armer;
 use std::io;
 use std::os::fd::BorrowedFd;
 
+pub use epoll::Epoll;
+
 /// Most events that one wait reports; per worker.
 pub const EVENTS_MAX: usize = 512;
 

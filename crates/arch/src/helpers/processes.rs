@@ -1,0 +1,386 @@
+//! Helper processes, as in Flash: each brings the names or pages that one operation needs into
+//! memory and says so; the loop then repeats the operation, which no longer waits.
+//!
+//! What was brought in may be pushed out again before the loop comes to it. The loop then asks
+//! anew, a few times, and performs the operation at last whatever it costs. Where nothing tells
+//! what is in memory (FUSE, network file systems) it repeats the operation once it was brought in.
+
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use flyball_site::Plan;
+use flyball_sys::channel::Channel;
+use flyball_sys::clock;
+use flyball_sys::disk::{Done, Nowait, Op, Refusal};
+use flyball_sys::process::{self, ProcessId};
+use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event, Interest, Readiness};
+use flyball_sys::wake::Wake;
+
+use super::life::{COMPLETION_BYTES, request, spawn_on_demand};
+use super::{Bounds, DEATHS_MAX, Events};
+use crate::slots::Token;
+
+/// Most times that one operation is brought in anew because it was pushed out again.
+const REPEATS_MAX: u32 = 2;
+
+/// How long no spawner is started after one could not be, in milliseconds.
+const SPAWNER_PAUSE_MS: u64 = 1_000;
+
+/// What tells of the spawner, of work that was finished without a helper, and of the first helper.
+const SPAWNER: u64 = 0;
+const FINISHED: u64 = 1;
+const FIRST_HELPER: u64 = 2;
+
+/// The pool.
+pub(super) struct Processes {
+    bounds: Bounds,
+    /// Readable when there is something to hear from anybody.
+    ears: Epoll,
+    heard: Vec<Event>,
+    finished: Wake,
+    spawner: Option<Spawner>,
+    no_spawner_before_ms: u64,
+    helpers: Vec<Helper>,
+    next_helper: u64,
+    next_number: u64,
+    /// Helpers that the spawner was asked for.
+    coming: usize,
+    jobs: VecDeque<Job>,
+    done: VecDeque<(Token, Box<Plan>)>,
+    events: Events,
+}
+
+struct Spawner {
+    channel: Channel,
+    process: ProcessId,
+}
+
+struct Helper {
+    id: u64,
+    channel: Channel,
+    /// The number of the request that it has.
+    number: u64,
+    job: Option<Job>,
+    idle_since_ms: u64,
+}
+
+struct Job {
+    token: Token,
+    plan: Box<Plan>,
+    /// Whether the next operation was just brought into memory.
+    warmed: bool,
+    /// Times that it was, and was pushed out again.
+    repeats: u32,
+    /// Whether nothing tells what is in memory.
+    elsewhere: bool,
+    /// Helpers that died with it.
+    deaths: u32,
+}
+
+impl Job {
+    /// Performs what need not wait; true when the plan is finished, else its next operation has to
+    /// be brought in.
+    fn go_on(&mut self, nowait: &mut Nowait) -> bool {
+        while let Some(op) = self.plan.next_op() {
+            let warmed = std::mem::take(&mut self.warmed);
+            if let Some(len) = self.plan.warmed().filter(|_| warmed) {
+                self.plan.done(Done::Read(Vec::new(), Ok(len)));
+                continue;
+            }
+            // A checksum is no matter of the disk, and the bytes are here.
+            if matches!(op, Op::Digest { .. }) {
+                self.plan.done(op.perform());
+                continue;
+            }
+            if !warmed && (self.elsewhere || self.plan.warmed().is_some()) {
+                self.plan.put_back(op);
+                return false;
+            }
+            match nowait.perform(op) {
+                Ok(done) => self.plan.done(done),
+                Err((op, refusal)) => {
+                    self.elsewhere |= refusal == Refusal::Elsewhere;
+                    let again = refusal == Refusal::Absent && self.repeats < REPEATS_MAX;
+                    if !warmed || again {
+                        self.repeats += u32::from(warmed);
+                        self.plan.put_back(op);
+                        return false;
+                    }
+                    self.plan.done(op.perform());
+                }
+            }
+            self.repeats = 0;
+        }
+        true
+    }
+}
+
+impl Processes {
+    /// Forks the spawner.
+    pub(super) fn new(bounds: Bounds) -> io::Result<Processes> {
+        let mut ears = Epoll::new(false)?;
+        let finished = Wake::new()?;
+        ears.add(finished.as_fd(), FINISHED, Interest::READ)?;
+        let mut processes = Processes {
+            bounds,
+            ears,
+            heard: Vec::new(),
+            finished,
+            spawner: None,
+            no_spawner_before_ms: 0,
+            helpers: Vec::new(),
+            next_helper: FIRST_HELPER,
+            next_number: 0,
+            coming: 0,
+            jobs: VecDeque::new(),
+            done: VecDeque::new(),
+            events: Events::default(),
+        };
+        processes.start_spawner()?;
+        Ok(processes)
+    }
+
+    /// Runs a plan as far as it need not wait, and leaves the rest to helpers.
+    pub(super) fn submit(
+        &mut self,
+        token: Token,
+        plan: Box<Plan>,
+        nowait: &mut Nowait,
+    ) -> Option<Box<Plan>> {
+        let (warmed, elsewhere) = (false, false);
+        let mut job = Job { token, plan, warmed, repeats: 0, elsewhere, deaths: 0 };
+        if job.go_on(nowait) {
+            return Some(job.plan);
+        }
+        self.jobs.push_back(job);
+        self.hand_out(nowait);
+        None
+    }
+
+    pub(super) fn completions(&self) -> BorrowedFd<'_> {
+        self.ears.as_fd()
+    }
+
+    /// Hears everybody who has something to say.
+    pub(super) fn listen(&mut self, nowait: &mut Nowait) {
+        let mut heard = std::mem::take(&mut self.heard);
+        loop {
+            // It fails only for want of memory, and is asked again then.
+            let _ = self.ears.wait(&mut heard, 0);
+            for event in &heard {
+                match event.token {
+                    SPAWNER => self.hear_spawner(),
+                    FINISHED => self.finished.clear(),
+                    id => self.hear(id, nowait),
+                }
+            }
+            if heard.len() < EVENTS_MAX {
+                break;
+            }
+        }
+        self.heard = heard;
+        self.hand_out(nowait);
+    }
+
+    pub(super) fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
+        self.done.pop_front()
+    }
+
+    pub(super) fn take_events(&mut self) -> Events {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Ends helpers that have been idle for too long, but for those in reserve.
+    pub(super) fn reap_idle(&mut self, now_ms: u64) {
+        while self.helpers.len() > self.bounds.reserve {
+            let overdue = |helper: &Helper| {
+                helper.job.is_none() && now_ms - helper.idle_since_ms >= self.bounds.idle_ms
+            };
+            let Some(at) = self.helpers.iter().position(overdue) else { return };
+            // It sees that its channel is closed.
+            self.helpers.swap_remove(at);
+            self.events.reaped += 1;
+        }
+    }
+
+    /// Gives work to free helpers, and asks for more of these.
+    fn hand_out(&mut self, nowait: &mut Nowait) {
+        while let Some(job) = self.jobs.pop_front() {
+            // The one that was busy last: the others have their rest, and end.
+            let free = (0..self.helpers.len()).filter(|at| self.helpers[*at].job.is_none());
+            match free.max_by_key(|at| self.helpers[*at].idle_since_ms) {
+                Some(at) => self.hand_to(at, job, nowait),
+                None => {
+                    self.jobs.push_front(job);
+                    if self.ask_for_helpers() {
+                        return;
+                    }
+                    self.do_without_helpers();
+                }
+            }
+        }
+    }
+
+    fn hand_to(&mut self, at: usize, mut job: Job, nowait: &mut Nowait) {
+        let helper = &mut self.helpers[at];
+        let Some(op) = job.plan.next_op() else { return self.finish(job) };
+        let Some((record, descriptor)) = request(&op, self.next_number) else {
+            job.plan.done(op.perform());
+            return self.requeue(job, nowait);
+        };
+        let sent = helper.channel.send(&record, Some(descriptor));
+        job.plan.put_back(op);
+        helper.job = Some(job);
+        helper.number = self.next_number;
+        self.next_number += 1;
+        self.events.jobs += 1;
+        if sent.is_err() {
+            let id = helper.id;
+            self.bury(id);
+        }
+    }
+
+    /// Asks for as many helpers as there is work for; false when none is there and none will come.
+    fn ask_for_helpers(&mut self) -> bool {
+        if self.spawner.is_none() && clock::monotonic_ms() >= self.no_spawner_before_ms {
+            let _ = self.start_spawner();
+        }
+        if let Some(spawner) = &self.spawner {
+            while self.coming < self.jobs.len()
+                && self.helpers.len() + self.coming < self.bounds.most
+                && spawner.channel.send(b"+", None).is_ok()
+            {
+                self.coming += 1;
+            }
+        }
+        !self.helpers.is_empty() || self.coming > 0
+    }
+
+    fn do_without_helpers(&mut self) {
+        while let Some(mut job) = self.jobs.pop_front() {
+            job.plan.run();
+            self.finish(job);
+        }
+    }
+
+    fn finish(&mut self, job: Job) {
+        self.done.push_back((job.token, job.plan));
+        self.finished.notify();
+    }
+
+    fn requeue(&mut self, mut job: Job, nowait: &mut Nowait) {
+        if job.go_on(nowait) { self.finish(job) } else { self.jobs.push_back(job) }
+    }
+
+    /// Takes a helper's completion, or its work when it died.
+    fn hear(&mut self, id: u64, nowait: &mut Nowait) {
+        let mut record = [0; COMPLETION_BYTES];
+        loop {
+            let Some(helper) = self.helpers.iter_mut().find(|helper| helper.id == id) else {
+                return;
+            };
+            match helper.channel.receive(&mut record) {
+                Ok((COMPLETION_BYTES, _)) if u64::from_ne_bytes(record) == helper.number => {
+                    let Some(mut job) = helper.job.take() else { continue };
+                    helper.idle_since_ms = clock::monotonic_ms();
+                    job.warmed = true;
+                    self.requeue(job, nowait);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                _ => return self.bury(id),
+            }
+        }
+    }
+
+    /// Takes the work of a helper that died: another shall do it.
+    fn bury(&mut self, id: u64) {
+        let Some(at) = self.helpers.iter().position(|helper| helper.id == id) else { return };
+        let helper = self.helpers.swap_remove(at);
+        self.events.died += 1;
+        self.bounds.say("a helper process died; its work is done again");
+        let Some(mut job) = helper.job else { return };
+        job.deaths += 1;
+        if job.deaths > DEATHS_MAX {
+            job.plan.run();
+            return self.finish(job);
+        }
+        self.jobs.push_front(job);
+    }
+
+    fn start_spawner(&mut self) -> io::Result<()> {
+        let started = Channel::pair().and_then(|(here, there)| {
+            here.set_nonblocking()?;
+            let process = process::fork_apart(&[there.as_fd()], || spawn_on_demand(&there))?;
+            self.ears.add(here.as_fd(), SPAWNER, Interest::READ)?;
+            Ok(Spawner { channel: here, process })
+        });
+        match started {
+            Ok(spawner) => {
+                self.spawner = Some(spawner);
+                Ok(())
+            }
+            Err(error) => {
+                self.bounds.say(&format!("there can be no helper processes: {error}"));
+                self.no_spawner_before_ms = clock::monotonic_ms() + SPAWNER_PAUSE_MS;
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes a new helper, or notice that there is none, or that the spawner died.
+    fn hear_spawner(&mut self) {
+        loop {
+            let Some(spawner) = &self.spawner else { return };
+            match spawner.channel.receive(&mut [0]) {
+                Ok((1, Some(descriptor))) => {
+                    self.coming = self.coming.saturating_sub(1);
+                    self.employ(Channel::from_fd(descriptor));
+                }
+                Ok((1, None)) => {
+                    self.coming = self.coming.saturating_sub(1);
+                    self.bounds.say("a helper process cannot be started");
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                _ => {
+                    self.bounds.say("the process that starts helpers died; another is started");
+                    self.events.died += 1;
+                    self.coming = 0;
+                    self.end_spawner();
+                    let _ = self.start_spawner();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn employ(&mut self, channel: Channel) {
+        let id = self.next_helper;
+        self.next_helper += 1;
+        let heard = channel
+            .set_nonblocking()
+            .and_then(|()| self.ears.add(channel.as_fd(), id, Interest::READ));
+        if heard.is_ok() {
+            let idle_since_ms = clock::monotonic_ms();
+            self.helpers.push(Helper { id, channel, number: 0, job: None, idle_since_ms });
+            self.events.started += 1;
+        }
+    }
+
+    /// Closes the spawner's channel, which ends it, and reaps it.
+    fn end_spawner(&mut self) {
+        if let Some(Spawner { channel, process }) = self.spawner.take() {
+            drop(channel);
+            let _ = process::wait_for(process);
+        }
+    }
+}
+
+impl Drop for Processes {
+    /// Whoever waits for a closed channel ends; a helper that waits for the disk is killed when the
+    /// spawner ends.
+    fn drop(&mut self) {
+        self.helpers.clear();
+        self.end_spawner();
+    }
+}
