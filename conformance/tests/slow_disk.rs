@@ -69,6 +69,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
         an_answer_may_be_ready_before_the_piece_in_front_of_it,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
@@ -98,6 +99,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
         an_answer_may_be_ready_before_the_piece_in_front_of_it,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
@@ -226,9 +228,19 @@ fn a_slow_piece_of_a_large_body_delays_nobody_else(architecture: &str) {
     delays_nobody_else(architecture, Operation::Read, "slow/large-0.bin");
 }
 
-/// While a slow file is asked for and the disk does not answer, others are served.
+/// Here the bytes never pass through the server, so that no read tells whether they are there.
+fn a_slow_piece_sent_by_reference_delays_nobody_else(architecture: &str) {
+    let settings = "send.mode = \"sendfile\"\n";
+    delays_nobody_else_with(settings, architecture, Operation::Read, "slow/large-0.bin");
+}
+
 fn delays_nobody_else(architecture: &str, operation: Operation, name: &str) {
-    let Some((disk, server)) = start(architecture, Duration::ZERO, "") else { return };
+    delays_nobody_else_with("", architecture, operation, name);
+}
+
+/// While a slow file is asked for and the disk does not answer, others are served.
+fn delays_nobody_else_with(settings: &str, architecture: &str, operation: Operation, name: &str) {
+    let Some((disk, server)) = start(architecture, Duration::ZERO, settings) else { return };
     let mut known = warm(&server);
     let mut slow = server.connect();
     let shut = disk.shut(operation);

@@ -20,7 +20,8 @@ pub struct OpenFile {
 }
 
 impl OpenFile {
-    pub(crate) fn new(file: Arc<OwnedFd>, stamp: Stamp) -> OpenFile {
+    /// A file that is open and was looked at.
+    pub fn new(file: Arc<OwnedFd>, stamp: Stamp) -> OpenFile {
         OpenFile { file, stamp, changed: AtomicBool::new(false) }
     }
 

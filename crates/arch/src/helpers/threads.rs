@@ -208,3 +208,90 @@ fn help(shared: &Arc<Shared>) {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Instant;
+
+    use flyball_site::OpenFile;
+    use flyball_sys::file;
+
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    const BOUNDS: Bounds = Bounds { most: 2, reserve: 1, idle_ms: 1, worker: 0 };
+
+    fn plan() -> Box<Plan> {
+        let found = std::fs::File::open("/proc/self/exe").unwrap();
+        let stamp = file::stamp(&found).unwrap();
+        Plan::warm(&OpenFile::new(Arc::new(found.into()), stamp), 0, 16)
+    }
+
+    /// Looks until something is found, and fails after a time.
+    fn wait_for<T>(mut look: impl FnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + DEADLINE;
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(Instant::now() < deadline, "it never came");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_helper_that_panics_is_replaced_and_its_work_done_again() {
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = |plan: &mut Plan| {
+            // The operation is lost with its helper, twice.
+            let op = plan.next_op().unwrap();
+            assert!(RUNS.fetch_add(1, Ordering::Relaxed) >= 2, "a panic on purpose");
+            plan.done(op.perform());
+        };
+        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        let token = Token::from_bits(7);
+        assert!(threads.give(token, plan()).is_none());
+        let (done, mut plan) = wait_for(|| threads.collect());
+        assert_eq!((done, plan.next_op().is_none()), (token, true));
+        assert_eq!(RUNS.load(Ordering::Relaxed), 3);
+        let events = threads.take_events();
+        assert_eq!((events.jobs, events.started, events.died), (1, 3, 2));
+    }
+
+    #[test]
+    fn work_that_kills_every_helper_is_given_up_after_a_few() {
+        static RUNS: AtomicUsize = AtomicUsize::new(0);
+        let run = |_: &mut Plan| {
+            RUNS.fetch_add(1, Ordering::Relaxed);
+            panic!("a panic on purpose");
+        };
+        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        threads.give(Token::from_bits(7), plan());
+        let (_, mut plan) = wait_for(|| threads.collect());
+        assert!(plan.next_op().is_none());
+        assert_eq!(RUNS.load(Ordering::Relaxed), DEATHS_MAX as usize + 1);
+    }
+
+    #[test]
+    fn helpers_come_when_none_is_free_and_go_when_idle() {
+        static GATE: Mutex<()> = Mutex::new(());
+        let run = |plan: &mut Plan| {
+            drop(lock(&GATE));
+            plan.run();
+        };
+        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        let shut = lock(&GATE);
+        for (given, helpers) in [(1, 1), (2, 2), (3, 2)] {
+            threads.give(Token::from_bits(given), plan());
+            assert_eq!(threads.shared.lock().helpers, helpers);
+        }
+        drop(shut);
+        for _ in 0..3 {
+            wait_for(|| threads.collect());
+        }
+        wait_for(|| (threads.shared.lock().helpers == 1).then_some(()));
+        let events = threads.take_events();
+        assert_eq!((events.jobs, events.started, events.reaped), (3, 2, 1));
+    }
+}
