@@ -92,6 +92,8 @@ impl Mount {
 
 /// Mounts every body once per architecture, and on `sped` once per event mechanism as well. Bodies
 /// are named by theme, which is a module, and function.
+/// are named by theme, which is a module, and function. Some architectures are mounted again with
+/// other settings.
 macro_rules! for_each_architecture {
     ($($bodies:tt)*) => {
         mount!(sped, "sped", "epoll", $($bodies)*);

@@ -387,3 +387,35 @@ impl Load {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_that_was_lost_is_asked_for_again_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("page"), "some bytes").unwrap();
+        let file = Arc::new(OwnedFd::from(std::fs::File::open(dir.path().join("page")).unwrap()));
+        let stamp = file::stamp(&*file).unwrap();
+        let found = Found { file, stamp, name: b"page".to_vec() };
+        let mut plan =
+            Plan { work: Work::Load(Load::new(found, true)), ..*Plan::digest(vec![], 0) };
+        loop {
+            match plan.next_op() {
+                // The buffer goes with it.
+                Some(Op::Read { .. }) => break,
+                Some(op) => plan.done(op.perform()),
+                None => panic!("nothing was read"),
+            }
+        }
+        plan.lost();
+        // Given back unperformed, it is the next one again.
+        let op = plan.next_op().unwrap();
+        assert!(matches!(op, Op::Settle { .. }));
+        plan.put_back(op);
+        plan.run();
+        let (_, _, outcome) = plan.into_parts();
+        assert!(matches!(outcome, Outcome::Loaded(_, body) if body == b"some bytes"));
+    }
+}
