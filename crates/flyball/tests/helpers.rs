@@ -193,11 +193,16 @@ fn helpers_are_started_on_demand_kept_in_reserve_and_reaped_when_idle() {
             assert!(client.response().body == content(name), "{kind}: {name}");
         }
         wait_for("the reserve alone is left", || (helpers(worker, kind) == 1).then_some(()));
-        wait_for("three are counted", || (server.counter("helpers_reaped") == 3).then_some(()));
-        assert_eq!(server.counter("helpers_started"), 4, "{kind}");
+        // On a busy machine one may be idle, end, and be missed while the others still work.
+        let (started, reaped) = wait_for("all others are counted", || {
+            let (started, reaped) =
+                (server.counter("helpers_started"), server.counter("helpers_reaped"));
+            (started == reaped + 1).then_some((started, reaped))
+        });
+        assert!(started >= 4 && reaped >= 3, "{kind}: {started}, {reaped}");
         // The one in reserve is enough for one at a time.
         assert_eq!(clients[0].ask(get("/slow/none-9")).status(), 404, "{kind}");
-        assert_eq!(counted(&server, slow.len() as u64 + 1, "helpers_started"), 4, "{kind}");
+        assert_eq!(counted(&server, slow.len() as u64 + 1, "helpers_started"), started, "{kind}");
         assert_eq!(server.counter("helpers_died"), 0, "{kind}");
     }
 }
