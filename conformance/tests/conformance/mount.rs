@@ -71,6 +71,11 @@ impl Mount {
             settings if settings.contains('=') => format!("{settings}\n"),
             other => format!("events = \"{other}\"\n"),
         };
+        // Where a worker serves one connection at a time, one would not do; nor is it a setting.
+        let settings = match self.architecture {
+            "mp" => settings.replace("workers = 1\n", ""),
+            _ => settings.to_owned(),
+        };
         format!("arch = \"{}\"\n{events}{settings}\n", self.architecture)
     }
 
