@@ -100,6 +100,15 @@ pub enum Kind<T: 'static> {
     },
 }
 
+// Derived, these would ask the same of `T`, of which nothing is held.
+impl<T> Clone for Kind<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Kind<T> {}
+
 /// Why a value is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {

@@ -8,12 +8,14 @@
 //! [`Settings`]: flyball_arch::Settings
 
 mod address;
+mod architectures;
 mod error;
 mod expand;
 mod file;
 mod kind;
 mod markdown;
 mod raw;
+mod requests;
 mod resolve;
 mod server;
 mod site;

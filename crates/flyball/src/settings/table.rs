@@ -31,6 +31,7 @@ pub struct Setting<T: 'static = Settings> {
 }
 
 /// A flag of the command line.
+#[derive(Clone, Copy)]
 pub struct Flag {
     /// Its name, without dashes.
     pub name: &'static str,
@@ -75,7 +76,51 @@ impl<T> Setting<T> {
     }
 }
 
+/// How many settings the groups have in all.
+pub(super) const fn count<T>(groups: &[&[Setting<T>]]) -> usize {
+    let (mut sum, mut at) = (0, 0);
+    while at < groups.len() {
+        sum += groups[at].len();
+        at += 1;
+    }
+    sum
+}
+
+/// The groups as one table of `N` settings, which is what [`count`] says.
+pub(super) const fn join<T, const N: usize>(groups: &[&[Setting<T>]]) -> [Setting<T>; N] {
+    let mut table = [groups[0][0]; N];
+    let (mut next, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut at = 0;
+        while at < groups[group].len() {
+            table[next] = groups[group][at];
+            next += 1;
+            at += 1;
+        }
+        group += 1;
+    }
+    table
+}
+
 /// The setting of this key.
 pub fn find<T>(table: &'static [Setting<T>], key: &str) -> Option<&'static Setting<T>> {
     table.iter().find(|setting| setting.key == key)
 }
+
+// Derived, these would ask the same of `T`, of which nothing is held.
+impl<T> Clone for Setting<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Setting<T> {}
+
+// Derived, these would ask the same of `T`, of which nothing is held.
+impl<T> Clone for Word<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Word<T> {}

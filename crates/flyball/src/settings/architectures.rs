@@ -1,0 +1,270 @@
+//! Settings that belong to one architecture, or to a few.
+
+use flyball_arch::{HelperKind, ResidencyTest};
+use flyball_sys::uring::Features;
+use flyball_sys::user_thread::STACK_BYTES_LEAST;
+
+use super::kind::Kind;
+use super::server::{TIME_MS_MAX, WORKERS_MAX};
+use super::table::{Setting, Word};
+
+/// Most helper threads of `amped`.
+const HELPERS_MAX: u64 = 1024;
+/// Most threads of one `mt` worker.
+const THREADS_MAX: u64 = 32_768;
+/// Smallest stack of a thread: the answer to any request fits with room to spare.
+const THREAD_STACK_BYTES_LEAST: u64 = 128 * 1024;
+/// Most user-level threads of one `knot-c` worker; the kernel allows half as many mappings.
+const USER_THREADS_MAX: u64 = 1 << 20;
+/// Largest stack of a thread, user-level or not: address space is what it costs.
+const STACK_BYTES_MAX: u64 = 64 << 20;
+/// Most partitions of `watpipe`; more than any machine has CPUs to share among them.
+const PARTITIONS_MAX: u64 = 1024;
+/// Most threads of a stage of `watpipe`: the paper measures up to 500 writers.
+const STAGE_THREADS_MAX: u64 = 500;
+/// Most entries of a submission ring (io_uring_setup(2)).
+const RING_ENTRIES_MAX: u64 = 32_768;
+/// Most buffers that a ring can be provided with (io_uring_register_buf_ring(3)).
+const RING_BUFFERS_MAX: u64 = 32_768;
+
+/// The settings.
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        key: "amped.helpers",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: HELPERS_MAX, set: |s, n| s.helpers = n as usize },
+        word: None,
+        default: Some("8"),
+        doc: "Most helpers of `amped`, per worker",
+        more: "Each helper waits for one disk operation at a time. Helpers are started when there \
+               is work and none is free.",
+        source: "S2 sections 3.4 and 5.1 (M87, M88)",
+    },
+    Setting {
+        key: "amped.helper-kind",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "thread", set: |s| s.helper_kind = HelperKind::Thread },
+                Word { name: "process", set: |s| s.helper_kind = HelperKind::Process },
+            ],
+        },
+        word: None,
+        default: Some("thread"),
+        doc: "What a helper of `amped` is",
+        more: "A thread does the work itself. A process, as in Flash, only brings names and pages \
+               into memory, and the loop repeats the work; one that dies takes nothing along. On \
+               FUSE and network file systems the repetition may wait too.",
+        source: "S2 sections 3.4 and 5.1 (M87, M88)",
+    },
+    Setting {
+        key: "amped.reserve",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: HELPERS_MAX,
+            set: |s, n| s.helper_reserve = n as usize,
+        },
+        word: None,
+        default: Some("2"),
+        doc: "Helpers of `amped` that stay when they are idle, per worker",
+        more: "",
+        source: "S2 section 5.1 (M88)",
+    },
+    Setting {
+        key: "amped.idle",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 0,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.helper_idle_ms = ms,
+        },
+        word: None,
+        default: Some("10s"),
+        doc: "How long a helper beyond the reserve may be idle",
+        more: "",
+        source: "S2 section 5.1 (M88)",
+    },
+    Setting {
+        key: "amped.residency",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "auto", set: |s| s.residency = ResidencyTest::Auto },
+                Word { name: "nowait", set: |s| s.residency = ResidencyTest::Nowait },
+                Word { name: "cachestat", set: |s| s.residency = ResidencyTest::Cachestat },
+                Word { name: "mincore", set: |s| s.residency = ResidencyTest::Mincore },
+            ],
+        },
+        word: None,
+        default: Some("auto"),
+        doc: "How `amped` knows which bytes of a file are in memory",
+        more: "`auto` reads with RWF_NOWAIT, and looks with mincore before sendfile, where these \
+               work; `flyball arch` tells. mincore and cachestat tell nothing of files that the \
+               server neither owns nor may write; cachestat also takes pages for present that are \
+               still being read.",
+        source: "S2 sections 5.4 and 5.7 (M92)",
+    },
+    Setting {
+        key: "mt.threads",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: THREADS_MAX, set: |s, n| s.threads = n as usize },
+        word: None,
+        default: Some("64"),
+        doc: "Threads of `mt`, per worker",
+        more: "A thread serves one connection at a time, so this also bounds the connections that \
+               are served at once.",
+        source: "S2 section 3.2 (M85)",
+    },
+    Setting {
+        key: "mp.processes",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: WORKERS_MAX, set: |s, n| s.processes = n as usize },
+        word: None,
+        default: Some("32"),
+        doc: "Processes of `mp`",
+        more: "A process serves one connection at a time, so this also bounds the connections that \
+               are served at once. Each has caches of its own: 200 paths, 4 MiB of bodies and 32 \
+               open files unless `cache.paths`, `cache.content` or `cache.files` are written.",
+        source: "S2 sections 3.1, 5.2 and 5.4 (M84, M89, M91)",
+    },
+    Setting {
+        key: "thread.stack",
+        flag: None,
+        kind: Kind::Size {
+            least: THREAD_STACK_BYTES_LEAST,
+            most: STACK_BYTES_MAX,
+            set: |s, n| s.stack_bytes = n as usize,
+        },
+        word: None,
+        default: Some("256KiB"),
+        doc: "Stack of each thread of `mt` and `thread-per-connection`",
+        more: "Address space; only what a thread has touched is memory.",
+        source: "S3 section 3.1 (M109)",
+    },
+    Setting {
+        key: "knot.threads",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: USER_THREADS_MAX,
+            set: |s, n| s.knot_threads = n as usize,
+        },
+        word: None,
+        default: Some("1000"),
+        doc: "User-level threads of `knot-c`, per worker",
+        more: "A thread serves one connection at a time, so this also bounds the connections that \
+               are served at once; others wait in the accept queue.",
+        source: "S0 section 4.2 (M7)",
+    },
+    Setting {
+        key: "knot.stack",
+        flag: None,
+        kind: Kind::Size {
+            least: STACK_BYTES_LEAST as u64,
+            most: STACK_BYTES_MAX,
+            set: |s, n| s.knot_stack_bytes = n as usize,
+        },
+        word: None,
+        default: Some("64KiB"),
+        doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
+        more: "A page takes memory once it is used, and stays. Below each stack is a page that \
+               cannot be touched: a thread that runs out of its stack ends its worker.",
+        source: "S0 section 4.2 (M10)",
+    },
+    Setting {
+        key: "watpipe.partitions",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: PARTITIONS_MAX,
+            set: |s, n| s.partitions = Some(n as usize),
+        },
+        word: Some(Word { name: "auto", set: |s| s.partitions = None }),
+        default: Some("auto"),
+        doc: "Partitions of `watpipe`, per worker",
+        more: "Each has listening sockets, an acceptor, and queues and threads for its Read and \
+               Write stages, which `pin` binds to one CPU. `auto` is as for `workers`.",
+        source: "S4 section 4 (M147)",
+    },
+    Setting {
+        key: "watpipe.readers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: STAGE_THREADS_MAX,
+            set: |s, n| s.stage_readers = n as usize,
+        },
+        word: None,
+        default: Some("1"),
+        doc: "Threads of `watpipe`'s Read stage, per partition",
+        more: "They never wait on the disk, so that one is enough for a CPU.",
+        source: "S4 section 4 (M146)",
+    },
+    Setting {
+        key: "watpipe.writers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: STAGE_THREADS_MAX,
+            set: |s, n| s.stage_writers = n as usize,
+        },
+        word: None,
+        default: Some("8"),
+        doc: "Threads of `watpipe`'s Write stage, per partition",
+        more: "Each that waits on the disk, or on a client where `send.blocking` is set, serves \
+               nobody else meanwhile.",
+        source: "S4 sections 4 and 5 (M146, M149)",
+    },
+    Setting {
+        key: "uring.entries",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: RING_ENTRIES_MAX,
+            set: |s, n| s.ring_entries = n as u32,
+        },
+        word: None,
+        default: Some("1024"),
+        doc: "Entries of the ring of `uring` and `tux`, per worker",
+        more: "The kernel rounds it up to a power of two.",
+        source: "io_uring_setup(2)",
+    },
+    Setting {
+        key: "uring.buffers",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: RING_BUFFERS_MAX,
+            set: |s, n| s.ring_buffers = n as u16,
+        },
+        word: None,
+        default: Some("256"),
+        doc: "Buffers that `uring` provides to the kernel, per worker",
+        more: "Each has 4 KiB; the number is rounded up to a power of two. They are for what comes \
+               in between two turns of the loop, whatever the number of connections: a connection \
+               that waits holds none.",
+        source: "io_uring_register_buf_ring(3)",
+    },
+    Setting {
+        key: "uring.features",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "auto", set: |s| s.ring_features = Features::ALL },
+                Word {
+                    name: "plain",
+                    set: |s| s.ring_features = Features { direct: false, ..Features::ALL },
+                },
+                Word { name: "basic", set: |s| s.ring_features = Features::NONE },
+            ],
+        },
+        word: None,
+        default: Some("auto"),
+        doc: "What `uring` uses of what the kernel has",
+        more: "`auto` is all of it. `plain` keeps sockets in the process's descriptor table \
+               instead of the ring's own, so that other tools see them. `basic` is what Linux \
+               5.19 has.",
+        source: "",
+    },
+];

@@ -1,0 +1,313 @@
+//! Settings of what a client may ask and how long it may take, of heads, and of the caches.
+
+use flyball_http::scan::FIELDS_CAP;
+
+use super::kind::Kind;
+use super::server::TIME_MS_MAX;
+use super::table::Setting;
+
+/// Longest head that may be allowed, and longest target: they are held in memory.
+const HEAD_BYTES_MAX: u64 = 1 << 20;
+/// Least that may be allowed for a head: a request line and a host must fit.
+const HEAD_BYTES_LEAST: u64 = 256;
+/// Largest bound on a body or on what is thrown away.
+const BODY_BYTES_MAX: u64 = 1 << 50;
+/// Most pipelined answers gathered: each holds its file and its place in the output.
+const PIPELINE_MAX: u64 = 1024;
+/// Shortest window of a data rate: in a shorter one, one delayed packet looks like a stall.
+const WINDOW_MS_LEAST: u64 = 100;
+/// Longest window of a data rate.
+const WINDOW_MS_MAX: u64 = 3_600_000;
+/// Highest minimum data rate, in bytes per second.
+const RATE_MAX: u64 = 1 << 30;
+/// Most entries of a cache.
+const ENTRIES_MAX: u64 = 1 << 24;
+/// Largest content cache.
+const CONTENT_BYTES_MAX: u64 = 1 << 44;
+
+/// The settings.
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        key: "limit.target",
+        flag: None,
+        kind: Kind::Size {
+            least: 1,
+            most: HEAD_BYTES_MAX,
+            set: |s, n| s.limits.target_bytes_max = n as usize,
+        },
+        word: None,
+        default: Some("8KiB"),
+        doc: "Longest request target; a longer one is refused with 414",
+        more: "",
+        source: "RFC 9112 section 3, RFC 9110 section 15.5.15",
+    },
+    Setting {
+        key: "limit.head",
+        flag: None,
+        kind: Kind::Size {
+            least: HEAD_BYTES_LEAST,
+            most: HEAD_BYTES_MAX,
+            set: |s, n| s.limits.head_bytes_max = n as usize,
+        },
+        word: None,
+        default: Some("16KiB"),
+        doc: "Longest request head; a longer one is refused with 431",
+        more: "",
+        source: "RFC 6585 section 5",
+    },
+    Setting {
+        key: "limit.fields",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: FIELDS_CAP as u64,
+            set: |s, n| s.limits.fields_max = n as usize,
+        },
+        word: None,
+        default: Some("100"),
+        doc: "Most field lines in a request head; more are refused with 431",
+        more: "",
+        source: "RFC 6585 section 5",
+    },
+    Setting {
+        key: "limit.body",
+        flag: None,
+        kind: Kind::Size {
+            least: 0,
+            most: BODY_BYTES_MAX,
+            set: |s, n| s.limits.body_bytes_max = n,
+        },
+        word: None,
+        default: Some("64MiB"),
+        doc: "Longest request body; a longer one is refused with 413",
+        more: "",
+        source: "RFC 9110 section 15.5.14",
+    },
+    Setting {
+        key: "limit.drain",
+        flag: None,
+        kind: Kind::Size {
+            least: 0,
+            most: BODY_BYTES_MAX,
+            set: |s, n| s.limits.drain_bytes_max = n,
+        },
+        word: None,
+        default: Some("64KiB"),
+        doc: "Most bytes of an unwanted request body read to keep the connection",
+        more: "A longer body costs the connection: it is closed after the answer.",
+        source: "RFC 9112 section 9.3",
+    },
+    Setting {
+        key: "limit.linger",
+        flag: None,
+        kind: Kind::Size {
+            least: 0,
+            most: BODY_BYTES_MAX,
+            set: |s, n| s.limits.linger_bytes_max = n,
+        },
+        word: None,
+        default: Some("1MiB"),
+        doc: "Most bytes thrown away while the client reads a refusal",
+        more: "",
+        source: "RFC 9112 section 9.6",
+    },
+    Setting {
+        key: "limit.pipeline",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: PIPELINE_MAX,
+            set: |s, n| s.limits.pipeline_max = n as u16,
+        },
+        word: None,
+        default: Some("32"),
+        doc: "Most pipelined answers gathered before one write, per connection",
+        more: "",
+        source: "RFC 9112 section 9.3.2, S0 section 2 (M15)",
+    },
+    Setting {
+        key: "timeout.head",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 1,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.head_ms = ms,
+        },
+        word: None,
+        default: Some("10s"),
+        doc: "Time for a whole request head",
+        more: "It counts from the first byte, and on a new connection from accept.",
+        source: "RFC 9112 section 9.5",
+    },
+    Setting {
+        key: "timeout.idle",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 1,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.idle_ms = ms,
+        },
+        word: None,
+        default: Some("1min"),
+        doc: "Time between requests on a kept connection",
+        more: "",
+        source: "RFC 9112 section 9.5",
+    },
+    Setting {
+        key: "timeout.answer",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 1,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.answer_ms = ms,
+        },
+        word: None,
+        default: Some("1min"),
+        doc: "Time for the work behind one answer",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "timeout.linger",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 0,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.linger_ms = ms,
+        },
+        word: None,
+        default: Some("2s"),
+        doc: "Time spent waiting for the client to read a refusal",
+        more: "",
+        source: "RFC 9112 section 9.6",
+    },
+    Setting {
+        key: "rate.window",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: WINDOW_MS_LEAST,
+            most_ms: WINDOW_MS_MAX,
+            set: |s, ms| s.limits.rate_window_ms = ms,
+        },
+        word: None,
+        default: Some("10s"),
+        doc: "Length of the windows over which the minimum data rates hold",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "rate.body-min",
+        flag: None,
+        kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.body_rate_min = n },
+        word: None,
+        default: Some("512B"),
+        doc: "Least bytes of request body per second; 0 demands none",
+        more: "The average over `rate.window` counts. A connection that is slower is closed.",
+        source: "",
+    },
+    Setting {
+        key: "rate.send-min",
+        flag: None,
+        kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.send_rate_min = n },
+        word: None,
+        default: Some("512B"),
+        doc: "Least bytes of answer taken by the client per second; 0 demands none",
+        more: "The average over `rate.window` counts; bytes that only went into the socket's \
+               buffer do not. A connection that is slower is closed.",
+        source: "",
+    },
+    Setting {
+        key: "head.server",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.limits.server_field = on },
+        word: None,
+        default: Some("true"),
+        doc: "Whether answers carry `Server: flyball`",
+        more: "",
+        source: "RFC 9110 section 10.2.4",
+    },
+    Setting {
+        key: "cache.paths",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: ENTRIES_MAX,
+            set: |s, n| s.caches.paths_max = n as usize,
+        },
+        word: None,
+        default: Some("6000"),
+        doc: "Entries of the path-translation cache; 0 turns it off",
+        more: "Paths that name nothing are held too. As all caches, it is per worker where caches \
+               are private and in all where they are shared.",
+        source: "S2 section 5.2 (M89)",
+    },
+    Setting {
+        key: "cache.heads",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.caches.heads = on },
+        word: None,
+        default: Some("true"),
+        doc: "Whether the head of an answer is kept with its file",
+        more: "",
+        source: "S2 section 5.3 (M90), S3 section 3.2.2 (M117)",
+    },
+    Setting {
+        key: "cache.content",
+        flag: None,
+        kind: Kind::Size {
+            least: 0,
+            most: CONTENT_BYTES_MAX,
+            set: |s, n| s.caches.content_bytes_max = n,
+        },
+        word: None,
+        default: Some("128MiB"),
+        doc: "Bytes of file bodies held in memory; 0 turns the content cache off",
+        more: "`tux` pins what it caches: each body is locked in memory, in whole pages, as far as \
+               RLIMIT_MEMLOCK allows, and when the cache is full nothing is pushed out for \
+               another file.",
+        source: "S2 section 5.4 (M91), S3 section 4 (M121)",
+    },
+    Setting {
+        key: "cache.files",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: ENTRIES_MAX,
+            set: |s, n| s.caches.files_max = n as usize,
+        },
+        word: None,
+        default: Some("1024"),
+        doc: "Open descriptors of larger files held; 0 holds none",
+        more: "",
+        source: "S4 section 4 (M148)",
+    },
+    Setting {
+        key: "cache.small",
+        flag: None,
+        kind: Kind::Size {
+            least: 0,
+            most: CONTENT_BYTES_MAX,
+            set: |s, n| s.caches.small_bytes_max = n,
+        },
+        word: None,
+        default: Some("64KiB"),
+        doc: "Largest file body that is held in memory",
+        more: "Such a body leaves in one gather write with its head; larger ones leave in pieces \
+               of `send.piece`.",
+        source: "S2 section 5.4 (M91), S3 section 4 (M121)",
+    },
+    Setting {
+        key: "cache.revalidate",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: 0,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.caches.revalidate_ms = ms,
+        },
+        word: None,
+        default: Some("1s"),
+        doc: "How long a cache entry is believed before its file is looked at again",
+        more: "",
+        source: "",
+    },
+];
