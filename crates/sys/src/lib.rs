@@ -8,6 +8,7 @@
 pub mod alloc;
 pub mod channel;
 pub mod clock;
+pub mod descriptors;
 pub mod disk;
 pub mod file;
 pub mod net;

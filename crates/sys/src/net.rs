@@ -453,7 +453,7 @@ mod tests {
         let mut client = TcpStream::connect(address).unwrap();
         assert!(wait_readable(&listener, 10_000).unwrap());
         let socket = accepted(&listener);
-        set_blocking(&socket).unwrap();
+        set_blocking(&socket, true).unwrap();
         let mut buffer = [0; 8];
         let nothing = recv_now(&socket, &mut buffer).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);

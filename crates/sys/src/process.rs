@@ -102,6 +102,42 @@ fn close_each(first: u32, last: u32) {
     }
 }
 
+/// Starts a process that shares this one's table of descriptors and nothing else (`CLONE_FILES`
+/// without `CLONE_VM`): it runs `body` on a copy of this process's memory and ends with the code
+/// that `body` gives. As with [`fork`], this process must have one thread.
+///
+/// What either opens or closes is open or closed in both. The new process runs no destructor of
+/// what it was cloned with: `body` is only borrowed, and the process ends where `body` does. A
+/// `body` must not take a descriptor that it was cloned with out of a cell or a lock to drop it.
+///
+/// # Errors
+/// As [`fork`].
+pub fn spawn_sharing_descriptors(body: &dyn Fn() -> i32) -> io::Result<ProcessId> {
+    if !cfg!(test) && std::fs::read_dir("/proc/self/task")?.count() > 1 {
+        return Err(io::Error::other("a process with several threads cannot be cloned"));
+    }
+    let flags = libc::CLONE_FILES | libc::SIGCHLD;
+    // SAFETY: without CLONE_VM and with no stack of its own the child goes on as after fork(2), on
+    // a copy of this thread's stack and heap; no other thread was there to hold a lock that it
+    // needs. The C library does not learn the child's thread id, which only matters to a thread
+    // that asks for its own handle there; nothing here does.
+    let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+            exit_now(ended.unwrap_or(PANICKED));
+        }
+        pid => match i32::try_from(pid).ok().and_then(Pid::from_raw) {
+            Some(pid) => Ok(ProcessId(pid)),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        },
+    }
+}
+
+/// Exit code of a process whose body panicked, the same as that of Rust's own.
+const PANICKED: i32 = 101;
+
 /// Ends this process at once, running no destructors and no exit handlers: for forked children.
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit only ends the process.
@@ -114,6 +150,19 @@ pub fn exit_now(code: i32) -> ! {
 /// Never on Linux, in practice.
 pub fn die_with_parent(parent: i32) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(KernelSignal::TERM))?;
+    // The parent may have died before the call.
+    if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
+        exit_now(0);
+    }
+    Ok(())
+}
+
+/// Asks the kernel to kill this process when its parent dies.
+///
+/// # Errors
+/// Never on Linux, in practice.
+pub fn be_killed_with_parent(parent: i32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(KernelSignal::KILL))?;
     // The parent may have died before the call.
     if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
         exit_now(0);
@@ -205,6 +254,12 @@ pub fn kill(child: ProcessId) {
     let _ = rustix::process::kill_process(child.0, KernelSignal::KILL);
 }
 
+/// Kills this process, as somebody else would: for tests.
+#[cfg(test)]
+pub(crate) fn kill_own() {
+    let _ = rustix::process::kill_process(rustix::process::getpid(), KernelSignal::KILL);
+}
+
 /// The CPUs this process may run on, in ascending order.
 pub fn allowed_cpus() -> Vec<usize> {
     match rustix::thread::sched_getaffinity(None) {
@@ -293,6 +348,16 @@ pub fn descriptor_limit() -> usize {
     now.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
 }
 
+/// Lowers the number of descriptors that this process and its children may hold.
+///
+/// # Errors
+/// When it is above the hard limit.
+pub fn limit_descriptors(most: usize) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let maximum = getrlimit(Resource::Nofile).maximum;
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(most as u64), maximum })?)
+}
+
 /// Another descriptor of standard output.
 ///
 /// # Errors
@@ -352,6 +417,40 @@ mod tests {
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
         }
+    }
+
+    /// What kcmp(2) says of a resource of two processes: 0 is the same.
+    fn compare(other: ProcessId, resource: i32) -> i64 {
+        // SAFETY: kcmp takes five numbers.
+        unsafe { libc::syscall(libc::SYS_kcmp, own_id(), other.number(), resource, 0, 0) }
+    }
+
+    #[test]
+    fn a_process_that_shares_descriptors_shares_no_memory() {
+        const KCMP_VM: i32 = 1;
+        const KCMP_FILES: i32 = 2;
+        let memory = std::cell::Cell::new(1);
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let child = spawn_sharing_descriptors(&|| {
+            memory.set(2);
+            let mut byte = [0];
+            let _ = rustix::io::read(&read, &mut byte);
+            if byte == [7] { 3 } else { 4 }
+        });
+        let child = child.unwrap();
+        assert_eq!(compare(child, KCMP_FILES), 0);
+        assert!(compare(child, KCMP_VM) > 0);
+        rustix::io::write(&write, &[7]).unwrap();
+        assert_eq!((wait_for(child).unwrap(), memory.get()), (3, 1));
+    }
+
+    #[test]
+    fn a_body_that_panics_ends_its_process_and_closes_nothing() {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        let child = spawn_sharing_descriptors(&|| panic!("a panic of a test"));
+        assert_eq!(wait_for(child.unwrap()).unwrap(), PANICKED);
+        rustix::io::write(&write, &[7]).unwrap();
+        assert_eq!(rustix::io::read(&read, &mut [0]).unwrap(), 1);
     }
 
     #[test]

@@ -1,0 +1,676 @@
+//! One table of descriptors that several processes use (clone(2) with `CLONE_FILES`): whose each of
+//! them is, which are lent out, and what a dead process leaves behind.
+//!
+//! The kernel closes nothing when one of these processes dies, since the others go on using the
+//! table. So the table is kept again here, in a shared mapping: an owner for each number, and a
+//! shelf of files that belong to nobody and are lent to everybody. Three rules make it exact:
+//!
+//! * Whoever opens or closes says so before and after ([`Member::begin`], [`Member::end`]), and
+//!   writes the owner between the two. The leader shuts a gate, waits until nobody is between the
+//!   two, and then every open descriptor has an owner that lives, or stands on the shelf, or was
+//!   left behind.
+//! * A file on the shelf is closed only when nobody has pinned it; who borrows it pins it first and
+//!   then looks whether it is still there.
+//! * A process never drops what it has from before it was cloned (see
+//!   [`process::spawn_sharing_descriptors`](crate::process::spawn_sharing_descriptors)).
+
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{Mode, OFlags};
+
+use crate::shared::SharedCounters;
+use crate::{clock, process};
+
+/// Most descriptor numbers: the owners of so many take 8 MB. Where the limit of the process is
+/// higher, it is lowered.
+const NUMBERS_MAX: usize = 1 << 20;
+
+/// Longest time that the gate is shut while somebody opens or closes, in milliseconds.
+const GATE_MS_MAX: u64 = 20;
+
+/// Words for each process, so that two of them do not share a line of the processor's cache.
+const PROCESS_WORDS: usize = 8;
+
+/// Owner of what was open before the first process was cloned.
+const PERMANENT: u64 = u64::MAX;
+
+/// In the word of a place on the shelf: it is being emptied.
+const EMPTYING: u64 = 1 << 31;
+
+/// In the same word: the descriptor's number and 1, or 0 when the place is empty. The generation,
+/// which counts the files that stood there, is above.
+const NUMBER: u64 = EMPTYING - 1;
+
+/// The table, mapped by the leader before it clones anybody.
+#[derive(Debug)]
+pub struct DescriptorTable {
+    words: SharedCounters,
+    processes: usize,
+    places: usize,
+    numbers: usize,
+}
+
+impl DescriptorTable {
+    /// A table for so many processes, with a shelf of so many places for files.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn new(processes: usize, places: usize) -> io::Result<DescriptorTable> {
+        let numbers = process::descriptor_limit();
+        if numbers > NUMBERS_MAX {
+            process::limit_descriptors(NUMBERS_MAX)?;
+        }
+        let numbers = numbers.min(NUMBERS_MAX);
+        let len = PROCESS_WORDS * (processes + 1) + numbers + places * (2 + processes);
+        Ok(DescriptorTable { words: SharedCounters::new(len)?, processes, places, numbers })
+    }
+
+    /// Bytes of the mapping for each descriptor number.
+    pub const NUMBER_BYTES: usize = size_of::<AtomicU64>();
+
+    fn gate(&self) -> &AtomicU64 {
+        &self.words.all()[0]
+    }
+
+    /// The process in slot `index`; 0 when there is none.
+    fn pid(&self, index: usize) -> &AtomicU64 {
+        &self.words.all()[PROCESS_WORDS * (index + 1)]
+    }
+
+    /// Whether it is about to open or to close.
+    fn changing(&self, index: usize) -> &AtomicU64 {
+        &self.words.all()[PROCESS_WORDS * (index + 1) + 1]
+    }
+
+    fn owner(&self, number: RawFd) -> Option<&AtomicU64> {
+        let number = usize::try_from(number).ok().filter(|number| *number < self.numbers)?;
+        Some(&self.words.all()[PROCESS_WORDS * (self.processes + 1) + number])
+    }
+
+    fn shelf(&self) -> usize {
+        PROCESS_WORDS * (self.processes + 1) + self.numbers
+    }
+
+    fn place(&self, place: usize) -> &AtomicU64 {
+        &self.words.all()[self.shelf()..][..self.places][place]
+    }
+
+    /// The generation of the file at a place that somebody found changed, and 1.
+    fn stale(&self, place: usize) -> &AtomicU64 {
+        &self.words.all()[self.shelf() + self.places..][..self.places][place]
+    }
+
+    /// How often process `index` has borrowed from a place.
+    fn pins(&self, index: usize, place: usize) -> &AtomicU64 {
+        &self.words.all()[self.shelf() + (2 + index) * self.places..][..self.places][place]
+    }
+
+    fn is_pinned(&self, place: usize) -> bool {
+        (0..self.processes).any(|index| self.pins(index, place).load(SeqCst) != 0)
+    }
+
+    /// The leader, before it clones anybody: what is open now stays open.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read.
+    pub fn seal(&self) -> io::Result<()> {
+        for owner in open_numbers()?.into_iter().filter_map(|number| self.owner(number)) {
+            owner.store(PERMANENT, SeqCst);
+        }
+        Ok(())
+    }
+
+    /// The leader, right before it clones process `index`.
+    pub fn expect(&self, index: usize) {
+        self.changing(index).store(1, SeqCst);
+    }
+
+    /// The leader, right after that.
+    pub fn started(&self, index: usize, pid: i32) {
+        self.pid(index).store(pid as u64, SeqCst);
+    }
+
+    /// The new process: it may open and close from now on, until it has called [`Member::end`].
+    pub fn join(self: &Arc<Self>, index: usize) -> Arc<Member> {
+        let pid = process::own_id() as u64;
+        self.changing(index).store(1, SeqCst);
+        self.pid(index).store(pid, SeqCst);
+        let depth = Mutex::new(1);
+        Arc::new(Member { table: Arc::clone(self), index, pid, depth })
+    }
+
+    /// The leader, when process `index` was reaped: closes what it owned, and gives back what it
+    /// had borrowed. What it was about to register is left to [`DescriptorTable::sweep`].
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read; to be tried again then.
+    pub fn bury(&self, index: usize) -> io::Result<()> {
+        let pid = self.pid(index).load(SeqCst);
+        if pid != 0 {
+            for number in open_numbers()? {
+                let owner = self.owner(number);
+                if owner.is_some_and(|o| o.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok()) {
+                    // SAFETY: its owner is dead, and whoever closes takes its name out of the
+                    // owner's word first: no live process has an `OwnedFd` of this number.
+                    unsafe { close(number) };
+                }
+            }
+        }
+        for place in 0..self.places {
+            let pins = self.pins(index, place);
+            // Most were never touched: reading alone costs no memory twice.
+            if pins.load(SeqCst) != 0 {
+                pins.store(0, SeqCst);
+            }
+        }
+        self.pid(index).store(0, SeqCst);
+        self.changing(index).store(0, SeqCst);
+        Ok(())
+    }
+
+    /// The leader, after it buried somebody: closes what no live process owns and does not stand
+    /// on the shelf. `None` when somebody was opening or closing all the time; to be tried again
+    /// then. Waits for [`GATE_MS_MAX`] at most.
+    ///
+    /// # Errors
+    /// When `/proc` cannot be read; to be tried again then.
+    pub fn sweep(&self) -> io::Result<Option<usize>> {
+        self.gate().store(1, SeqCst);
+        let swept = if self.is_quiet() { self.close_unowned().map(Some) } else { Ok(None) };
+        self.gate().store(0, SeqCst);
+        swept
+    }
+
+    fn is_quiet(&self) -> bool {
+        let until_ms = clock::monotonic_ms() + GATE_MS_MAX;
+        let changes = |&index: &usize| self.changing(index).load(SeqCst) != 0;
+        while (0..self.processes).any(|index| changes(&index)) {
+            if clock::monotonic_ms() >= until_ms {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+        true
+    }
+
+    /// With the gate shut and nobody behind it.
+    fn close_unowned(&self) -> io::Result<usize> {
+        let mut kept = HashSet::new();
+        for place in 0..self.places {
+            let word = self.place(place).load(SeqCst);
+            // Who was emptying it has died over that, since nobody is at it now.
+            let died = word & EMPTYING != 0;
+            let stands = word & NUMBER != 0 && (!died || self.is_pinned(place));
+            if stands {
+                kept.insert((word & NUMBER) as RawFd - 1);
+            }
+            if died {
+                let number = if stands { word & NUMBER } else { 0 };
+                self.place(place).store(word & !(EMPTYING | NUMBER) | number, SeqCst);
+            }
+        }
+        let living: HashSet<u64> = (0..self.processes)
+            .map(|index| self.pid(index).load(SeqCst))
+            .filter(|pid| *pid != 0)
+            .chain([PERMANENT])
+            .collect();
+        let mut closed = 0;
+        for number in open_numbers()? {
+            let Some(owner) = self.owner(number) else { continue };
+            if !kept.contains(&number) && !living.contains(&owner.load(SeqCst)) {
+                owner.store(0, SeqCst);
+                // SAFETY: nobody opens or closes, so that whatever a live process owns carries its
+                // name, and whatever can be lent stands on the shelf: this one is neither.
+                unsafe { close(number) };
+                closed += 1;
+            }
+        }
+        Ok(closed)
+    }
+}
+
+/// The numbers of all open descriptors of this process.
+fn open_numbers() -> io::Result<Vec<RawFd>> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let listing = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
+    let own = listing.as_raw_fd();
+    let mut numbers = Vec::new();
+    for entry in rustix::fs::Dir::new(listing)? {
+        let name = entry?;
+        let number: Option<RawFd> = name.file_name().to_str().ok().and_then(|n| n.parse().ok());
+        numbers.extend(number.filter(|number| *number != own));
+    }
+    Ok(numbers)
+}
+
+/// Closes a descriptor by its number.
+///
+/// # Safety
+/// No `OwnedFd` of a process that lives has this number, and nobody has borrowed it.
+unsafe fn close(number: RawFd) {
+    // SAFETY: as the caller promises, the value made here is its only owner.
+    drop(unsafe { OwnedFd::from_raw_fd(number) });
+}
+
+/// One process's part in the table.
+#[derive(Debug)]
+pub struct Member {
+    table: Arc<DescriptorTable>,
+    index: usize,
+    pid: u64,
+    /// How many begins have no end yet.
+    depth: Mutex<u32>,
+}
+
+impl Member {
+    /// To be called before descriptors are opened or closed. Waits while the leader looks for what
+    /// the dead left behind, for [`GATE_MS_MAX`] and the reading of a directory.
+    pub fn begin(&self) {
+        let mut depth = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        if *depth == 0 {
+            let (changing, gate) = (self.table.changing(self.index), self.table.gate());
+            loop {
+                changing.store(1, SeqCst);
+                // Both are in one order: either this is seen there, or the gate is seen here.
+                if gate.load(SeqCst) == 0 {
+                    break;
+                }
+                changing.store(0, SeqCst);
+                std::thread::yield_now();
+            }
+        }
+        *depth += 1;
+    }
+
+    /// To be called when all that was opened since [`Member::begin`] is owned, or closed.
+    pub fn end(&self) {
+        let mut depth = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
+        *depth = depth.saturating_sub(1);
+        if *depth == 0 {
+            self.table.changing(self.index).store(0, SeqCst);
+        }
+    }
+
+    /// This process opened it, after it had called [`Member::begin`].
+    pub fn own(&self, descriptor: impl AsFd) {
+        if let Some(owner) = self.table.owner(descriptor.as_fd().as_raw_fd()) {
+            owner.store(self.pid, SeqCst);
+        }
+    }
+
+    /// Closes what this process owns.
+    pub fn close(&self, descriptor: OwnedFd) {
+        self.begin();
+        if let Some(owner) = self.table.owner(descriptor.as_raw_fd()) {
+            owner.store(0, SeqCst);
+        }
+        drop(descriptor);
+        self.end();
+    }
+
+    /// This process ends: from here on it may close what it owns without further words.
+    pub fn leave(&self) {
+        self.begin();
+        for number in open_numbers().unwrap_or_default() {
+            if let Some(owner) = self.table.owner(number) {
+                let _ = owner.compare_exchange(self.pid, 0, SeqCst, SeqCst);
+            }
+        }
+    }
+
+    /// A file that this process opened, to be closed in the right way when it is dropped.
+    pub fn keep(self: &Arc<Self>, file: OwnedFd) -> Descriptor {
+        self.own(&file);
+        let (number, ticket) = (file.into_raw_fd(), AtomicU64::new(0));
+        Descriptor::Kept(Kept { number, ticket, member: Arc::clone(self) })
+    }
+
+    /// Puts a file that this process kept on an empty place of the shelf, and gives the file's
+    /// generation there; the value is from then on borrowed. `None` when the place is not empty or
+    /// the file is not one that this process kept.
+    pub fn shelve(&self, place: usize, file: &Descriptor) -> Option<u32> {
+        let Descriptor::Kept(kept) = file else { return None };
+        let word = self.table.place(place);
+        let before = word.load(SeqCst);
+        if before & (EMPTYING | NUMBER) != 0 {
+            return None;
+        }
+        let generation = ((before >> 32) as u32).wrapping_add(1);
+        let ticket = ticket(generation, place);
+        kept.ticket.compare_exchange(0, ticket, SeqCst, SeqCst).ok()?;
+        self.begin();
+        self.table.pins(self.index, place).fetch_add(1, SeqCst);
+        let after = u64::from(generation) << 32 | (kept.number as u64 + 1);
+        let done = word.compare_exchange(before, after, SeqCst, SeqCst).is_ok();
+        if done {
+            if let Some(owner) = self.table.owner(kept.number) {
+                owner.store(0, SeqCst);
+            }
+        } else {
+            self.table.pins(self.index, place).fetch_sub(1, SeqCst);
+            kept.ticket.store(0, SeqCst);
+        }
+        self.end();
+        done.then_some(generation)
+    }
+
+    /// Borrows the file of this generation from the shelf, unless it is gone or known to have
+    /// changed. It stays open until the value is dropped.
+    pub fn lend(self: &Arc<Self>, place: usize, generation: u32) -> Option<Descriptor> {
+        let pins = self.table.pins(self.index, place);
+        pins.fetch_add(1, SeqCst);
+        // Who empties the place says so first and looks for pins then: one of the two sees the
+        // other.
+        let word = self.table.place(place).load(SeqCst);
+        let is_there = word & EMPTYING == 0 && word & NUMBER != 0;
+        let is_fresh = self.table.stale(place).load(SeqCst) != u64::from(generation) + 1;
+        if !is_there || (word >> 32) as u32 != generation || !is_fresh {
+            pins.fetch_sub(1, SeqCst);
+            return None;
+        }
+        let number = (word & NUMBER) as RawFd - 1;
+        let ticket = AtomicU64::new(ticket(generation, place));
+        Some(Descriptor::Kept(Kept { number, ticket, member: Arc::clone(self) }))
+    }
+
+    /// Whether a place of the shelf is empty.
+    pub fn is_empty(&self, place: usize) -> bool {
+        self.table.place(place).load(SeqCst) & (EMPTYING | NUMBER) == 0
+    }
+
+    /// Closes the file at a place, unless somebody has borrowed it. True when the place is empty
+    /// now.
+    pub fn unshelve(&self, place: usize) -> bool {
+        let word = self.table.place(place);
+        let before = word.load(SeqCst);
+        if before & (EMPTYING | NUMBER) == 0 {
+            return true;
+        }
+        if before & EMPTYING != 0 || self.table.is_pinned(place) {
+            return false;
+        }
+        self.begin();
+        let mut done = false;
+        if word.compare_exchange(before, before | EMPTYING, SeqCst, SeqCst).is_ok() {
+            done = !self.table.is_pinned(place);
+            // The place lets go of the number before it is free for something else.
+            word.store(if done { before & !NUMBER } else { before }, SeqCst);
+            if done {
+                // SAFETY: the place owned it; nobody has it pinned, and nobody can any more.
+                unsafe { close((before & NUMBER) as RawFd - 1) };
+            }
+        }
+        self.end();
+        done
+    }
+}
+
+fn ticket(generation: u32, place: usize) -> u64 {
+    u64::from(generation) << 32 | (place as u64 + 1)
+}
+
+/// An open file: owned as usual, or in a table that processes share.
+#[derive(Debug)]
+pub enum Descriptor {
+    /// Owned.
+    Owned(OwnedFd),
+    /// In a shared table: owned by this process, or borrowed from the shelf.
+    Kept(Kept),
+}
+
+impl Descriptor {
+    /// Tells that the file has changed: if it stands on a shelf, nobody borrows it any more.
+    pub fn set_stale(&self) {
+        if let Descriptor::Kept(kept) = self
+            && let Some((generation, place)) = kept.borrowed()
+        {
+            kept.member.table.stale(place).store(u64::from(generation) + 1, SeqCst);
+        }
+    }
+}
+
+impl From<OwnedFd> for Descriptor {
+    fn from(descriptor: OwnedFd) -> Descriptor {
+        Descriptor::Owned(descriptor)
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Descriptor::Owned(descriptor) => descriptor.as_fd(),
+            // SAFETY: this process owns it, or has it pinned on the shelf, until `self` is dropped:
+            // only the leader closes what others own, and only when they are dead.
+            Descriptor::Kept(kept) => unsafe { BorrowedFd::borrow_raw(kept.number) },
+        }
+    }
+}
+
+/// A descriptor in a shared table.
+#[derive(Debug)]
+pub struct Kept {
+    number: RawFd,
+    /// Generation and place on the shelf that it is borrowed from; 0 when it is owned.
+    ticket: AtomicU64,
+    member: Arc<Member>,
+}
+
+impl Kept {
+    fn borrowed(&self) -> Option<(u32, usize)> {
+        let ticket = self.ticket.load(SeqCst);
+        let place = (ticket & u64::from(u32::MAX)).checked_sub(1)?;
+        Some(((ticket >> 32) as u32, place as usize))
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        match self.borrowed() {
+            Some((_, place)) => {
+                self.member.table.pins(self.member.index, place).fetch_sub(1, SeqCst);
+            }
+            // SAFETY: `keep` took it out of an `OwnedFd`, and nothing else was made of it since.
+            None => self.member.close(unsafe { OwnedFd::from_raw_fd(self.number) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Forked, ProcessId, fork, spawn_sharing_descriptors, wait_for};
+    use std::os::fd::AsRawFd;
+
+    /// Runs `check` as a leader with a table of descriptors of its own, since the other tests of
+    /// this process open and close meanwhile.
+    fn as_leader(check: impl Fn()) {
+        match fork().unwrap() {
+            Forked::Child => {
+                let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&check));
+                process::exit_now(if done.is_ok() { 0 } else { 1 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 0),
+        }
+    }
+
+    fn table(processes: usize, places: usize) -> Arc<DescriptorTable> {
+        let table = Arc::new(DescriptorTable::new(processes, places).unwrap());
+        table.seal().unwrap();
+        table
+    }
+
+    /// A process that does something and is then killed.
+    fn killed(table: &Arc<DescriptorTable>, index: usize, body: impl Fn(&Arc<Member>)) {
+        table.expect(index);
+        let child = spawn_sharing_descriptors(&|| {
+            let member = table.join(index);
+            body(&member);
+            process::kill_own();
+            0
+        });
+        let child: ProcessId = child.unwrap();
+        table.started(index, child.number());
+        assert_eq!(wait_for(child).unwrap(), 128 + libc::SIGKILL);
+    }
+
+    fn open() -> OwnedFd {
+        rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap()
+    }
+
+    fn is_open(number: RawFd) -> bool {
+        open_numbers().unwrap().contains(&number)
+    }
+
+    #[test]
+    fn what_a_killed_process_owned_is_closed_at_once() {
+        as_leader(|| {
+            let (table, before) = (table(2, 1), open_numbers().unwrap());
+            killed(&table, 0, |member| {
+                for _ in 0..5 {
+                    let file = open();
+                    member.own(&file);
+                    std::mem::forget(file);
+                }
+                member.end();
+            });
+            assert_eq!(open_numbers().unwrap().len(), before.len() + 5);
+            table.bury(0).unwrap();
+            assert_eq!(open_numbers().unwrap(), before);
+            assert_eq!(table.sweep().unwrap(), Some(0));
+        });
+    }
+
+    #[test]
+    fn what_it_had_not_registered_is_swept_and_what_others_own_is_not() {
+        as_leader(|| {
+            let table = table(2, 1);
+            let other = table.join(1);
+            let file = open();
+            other.own(&file);
+            other.end();
+            killed(&table, 0, |_| std::mem::forget((open(), open())));
+            // It reused a number that somebody else had owned and closed.
+            let closed = open();
+            other.begin();
+            other.own(&closed);
+            other.close(closed);
+            other.end();
+            table.bury(0).unwrap();
+            assert_eq!(table.sweep().unwrap(), Some(2));
+            assert!(is_open(file.as_raw_fd()));
+        });
+    }
+
+    #[test]
+    fn nothing_is_swept_while_somebody_opens() {
+        as_leader(|| {
+            let table = table(2, 1);
+            let opening = table.join(1);
+            let file = open();
+            killed(&table, 0, |_| {});
+            table.bury(0).unwrap();
+            assert_eq!(table.sweep().unwrap(), None);
+            opening.own(&file);
+            opening.end();
+            assert_eq!(table.sweep().unwrap(), Some(0));
+            assert!(is_open(file.as_raw_fd()));
+        });
+    }
+
+    #[test]
+    fn a_borrowed_file_is_not_closed_until_it_is_given_back() {
+        as_leader(|| {
+            let table = table(2, 1);
+            let (one, two) = (table.join(0), table.join(1));
+            let kept = one.keep(open());
+            let generation = one.shelve(0, &kept).unwrap();
+            let number = kept.as_fd().as_raw_fd();
+            let lent = two.lend(0, generation).unwrap();
+            assert_eq!(lent.as_fd().as_raw_fd(), number);
+            drop(kept);
+            assert!(!one.unshelve(0) && is_open(number));
+            drop(lent);
+            assert!(one.unshelve(0) && !is_open(number) && one.is_empty(0));
+            assert!(two.lend(0, generation).is_none());
+            let next = one.keep(open());
+            assert_ne!(one.shelve(0, &next), Some(generation));
+            assert!(two.lend(0, generation).is_none());
+        });
+    }
+
+    #[test]
+    fn a_file_on_the_shelf_outlives_who_brought_it_and_the_dead_do_not_keep_it() {
+        as_leader(|| {
+            let table = table(2, 1);
+            killed(&table, 0, |member| {
+                let kept = member.keep(open());
+                member.shelve(0, &kept).unwrap();
+                member.end();
+                std::mem::forget((kept, member.lend(0, 1).unwrap()));
+            });
+            let two = table.join(1);
+            two.end();
+            assert!(two.lend(0, 1).is_some() && !two.unshelve(0));
+            table.bury(0).unwrap();
+            assert_eq!(table.sweep().unwrap(), Some(0));
+            assert!(two.lend(0, 1).is_some());
+            assert!(two.unshelve(0));
+        });
+    }
+
+    #[test]
+    fn who_dies_over_emptying_a_place_leaves_a_borrowed_file_open() {
+        for borrowed in [true, false] {
+            as_leader(|| {
+                let table = table(2, 1);
+                let one = table.join(0);
+                let kept = one.keep(open());
+                let generation = one.shelve(0, &kept).unwrap();
+                one.end();
+                let number = kept.as_fd().as_raw_fd();
+                let lent = borrowed.then(|| one.lend(0, generation).unwrap());
+                drop(kept);
+                table.place(0).fetch_or(EMPTYING, SeqCst);
+                assert!(one.lend(0, generation).is_none());
+                assert_eq!(table.sweep().unwrap(), Some(usize::from(!borrowed)));
+                assert_eq!(is_open(number), borrowed);
+                assert_eq!(one.lend(0, generation).is_some(), borrowed);
+                drop(lent);
+            });
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_known_to_have_changed_is_lent_no_more() {
+        as_leader(|| {
+            let table = table(1, 1);
+            let one = table.join(0);
+            let kept = one.keep(open());
+            let generation = one.shelve(0, &kept).unwrap();
+            kept.set_stale();
+            assert!(one.lend(0, generation).is_none());
+            drop(kept);
+            let next = one.keep(open());
+            assert!(one.unshelve(0));
+            let generation = one.shelve(0, &next).unwrap();
+            assert!(one.lend(0, generation).is_some());
+        });
+    }
+
+    #[test]
+    fn a_file_that_was_never_shelved_is_closed_by_its_owner() {
+        as_leader(|| {
+            let table = table(1, 1);
+            let one = table.join(0);
+            let kept = one.keep(open());
+            let number = kept.as_fd().as_raw_fd();
+            drop(kept);
+            assert!(!is_open(number));
+            assert_eq!(table.owner(number).unwrap().load(SeqCst), 0);
+        });
+    }
+}
