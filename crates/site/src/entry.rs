@@ -1,19 +1,19 @@
 //! A file in the cache: its stamp, its prebuilt head (Flash's response-header cache) and its body.
 
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
+use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Stamp;
 
 /// An open file whose body is sent in pieces, and the stamp that its head was built from.
 #[derive(Debug)]
 pub struct OpenFile {
     /// The descriptor.
-    pub file: Arc<OwnedFd>,
+    pub file: Arc<Descriptor>,
     /// The stamp that must still hold before the last piece leaves.
     pub stamp: Stamp,
     changed: AtomicBool,
@@ -21,13 +21,14 @@ pub struct OpenFile {
 
 impl OpenFile {
     /// A file that is open and was looked at.
-    pub fn new(file: Arc<OwnedFd>, stamp: Stamp) -> OpenFile {
+    pub fn new(file: Arc<Descriptor>, stamp: Stamp) -> OpenFile {
         OpenFile { file, stamp, changed: AtomicBool::new(false) }
     }
 
     /// Tells that the stamp does not hold any more: no further answer is made of it.
     pub fn set_changed(&self) {
         self.changed.store(true, Relaxed);
+        self.file.set_stale();
     }
 }
 

@@ -10,6 +10,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Status};
+use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, Whereabouts, failure};
 
@@ -35,9 +36,9 @@ pub struct Plan {
 enum Work {
     Translate(Translate),
     Load(Load),
-    List { directory: Arc<OwnedFd>, place: Whereabouts<Arc<OwnedFd>> },
+    List { directory: Arc<Descriptor>, place: Whereabouts<Arc<OwnedFd>> },
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
-    Warm { file: Arc<OwnedFd>, start: u64, len: usize },
+    Warm { file: Arc<Descriptor>, start: u64, len: usize },
 }
 
 /// What a plan found.
@@ -48,7 +49,7 @@ pub(crate) enum Outcome {
     /// The path names a directory but does not end in a slash.
     NeedsSlash,
     /// The path names a directory without an index.
-    Directory(Arc<OwnedFd>),
+    Directory(Arc<Descriptor>),
     /// There is nothing to serve.
     Missing(Status),
     /// The file's whole body, unchanged between two looks at the file.
@@ -68,7 +69,7 @@ pub(crate) enum Outcome {
 /// An open regular file and the name, relative to the root, that led to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Found {
-    pub(crate) file: Arc<OwnedFd>,
+    pub(crate) file: Arc<Descriptor>,
     pub(crate) stamp: Stamp,
     pub(crate) name: Vec<u8>,
 }
@@ -89,7 +90,7 @@ impl Plan {
     pub(crate) fn list(
         request: OwnedRequest,
         site: usize,
-        directory: Arc<OwnedFd>,
+        directory: Arc<Descriptor>,
         place: Whereabouts<Arc<OwnedFd>>,
     ) -> Box<Plan> {
         Plan::boxed(Some(request), site, Work::List { directory, place })
@@ -234,8 +235,8 @@ pub(crate) struct Translate {
     pub(crate) path: Vec<u8>,
     pub(crate) mapped: Mapped,
     pub(crate) index: Arc<[String]>,
-    directory: Option<Arc<OwnedFd>>,
-    opened: Option<Arc<OwnedFd>>,
+    directory: Option<Arc<Descriptor>>,
+    opened: Option<Arc<Descriptor>>,
     tried: usize,
     reopened: u32,
 }
@@ -273,7 +274,7 @@ impl Translate {
         }
     }
 
-    fn opened(&mut self, opened: io::Result<OwnedFd>) -> Option<Outcome> {
+    fn opened(&mut self, opened: io::Result<Descriptor>) -> Option<Outcome> {
         match opened {
             Ok(file) => {
                 self.opened = Some(Arc::new(file));

@@ -450,6 +450,12 @@ impl AsFd for Descriptor {
     }
 }
 
+impl AsRawFd for Descriptor {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
 /// A descriptor in a shared table.
 #[derive(Debug)]
 pub struct Kept {

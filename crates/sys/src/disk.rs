@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use crate::clock;
+use crate::descriptors::Descriptor;
 use crate::file::{self, DirectoryEntry, Links, Stamp, Whereabouts};
 use crate::residency::Residency;
 
@@ -33,19 +34,19 @@ pub enum Op {
     /// Looks at an open file.
     Stat {
         /// The file.
-        file: Arc<OwnedFd>,
+        file: Arc<Descriptor>,
     },
     /// Lets finish what is being written to a file.
     Settle {
         /// The file.
-        file: Arc<OwnedFd>,
+        file: Arc<Descriptor>,
         /// When the file was last changed, in nanoseconds since 1970.
         changed_ns: i128,
     },
     /// Reads into `buffer[filled..]` at the offset `start + filled`.
     Read {
         /// The file.
-        file: Arc<OwnedFd>,
+        file: Arc<Descriptor>,
         /// Where the bytes go.
         buffer: Vec<u8>,
         /// Bytes of the buffer that are there already.
@@ -56,7 +57,7 @@ pub enum Op {
     /// Lists an open directory.
     List {
         /// The directory.
-        directory: Arc<OwnedFd>,
+        directory: Arc<Descriptor>,
         /// Where it was found.
         place: Whereabouts<Arc<OwnedFd>>,
         /// Most names.
@@ -75,7 +76,7 @@ pub enum Op {
 #[derive(Debug)]
 pub enum Done {
     /// The file.
-    Opened(io::Result<OwnedFd>),
+    Opened(io::Result<Descriptor>),
     /// Its stamp.
     Stamped(io::Result<Stamp>),
     /// Nothing is being written any more that had begun before.
@@ -92,9 +93,9 @@ impl Op {
     /// Performs it here and now. Blocks on the disk.
     pub fn perform(self) -> Done {
         match self {
-            Op::Open { root, path, links } => {
-                Done::Opened(file::open_beneath(&*root, path.as_bytes(), links))
-            }
+            Op::Open { root, path, links } => Done::Opened(
+                file::open_beneath(&*root, path.as_bytes(), links).map(Descriptor::from),
+            ),
             Op::Stat { file } => Done::Stamped(file::stamp(&*file)),
             Op::Settle { file, .. } => {
                 file::settle(&*file);
@@ -161,7 +162,7 @@ impl Nowait {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         Err((Op::Open { root, path, links }, Refusal::Absent))
                     }
-                    opened => Ok(Done::Opened(opened)),
+                    opened => Ok(Done::Opened(opened.map(Descriptor::from))),
                 }
             }
             Op::Stat { .. } => Ok(op.perform()),
@@ -202,7 +203,7 @@ impl Nowait {
 /// when the file was not changed lately, since a write gives the file its time when it begins. The
 /// lock is taken in either case: a write that lasts longer delays the loop, but no byte is read
 /// before it ends.
-fn may_settle(file: &OwnedFd, changed_ns: i128) -> Result<(), Refusal> {
+fn may_settle(file: &Descriptor, changed_ns: i128) -> Result<(), Refusal> {
     match file::read_resident(file, &mut [0], 0) {
         Ok(_) if i128::from(clock::unix_ms()) - changed_ns / 1_000_000 >= QUIET_MS => Ok(()),
         Ok(_) => Err(Refusal::Untold),

@@ -19,6 +19,7 @@ use io_uring::types::{Fd, OpenHow, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 use rustix::fs::Statx;
 
+use crate::descriptors::Descriptor;
 use crate::disk::{Done, Op};
 use crate::file::{self, Links};
 use crate::readiness::Interest;
@@ -103,8 +104,8 @@ enum Held {
     Receive { buffer: Vec<u8> },
     Send { outgoing: Box<Outgoing> },
     Open { _root: Arc<OwnedFd>, _path: CString, _how: Box<OpenHow> },
-    Stat { _file: Arc<OwnedFd>, statx: Box<MaybeUninit<Statx>> },
-    Read { _file: Arc<OwnedFd>, buffer: Vec<u8> },
+    Stat { _file: Arc<Descriptor>, statx: Box<MaybeUninit<Statx>> },
+    Read { _file: Arc<Descriptor>, buffer: Vec<u8> },
     Watch,
     Poll { _socket: Arc<OwnedFd> },
 }
@@ -407,7 +408,7 @@ fn complete(
             let closed = outgoing.closes && result.as_ref().is_ok_and(|n| *n == outgoing.len());
             Completion::Sent(outgoing, result, closed)
         }
-        Held::Open { .. } => Completion::Disk(Done::Opened(own(result))),
+        Held::Open { .. } => Completion::Disk(Done::Opened(own(result).map(Descriptor::from))),
         Held::Stat { statx, .. } => Completion::Disk(Done::Stamped(result.map(|_| {
             // SAFETY: the struct was zeroed, is plain integers, and the kernel filled it in.
             file::stamp_of(unsafe { statx.assume_init_ref() })
