@@ -17,7 +17,7 @@ use crate::settings::CacheSettings;
 
 /// A file whose inode changed this recently, in milliseconds, is not cached: within one tick of a
 /// coarse file-system clock it could change again and look the same.
-const YOUNG_MS: u64 = 50;
+pub(crate) const YOUNG_MS: u64 = 50;
 
 /// A site and a name in it: a path of a request, or the name of a file. Hashed once.
 #[derive(Clone, Copy)]

@@ -49,12 +49,38 @@ pub(crate) struct FileEntry {
     pub(crate) name: Box<[u8]>,
     pub(crate) stamp: Stamp,
     pub(crate) content: Content,
-    pub(crate) media_type: Box<str>,
-    validators: Box<[u8]>,
-    etag_len: usize,
-    /// The fields of a plain 200, with the blank line.
-    head: Box<[u8]>,
+    /// The fields of a plain 200, with the blank line; the validators are the last of them.
+    head: Vec<u8>,
+    cuts: Cuts,
 }
+
+/// Where the parts of a head are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cuts {
+    type_len: u32,
+    validators_at: u32,
+    etag_len: u32,
+}
+
+impl Cuts {
+    /// As one word, for a table in shared memory; its heads are shorter than 64 KiB.
+    pub(crate) fn to_word(self) -> u64 {
+        u64::from(self.type_len) << 32
+            | u64::from(self.validators_at) << 16
+            | u64::from(self.etag_len)
+    }
+
+    /// From that word.
+    pub(crate) fn from_word(word: u64) -> Cuts {
+        Cuts {
+            type_len: (word >> 32) as u32,
+            validators_at: (word >> 16) as u32 & 0xffff,
+            etag_len: word as u32 & 0xffff,
+        }
+    }
+}
+
+const TYPE: &[u8] = b"Content-Type: ";
 
 const ETAG: &[u8] = b"ETag: ";
 
@@ -75,20 +101,35 @@ impl FileEntry {
         let mut validators = [ETAG, etag.as_bytes(), b"\r\nLast-Modified: "].concat();
         validators.extend_from_slice(&format_date(modified_seconds(&stamp)));
         validators.extend_from_slice(b"\r\n");
-        let mut entry = FileEntry {
-            site,
-            name: name.into(),
-            stamp,
-            content,
-            media_type: media_type.into(),
-            validators: validators.into(),
-            etag_len: etag.len(),
-            head: Box::default(),
-        };
         let mut head = Vec::new();
-        entry.write_head(&mut head);
-        entry.head = head.into();
-        entry
+        write_head(media_type, &stamp, &validators, &mut head);
+        head.shrink_to_fit();
+        let cuts = Cuts {
+            type_len: media_type.len() as u32,
+            validators_at: (head.len() - validators.len() - END.len()) as u32,
+            etag_len: etag.len() as u32,
+        };
+        FileEntry { site, name: name.into(), stamp, content, head, cuts }
+    }
+
+    /// An entry without its name, as a table in shared memory has it.
+    pub(crate) fn from_parts(
+        stamp: Stamp,
+        head: Vec<u8>,
+        cuts: Cuts,
+        content: Content,
+    ) -> FileEntry {
+        FileEntry { site: 0, name: Box::default(), stamp, content, head, cuts }
+    }
+
+    /// Its head, to be filled again.
+    pub(crate) fn into_head(self) -> Vec<u8> {
+        self.head
+    }
+
+    /// Where the parts of the head are.
+    pub(crate) fn cuts(&self) -> Cuts {
+        self.cuts
     }
 
     /// True once a body was broken off because the file had changed.
@@ -102,7 +143,7 @@ impl FileEntry {
             Content::Memory(body) => body.len(),
             Content::Open(_) => 0,
         };
-        let beside = self.name.len() + self.head.len() + self.validators.len();
+        let beside = self.name.len() + self.head.len();
         (body + beside + ENTRY_BYTES) as u64
     }
 
@@ -113,27 +154,43 @@ impl FileEntry {
 
     /// Builds those fields.
     pub(crate) fn write_head(&self, out: &mut Vec<u8>) {
-        let fields = format!(
-            "Content-Type: {}\r\nContent-Length: {}\r\nAccept-Ranges: bytes\r\n",
-            self.media_type, self.stamp.size
-        );
-        out.extend_from_slice(fields.as_bytes());
-        out.extend_from_slice(&self.validators);
-        out.extend_from_slice(b"\r\n");
+        write_head(self.media_type(), &self.stamp, self.validator_fields(), out);
+    }
+
+    /// The media type, with its charset.
+    pub(crate) fn media_type(&self) -> &str {
+        let bytes = self.head.get(TYPE.len()..TYPE.len() + self.cuts.type_len as usize);
+        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
     }
 
     /// `ETag` and `Last-Modified`, each with its CRLF: all that a 304 needs.
     pub(crate) fn validator_fields(&self) -> &[u8] {
-        &self.validators
+        let end = self.head.len().saturating_sub(END.len());
+        self.head.get(self.cuts.validators_at as usize..end).unwrap_or_default()
     }
 
     /// What conditional requests are compared with.
     pub(crate) fn validators(&self) -> Validators<'_> {
         Validators {
-            etag: &self.validators[ETAG.len()..ETAG.len() + self.etag_len],
+            etag: self
+                .validator_fields()
+                .get(ETAG.len()..ETAG.len() + self.cuts.etag_len as usize)
+                .unwrap_or_default(),
             last_modified: modified_seconds(&self.stamp),
         }
     }
+}
+
+/// The blank line.
+const END: &[u8] = b"\r\n";
+
+fn write_head(media_type: &str, stamp: &Stamp, validators: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(TYPE);
+    let fields =
+        format!("{media_type}\r\nContent-Length: {}\r\nAccept-Ranges: bytes\r\n", stamp.size);
+    out.extend_from_slice(fields.as_bytes());
+    out.extend_from_slice(validators);
+    out.extend_from_slice(END);
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.

@@ -8,6 +8,7 @@ use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flyball_sys::descriptors::Member;
 use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 use hashbrown::DefaultHashBuilder;
@@ -16,6 +17,7 @@ use crate::caches::{CacheCounts, Caches, Key, Place, Target};
 use crate::entry::FileEntry;
 use crate::settings::CacheSettings;
 use crate::shared::{SharedCaches, Sharing};
+use crate::shared_table::{Part, SharedTable};
 
 /// The caches of one service.
 #[derive(Debug)]
@@ -32,6 +34,8 @@ enum Backend {
     Private(Box<Caches>),
     /// Of the threads of one process: a lock for each bucket.
     Shared(Sharing),
+    /// Of processes that share a table and their descriptors.
+    Table(Box<Part>),
 }
 
 impl HeldCaches {
@@ -49,6 +53,16 @@ impl HeldCaches {
             hasher: caches.hasher().clone(),
             counts: CacheCounts::default(),
             backend: Backend::Shared(Sharing::new(caches)),
+        }
+    }
+
+    /// A part in a table that other processes use too.
+    pub(crate) fn in_table(table: &Arc<SharedTable>, member: &Arc<Member>) -> HeldCaches {
+        HeldCaches {
+            settings: table.settings().clone(),
+            hasher: table.hasher().clone(),
+            counts: CacheCounts::default(),
+            backend: Backend::Table(Box::new(Part::new(table, member))),
         }
     }
 
@@ -72,6 +86,7 @@ impl HeldCaches {
                 Some(target)
             }
             Backend::Shared(sharing) => sharing.path(key, now_ms, counts),
+            Backend::Table(part) => part.path(key, now_ms, counts),
         }
     }
 
@@ -81,6 +96,7 @@ impl HeldCaches {
         match &mut self.backend {
             Backend::Private(caches) => caches.set_path(key, target, now_ms),
             Backend::Shared(sharing) => sharing.set_path(key, target, now_ms, &mut self.counts),
+            Backend::Table(part) => part.set_path(key, target, now_ms, &mut self.counts),
         }
     }
 
@@ -90,6 +106,7 @@ impl HeldCaches {
         match &mut self.backend {
             Backend::Private(caches) => caches.forget_path(key),
             Backend::Shared(sharing) => sharing.forget_path(key, &mut self.counts),
+            Backend::Table(part) => part.forget_path(key, &mut self.counts),
         }
     }
 
@@ -99,6 +116,7 @@ impl HeldCaches {
         match &mut self.backend {
             Backend::Private(caches) => caches.file(key, stamp, counts).map(alone),
             Backend::Shared(sharing) => sharing.file(key, stamp, counts),
+            Backend::Table(part) => part.file(key, stamp, counts),
         }
     }
 
@@ -114,6 +132,7 @@ impl HeldCaches {
         match &mut self.backend {
             Backend::Private(caches) => caches.admit(key, entry, unix_ms, counts).map(alone),
             Backend::Shared(sharing) => sharing.admit(key, entry, unix_ms, counts),
+            Backend::Table(part) => part.admit(key, entry, unix_ms, counts),
         }
     }
 
@@ -137,6 +156,7 @@ impl HeldCaches {
         match &self.backend {
             Backend::Private(caches) => caches.entry(place.handle).map(|entry| &**entry),
             Backend::Shared(sharing) => sharing.entry(),
+            Backend::Table(part) => part.entry(),
         }
     }
 
@@ -145,6 +165,7 @@ impl HeldCaches {
         match &mut self.backend {
             Backend::Private(_) => {}
             Backend::Shared(sharing) => sharing.rest(),
+            Backend::Table(part) => part.rest(),
         }
     }
 }

@@ -13,10 +13,12 @@ mod lru;
 pub mod mime;
 mod pages;
 pub mod path;
+mod pid_locks;
 mod plan;
 mod service;
 mod settings;
 mod shared;
+mod shared_table;
 mod upload;
 
 pub use caches::CacheCounts;
@@ -25,4 +27,5 @@ pub use plan::Plan;
 pub use service::{Answer, File, Lookup, Out, Service, Sites};
 pub use settings::{CacheSettings, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
+pub use shared_table::SharedTable;
 pub use upload::{Upload, WINDOW_BYTES};

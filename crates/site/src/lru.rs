@@ -14,6 +14,18 @@ pub(crate) struct Handle {
     generation: u32,
 }
 
+impl Handle {
+    /// A handle of another table than this one's: the number of its record and its generation.
+    pub(crate) fn from_parts(index: u32, generation: u32) -> Handle {
+        Handle { index, generation }
+    }
+
+    /// These two.
+    pub(crate) fn parts(self) -> (u32, u32) {
+        (self.index, self.generation)
+    }
+}
+
 #[derive(Debug)]
 struct Node<V> {
     value: Option<V>,

@@ -10,6 +10,7 @@ use flyball_http::conditional::{self, CONDITIONAL, Verdict};
 use flyball_http::head::TargetForm;
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
+use flyball_sys::descriptors::Member;
 use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
 
 use crate::caches::{CacheCounts, Place, Target};
@@ -23,6 +24,7 @@ use crate::path::{self, PathError};
 use crate::plan::{Found, Outcome, Plan, Translate};
 use crate::settings::{CacheSettings, SiteSettings, Symlinks};
 use crate::shared::SharedCaches;
+use crate::shared_table::SharedTable;
 use crate::upload::Upload;
 
 /// What a file segment of an answer carries.
@@ -117,6 +119,12 @@ impl Service {
     /// waits for the locks that it needs, for no longer than another looks an entry up.
     pub fn sharing(sites: Arc<Sites>, caches: &Arc<SharedCaches>) -> Service {
         Service::with(sites, HeldCaches::shared(caches))
+    }
+
+    /// A service with a table of files that other processes use too. Its operations wait for the
+    /// locks of that table, never long.
+    pub fn in_table(sites: Arc<Sites>, table: &Arc<SharedTable>, member: &Arc<Member>) -> Service {
+        Service::with(sites, HeldCaches::in_table(table, member))
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
@@ -492,14 +500,14 @@ fn partial(
         range::write_content_range(*range, entry.stamp.size, fields);
         let rest = format!(
             "\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
-            entry.media_type,
+            entry.media_type(),
             range.end - range.start
         );
         fields.extend_from_slice(rest.as_bytes());
         return (Status::PARTIAL_CONTENT, part_of_body(entry, *range));
     }
     let seed = now.unix_ms() ^ entry.stamp.inode << 32 ^ entry.stamp.size;
-    let media_type = entry.media_type.as_bytes();
+    let media_type = entry.media_type().as_bytes();
     let multipart = Multipart::new(seed, media_type, entry.stamp.size, parts);
     fields.extend_from_slice(b"Content-Type: ");
     multipart.write_content_type(fields);

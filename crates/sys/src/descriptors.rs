@@ -113,6 +113,12 @@ impl DescriptorTable {
         (0..self.processes).any(|index| self.pins(index, place).load(SeqCst) != 0)
     }
 
+    /// The leader: the file that stands at a place is lent no more.
+    pub fn discard(&self, place: usize) {
+        let generation = self.place(place).load(SeqCst) >> 32;
+        self.stale(place).store(generation + 1, SeqCst);
+    }
+
     /// The leader, before it clones anybody: what is open now stays open.
     ///
     /// # Errors
@@ -267,6 +273,16 @@ pub struct Member {
 }
 
 impl Member {
+    /// The number of its slot.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Its process id, for lock words.
+    pub fn pid(&self) -> u64 {
+        self.pid
+    }
+
     /// To be called before descriptors are opened or closed. Waits while the leader looks for what
     /// the dead left behind, for [`GATE_MS_MAX`] and the reading of a directory.
     pub fn begin(&self) {
