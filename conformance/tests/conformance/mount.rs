@@ -103,6 +103,7 @@ macro_rules! for_each_architecture {
     ($($bodies:tt)*) => {
         mount!(sped, "sped", "epoll", $($bodies)*);
         mount!(symped, "symped", "epoll", $($bodies)*);
+        mount!(shared_symped, "shared-symped", "epoll", $($bodies)*);
         mount!(n_copy, "n-copy", "epoll", $($bodies)*);
         mount!(amped, "amped", "epoll", $($bodies)*);
         mount!(amped_processes, "amped", "amped.helper-kind = \"process\"", $($bodies)*);

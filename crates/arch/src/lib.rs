@@ -16,6 +16,7 @@ pub mod control;
 pub mod counters;
 mod desk;
 mod exchange;
+mod group;
 mod helpers;
 mod listening;
 mod log;

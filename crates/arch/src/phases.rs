@@ -5,10 +5,10 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flyball_http::CloseReason;
-use flyball_site::Plan;
+use flyball_site::{Plan, Service};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
@@ -52,7 +52,7 @@ pub trait DiskWork {
     }
 
     /// A descriptor that is readable when finished plans can be collected.
-    fn completions(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+    fn completions(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
@@ -61,6 +61,21 @@ pub trait DiskWork {
 
     /// To be called once per turn of the loop: counts what happened, and ends who is idle.
     fn tend(&mut self, _tally: &mut Tally) {}
+
+    /// Sockets are about to be accepted. Whoever shares its table of descriptors with other
+    /// processes says so first, then which they are, and then that it was all.
+    fn begin_accepting(&self) {}
+
+    /// This descriptor was opened.
+    fn own(&self, _descriptor: BorrowedFd<'_>) {}
+
+    /// All that was accepted is owned.
+    fn end_accepting(&self) {}
+
+    /// Closes a connection's socket.
+    fn close(&self, socket: OwnedFd) {
+        drop(socket);
+    }
 
     /// A plan that finished since; to be called until it gives `None`.
     fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
@@ -140,7 +155,16 @@ impl<D: DiskWork> Phases<D> {
     /// # Errors
     /// When the kernel refuses.
     pub fn new(worker: Worker, disk: D) -> io::Result<Phases<D>> {
-        let mut desk = worker.desk();
+        let service = worker.service();
+        Phases::with_service(worker, service, disk)
+    }
+
+    /// The same with other caches than private ones.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn with_service(worker: Worker, service: Service, disk: D) -> io::Result<Phases<D>> {
+        let mut desk = worker.desk_with(service, 0);
         desk.resident_only = disk.reads_large_bodies();
         let name = match worker.settings.events {
             Events::Select => "select",
@@ -149,6 +173,9 @@ impl<D: DiskWork> Phases<D> {
             Events::EpollEdge => "epoll-edge",
         };
         let mut mechanism = readiness::open(name)?;
+        if let Some(descriptor) = mechanism.descriptor() {
+            disk.own(descriptor);
+        }
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
             mechanism.add(completions, COMPLETIONS, Interest::READ)?;
@@ -255,10 +282,12 @@ impl<D: DiskWork> Phases<D> {
     fn accept_from(&mut self, listener: usize) -> Ended {
         let room = self.connections_max.saturating_sub(self.slots.len());
         let eager = self.worker.settings.eager_read;
-        let Phases { accept, worker, desk, slots, work, mechanism, timers, .. } = self;
+        let Phases { accept, worker, desk, slots, work, mechanism, timers, disk, .. } = self;
         let Some(socket) = worker.listeners.get(listener) else { return Ended::Drained };
         let mut tally = std::mem::take(&mut desk.tally);
+        disk.begin_accepting();
         let ended = accept.phase(socket, room, &mut tally, |socket, peer| {
+            disk.own(socket.as_fd());
             let token = open_slot(socket, peer, desk, slots, timers);
             if eager {
                 // Eager read (S0's option): worked on at once, as if reported readable.
@@ -270,6 +299,7 @@ impl<D: DiskWork> Phases<D> {
                 watch(mechanism.as_mut(), slots, token, Interest::READ);
             }
         });
+        disk.end_accepting();
         desk.tally = tally;
         ended
     }
@@ -296,6 +326,11 @@ impl<D: DiskWork> Phases<D> {
     pub fn is_done(&self) -> bool {
         self.draining_until_ms
             .is_some_and(|until| self.slots.is_empty() || self.desk.now.ms() >= until)
+    }
+
+    /// True once the worker was told to stop or to retire: it accepts no more.
+    pub fn is_draining(&self) -> bool {
+        self.draining_until_ms.is_some()
     }
 
     /// What the worker says when it is done.
@@ -333,7 +368,7 @@ impl<D: DiskWork> Phases<D> {
             self.mechanism.forget(slot.socket.as_fd());
         }
         slot.exchange.end(&mut self.desk, reason);
-        drop(slot.socket);
+        self.disk.close(slot.socket);
         if self.paused_until_ms.is_some() {
             self.resume_accepting();
         }
@@ -417,6 +452,7 @@ impl<D: DiskWork> Phases<D> {
         let now_ms = self.desk.now.ms();
         self.disk.tend(&mut self.desk.tally);
         self.desk.publish();
+        self.desk.service.rest();
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
         }
@@ -657,7 +693,7 @@ mod tests {
     use crate::counters::Blocks;
     use crate::log::{AccessLogWriter, LogFile};
     use crate::settings::{AccessLog, Settings};
-    use flyball_site::{Service, Sites};
+    use flyball_site::Sites;
     use std::os::unix::net::UnixStream;
     use std::sync::Arc;
 

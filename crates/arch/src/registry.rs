@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 
 use crate::architectures::{
-    amped, knot_a, knot_c, mp, mt, n_copy, sped, symped, thread_per_connection, tux, uring, watpipe,
+    amped, knot_a, knot_c, mp, mt, n_copy, shared_symped, sped, symped, thread_per_connection, tux,
+    uring, watpipe,
 };
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -106,6 +107,7 @@ pub trait Architecture: Sync + fmt::Debug {
 pub static ALL: &[&dyn Architecture] = &[
     &sped::Sped,
     &symped::Symped,
+    &shared_symped::SharedSymped,
     &n_copy::NCopy,
     &amped::Amped,
     &mp::Mp,

@@ -61,6 +61,9 @@ pub struct Settings {
     pub threads: usize,
     /// Worker processes of `mp`.
     pub processes: usize,
+    /// Groups of the processes of `shared-symped` that share a listening socket; `None` is one for
+    /// each CPU.
+    pub groups: Option<usize>,
     /// Stack of each thread of `mt` and `thread-per-connection`, in bytes.
     pub stack_bytes: usize,
     /// User-level threads of `knot-c`, per worker process.
@@ -229,6 +232,7 @@ impl Default for Settings {
             residency: ResidencyTest::Auto,
             threads: 64,
             processes: 32,
+            groups: None,
             stack_bytes: 256 * 1024,
             knot_threads: 1_000,
             knot_stack_bytes: 64 * 1024,

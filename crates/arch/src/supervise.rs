@@ -25,13 +25,13 @@ use crate::server::{Server, connections_that_fit};
 use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
-const RESTART_MS_MIN: u64 = 50;
+pub(crate) const RESTART_MS_MIN: u64 = 50;
 
 /// Longest wait before a restart.
-const RESTART_MS_MAX: u64 = 10_000;
+pub(crate) const RESTART_MS_MAX: u64 = 10_000;
 
 /// A worker that lived this long starts with the shortest wait again.
-const RESTART_FORGIVEN_MS: u64 = 30_000;
+pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
@@ -351,6 +351,7 @@ impl Master {
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.clone(),
+            in_group: false,
             accepting: Mutex::new(lifeline),
             settings,
         };

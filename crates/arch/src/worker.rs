@@ -50,6 +50,8 @@ pub struct Worker {
     pub connections_max: usize,
     /// The access log.
     pub log: LogFile,
+    /// Whether it is one of a group, whose leader leaves the listening sockets for all.
+    pub(crate) in_group: bool,
     /// Open while the worker accepts: the master sees that it is closed.
     pub(crate) accepting: Mutex<Option<OwnedFd>>,
 }
@@ -96,7 +98,7 @@ impl Worker {
     /// server stops, new connections are refused from now on, so that clients can go elsewhere at
     /// once; the master listens again before it starts another worker.
     pub fn leave_listeners(&self, order: Order) {
-        if order == Order::Stop {
+        if order == Order::Stop && !self.in_group {
             for listener in &self.listeners {
                 net::stop_listening(&**listener);
             }

@@ -52,6 +52,7 @@ fn all_different() -> Settings {
         residency: ResidencyTest::Mincore,
         threads: 3,
         processes: 3,
+        groups: Some(3),
         stack_bytes: 3,
         knot_threads: 3,
         knot_stack_bytes: 3,

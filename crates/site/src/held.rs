@@ -140,7 +140,7 @@ impl HeldCaches {
     pub(crate) fn body(&mut self, body: Vec<u8>) -> Bytes {
         let pins = match &self.backend {
             Backend::Private(caches) => caches.pins(body.len()),
-            Backend::Shared(_) => false,
+            Backend::Shared(_) | Backend::Table(_) => false,
         };
         if pins {
             match Pinned::copy_of(&body) {

@@ -115,7 +115,7 @@ impl NameLock {
         }
         let writing = Writing(writer);
         let is_alone = || (0..self.processes).all(|i| self.reader(i).load(SeqCst) == 0);
-        wait_until(is_alone).then(|| writing)
+        wait_until(is_alone).then_some(writing)
     }
 
     /// Breaks what the dead process `index` with this id held.

@@ -279,6 +279,8 @@ pub(crate) struct Part {
     table: Arc<SharedTable>,
     member: Arc<Member>,
     found: Found,
+    /// Room for the next head.
+    head: Vec<u8>,
 }
 
 /// What the last operation found.
@@ -293,7 +295,8 @@ enum Found {
 
 impl Part {
     pub(crate) fn new(table: &Arc<SharedTable>, member: &Arc<Member>) -> Part {
-        Part { table: Arc::clone(table), member: Arc::clone(member), found: Found::Nothing }
+        let (table, member) = (Arc::clone(table), Arc::clone(member));
+        Part { table, member, found: Found::Nothing, head: Vec::with_capacity(HEAD_BYTES_MAX) }
     }
 
     /// What `path` names, if that is known, was looked at recently, and is still there. When its
@@ -356,10 +359,8 @@ impl Part {
     ) -> bool {
         let Some(file) = self.member.lend(index, generation) else { return false };
         let record = table.files.record(index);
-        let mut head = match std::mem::replace(&mut self.found, Found::Nothing) {
-            Found::Copied(entry) => entry.into_head(),
-            _ => Vec::with_capacity(HEAD_BYTES_MAX),
-        };
+        self.rest();
+        let mut head = std::mem::take(&mut self.head);
         head.clear();
         load_bytes(&record[HEAD..], record[HEAD_LEN].load(SeqCst) as usize, &mut head);
         let stamp = stamp_of_words(&record[STAMP..]);
@@ -528,7 +529,9 @@ impl Part {
 
     /// Gives back the file that the last operation found.
     pub(crate) fn rest(&mut self) {
-        self.found = Found::Nothing;
+        if let Found::Copied(entry) = std::mem::replace(&mut self.found, Found::Nothing) {
+            self.head = entry.into_head();
+        }
     }
 }
 

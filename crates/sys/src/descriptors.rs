@@ -69,8 +69,13 @@ impl DescriptorTable {
         Ok(DescriptorTable { words: SharedCounters::new(len)?, processes, places, numbers })
     }
 
-    /// Bytes of the mapping for each descriptor number.
-    pub const NUMBER_BYTES: usize = size_of::<AtomicU64>();
+    /// Whether the leader can see which descriptors are open.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn probe() -> io::Result<()> {
+        open_numbers().map(drop)
+    }
 
     fn gate(&self) -> &AtomicU64 {
         &self.words.all()[0]

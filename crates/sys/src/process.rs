@@ -262,7 +262,17 @@ pub(crate) fn kill_own() {
 
 /// The CPUs this process may run on, in ascending order.
 pub fn allowed_cpus() -> Vec<usize> {
-    match rustix::thread::sched_getaffinity(None) {
+    cpus_of(None)
+}
+
+/// The CPUs that the parent of this process may run on, in ascending order: this one may have been
+/// bound to one of them.
+pub fn allowed_cpus_of_parent() -> Vec<usize> {
+    cpus_of(rustix::process::getppid())
+}
+
+fn cpus_of(process: Option<Pid>) -> Vec<usize> {
+    match rustix::thread::sched_getaffinity(process) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => vec![0],
     }

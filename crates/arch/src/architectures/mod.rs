@@ -6,6 +6,7 @@ pub mod knot_c;
 pub mod mp;
 pub mod mt;
 pub mod n_copy;
+pub mod shared_symped;
 pub mod sped;
 pub mod symped;
 pub mod thread_per_connection;

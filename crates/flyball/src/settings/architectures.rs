@@ -129,6 +129,22 @@ pub(super) const ROWS: &[Setting] = &[
         source: "S2 sections 3.1, 5.2 and 5.4 (M84, M89, M91)",
     },
     Setting {
+        key: "shared-symped.partitions",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: WORKERS_MAX,
+            set: |s, n| s.groups = Some(n as usize),
+        },
+        word: Some(Word { name: "auto", set: |s| s.groups = None }),
+        default: Some("auto"),
+        doc: "Groups of processes of `shared-symped` with a socket each",
+        more: "The processes of a group share a listening socket on the same port, and with `pin` \
+               a CPU. `auto` is one group for each CPU that the server may use; there are never \
+               more groups than processes.",
+        source: "S4 section 4 (M145)",
+    },
+    Setting {
         key: "thread.stack",
         flag: None,
         kind: Kind::Size {

@@ -83,6 +83,10 @@ impl Readiness for Epoll {
         Ok(())
     }
 
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.instance.as_fd())
+    }
+
     fn is_edge_triggered(&self) -> bool {
         self.edge
     }

@@ -94,6 +94,11 @@ pub trait Readiness: Send {
         None
     }
 
+    /// The descriptor of the mechanism itself, if it has one.
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
     /// True when an event comes once per change, so that readiness must be remembered.
     fn is_edge_triggered(&self) -> bool {
         false
