@@ -135,6 +135,27 @@ pub fn spawn_sharing_descriptors(body: &dyn Fn() -> i32) -> io::Result<ProcessId
     }
 }
 
+/// What processes may share, as kcmp(2) numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shared {
+    /// Memory.
+    Memory = 1,
+    /// The table of descriptors.
+    Descriptors = 2,
+}
+
+/// Whether two processes, by their ids, share this.
+///
+/// # Errors
+/// When either is gone, or this process may not look at both.
+pub fn share(one: i32, other: i32, what: Shared) -> io::Result<bool> {
+    // SAFETY: kcmp takes five numbers.
+    match unsafe { libc::syscall(libc::SYS_kcmp, one, other, what as i32, 0, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        order => Ok(order == 0),
+    }
+}
+
 /// Exit code of a process whose body panicked, the same as that of Rust's own.
 const PANICKED: i32 = 101;
 
@@ -429,16 +450,8 @@ mod tests {
         }
     }
 
-    /// What kcmp(2) says of a resource of two processes: 0 is the same.
-    fn compare(other: ProcessId, resource: i32) -> i64 {
-        // SAFETY: kcmp takes five numbers.
-        unsafe { libc::syscall(libc::SYS_kcmp, own_id(), other.number(), resource, 0, 0) }
-    }
-
     #[test]
     fn a_process_that_shares_descriptors_shares_no_memory() {
-        const KCMP_VM: i32 = 1;
-        const KCMP_FILES: i32 = 2;
         let memory = std::cell::Cell::new(1);
         let (read, write) = rustix::pipe::pipe().unwrap();
         let child = spawn_sharing_descriptors(&|| {
@@ -448,8 +461,8 @@ mod tests {
             if byte == [7] { 3 } else { 4 }
         });
         let child = child.unwrap();
-        assert_eq!(compare(child, KCMP_FILES), 0);
-        assert!(compare(child, KCMP_VM) > 0);
+        let shares = |what| share(own_id(), child.number(), what).unwrap();
+        assert!(shares(Shared::Descriptors) && !shares(Shared::Memory));
         rustix::io::write(&write, &[7]).unwrap();
         assert_eq!((wait_for(child).unwrap(), memory.get()), (3, 1));
     }

@@ -1,0 +1,244 @@
+//! What is special to `shared-symped`: processes that share descriptors and no memory, files that
+//! are opened once for all of them, and what is left of one that is killed: nothing.
+#![forbid(unsafe_code)]
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use common::{Launch, Server, Site, children, get, has, last_get, signal, text, wait_for, within};
+use flyball_sys::process::{Shared, share};
+use flyball_testkit::Client;
+
+/// Connections that are kept while processes die.
+const KEPT: usize = 24;
+
+/// Processes that are killed under load.
+const KILLS: usize = 20;
+
+/// Clients that load the server meanwhile.
+const CLIENTS: usize = 6;
+
+/// How long a client waits for one answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn launch(site: &Site, processes: &str) -> Launch {
+    Launch::new(site, "shared-symped").args(&["--workers", processes])
+}
+
+/// The processes of the group, once there are so many.
+#[track_caller]
+fn group(server: &Server, count: usize) -> Vec<u32> {
+    let leader = server.worker();
+    wait_for("the processes of the group", || {
+        Some(children(leader)).filter(|processes| processes.len() == count)
+    })
+}
+
+/// How many descriptors stand in the table that this process uses.
+fn descriptors(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count())
+}
+
+#[test]
+fn the_processes_share_descriptors_and_no_memory() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = launch(&site, "3").start();
+    let leader = server.worker() as i32;
+    for process in group(&server, 3) {
+        let shares = |what| share(leader, process as i32, what).expect("both are there");
+        assert!(shares(Shared::Descriptors) && !shares(Shared::Memory));
+    }
+    let master = server.master() as i32;
+    assert!(!share(leader, master, Shared::Descriptors).expect("both are there"));
+}
+
+/// Which processes made a system call with this in it and without an error, in a trace.
+fn callers(trace: &str, call: &str, with: &str) -> Vec<String> {
+    let done = |line: &&str| line.contains(call) && line.contains(with) && !line.contains("= -1");
+    let pid = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    trace.lines().filter(done).map(pid).collect()
+}
+
+#[test]
+fn a_file_is_opened_once_however_many_processes_serve_it() {
+    if !has("strace") {
+        return;
+    }
+    let site = Site::with(&[("small.txt", b"small"), ("other.txt", b"other")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let log = within(&directory, "trace");
+    let calls = "trace=openat2,accept4";
+    let strace = ["strace", "-f", "-qq", "-e", calls, "-o", text(&log), "--"];
+    let launch = Launch::under(&strace, &site, "shared-symped").args(&["--workers", "4"]);
+    let settings = ["cache.revalidate=1h", "shared-symped.partitions=4"];
+    let mut server = settings.iter().fold(launch, |launch, setting| launch.set(setting)).start();
+    let tracer = server.child.id();
+    server.watches(children(tracer)[0]);
+    for _ in 0..100 {
+        for (path, body) in [("/small.txt", "small"), ("/other.txt", "other")] {
+            assert_eq!(server.connect().ask(last_get(path)).text(), body);
+        }
+    }
+    // What the last answers needed was written before they came.
+    let trace = std::fs::read_to_string(&log).expect("there is a trace");
+    let served: HashSet<_> = callers(&trace, "accept4", "").into_iter().collect();
+    assert_eq!(served.len(), 4, "each process has served: {trace}");
+    for name in ["\"small.txt\"", "\"other.txt\""] {
+        assert_eq!(callers(&trace, "openat2", name).len(), 1, "{name}: {trace}");
+    }
+}
+
+/// Whether a connection that was answered before is answered again; if not, it was closed.
+fn is_answered(client: &mut TcpStream) -> bool {
+    let asked = client.write_all(get("/small.txt").as_bytes());
+    let mut answer = [0; 1024];
+    asked.is_ok() && matches!(client.read(&mut answer), Ok(1..))
+}
+
+#[test]
+fn the_clients_of_a_killed_process_see_a_close_and_those_of_others_nothing() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = launch(&site, "3").set("shared-symped.partitions=3").start();
+    let processes = group(&server, 3);
+    let mut clients: Vec<TcpStream> = (0..KEPT)
+        .map(|_| {
+            let mut client = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+            client.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            assert!(is_answered(&mut client));
+            client
+        })
+        .collect();
+    for (killed, process) in processes.iter().enumerate() {
+        let before = clients.len();
+        signal(*process, "KILL");
+        server.errors.wait_for("its end", |said| {
+            said.matches("was ended by signal 9; it is restarted").count() > killed
+        });
+        clients.retain_mut(is_answered);
+        assert!(clients.len() < before, "a killed process had clients");
+        assert!(!clients.is_empty() || killed == 2, "the others had clients too");
+    }
+    assert!(clients.is_empty(), "{} connections outlived their processes", clients.len());
+    group(&server, 3);
+    assert_eq!(server.connect().ask(get("/small.txt")).text(), "small");
+}
+
+/// Asks for one file on a connection of its own. `None` when the connection broke, as those of a
+/// killed process do.
+fn ask_once(port: u16, path: &str) -> Option<Vec<u8>> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.write_all(last_get(path).as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let fields = String::from_utf8(answer[..head].to_vec()).expect("a head is text");
+    let length = fields.lines().find_map(|line| line.strip_prefix("Content-Length: "))?;
+    assert!(fields.starts_with("HTTP/1.1 200 "), "{fields}");
+    let body = answer.split_off(head);
+    (body.len() == length.parse::<usize>().expect("a number")).then_some(body)
+}
+
+/// A file's content, which tells its name.
+fn content(file: usize) -> Vec<u8> {
+    format!("file {file} ").repeat(1_000 * (file + 1)).into_bytes()
+}
+
+/// Asks for one file after the other until told to stop; every whole answer is that file.
+fn load(port: u16, first: usize, stop: &AtomicBool, whole: &AtomicU64) {
+    for file in (first..).map(|at| at % 8) {
+        if stop.load(Relaxed) {
+            return;
+        }
+        if let Some(body) = ask_once(port, &format!("/{file}.txt")) {
+            assert!(body == content(file), "file {file} is another one");
+            whole.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[test]
+fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
+    let names: Vec<String> = (0..8).map(|file| format!("{file}.txt")).collect();
+    let contents: Vec<Vec<u8>> = (0..8).map(content).collect();
+    let files: Vec<(&str, &[u8])> =
+        names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
+    let site = Site::with(&files);
+    // So few files and paths that every request evicts, under both locks.
+    let small = ["cache.files=3", "cache.paths=3", "cache.revalidate=1ms"];
+    let launch = small.iter().fold(launch(&site, "8"), |launch, setting| launch.set(setting));
+    let server = launch.start();
+    group(&server, 8);
+    let leader = server.worker();
+    // Once all have served, they have opened what they need.
+    assert!(ask_once(server.port, "/0.txt").is_some());
+    let before = descriptors(leader);
+    let (stop, whole) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for first in 0..CLIENTS {
+            let (stop, whole, port) = (&stop, &whole, server.port);
+            scope.spawn(move || load(port, first, stop, whole));
+        }
+        for kill in 0..KILLS {
+            let answered = whole.load(Relaxed);
+            wait_for("answers between kills", || {
+                (whole.load(Relaxed) > answered + 20).then_some(())
+            });
+            let victim = wait_for("a process", || {
+                let processes = children(leader);
+                processes.get(kill % processes.len().max(1)).copied()
+            });
+            signal(victim, "KILL");
+        }
+        stop.store(true, Relaxed);
+    });
+    group(&server, 8);
+    wait_for("what the dead had open to be closed", || {
+        (descriptors(leader) <= before + 3).then_some(())
+    });
+    for (file, content) in contents.iter().enumerate() {
+        assert!(ask_once(server.port, &format!("/{file}.txt")).as_ref() == Some(content));
+    }
+    let said = server.errors.so_far();
+    assert_eq!(said.matches("was ended by signal 9").count(), KILLS, "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_process_that_somebody_else_stops_is_replaced_and_the_port_goes_on() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = launch(&site, "2").set("shared-symped.partitions=1").start();
+    let before = group(&server, 2);
+    signal(before[0], "TERM");
+    server.errors.wait_for("its end", |said| said.contains("process 0 exited with code 0"));
+    for _ in 0..20 {
+        assert_eq!(server.connect().ask(get("/small.txt")).text(), "small");
+    }
+    let after = group(&server, 2);
+    assert!(!after.contains(&before[0]) && after.contains(&before[1]));
+}
+
+#[test]
+fn the_group_goes_when_its_leader_is_killed_and_another_comes() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = launch(&site, "2").start();
+    let (leader, before) = (server.worker(), group(&server, 2));
+    signal(leader, "KILL");
+    wait_for("another leader", || {
+        let leaders = children(server.master());
+        (leaders.len() == 1 && leaders[0] != leader).then_some(())
+    });
+    let after = group(&server, 2);
+    assert!(before.iter().all(|process| !after.contains(process)));
+    wait_for("the old processes to end", || {
+        before.iter().all(|process| !Path::new(&format!("/proc/{process}")).exists()).then_some(())
+    });
+    let mut client: Client = server.connect();
+    assert_eq!(client.ask(get("/small.txt")).text(), "small");
+}
