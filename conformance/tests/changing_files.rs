@@ -58,6 +58,7 @@ const CHANGES: [Change; 6] = [
 on_architectures! {
     [
         sped = "sped",
+        shared_symped = "shared-symped",
         amped = "amped",
         mp = "mp",
         mt = "mt",

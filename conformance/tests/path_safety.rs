@@ -26,6 +26,7 @@ const RACE: Duration = Duration::from_secs(3);
 on_architectures! {
     [
         sped = "sped",
+        shared_symped = "shared-symped",
         amped = "amped",
         mp = "mp",
         mt = "mt",

@@ -19,6 +19,7 @@ const PARTED: usize = 20 * 1024 * 1024;
 on_architectures! {
     [
         sped = "sped",
+        shared_symped = "shared-symped",
         n_copy = "n-copy",
         amped = "amped",
         mp = "mp",

@@ -58,6 +58,12 @@ mount! {
         a_slow_read_delays_the_others,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
+    shared_symped "shared-symped": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_the_others,
+        a_slow_read_delays_the_others,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+    ],
     n_copy "n-copy": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
