@@ -248,6 +248,28 @@ fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
 }
 
 #[test]
+fn a_process_that_shares_its_files_sends_each_from_its_descriptor() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let copied = [("pread64", ROUNDS), ("read", ROUNDS), ("stat", ROUNDS), ("write", 2 * ROUNDS)];
+    let sent = [("read", ROUNDS), ("sendfile", ROUNDS), ("stat", ROUNDS), ("write", ROUNDS)];
+    for (mode, budget) in [("send.mode=copy", copied), ("send.mode=sendfile", sent)] {
+        let traced = Traced::start(&site, "shared-symped", &[mode]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{mode}: {counts:?} and {waits} waits for {ROUNDS} requests");
+        assert_eq!(counts, BTreeMap::from(budget), "{mode}, {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+#[test]
 fn a_ring_is_entered_twice_for_a_request_and_nothing_else_is_called() {
     let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
     if !has("strace") {
