@@ -33,12 +33,13 @@ const ROUNDS: u32 = 1_000;
 /// Allocations allowed per second that begins, whatever is served: the text of `Date`.
 const PER_SECOND: u64 = 1;
 
-const ARCHITECTURES: [&str; 9] =
-    ["sped", "symped", "n-copy", "amped", "mp", "mt", "knot-c", "knot-a", "watpipe"];
+const ARCHITECTURES: [&str; 10] =
+    ["sped", "symped", "n-copy", "amped", "mp", "mt", "knot-c", "knot-a", "watpipe", "uring"];
 
 /// Those of which a kept connection allocates nothing: one starts a thread for each connection, and
 /// `tux` shares each new socket with its ring, by a count of who holds it.
-const KEPT_ALIVE: [&str; 11] = [
+const KEPT_ALIVE: [&str; 12] = [
+    "uring",
     "sped",
     "symped",
     "n-copy",

@@ -289,10 +289,77 @@ fn a_ring_is_entered_twice_for_a_request_and_nothing_else_is_called() {
     assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests");
 }
 
+#[test]
+fn a_connection_for_one_request_is_served_by_entering_the_ring_and_nothing_else() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    for limit in ["accept.limit=inf", "accept.limit=16"] {
+        let traced = Traced::start(&site, "uring", &[limit]);
+        traced.warm("/small.txt");
+        let calls = traced.calls_of_worker(|| {
+            for _ in 0..ROUNDS {
+                let mut client = traced.server.connect();
+                assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+                client.expect_closed();
+            }
+        });
+        let counts = tally(&calls);
+        println!("uring, {limit}: {counts:?} for {ROUNDS} connections");
+        let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
+        assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
+        // One at a time: the connection, its request, and its answer with the close.
+        assert!(entered <= 3 * ROUNDS + 4, "{limit}: {entered} for {ROUNDS} connections");
+    }
+}
+
+#[test]
+fn connections_that_come_together_share_the_entering_of_the_ring() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    let traced = Traced::start(&site, "uring", &["accept.limit=inf"]);
+    traced.warm("/small.txt");
+    let worker = traced.server.worker();
+    let calls = traced.calls_of_worker(|| {
+        signal(worker, "STOP");
+        let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+        for client in &mut clients {
+            client.send(last_get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+            client.expect_closed();
+        }
+    });
+    let entered = tally(&calls).get("io_uring_enter").copied().unwrap_or(0);
+    println!("uring: {entered} calls for {BATCH} connections");
+    assert!(entered <= BATCH, "{entered} for {BATCH} connections: {calls:#?}");
+}
+
 impl Traced {
     /// On a ring no call shows what was received: everything that the worker calls is taken, from
     /// when the connection is warm until all is answered.
     fn calls_on_a_ring(&self, client: &mut Client) -> Vec<Call> {
+        self.calls_of_worker(|| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        })
+    }
+
+    fn calls_of_worker(&self, act: impl FnOnce()) -> Vec<Call> {
         let worker = self.server.worker().to_string();
         let of_worker = || {
             let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
@@ -300,9 +367,7 @@ impl Traced {
             calls.filter(|(by, _)| *by == worker).map(|(_, call)| call).collect::<Vec<_>>()
         };
         let before = of_worker().len();
-        for _ in 0..ROUNDS {
-            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
-        }
+        act();
         of_worker().split_off(before)
     }
 }
