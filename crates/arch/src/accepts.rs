@@ -25,12 +25,15 @@ struct Listener {
     cancelled: bool,
 }
 
-/// The accepts of one worker. At accept-limit inf one for each listening socket completes again
-/// and again; else that many complete once, and each is submitted anew (S0, section 4.3).
+/// The accepts of one worker. At accept-limit inf, which is the default here, one for each listening
+/// socket completes again and again; else that many complete once, and each is submitted anew (S0,
+/// section 4.3).
 #[derive(Debug)]
 pub(crate) struct Accepts {
     listeners: Vec<Listener>,
     limit: AcceptLimit,
+    /// The server's limit as long as nobody wrote or set one: inf stands for it.
+    unwritten: Option<AcceptLimit>,
     /// Connections that may come before an accept that repeats is cancelled.
     margin: usize,
     /// Descriptors ran out; then one accept at a time tries whether there are any.
@@ -44,10 +47,13 @@ impl Accepts {
     /// room, so that accepting is counted when only so many more may fit.
     pub(crate) fn new(worker: &Worker, direct: bool) -> Accepts {
         let bounded = direct || worker.settings.max_connections.is_some();
+        let settings = &worker.settings;
+        let written = settings.given.contains(&"accept.limit");
         let queue = usize::try_from(worker.settings.backlog).unwrap_or(usize::MAX);
         Accepts {
             listeners: worker.listeners.iter().map(|_| Listener::default()).collect(),
-            limit: worker.blocks.accept_limit(),
+            limit: AcceptLimit::Infinite,
+            unwritten: (!written).then_some(settings.accept_limit),
             // Twice: while the queue is emptied, it fills again.
             margin: if bounded { queue.saturating_mul(2) } else { 0 },
             rests_until_ms: None,
@@ -69,6 +75,10 @@ impl Accepts {
         if self.ended || self.rests_until_ms.is_some_and(|_| self.under_way() > 0) {
             return;
         }
+        self.limit = match worker.blocks.accept_limit() {
+            limit if Some(limit) == self.unwritten => AcceptLimit::Infinite,
+            limit => limit,
+        };
         let most = worker.connections_max;
         let repeats = self.limit == AcceptLimit::Infinite
             && (self.margin == 0 || open.saturating_add(self.margin) < most);
@@ -127,11 +137,6 @@ impl Accepts {
     /// True while it rests, and its time is not over.
     pub(crate) fn rests(&self, now_ms: u64) -> bool {
         self.rests_until_ms.is_some_and(|until| now_ms < until)
-    }
-
-    /// Takes over a limit that was changed while the server runs.
-    pub(crate) fn limit_to(&mut self, limit: AcceptLimit) {
-        self.limit = limit;
     }
 
     /// Cancels all: each completes, with a connection or an error.

@@ -7,7 +7,7 @@ use flyball_http::h1::state::State;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::uring::{self, Mode, Outgoing, Received, Ring, Socket, Then};
+use flyball_sys::uring::{self, Features, Mode, Outgoing, Received, Ring, Socket, Then};
 
 use crate::desk::Desk;
 use crate::exchange::Exchange;
@@ -340,6 +340,23 @@ impl Operations {
         }
         slot.exchange
     }
+}
+
+/// What a ring has here, and what stands for it where it has not.
+pub(crate) fn found() -> Vec<(String, String)> {
+    let found = Features::ALL.probed();
+    let tell = |name: &str, has: bool, [with, without]: [&str; 2]| {
+        (name.to_string(), if has { with } else { without }.to_string())
+    };
+    let buffers = ["taken by the kernel when bytes come", "one for each connection that waits"];
+    let receives = ["started once", "started anew for each request"];
+    let sockets =
+        ["direct descriptors, unless there is an access log", "descriptors of the process"];
+    vec![
+        tell("receive buffers", found.provided, buffers),
+        tell("receives of a kept client", found.multishot, receives),
+        tell("sockets", found.direct, sockets),
+    ]
 }
 
 /// Appends the memory segments at the front; true when nothing follows them.

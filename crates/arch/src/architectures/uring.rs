@@ -14,6 +14,8 @@
 //!   the kernel cannot, the operation brings its own, as in the paper.
 //! * Accepting, and receiving from a client that is kept, are started once and complete again and
 //!   again; the last answer and the closing of its connection are started together.
+//! * `accept.limit` is inf when nobody wrote one: accepts that complete once, and are submitted
+//!   anew, cost more for each connection.
 //! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
@@ -27,14 +29,14 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
-use flyball_sys::uring::{self, Completion, Features, Ring, Socket};
+use flyball_sys::uring::{self, Completion, Ring, Socket};
 use flyball_sys::{clock, net};
 
 use crate::accepts::Accepts;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
-use crate::operations::{Operations, Purpose, Slot};
+use crate::operations::{self, Operations, Purpose, Slot};
 use crate::registry::{Architecture, Sockets};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -78,30 +80,7 @@ impl Architecture for Uring {
     }
 
     fn found(&self) -> Vec<(String, String)> {
-        let found = Features::ALL.probed();
-        let tell = |name: &str, has: bool, with: &str, without: &str| {
-            (name.to_string(), if has { with } else { without }.to_string())
-        };
-        vec![
-            tell(
-                "receive buffers",
-                found.provided,
-                "taken from a ring of them when bytes come",
-                "one for each connection that waits",
-            ),
-            tell(
-                "receives of a kept client",
-                found.multishot,
-                "started once",
-                "started anew for each request",
-            ),
-            tell(
-                "sockets",
-                found.direct,
-                "direct descriptors, unless there is an access log",
-                "descriptors of the process",
-            ),
-        ]
+        operations::found()
     }
 
     fn sockets(&self) -> Sockets {
@@ -213,7 +192,6 @@ impl Loop {
         self.follow_orders(signalled);
         self.expire();
         if !self.accepts.rests(self.desk.now.ms()) {
-            self.accepts.limit_to(self.worker.blocks.accept_limit());
             self.top_up_accepts();
         }
         let tally = &mut self.desk.tally;
