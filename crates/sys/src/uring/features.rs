@@ -19,7 +19,10 @@ pub struct Features {
     /// Receives that go on by themselves, into provided buffers (Linux 6.0).
     pub multishot: bool,
     /// Sockets in a table of the ring's own instead of the process's (Linux 6.7, which can tell
-    /// without a descriptor what such a socket holds).
+    /// without a descriptor what such a socket holds). Measured on one busy machine (Linux 6.18,
+    /// loopback, medians of 5 runs of 1 s): a server that kept none of its sockets in the process's
+    /// table used 0.92 of the CPU time of `sped` for a new connection, and 0.98 with plain ones;
+    /// for a request on a kept connection 0.93 and 0.90, which is within the noise.
     pub direct: bool,
     /// Closing linked to the last send.
     pub linked: bool,
