@@ -25,9 +25,9 @@ struct Listener {
     cancelled: bool,
 }
 
-/// The accepts of one worker. At accept-limit inf, which is the default here, one for each listening
-/// socket completes again and again; else that many complete once, and each is submitted anew (S0,
-/// section 4.3).
+/// The accepts of one worker. At accept-limit inf, which is the default here, one for each
+/// listening socket completes again and again; else that many complete once, and each is submitted
+/// anew (S0, section 4.3).
 #[derive(Debug)]
 pub(crate) struct Accepts {
     listeners: Vec<Listener>,

@@ -2,6 +2,8 @@
 //! started under another program, watched, counted and killed.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod trace;
+
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
