@@ -151,6 +151,7 @@ for_each_architecture! {
         caches_do_not_change_an_answer,
         the_way_to_send_does_not_change_an_answer,
         the_way_to_accept_does_not_change_an_answer,
+        the_mechanisms_do_not_change_an_answer,
         heads_are_padded_and_anonymous_when_asked,
     ],
 }

@@ -73,6 +73,26 @@ pub(crate) fn the_way_to_accept_does_not_change_an_answer(mount: &Mount) {
     check(mount, "workers = 3\naccept.exclusive = false\n");
 }
 
+pub(crate) fn the_mechanisms_do_not_change_an_answer(mount: &Mount) {
+    check(
+        mount,
+        "accept.extra = 1\naccept.limit = 1\nwork.order = \"lru\"\nwork.full-read = true\n",
+    );
+    check(mount, "accept.every-loop = true\nwork.eager-write = false\nwork.order = \"up\"\n");
+    check(mount, "accept.on-close = true\nwork.order = \"writes-first-down\"\nsend.cork = true\n");
+    check(
+        mount,
+        "send.blocking = true\nsend.mode = \"sendfile\"\nsend.buffer = \"64KiB\"\n\
+         work.order = \"lifo\"\nwork.eager-write = false\nclose.reset = true\n",
+    );
+    check(
+        mount,
+        "connections.max = 6\naccept.free-threshold = 2\naccept.modify-listeners = true\n\
+         work.order = \"writes-first-up\"\nsend.no-delay = false\nreceive.buffer = \"16KiB\"\n\
+         pin = true\naccept.incoming-cpu = true\nsend.cork = true\nsend.mode = \"sendfile\"\n",
+    );
+}
+
 pub(crate) fn heads_are_padded_and_anonymous_when_asked(mount: &Mount) {
     let server = mount.start("lab.head-align = 32\nhead.server = false\n");
     let mut client = server.connect();

@@ -115,8 +115,9 @@ impl AcceptPolicy {
         self.phase_within(listener, &Cell::new(room), true, tally, take)
     }
 
-    /// The same where several threads accept: each place is taken from `room` before a connection
-    /// is accepted. The connections are non-blocking if `nonblocking` says so.
+    /// The same where places may also be given back, or are taken by several threads: each is
+    /// taken from `room` before a connection is accepted. The connections are non-blocking if
+    /// `nonblocking` says so.
     pub fn phase_within(
         &mut self,
         listener: impl AsFd,
@@ -127,7 +128,6 @@ impl AcceptPolicy {
     ) -> Ended {
         let allowed = self.begin();
         let (mut accepted, mut has_place) = (0, false);
-        tally.add(Counter::AcceptPhases, 1);
         let ended = loop {
             if accepted >= allowed {
                 tally.add(Counter::AcceptLimitReached, 1);
@@ -156,7 +156,7 @@ impl AcceptPolicy {
         if has_place {
             room.leave();
         }
-        tally.add(Counter::Accepted, accepted);
+        tally.accept_phase(accepted);
         ended
     }
 }
@@ -179,6 +179,30 @@ impl Room for Cell<usize> {
 
     fn leave(&self) {
         self.set(self.get() + 1);
+    }
+}
+
+/// Which connections are closed right after accept: so many of a hundred, evenly (M55).
+#[derive(Debug)]
+pub struct Rejections {
+    percent: u64,
+    credit: u64,
+}
+
+impl Rejections {
+    /// So many of a hundred.
+    pub fn new(percent: u64) -> Rejections {
+        Rejections { percent, credit: 0 }
+    }
+
+    /// Whether the connection that was accepted now is one of them.
+    pub fn next(&mut self) -> bool {
+        self.credit += self.percent;
+        let rejected = self.credit >= 100;
+        if rejected {
+            self.credit -= 100;
+        }
+        rejected
     }
 }
 
@@ -222,6 +246,30 @@ mod tests {
         let taken: Vec<_> =
             accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
         assert_eq!(taken, [1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn rejections_are_spread_evenly() {
+        let rejected = |percent| {
+            let mut rejections = Rejections::new(percent);
+            (0..8).map(|_| u8::from(rejections.next())).collect::<Vec<_>>()
+        };
+        assert_eq!(rejected(0), [0; 8]);
+        assert_eq!(rejected(25), [0, 0, 0, 1, 0, 0, 0, 1]);
+        assert_eq!(rejected(75), [0, 1, 1, 1, 0, 1, 1, 1]);
+        assert_eq!(rejected(100), [1; 8]);
+    }
+
+    #[test]
+    fn a_place_that_is_given_back_is_used_again() {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 128, &ListenOptions::default()).unwrap();
+        let address = net::local_address(&listener).unwrap();
+        let _clients: Vec<_> = (0..5).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let (mut policy, mut tally) = (AcceptPolicy::new(AcceptLimit::Infinite), Tally::default());
+        let room = Cell::new(2);
+        let ended = policy.phase_within(&listener, &room, true, &mut tally, |_, _| room.leave());
+        assert_eq!((ended, room.get()), (Ended::Drained, 2));
     }
 
     #[test]

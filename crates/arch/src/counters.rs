@@ -72,6 +72,15 @@ counters! {
     Handovers "stage_handovers" "Connections handed to the queue of another stage.",
     QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
+    AcceptPhase0 "accept_phase_0" "Accept phases that accepted nothing.",
+    AcceptPhase1 "accept_phase_1" "Accept phases that accepted 1 connection.",
+    AcceptPhase2 "accept_phase_2" "Accept phases that accepted 2 or 3 connections.",
+    AcceptPhase4 "accept_phase_4" "Accept phases that accepted 4 to 7 connections.",
+    AcceptPhase8 "accept_phase_8" "Accept phases that accepted 8 to 15 connections.",
+    AcceptPhase16 "accept_phase_16" "Accept phases that accepted 16 to 31 connections.",
+    AcceptPhase32 "accept_phase_32" "Accept phases that accepted 32 to 63 connections.",
+    AcceptPhase64 "accept_phase_64" "Accept phases that accepted 64 to 127 connections.",
+    AcceptPhase128 "accept_phase_128" "Accept phases that accepted 128 connections or more.",
 }
 
 impl Counter {
@@ -111,6 +120,25 @@ impl Tally {
     /// Counts `n` more.
     pub fn add(&mut self, counter: Counter, n: u64) {
         self.counters[counter as usize] += n;
+    }
+
+    /// Counts an accept phase that accepted so many connections (M60).
+    pub fn accept_phase(&mut self, accepted: u64) {
+        const BUCKETS: [Counter; 9] = [
+            Counter::AcceptPhase0,
+            Counter::AcceptPhase1,
+            Counter::AcceptPhase2,
+            Counter::AcceptPhase4,
+            Counter::AcceptPhase8,
+            Counter::AcceptPhase16,
+            Counter::AcceptPhase32,
+            Counter::AcceptPhase64,
+            Counter::AcceptPhase128,
+        ];
+        let bucket = (u64::BITS - accepted.leading_zeros()) as usize;
+        self.add(BUCKETS[bucket.min(BUCKETS.len() - 1)], 1);
+        self.add(Counter::AcceptPhases, 1);
+        self.add(Counter::Accepted, accepted);
     }
 
     /// Adds what another has counted.
@@ -430,6 +458,27 @@ mod tests {
         blocks.set_states(1, second.counts());
         let totals = blocks.totals();
         assert_eq!((totals.connections(State::Idle), totals.connections(State::Asked)), (0, 1));
+    }
+
+    #[test]
+    fn accept_phases_are_counted_by_powers_of_two() {
+        let blocks = Blocks::new(1).unwrap();
+        let mut tally = Tally::default();
+        let phases = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 1_000_000, u64::MAX];
+        for accepted in phases {
+            tally.accept_phase(accepted.min(1 << 40));
+        }
+        blocks.publish(0, &mut tally);
+        let counted = |label: &str| {
+            let counter = Counter::ALL.iter().find(|counter| counter.label() == label);
+            blocks.totals().counter(*counter.unwrap())
+        };
+        assert_eq!(counted("accept_phases"), phases.len() as u64);
+        assert_eq!((counted("accept_phase_0"), counted("accept_phase_1")), (1, 1));
+        for lowest in [2, 4, 8, 16, 32, 64] {
+            assert_eq!(counted(&format!("accept_phase_{lowest}")), 2, "{lowest}");
+        }
+        assert_eq!(counted("accept_phase_128"), 3);
     }
 
     #[test]

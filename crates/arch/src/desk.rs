@@ -119,6 +119,10 @@ pub struct Desk {
     pub resident_only: bool,
     /// How it knows what is in memory.
     pub residency: Residency,
+    /// Whether sockets block and every call but sendfile shall return at once all the same (M149).
+    pub only_sendfile_waits: bool,
+    /// Whether a connection ends as soon as a whole head is parsed (M55).
+    pub closes_parsed: bool,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
     blocks: Arc<Blocks>,
@@ -154,6 +158,8 @@ impl Desk {
             log,
             resident_only: false,
             residency: Residency::by(settings.residency),
+            only_sendfile_waits: false,
+            closes_parsed: false,
             piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,

@@ -75,6 +75,11 @@ impl Exchange {
         self.conn.deadline()
     }
 
+    /// Since when it waits for a request, in monotonic milliseconds, if it does.
+    pub fn idle_since(&self) -> Option<u64> {
+        self.conn.idle_since().filter(|_| self.out().is_none())
+    }
+
     /// The buffers; an idle connection gets them here.
     pub fn buffers(&mut self, desk: &mut Desk) -> &mut Buffers {
         self.buffers.get_or_insert_with(|| desk.buffers())
@@ -214,7 +219,7 @@ impl Exchange {
 
     /// Gives input to the machine, and its request to the site.
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        let Desk { service, head, now, tally, log, .. } = desk;
+        let Desk { service, head, now, tally, log, closes_parsed, .. } = desk;
         let Some(buffers) = &mut self.buffers else {
             self.unseen = false;
             return None;
@@ -227,6 +232,10 @@ impl Exchange {
         self.unseen = !input.is_empty() && consumed > 0;
         if !wants.ask {
             self.count_refusal(desk);
+            return None;
+        }
+        if *closes_parsed {
+            self.conn.abort(CloseReason::LabStage);
             return None;
         }
         let request = head.request(input.since(at));

@@ -38,6 +38,7 @@ mod worker;
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, Events, HelperKind, ResidencyTest, SendMode, Settings,
+    AcceptLimit, AccessLog, AdminAddress, CloseAfter, Events, HelperKind, ResidencyTest, SendMode,
+    Settings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

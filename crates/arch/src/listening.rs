@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sys::net::{self, Address, ListenOptions};
+use flyball_sys::process;
 
 use crate::registry::Architecture;
 use crate::settings::Settings;
@@ -81,7 +82,12 @@ impl Listening {
                 bound.sockets.push(Arc::new(another));
                 grew = true;
             }
-            for socket in &bound.sockets {
+            for (at, socket) in bound.sockets.iter().enumerate() {
+                let reader = at % architecture.workers(settings).max(1);
+                let cpu = cpu_of_worker(settings, reader).filter(|_| settings.incoming_cpu);
+                if let Some(cpu) = cpu.filter(|_| !architecture.sockets_are_shared()) {
+                    net::prefer_cpu(&**socket, cpu as u32).map_err(fail)?;
+                }
                 net::set_blocking(&**socket, architecture.listener_blocks()).map_err(fail)?;
                 listen(socket, settings).map_err(fail)?;
             }
@@ -103,6 +109,16 @@ impl Listening {
     }
 }
 
+/// The CPU that a worker is bound to, if it is: the next of those that are named or allowed.
+pub(crate) fn cpu_of_worker(settings: &Settings, index: usize) -> Option<usize> {
+    if !settings.pin {
+        return None;
+    }
+    let allowed = process::allowed_cpus();
+    let cpus = if settings.pin_cpus.is_empty() { &allowed } else { &settings.pin_cpus };
+    Some(cpus[index % cpus.len()])
+}
+
 /// Listens, or listens again after a worker stopped it.
 ///
 /// # Errors
@@ -117,6 +133,9 @@ pub(crate) fn listen(socket: &OwnedFd, settings: &Settings) -> io::Result<()> {
             // It matters to calls that block; a connection that is accepted by another generation
             // than the one that it found listening needs it as well.
             timeout: Some(Duration::from_millis(BLOCKING_TICK_MS)),
+            delay: !settings.no_delay,
+            send_buffer: settings.send_buffer,
+            receive_buffer: settings.receive_buffer,
         },
     )
 }

@@ -3,8 +3,11 @@
 //! `sped`, `symped`, `n-copy` and `amped` are this loop; what they differ in is how many processes
 //! run it, whose listening sockets they read, and who does the work that waits on the disk.
 
+mod connection;
+mod listeners;
+mod order;
+
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flyball_http::CloseReason;
@@ -12,24 +15,43 @@ use flyball_site::{Plan, Service};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
-use crate::accept::{AcceptPolicy, Ended};
+use crate::accept::{AcceptPolicy, Rejections};
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
-use crate::settings::Events;
+use crate::settings::{AcceptLimit, CloseAfter, Events};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::{Sent, transmit};
 use crate::worker::{Order, Report, Worker};
+
+use connection::{Slot, Turn, drive, finish, watch};
+use listeners::{DESCRIPTOR_PAUSE_MS, Pause};
+use order::Arranger;
+
+/// The settings that the loop honours, whoever does its disk work and however many there are.
+pub const SETTINGS: &[&str] = &[
+    "events",
+    "accept.limit",
+    "accept.eager-read",
+    "accept.extra",
+    "accept.on-close",
+    "accept.every-loop",
+    "accept.free-threshold",
+    "accept.modify-listeners",
+    "work.order",
+    "work.eager-write",
+    "work.full-read",
+    "close.reset",
+    "close.idle-when-full",
+    "send.mode",
+    "send.piece",
+    "send.blocking",
+    "send.cork",
+    "lab.reject-rate",
+    "lab.close-after",
+];
 
 /// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
 const WAIT_MS_MAX: u64 = 500;
-
-/// Reads of one connection in one work phase; then others have their turn.
-const READS_PER_TURN: u32 = 4;
-
-/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
-const DESCRIPTOR_PAUSE_MS: u64 = 250;
 
 /// The token of the worker's signals.
 const SIGNALS: u64 = FIRST_RESERVED;
@@ -94,39 +116,6 @@ impl DiskWork for Inline {
     }
 }
 
-/// A connection in its slot.
-#[derive(Debug)]
-struct Slot {
-    socket: OwnedFd,
-    exchange: Exchange,
-    watched: Interest,
-    ready: Interest,
-    hangup: bool,
-    /// Its turn is due: it stands in the list of this work phase or in that of the next, once.
-    queued: bool,
-}
-
-impl Slot {
-    /// Puts it into a list of turns unless its turn is due already: whoever is carried over and
-    /// reported ready as well has one turn, like everybody else.
-    fn enqueue(&mut self, token: Token, list: &mut Vec<Token>) {
-        if !std::mem::replace(&mut self.queued, true) {
-            list.push(token);
-        }
-    }
-}
-
-/// What a connection waits for when its turn ends.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Turn {
-    /// These events.
-    Wait(Interest),
-    /// Its next turn: it could go on.
-    Again,
-    /// It is over.
-    Over(CloseReason),
-}
-
 /// One event-driven process or thread.
 pub struct Phases<D> {
     desk: Desk,
@@ -136,6 +125,10 @@ pub struct Phases<D> {
     slots: Slots<Slot>,
     timers: Timers,
     accept: AcceptPolicy,
+    /// One connection for one that closes (M51).
+    replacement: AcceptPolicy,
+    rejections: Rejections,
+    arranger: Arranger,
     connections_max: usize,
     events: Vec<Event>,
     /// Connections to work on in this work phase, and those carried over to the next.
@@ -143,8 +136,8 @@ pub struct Phases<D> {
     carried: Vec<Token>,
     /// Listening sockets that were reported ready.
     ready_listeners: Vec<usize>,
-    /// Accepting is paused until then, or until a connection closes.
-    paused_until_ms: Option<u64>,
+    /// Accepting is paused.
+    paused: Option<Pause>,
     warned: bool,
     draining_until_ms: Option<u64>,
 }
@@ -166,6 +159,8 @@ impl<D: DiskWork> Phases<D> {
     pub fn with_service(worker: Worker, service: Service, disk: D) -> io::Result<Phases<D>> {
         let mut desk = worker.desk_with(service, 0);
         desk.resident_only = disk.reads_large_bodies();
+        desk.only_sendfile_waits = worker.settings.send_blocking;
+        desk.closes_parsed = worker.settings.close_after == CloseAfter::Parse;
         let name = match worker.settings.events {
             Events::Select => "select",
             Events::Poll => "poll",
@@ -183,6 +178,9 @@ impl<D: DiskWork> Phases<D> {
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
             accept: AcceptPolicy::shared(&worker.blocks),
+            replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
+            rejections: Rejections::new(worker.settings.reject_percent),
+            arranger: Arranger::new(worker.settings.work_order),
             connections_max: worker.connections_max,
             mechanism,
             disk,
@@ -191,7 +189,7 @@ impl<D: DiskWork> Phases<D> {
             work: Vec::new(),
             carried: Vec::new(),
             ready_listeners: Vec::new(),
-            paused_until_ms: None,
+            paused: None,
             warned: false,
             draining_until_ms: None,
             desk,
@@ -207,13 +205,8 @@ impl<D: DiskWork> Phases<D> {
     /// When the event mechanism fails.
     pub fn getevents(&mut self) -> io::Result<()> {
         let waits = self.carried.is_empty() && self.ready_listeners.is_empty();
-        let wait_ms = match (waits, self.paused_until_ms) {
-            (false, _) => 0,
-            (true, paused) => {
-                let most = paused.map_or(WAIT_MS_MAX, |_| DESCRIPTOR_PAUSE_MS);
-                self.timers.wait_ms(self.desk.now.ms(), most)
-            }
-        };
+        let most_ms = if self.paused.is_some() { DESCRIPTOR_PAUSE_MS } else { WAIT_MS_MAX };
+        let wait_ms = if waits { self.timers.wait_ms(self.desk.now.ms(), most_ms) } else { 0 };
         let start_ns = clock::monotonic_ns();
         self.mechanism.wait(&mut self.events, wait_ms as i32)?;
         self.desk.tally.add(Counter::GetEvents, 1);
@@ -227,7 +220,8 @@ impl<D: DiskWork> Phases<D> {
                 COMPLETIONS => completed = true,
                 token if token >= LISTENERS => {
                     let listener = (token - LISTENERS) as usize;
-                    if !self.ready_listeners.contains(&listener) {
+                    // One whose watch was only changed may still be told once.
+                    if self.paused.is_none() && !self.ready_listeners.contains(&listener) {
                         self.ready_listeners.push(listener);
                     }
                 }
@@ -252,73 +246,30 @@ impl<D: DiskWork> Phases<D> {
         Ok(())
     }
 
-    /// The accept phase: entered only when a listening socket was reported ready (M3).
-    pub fn accept(&mut self) {
-        if self.ready_listeners.is_empty() || self.draining_until_ms.is_some() {
-            self.ready_listeners.clear();
-            return;
-        }
-        let start_ns = clock::monotonic_ns();
-        let mut stopped = None;
-        let mut ready = std::mem::take(&mut self.ready_listeners);
-        ready.retain(|&listener| {
-            let ended = self.accept_from(listener);
-            if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
-                stopped = Some(ended);
-            }
-            // An edge is reported once: what the limit left in the queue is remembered here.
-            ended == Ended::Limit && self.mechanism.is_edge_triggered()
-        });
-        self.ready_listeners = ready;
-        if let Some(ended) = stopped {
-            // They are reported anew when accepting goes on.
-            self.ready_listeners.clear();
-            self.pause_accepting(ended);
-        }
-        self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
-    }
-
-    /// Accepts from one listening socket, as many as the limit allows.
-    fn accept_from(&mut self, listener: usize) -> Ended {
-        let room = self.connections_max.saturating_sub(self.slots.len());
-        let eager = self.worker.settings.eager_read;
-        let Phases { accept, worker, desk, slots, work, mechanism, timers, disk, .. } = self;
-        let Some(socket) = worker.listeners.get(listener) else { return Ended::Drained };
-        let mut tally = std::mem::take(&mut desk.tally);
-        disk.begin_accepting();
-        let ended = accept.phase(socket, room, &mut tally, |socket, peer| {
-            disk.own(socket.as_fd());
-            let token = open_slot(socket, peer, desk, slots, timers);
-            if eager {
-                // Eager read (S0's option): worked on at once, as if reported readable.
-                if let Some(slot) = slots.find(token) {
-                    slot.ready = Interest::BOTH;
-                    slot.enqueue(token, work);
-                }
-            } else {
-                watch(mechanism.as_mut(), slots, token, Interest::READ);
-            }
-        });
-        disk.end_accepting();
-        desk.tally = tally;
-        ended
-    }
-
     /// The work phase: every connection that was reported goes as far as it can without waiting.
     pub fn work(&mut self) {
         let start_ns = clock::monotonic_ns();
-        let work = std::mem::take(&mut self.work);
+        let mut accept_ns = 0;
+        let mut work = std::mem::take(&mut self.work);
+        self.arranger.arrange(&mut work, &mut self.slots);
         if !work.is_empty() {
             self.desk.tally.add(Counter::WorkPhases, 1);
             self.desk.tally.add(Counter::WorkedOn, work.len() as u64);
         }
-        for &token in &work {
+        let extra = self.worker.settings.accept_extra;
+        for (turns, &token) in (1..).zip(&work) {
             self.turn(token);
+            if extra > 0 && turns % extra == 0 {
+                accept_ns += self.accept_unasked();
+            }
         }
-        self.work = work;
-        self.work.clear();
         self.expire();
-        self.desk.tally.add(Counter::WorkNs, clock::monotonic_ns() - start_ns);
+        // Those that were accepted meanwhile have their turn in the next phase, which bounds this.
+        self.carried.append(&mut self.work);
+        work.clear();
+        self.work = work;
+        let work_ns = (clock::monotonic_ns() - start_ns).saturating_sub(accept_ns);
+        self.desk.tally.add(Counter::WorkNs, work_ns);
         self.housekeeping();
     }
 
@@ -344,6 +295,7 @@ impl<D: DiskWork> Phases<D> {
     fn turn(&mut self, token: Token) {
         let Some(slot) = self.slots.find(token) else { return };
         slot.queued = false;
+        self.arranger.worked_on(slot);
         let turn = drive(slot, token, &mut self.desk, &mut self.disk);
         self.end_turn(token, turn);
     }
@@ -368,9 +320,16 @@ impl<D: DiskWork> Phases<D> {
             self.mechanism.forget(slot.socket.as_fd());
         }
         slot.exchange.end(&mut self.desk, reason);
+        if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
+            // It fails only when the connection has gone.
+            let _ = net::reset_on_close(&slot.socket);
+        }
         self.disk.close(slot.socket);
-        if self.paused_until_ms.is_some() {
-            self.resume_accepting();
+        if self.paused.is_some() {
+            self.resume_when_free();
+        }
+        if self.worker.settings.accept_on_close {
+            self.accept_one();
         }
     }
 
@@ -429,8 +388,8 @@ impl<D: DiskWork> Phases<D> {
         if self.draining_until_ms.is_none() {
             if order == Order::Stop {
                 self.ready_listeners = (0..self.worker.listeners.len()).collect();
-                self.accept = AcceptPolicy::new(crate::settings::AcceptLimit::Infinite);
-                self.accept();
+                self.accept = AcceptPolicy::new(AcceptLimit::Infinite);
+                self.accept_ready();
             }
             self.unwatch_listeners();
             self.worker.leave_listeners(order);
@@ -456,273 +415,19 @@ impl<D: DiskWork> Phases<D> {
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
         }
-        if self.paused_until_ms.is_some_and(|until| now_ms >= until) {
-            self.resume_accepting();
-        }
-    }
-
-    fn watch_listeners(&mut self) -> io::Result<()> {
-        for (at, listener) in self.worker.listeners.iter().enumerate() {
-            let token = LISTENERS + at as u64;
-            if self.worker.shares_listeners && self.worker.settings.exclusive {
-                self.mechanism.add_shared(listener.as_fd(), token)?;
-            } else {
-                self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn unwatch_listeners(&mut self) {
-        for listener in &self.worker.listeners {
-            self.mechanism.remove(listener.as_fd());
-        }
-    }
-
-    /// Leaves new connections in the accept queue until there is room.
-    fn pause_accepting(&mut self, ended: Ended) {
-        if self.paused_until_ms.is_none() {
-            self.unwatch_listeners();
-        }
-        self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
-        // Another worker closed the queue and is about to end: the master opens it again, or ends
-        // this one too.
-        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
-            let why = match ended {
-                Ended::OutOfDescriptors => "descriptors are out",
-                _ => "as many connections as allowed are open",
-            };
-            let open = self.slots.len();
-            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
-        }
-    }
-
-    fn resume_accepting(&mut self) {
-        self.paused_until_ms = None;
-        if self.draining_until_ms.is_none() {
-            // Re-adding can fail only for want of memory: the pause then starts over.
-            if self.watch_listeners().is_err() {
-                self.unwatch_listeners();
-                self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
-            }
+        if self.paused.as_ref().is_some_and(|pause| now_ms >= pause.until_ms) {
+            self.pause_is_over();
         }
     }
 }
 
-fn open_slot(
-    socket: OwnedFd,
-    peer: SocketAddr,
-    desk: &mut Desk,
-    slots: &mut Slots<Slot>,
-    timers: &mut Timers,
-) -> Token {
-    let exchange = Exchange::new(peer, desk);
-    let deadline = exchange.deadline();
-    let token = slots.insert(Slot {
-        socket,
-        exchange,
-        watched: Interest::NONE,
-        ready: Interest::NONE,
-        hangup: false,
-        queued: false,
-    });
-    timers.set(token.index(), deadline);
-    token
-}
-
-/// Tells the event mechanism what a connection waits for, if it does not know.
-fn watch(mechanism: &mut dyn Readiness, slots: &mut Slots<Slot>, token: Token, interest: Interest) {
-    let Some(slot) = slots.find(token) else { return };
-    if slot.watched == interest {
-        return;
-    }
-    let fd = slot.socket.as_fd();
-    let watched = match (slot.watched, interest) {
-        (Interest::NONE, _) => mechanism.add(fd, slot_bits(token), interest),
-        // Registered once for everything.
-        _ if mechanism.is_edge_triggered() => return,
-        // Work is under way: an event now would be told again and again. It is rare that input
-        // comes, so an interest in that is left in place until then; room in the socket does come.
-        (Interest::READ, Interest::NONE) if !slot.ready.read && !slot.hangup => return,
-        (_, Interest::NONE) => {
-            mechanism.remove(fd);
-            Ok(())
-        }
-        _ => mechanism.change(fd, slot_bits(token), interest),
-    };
-    match watched {
-        Ok(()) => slot.watched = interest,
-        // Without events the connection's timer is what ends it.
-        Err(_) => slot.watched = Interest::NONE,
-    }
-}
-
-fn slot_bits(token: Token) -> u64 {
-    token.bits()
-}
-
-/// Drives a connection until it has to wait. This is the whole of what an event loop does with one.
-fn drive<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut D) -> Turn {
-    let mut reads = 0;
-    loop {
-        match slot.exchange.advance(desk) {
-            Step::Read if !slot.ready.read => return Turn::Wait(Interest::READ),
-            Step::Read => {
-                reads += 1;
-                if reads > READS_PER_TURN {
-                    return Turn::Again;
-                }
-                receive(slot, desk);
-            }
-            Step::Write => match send(slot, token, desk, disk) {
-                Some(turn) => return turn,
-                None => continue,
-            },
-            Step::ReadWrite => {
-                if slot.ready.read && reads < READS_PER_TURN {
-                    reads += 1;
-                    receive(slot, desk);
-                } else if slot.ready.read {
-                    return Turn::Again;
-                }
-                match send(slot, token, desk, disk) {
-                    Some(Turn::Wait(Interest::WRITE)) if !slot.ready.read => {
-                        return Turn::Wait(Interest::BOTH);
-                    }
-                    Some(Turn::Again) => return Turn::Again,
-                    _ => continue,
-                }
-            }
-            Step::Disk(plan) => {
-                desk.tally.add(Counter::DiskWaits, 1);
-                match disk.submit(token, plan) {
-                    Some(done) => {
-                        if let Some(turn) = resume(slot, *done, token, desk, disk) {
-                            return turn;
-                        }
-                    }
-                    None => return Turn::Wait(Interest::NONE),
-                }
-            }
-            Step::Waiting => return Turn::Wait(Interest::NONE),
-            Step::Shut => {
-                // It fails only when the peer has gone, which reading will show.
-                let _ = net::shutdown_write(&slot.socket);
-                slot.ready.read = true;
-                slot.exchange.shut(desk);
-            }
-            Step::Close(reason) => return Turn::Over(reason),
-        }
-    }
-}
-
-/// Goes on after disk work that is done; `Some` when the next work is under way.
-fn resume<D: DiskWork>(
-    slot: &mut Slot,
-    plan: Plan,
-    token: Token,
-    desk: &mut Desk,
-    disk: &mut D,
-) -> Option<Turn> {
-    let mut done = Box::new(plan);
-    while let Some(next) = slot.exchange.resume(*done, desk) {
-        done = match disk.submit(token, next) {
-            Some(done) => done,
-            None => return Some(Turn::Wait(Interest::NONE)),
-        };
-    }
-    None
-}
-
-fn finish<D: DiskWork>(
-    slot: &mut Slot,
-    plan: Plan,
-    token: Token,
-    desk: &mut Desk,
-    disk: &mut D,
-) -> Turn {
-    match resume(slot, plan, token, desk, disk) {
-        Some(turn) => turn,
-        None => drive(slot, token, desk, disk),
-    }
-}
-
-/// Reads once. A read that does not fill the buffer has emptied the socket, so that the next one
-/// waits for an event; after a hang-up there is still the end of the stream to be read.
-fn receive(slot: &mut Slot, desk: &mut Desk) {
-    let space = slot.exchange.buffers(desk).input.space();
-    let room = space.len();
-    match net::recv(&slot.socket, space) {
-        Ok(0) => slot.exchange.eof(desk),
-        Ok(n) => {
-            slot.ready.read = n == room || slot.hangup;
-            slot.exchange.received(n, desk);
-        }
-        Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock => slot.ready.read = false,
-            io::ErrorKind::Interrupted => {}
-            _ => slot.exchange.abort(CloseReason::ClientGone),
-        },
-    }
-}
-
-/// Writes; `None` when the connection goes on at once.
-fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut D) -> Option<Turn> {
-    match transmit(&slot.socket, &mut slot.exchange, desk) {
-        Sent::All => None,
-        Sent::Full => Some(Turn::Wait(Interest::WRITE)),
-        Sent::Piece => Some(Turn::Again),
-        Sent::Absent => {
-            desk.tally.add(Counter::DiskWaits, 1);
-            let done = disk.submit(token, slot.exchange.warm(desk)?);
-            match done {
-                Some(done) => resume(slot, *done, token, desk, disk),
-                None => Some(Turn::Wait(Interest::NONE)),
-            }
-        }
-        Sent::Failed(reason) => {
-            slot.exchange.abort(reason);
-            None
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::counters::Blocks;
-    use crate::log::{AccessLogWriter, LogFile};
-    use crate::settings::{AccessLog, Settings};
-    use flyball_site::Sites;
-    use std::os::unix::net::UnixStream;
-    use std::sync::Arc;
-
-    fn desk() -> Desk {
-        let settings = Arc::new(Settings::default());
-        let sites = Arc::new(Sites::open(&[]).unwrap());
-        let blocks = Arc::new(Blocks::new(1).unwrap());
-        let log = AccessLogWriter::new(&LogFile::open(&AccessLog::Off).unwrap());
-        let service = Service::new(sites, settings.caches.clone());
-        Desk::new(service, &settings, &blocks, 0, log)
-    }
-
-    #[test]
-    fn room_in_the_socket_wakes_no_loop_that_waits_for_the_disk() {
-        for name in ["select", "poll", "epoll"] {
-            let (mut desk, mut slots, mut timers) = (desk(), Slots::default(), Timers::new(0));
-            let (socket, _client) = UnixStream::pair().unwrap();
-            let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-            let token = open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers);
-            let mut mechanism = readiness::open(name).unwrap();
-            let mut events = Vec::new();
-            for interest in [Interest::WRITE, Interest::BOTH] {
-                watch(mechanism.as_mut(), &mut slots, token, interest);
-                mechanism.wait(&mut events, 0).unwrap();
-                assert_eq!(events.len(), 1, "{name}: {interest:?}");
-                watch(mechanism.as_mut(), &mut slots, token, Interest::NONE);
-                mechanism.wait(&mut events, 0).unwrap();
-                assert_eq!(events, [], "{name}: {interest:?}");
-            }
-        }
-    }
+/// Whether a connection that ends for this reason may be reset (M56): nobody is served by it, and
+/// the client has everything that was sent.
+fn ends_unheard(reason: CloseReason, socket: &OwnedFd) -> bool {
+    use CloseReason as Reason;
+    let unheard = matches!(
+        reason,
+        Reason::IdleTimeout | Reason::HeadTimeout | Reason::Refused | Reason::MadeRoom
+    );
+    unheard && net::unacknowledged(socket) == 0
 }

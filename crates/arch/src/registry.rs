@@ -125,6 +125,21 @@ pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
 }
 
+/// Two lists of settings as one, for [`Architecture::settings`].
+pub(crate) const fn join<const N: usize>(
+    first: &[&'static str],
+    then: &[&'static str],
+) -> [&'static str; N] {
+    assert!(first.len() + then.len() == N);
+    let mut all = [""; N];
+    let mut at = 0;
+    while at < N {
+        all[at] = if at < first.len() { first[at] } else { then[at - first.len()] };
+        at += 1;
+    }
+    all
+}
+
 /// What is said about settings that the user wrote and that this architecture does not use.
 pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> Vec<String> {
     let is_of_others = |key: &str| ALL.iter().any(|other| other.settings().contains(&key));

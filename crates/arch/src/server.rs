@@ -50,6 +50,7 @@ impl Server {
         architecture
             .probe()
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
+        check_cpus(&settings)?;
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let log =
             LogFile::open(&settings.access_log).map_err(|error| format!("access-log: {error}"))?;
@@ -90,6 +91,7 @@ impl Server {
                 "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
             ));
         }
+        warnings.extend(self.cut_buffers());
         let room = connections_that_fit(&self.settings);
         if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
             warnings.push(format!(
@@ -99,6 +101,26 @@ impl Server {
         warnings
     }
 
+    /// Socket buffers that the kernel made smaller than asked for.
+    fn cut_buffers(&self) -> Vec<String> {
+        let Settings { send_buffer, receive_buffer, .. } = *self.settings;
+        let sockets = self.listening.all();
+        let Some(Ok((sent, received))) = sockets.first().map(net::buffer_sizes) else {
+            return Vec::new();
+        };
+        let cut = |(key, asked, got, limit): (&str, Option<u32>, u64, &str)| {
+            let asked = asked.filter(|asked| u64::from(*asked) > got)?;
+            Some(format!("{key} is {asked}B, but net.core.{limit} cuts it to {got}B"))
+        };
+        [
+            ("send.buffer", send_buffer, sent, "wmem_max"),
+            ("receive.buffer", receive_buffer, received, "rmem_max"),
+        ]
+        .into_iter()
+        .filter_map(cut)
+        .collect()
+    }
+
     /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
     /// connections that were open at the drain deadline are told on standard error.
     ///
@@ -106,6 +128,15 @@ impl Server {
     /// When the first workers cannot be started.
     pub fn run(self) -> io::Result<bool> {
         Master::new(self)?.run()
+    }
+}
+
+/// Whether workers may be bound to the CPUs that are named.
+fn check_cpus(settings: &Settings) -> Result<(), String> {
+    let allowed = process::allowed_cpus();
+    match settings.pin_cpus.iter().find(|cpu| settings.pin && !allowed.contains(cpu)) {
+        Some(cpu) => Err(format!("pin-cpus: CPU {cpu} is not one of those allowed: {allowed:?}")),
+        None => Ok(()),
     }
 }
 

@@ -23,12 +23,42 @@ pub struct Settings {
     pub workers: Option<usize>,
     /// Whether each worker is bound to one CPU.
     pub pin: bool,
+    /// The CPUs that workers are bound to in turn; none means all that are allowed.
+    pub pin_cpus: Vec<usize>,
     /// The event mechanism of the readiness architectures.
     pub events: Events,
     /// Most connections accepted in one accept phase (S0, section 4.1).
     pub accept_limit: AcceptLimit,
     /// Whether a new connection is read in the loop that accepted it (S0's "eager read").
     pub eager_read: bool,
+    /// Connections worked on between two accept phases within a work phase; 0 has none (M50).
+    pub accept_extra: u64,
+    /// Whether one connection is accepted whenever one closes (M51).
+    pub accept_on_close: bool,
+    /// Whether there is an accept phase in every loop, ready or not (M52).
+    pub accept_every_loop: bool,
+    /// Free connection slots at which accepting goes on after it had stopped for want of them
+    /// (M53).
+    pub free_threshold: usize,
+    /// Whether pausing changes what a listening socket is watched for instead of removing it (M57).
+    pub modify_listeners: bool,
+    /// Whether the listening socket of a pinned worker prefers packets that its CPU took
+    /// (SO_INCOMING_CPU).
+    pub incoming_cpu: bool,
+    /// The order in which ready connections are worked on (M49).
+    pub work_order: WorkOrder,
+    /// Whether an answer is written as soon as it is there (M54).
+    pub eager_write: bool,
+    /// Whether a connection is read until a read would block (M54).
+    pub full_read: bool,
+    /// Whether connections that nobody waits for are closed with a reset (M56).
+    pub close_reset: bool,
+    /// Whether idle connections are closed when accepting is full (M56).
+    pub close_idle_when_full: bool,
+    /// Percent of connections closed right after accept (M55).
+    pub reject_percent: u64,
+    /// The stage after which every connection is closed (M55).
+    pub close_after: CloseAfter,
     /// Most open connections, per worker; `None` takes what the descriptor limit allows.
     pub max_connections: Option<usize>,
     /// Length of the accept queue asked of the kernel.
@@ -45,6 +75,14 @@ pub struct Settings {
     pub send_blocking: bool,
     /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
     pub quiet_ms: u64,
+    /// Whether a head is held back for its body by TCP_CORK instead of MSG_MORE (M58).
+    pub cork: bool,
+    /// Whether small segments leave at once (TCP_NODELAY; M124).
+    pub no_delay: bool,
+    /// Send buffer of each socket, in bytes; `None` leaves it to the kernel (M124).
+    pub send_buffer: Option<u32>,
+    /// Receive buffer of each socket, in bytes; `None` leaves it to the kernel (M124).
+    pub receive_buffer: Option<u32>,
     /// Most bytes of a large body copied per turn of the loop, per connection.
     pub piece_bytes: usize,
     /// Most helpers of `amped`, per worker.
@@ -109,6 +147,39 @@ pub enum Events {
     Epoll,
     /// epoll(7), edge-triggered.
     EpollEdge,
+}
+
+/// The order in which a work phase takes the connections that are ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkOrder {
+    /// As reported: those carried over from the last phase, then those that the event mechanism
+    /// reported, then those that were accepted.
+    Fifo,
+    /// The reverse of that.
+    Lifo,
+    /// By descriptor, lowest first.
+    Up,
+    /// By descriptor, highest first.
+    Down,
+    /// Those with output to send before those with none, each lot by descriptor, lowest first.
+    WritesFirstUp,
+    /// Those with output to send before those with none, each lot by descriptor, highest first.
+    WritesFirstDown,
+    /// Least recently worked on first; a new connection was worked on when it was accepted.
+    Lru,
+}
+
+/// After which stage every connection is closed: what the stages cost can then be told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloseAfter {
+    /// None: connections are served.
+    Off,
+    /// Accepted.
+    Accept,
+    /// Accepted, and the first bytes read.
+    Read,
+    /// Accepted and read, and the first head parsed.
+    Parse,
 }
 
 /// Most connections accepted in one accept phase.
@@ -213,17 +284,35 @@ impl Default for Settings {
             port_tries: 0,
             workers: None,
             pin: false,
+            pin_cpus: Vec::new(),
             events: Events::Epoll,
             accept_limit: AcceptLimit::At(16.0),
             eager_read: true,
+            accept_extra: 0,
+            accept_on_close: false,
+            accept_every_loop: false,
+            free_threshold: 1,
+            modify_listeners: false,
+            incoming_cpu: false,
+            work_order: WorkOrder::Fifo,
+            eager_write: true,
+            full_read: false,
+            close_reset: false,
+            close_idle_when_full: false,
+            reject_percent: 0,
+            close_after: CloseAfter::Off,
             max_connections: None,
             backlog: 4096,
             defer_accept: true,
             congestion: None,
             exclusive: true,
             send: SendMode::Auto,
-            send_blocking: false,
             quiet_ms: 60_000,
+            send_blocking: false,
+            cork: false,
+            no_delay: true,
+            send_buffer: None,
+            receive_buffer: None,
             piece_bytes: 256 * 1024,
             helpers: 8,
             helper_kind: HelperKind::Thread,

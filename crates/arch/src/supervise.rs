@@ -19,7 +19,7 @@ use flyball_sys::signal::{Signal, Signals};
 use crate::admin;
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
-use crate::listening::listen;
+use crate::listening::{cpu_of_worker, listen};
 use crate::registry::{self, Architecture};
 use crate::server::{Server, connections_that_fit};
 use crate::worker::Worker;
@@ -336,9 +336,10 @@ impl Master {
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
         let settings = Arc::clone(&server.settings);
-        if settings.pin && architecture.pins_workers() {
-            let cpus = process::allowed_cpus();
-            process::pin(cpus[index % cpus.len()])?;
+        if architecture.pins_workers()
+            && let Some(cpu) = cpu_of_worker(&settings, index)
+        {
+            process::pin(cpu)?;
         }
         let room = connections_that_fit(&settings);
         let worker = Worker {

@@ -75,19 +75,23 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
         };
         let call = match out.front() {
             Front::Empty => return Sent::All,
-            Front::Memory => send_memory(socket, out, ends),
+            Front::Memory => send_memory(socket, out, ends, desk),
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
                 if uses_sendfile(file, desk) {
                     part.send_file(socket, desk.piece(), only)
                 } else {
-                    part.send_copy(socket, desk.piece(), only, ends)
+                    part.send_copy(socket, desk, only, ends)
                 }
             }
         };
         match call {
             Call::Took { sent, offered, large } => {
                 exchange.sent(sent as u64, desk);
+                if large && desk.settings.cork && !file_is_next(exchange) {
+                    // It fails only when the connection has gone, which the next call shows.
+                    let _ = net::set_cork(socket, false);
+                }
                 if sent < offered {
                     return Sent::Full;
                 }
@@ -103,6 +107,25 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             Call::Absent => return Sent::Absent,
             Call::Spoilt(reason) => return Sent::Failed(reason),
         }
+    }
+}
+
+/// Whether more of a large body follows at once.
+fn file_is_next(exchange: &Exchange) -> bool {
+    exchange.out().is_some_and(|out| matches!(out.front(), Front::File { .. }))
+}
+
+/// Gathers into one send, by the kind of call that the desk asks for.
+fn gather(
+    socket: BorrowedFd<'_>,
+    slices: &[IoSlice<'_>],
+    more: bool,
+    waits: bool,
+) -> io::Result<usize> {
+    if waits {
+        net::send_gather(socket, slices, more)
+    } else {
+        net::send_gather_now(socket, slices, more)
     }
 }
 
@@ -122,12 +145,17 @@ fn uses_sendfile(file: &File, desk: &Desk) -> bool {
 
 /// One gather write of everything up to the next large body, or the end of the stream, either of
 /// which shares the last segment.
-fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool) -> Call {
+fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, desk: &Desk) -> Call {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let (count, file_follows) = out.gather(&mut slices);
     let slices = &slices[..count];
     let offered = slices.iter().map(|slice| slice.len()).sum();
-    match net::send_gather(socket, slices, file_follows || ends) {
+    let corks = file_follows && desk.settings.cork;
+    if corks && let Err(error) = net::set_cork(socket, true) {
+        return Call::Error(error);
+    }
+    let more = file_follows && !corks || ends;
+    match gather(socket, slices, more, !desk.only_sendfile_waits) {
         Ok(sent) => Call::Took { sent, offered, large: false },
         Err(error) => Call::Error(error),
     }
@@ -142,7 +170,9 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// Reads the next piece, checks the file if it is the last, and sends it.
-    fn send_copy(&self, socket: BorrowedFd<'_>, piece: &mut [u8], only: Only, ends: bool) -> Call {
+    fn send_copy(&self, socket: BorrowedFd<'_>, desk: &mut Desk, only: Only, ends: bool) -> Call {
+        let waits = !desk.only_sendfile_waits;
+        let piece = desk.piece();
         let most = piece.len().min(usize::try_from(self.len).unwrap_or(usize::MAX));
         let read = match self.read(&mut piece[..most], only) {
             Ok(0) => return Call::Spoilt(CloseReason::FileChanged),
@@ -154,7 +184,7 @@ impl Part<'_> {
         if last && !self.is_unchanged() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
-        match net::send(socket, &piece[..read], !last || ends) {
+        match gather(socket, &[IoSlice::new(&piece[..read])], !last || ends, waits) {
             Ok(sent) => Call::Took { sent, offered: read, large: true },
             Err(error) => Call::Error(error),
         }

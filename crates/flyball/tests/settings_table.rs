@@ -7,7 +7,8 @@ use flyball::settings::{
     Kind, Raw, SETTINGS, SITE_SETTINGS, Setting, Typed, read, resolve_in, settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AdminAddress, Events, HelperKind, ResidencyTest, SendMode, Settings,
+    AcceptLimit, AccessLog, AdminAddress, CloseAfter, Events, HelperKind, ResidencyTest, SendMode,
+    Settings, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::{CacheSettings, SiteSettings, Symlinks};
@@ -33,17 +34,35 @@ fn all_different() -> Settings {
         port_tries: Settings::default().port_tries,
         workers: Some(3),
         pin: true,
+        pin_cpus: vec![3],
         events: Events::Select,
         accept_limit: AcceptLimit::Infinite,
         eager_read: false,
+        accept_extra: 3,
+        accept_on_close: true,
+        accept_every_loop: true,
+        free_threshold: 3,
+        modify_listeners: true,
+        incoming_cpu: true,
+        work_order: WorkOrder::Lru,
+        eager_write: false,
+        full_read: true,
+        close_reset: true,
+        close_idle_when_full: true,
+        reject_percent: 3,
+        close_after: CloseAfter::Parse,
         max_connections: Some(3),
         backlog: 3,
         defer_accept: false,
         congestion: Some("other".into()),
         exclusive: false,
         send: SendMode::Sendfile,
-        send_blocking: true,
         quiet_ms: 3,
+        send_blocking: true,
+        cork: true,
+        no_delay: false,
+        send_buffer: Some(3),
+        receive_buffer: Some(3),
         piece_bytes: 3,
         helpers: 3,
         helper_kind: HelperKind::Process,
@@ -65,35 +84,43 @@ fn all_different() -> Settings {
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
         access_log: AccessLog::Stdout,
-        limits: Limits {
-            target_bytes_max: 3,
-            head_bytes_max: 3,
-            fields_max: 3,
-            body_bytes_max: 3,
-            drain_bytes_max: 3,
-            linger_bytes_max: 3,
-            pipeline_max: 3,
-            head_ms: 3,
-            idle_ms: 3,
-            answer_ms: 3,
-            linger_ms: 3,
-            rate_window_ms: 3,
-            body_rate_min: 3,
-            send_rate_min: 3,
-            server_field: false,
-            head_align: 3,
-        },
+        limits: different_limits(),
         sites: Vec::new(),
-        caches: CacheSettings {
-            paths_max: 3,
-            heads: false,
-            content_bytes_max: 3,
-            files_max: 3,
-            small_bytes_max: 3,
-            revalidate_ms: 3,
-            pinned: false,
-        },
+        caches: different_caches(),
         given: Vec::new(),
+    }
+}
+
+fn different_caches() -> CacheSettings {
+    CacheSettings {
+        paths_max: 3,
+        heads: false,
+        content_bytes_max: 3,
+        files_max: 3,
+        small_bytes_max: 3,
+        revalidate_ms: 3,
+        pinned: false,
+    }
+}
+
+fn different_limits() -> Limits {
+    Limits {
+        target_bytes_max: 3,
+        head_bytes_max: 3,
+        fields_max: 3,
+        body_bytes_max: 3,
+        drain_bytes_max: 3,
+        linger_bytes_max: 3,
+        pipeline_max: 3,
+        head_ms: 3,
+        idle_ms: 3,
+        answer_ms: 3,
+        linger_ms: 3,
+        rate_window_ms: 3,
+        body_rate_min: 3,
+        send_rate_min: 3,
+        server_field: false,
+        head_align: 3,
     }
 }
 

@@ -134,4 +134,8 @@ close_reasons! {
     Draining "draining" "The server is shutting down or handing over.",
     /// A system call on the socket failed.
     SocketError "socket-error" "The socket reported an error.",
+    /// It was idle, and another connection needs its place.
+    MadeRoom "made-room" "The idle connection was closed to make room for another.",
+    /// A measurement wants connections to end here.
+    LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

@@ -24,6 +24,12 @@ pub struct ListenOptions {
     pub congestion: Option<String>,
     /// Time after which a blocking receive or send gives up with `WouldBlock`.
     pub timeout: Option<Duration>,
+    /// Whether small segments wait for the acknowledgement of earlier ones (no TCP_NODELAY).
+    pub delay: bool,
+    /// Send buffer, in bytes; `None` leaves it to the kernel.
+    pub send_buffer: Option<u32>,
+    /// Receive buffer, in bytes; `None` leaves it to the kernel.
+    pub receive_buffer: Option<u32>,
 }
 
 /// Most free ports that are tried when any will do.
@@ -78,7 +84,13 @@ pub fn share_port(socket: impl AsFd) -> io::Result<()> {
 /// When the kernel refuses an option, such as a congestion control that it does not have.
 pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::Result<()> {
     let socket = socket.as_fd();
-    sockopt::set_tcp_nodelay(socket, true)?;
+    sockopt::set_tcp_nodelay(socket, !options.delay)?;
+    if let Some(bytes) = options.send_buffer {
+        sockopt::set_socket_send_buffer_size(socket, bytes as usize)?;
+    }
+    if let Some(bytes) = options.receive_buffer {
+        sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
+    }
     if let Some(name) = &options.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
     }
@@ -90,6 +102,44 @@ pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::R
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
     }
     Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+/// Holds short segments back until it is called with false (`TCP_CORK`); the kernel lets them go
+/// after 200 ms.
+///
+/// # Errors
+/// When `socket` is no TCP socket.
+pub fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
+    Ok(sockopt::set_tcp_cork(socket, corked)?)
+}
+
+/// Makes closing reset the connection and drop what is not yet sent (`SO_LINGER` of no time).
+///
+/// # Errors
+/// Never, in practice.
+pub fn reset_on_close(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::set_socket_linger(socket, Some(Duration::ZERO))?)
+}
+
+/// Makes a listening socket, of those that share its port, the one for connections whose packets
+/// `cpu` took in (`SO_INCOMING_CPU`).
+///
+/// # Errors
+/// When the kernel refuses the option.
+pub fn prefer_cpu(socket: impl AsFd, cpu: u32) -> io::Result<()> {
+    Ok(sockopt::set_socket_incoming_cpu(socket, cpu)?)
+}
+
+/// Sizes of the send and the receive buffer, in bytes, as far as they can hold data: the kernel
+/// doubles what it is asked for, to account for its own needs.
+///
+/// # Errors
+/// Never, in practice.
+pub fn buffer_sizes(socket: impl AsFd) -> io::Result<(u64, u64)> {
+    let socket = socket.as_fd();
+    let sent = sockopt::socket_send_buffer_size(socket)?;
+    let received = sockopt::socket_recv_buffer_size(socket)?;
+    Ok((sent as u64 / 2, received as u64 / 2))
 }
 
 /// Refuses new connections, for every process that holds the socket; what is in the accept queue is
@@ -254,6 +304,19 @@ pub fn send_gather(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> io:
     Ok(rustix::net::sendmsg(socket, slices, &mut control, send_flags(more))?)
 }
 
+/// As [`send_gather`], but never blocks, whatever the socket does otherwise.
+///
+/// # Errors
+/// As [`send`].
+pub fn send_gather_now(socket: impl AsFd, slices: &[IoSlice<'_>], more: bool) -> io::Result<usize> {
+    let flags = send_flags(more) | SendFlags::DONTWAIT;
+    if let [slice] = slices {
+        return Ok(rustix::net::send(socket, slice, flags)?);
+    }
+    let mut control = SendAncillaryBuffer::default();
+    Ok(rustix::net::sendmsg(socket, slices, &mut control, flags)?)
+}
+
 fn send_flags(more: bool) -> SendFlags {
     let mut flags = SendFlags::NOSIGNAL;
     flags.set(SendFlags::MORE, more);
@@ -404,6 +467,63 @@ mod tests {
         assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
         let timeout = sockopt::socket_timeout(&socket, sockopt::Timeout::Recv).unwrap();
         assert_eq!(timeout, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn buffers_and_delay_are_inherited_when_asked_for() {
+        let options = ListenOptions {
+            delay: true,
+            send_buffer: Some(40_000),
+            receive_buffer: Some(30_000),
+            ..ListenOptions::default()
+        };
+        let (listener, address) = listener(8, &options);
+        let _client = TcpStream::connect(address).unwrap();
+        let socket = accepted(&listener);
+        assert!(!sockopt::tcp_nodelay(&socket).unwrap());
+        assert_eq!(buffer_sizes(&socket).unwrap(), (40_000, 30_000));
+    }
+
+    #[test]
+    fn a_cpu_is_preferred_and_a_cork_is_set_and_pulled() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        prefer_cpu(&listener, 1).unwrap();
+        assert_eq!(sockopt::socket_incoming_cpu(&listener).unwrap(), 1);
+        let mut client = TcpStream::connect(address).unwrap();
+        let socket = accepted(&listener);
+        set_cork(&socket, true).unwrap();
+        assert!(sockopt::tcp_cork(&socket).unwrap());
+        send(&socket, b"held", false).unwrap();
+        set_cork(&socket, false).unwrap();
+        let mut buffer = [0; 4];
+        client.read_exact(&mut buffer).unwrap();
+        assert_eq!(&buffer, b"held");
+    }
+
+    #[test]
+    fn a_close_resets_when_told_to() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        let mut client = TcpStream::connect(address).unwrap();
+        let socket = accepted(&listener);
+        reset_on_close(&socket).unwrap();
+        drop(socket);
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+    }
+
+    #[test]
+    fn a_send_that_must_not_wait_fills_a_blocking_socket_and_returns() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        let _client = TcpStream::connect(address).unwrap();
+        let (socket, _) = accept(&listener, false).unwrap();
+        let piece = vec![0; 1 << 20];
+        let slices = [IoSlice::new(&piece), IoSlice::new(&piece)];
+        let error = loop {
+            if let Err(error) = send_gather_now(&socket, &slices, false) {
+                break error;
+            }
+        };
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]

@@ -10,7 +10,9 @@ const GENERATED: [&str; 2] = ["docs/settings.md", "docs/h1-states.md"];
 
 /// Files, functions and lines keep to their limits, or to their frozen exceptions.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    let files: Vec<Measure> = tree.files.iter().map(file).collect();
+    // What is made from code is as long as that makes it.
+    let written = tree.files.iter().filter(|file| !GENERATED.contains(&file.path.as_str()));
+    let files: Vec<Measure> = written.map(file).collect();
     let functions: Vec<Measure> = tree.files.iter().flat_map(file_functions).collect();
     let lines: Vec<Measure> = tree.files.iter().flat_map(file_lines).collect();
     [(FILE_LINES, files), (FUNCTION_LINES, functions), (COLUMNS, lines)]

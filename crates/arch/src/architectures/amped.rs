@@ -23,7 +23,8 @@
 //! is `Residency`.
 //!
 //! **Settings**: `amped.helpers`, `amped.helper-kind`, `amped.reserve`, `amped.idle`,
-//! `amped.residency`, and those of `sped`.
+//! `amped.residency`, `workers`, `pin`, `accept.incoming-cpu`, and those of the event loop
+//! ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: eventfd and the chosen event mechanism. Without openat2 with RESOLVE_CACHED
 //! (5.12) every path has a helper, without preadv2 with RWF_NOWAIT (4.14) every read.
@@ -34,13 +35,26 @@ use flyball_sys::file;
 use flyball_sys::residency::Probe;
 
 use crate::helpers::Helpers;
-use crate::phases::Phases;
-use crate::registry::{Architecture, Sockets};
+use crate::phases::{self, Phases};
+use crate::registry::{Architecture, Sockets, join};
 use crate::worker::{Report, Worker};
 
 /// Asymmetric multi-process event-driven.
 #[derive(Debug)]
 pub struct Amped;
+
+const OWN: &[&str] = &[
+    "amped.helpers",
+    "amped.helper-kind",
+    "amped.reserve",
+    "amped.idle",
+    "amped.residency",
+    "workers",
+    "pin",
+    "accept.incoming-cpu",
+];
+
+const SETTINGS: [&str; phases::SETTINGS.len() + OWN.len()] = join(phases::SETTINGS, OWN);
 
 impl Architecture for Amped {
     fn name(&self) -> &'static str {
@@ -56,20 +70,7 @@ impl Architecture for Amped {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[
-            "amped.helpers",
-            "amped.helper-kind",
-            "amped.reserve",
-            "amped.idle",
-            "amped.residency",
-            "workers",
-            "pin",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "send.mode",
-            "send.piece",
-        ]
+        &SETTINGS
     }
 
     fn needs(&self) -> &'static str {

@@ -16,7 +16,7 @@
 //! **Reads with**: section 3.1, figure 2: a process's life is [`Thread::run`]; sections 5.2
 //! and 5.4 for the sizes of its caches: [`caches`].
 //!
-//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`.
+//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -57,7 +57,7 @@ impl Architecture for Mp {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["mp.processes", "pin", "send.mode", "send.piece"]
+        &["mp.processes", "pin", "send.mode", "send.piece", "send.cork"]
     }
 
     fn needs(&self) -> &'static str {

@@ -16,7 +16,8 @@
 //!
 //! **Reads with**: section 3.2, figure 3 of the Flash paper: a thread's life is [`Thread::run`].
 //!
-//! **Settings**: `mt.threads`, `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`.
+//! **Settings**: `mt.threads`, `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`,
+//! `send.cork`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -45,7 +46,7 @@ impl Architecture for Mt {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["mt.threads", "thread.stack", "workers", "pin", "send.mode", "send.piece"]
+        &["mt.threads", "thread.stack", "workers", "pin", "send.mode", "send.piece", "send.cork"]
     }
 
     fn needs(&self) -> &'static str {

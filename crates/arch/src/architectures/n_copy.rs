@@ -14,19 +14,23 @@
 //!
 //! **Reads with**: section 4, "N-copy"; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, and those of `sped`.
+//! **Settings**: `workers`, `pin`, `accept.incoming-cpu`, and those of the event loop
+//! ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9) and the chosen event mechanism.
 
 use std::io;
 
-use crate::phases::{Inline, Phases};
-use crate::registry::{Architecture, Sockets};
+use crate::phases::{self, Inline, Phases};
+use crate::registry::{Architecture, Sockets, join};
 use crate::worker::{Report, Worker};
 
 /// Partitioned copies.
 #[derive(Debug)]
 pub struct NCopy;
+
+const SETTINGS: [&str; phases::SETTINGS.len() + 3] =
+    join(phases::SETTINGS, &["workers", "pin", "accept.incoming-cpu"]);
 
 impl Architecture for NCopy {
     fn name(&self) -> &'static str {
@@ -42,15 +46,7 @@ impl Architecture for NCopy {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[
-            "workers",
-            "pin",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "send.mode",
-            "send.piece",
-        ]
+        &SETTINGS
     }
 
     fn needs(&self) -> &'static str {

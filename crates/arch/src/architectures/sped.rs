@@ -18,20 +18,22 @@
 //! [`Phases::getevents`], the accept-phase is [`Phases::accept`], the work-phase is
 //! [`Phases::work`].
 //!
-//! **Settings**: `events`, `accept.limit`, `accept.eager-read`, `send.mode`, `send.piece`.
+//! **Settings**: `pin`, and those of the event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: the chosen event mechanism.
 
 use std::io;
 
-use crate::phases::{Inline, Phases};
-use crate::registry::{Architecture, Sockets};
+use crate::phases::{self, Inline, Phases};
+use crate::registry::{Architecture, Sockets, join};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
 /// Single-process event-driven.
 #[derive(Debug)]
 pub struct Sped;
+
+const SETTINGS: [&str; phases::SETTINGS.len() + 1] = join(phases::SETTINGS, &["pin"]);
 
 impl Architecture for Sped {
     fn name(&self) -> &'static str {
@@ -47,7 +49,7 @@ impl Architecture for Sped {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["events", "accept.limit", "accept.eager-read", "send.mode", "send.piece"]
+        &SETTINGS
     }
 
     fn needs(&self) -> &'static str {

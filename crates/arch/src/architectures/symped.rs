@@ -16,19 +16,23 @@
 //!
 //! **Reads with**: section 4.3 of the CASCON paper; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, `accept.exclusive`, and those of `sped`.
+//! **Settings**: `workers`, `pin`, `accept.exclusive`, and those of the event loop
+//! ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: the chosen event mechanism.
 
 use std::io;
 
-use crate::phases::{Inline, Phases};
-use crate::registry::{Architecture, Sockets};
+use crate::phases::{self, Inline, Phases};
+use crate::registry::{Architecture, Sockets, join};
 use crate::worker::{Report, Worker};
 
 /// Symmetric multi-process event-driven.
 #[derive(Debug)]
 pub struct Symped;
+
+const SETTINGS: [&str; phases::SETTINGS.len() + 3] =
+    join(phases::SETTINGS, &["workers", "pin", "accept.exclusive"]);
 
 impl Architecture for Symped {
     fn name(&self) -> &'static str {
@@ -44,16 +48,7 @@ impl Architecture for Symped {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[
-            "workers",
-            "pin",
-            "accept.exclusive",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "send.mode",
-            "send.piece",
-        ]
+        &SETTINGS
     }
 
     fn needs(&self) -> &'static str {

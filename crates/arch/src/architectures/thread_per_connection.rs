@@ -17,7 +17,7 @@
 //! **Reads with**: section 3.1: the acceptor is [`Acceptor::run`], a connection's thread is
 //! [`serve`].
 //!
-//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`.
+//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -67,7 +67,7 @@ impl Architecture for ThreadPerConnection {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["thread.stack", "workers", "pin", "send.mode", "send.piece"]
+        &["thread.stack", "workers", "pin", "send.mode", "send.piece", "send.cork"]
     }
 
     fn needs(&self) -> &'static str {

@@ -24,7 +24,7 @@
 //! **Reads with**: section 4.3: the accept-phase is [`EventLoop::accept_requests`], the work-phase
 //! is [`EventLoop::process_requests`], the callbacks are [`EventLoop::called_back`].
 //!
-//! **Settings**: `accept.limit`, `uring.entries`, `send.mode`, `send.piece`.
+//! **Settings**: `pin`, `accept.limit`, `uring.entries`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: io_uring with multishot poll and accept (Linux 5.19).
 
@@ -62,7 +62,7 @@ impl Architecture for Tux {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["accept.limit", "uring.entries", "send.mode", "send.piece"]
+        &["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]
     }
 
     fn needs(&self) -> &'static str {

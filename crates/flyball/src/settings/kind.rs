@@ -68,6 +68,15 @@ pub enum Kind<T: 'static> {
         /// Stores them.
         set: fn(&mut T, Vec<String>),
     },
+    /// A list of integers within bounds, at least one.
+    Integers {
+        /// Least valid value.
+        least: u64,
+        /// Greatest valid value.
+        most: u64,
+        /// Stores them.
+        set: fn(&mut T, Vec<u64>),
+    },
     /// A list of addresses, at least one.
     Addresses {
         /// Stores them.
@@ -100,15 +109,6 @@ pub enum Kind<T: 'static> {
     },
 }
 
-// Derived, these would ask the same of `T`, of which nothing is held.
-impl<T> Clone for Kind<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Kind<T> {}
-
 /// Why a value is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
@@ -117,6 +117,14 @@ pub struct Mismatch {
     /// What was found, as an error shows it; of a list, the first item that is wrong.
     pub found: String,
 }
+
+impl<T> Clone for Kind<T> {
+    fn clone(&self) -> Kind<T> {
+        *self
+    }
+}
+
+impl<T> Copy for Kind<T> {}
 
 impl<T> Kind<T> {
     /// Reads a value and stores it. Relative paths start from `base`. Nothing blocks.
@@ -154,6 +162,12 @@ impl<T> Kind<T> {
                 let texts = texts(raw, *valid)?;
                 set(target, (*empty || !texts.is_empty()).then_some(texts)?);
             }
+            Kind::Integers { least, most, set } => {
+                let items = raw.items();
+                let read = |item| integer_of(item, *least, *most);
+                let numbers: Vec<u64> = items.iter().map(read).collect::<Option<_>>()?;
+                set(target, (!numbers.is_empty()).then_some(numbers)?);
+            }
             Kind::Addresses { set } => set(target, addresses(raw)?),
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
@@ -179,6 +193,7 @@ impl<T> Kind<T> {
     fn found(&self, raw: &Raw) -> String {
         let wrong = |item: &Raw| match self {
             Kind::Addresses { .. } => address_of(item).is_none(),
+            Kind::Integers { least, most, .. } => integer_of(item, *least, *most).is_none(),
             Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
             _ => false,
         };
@@ -196,6 +211,9 @@ impl<T> Kind<T> {
     pub fn form(&self) -> String {
         match self {
             Kind::Integer { least, most, .. } => format!("an integer from {least} to {most}"),
+            Kind::Integers { least, most, .. } => {
+                format!("a list, each item an integer from {least} to {most}")
+            }
             Kind::Size { least, most, .. } => {
                 format!("a size from {} to {}", text::shown_size(*least), text::shown_size(*most))
             }
@@ -231,6 +249,10 @@ fn one_of(names: impl Iterator<Item = &'static str>) -> String {
 
 fn within(number: u64, least: u64, most: u64) -> Option<u64> {
     (least..=most).contains(&number).then_some(number)
+}
+
+fn integer_of(item: &Raw, least: u64, most: u64) -> Option<u64> {
+    within(text::integer(item.number()?)?, least, most)
 }
 
 fn switch(raw: &Raw) -> Option<bool> {

@@ -14,6 +14,7 @@ mod expand;
 mod file;
 mod kind;
 mod markdown;
+mod mechanisms;
 mod raw;
 mod requests;
 mod resolve;

@@ -6,7 +6,7 @@ use flyball_arch::{AccessLog, Events, SendMode, Settings};
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, requests};
+use super::{architectures, mechanisms, requests};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -24,7 +24,7 @@ const HEAD_ALIGN_MAX: u64 = 64;
 /// Every setting of the server, in the order of the documentation.
 pub static SETTINGS: &[Setting] = &join::<Settings, { count(GROUPS) }>(GROUPS);
 
-const GROUPS: &[&[Setting]] = &[ROWS, architectures::ROWS, requests::ROWS];
+const GROUPS: &[&[Setting]] = &[ROWS, mechanisms::ROWS, architectures::ROWS, requests::ROWS];
 
 /// What concerns the whole server, and all architectures or most of them.
 const ROWS: &[Setting] = &[
@@ -187,17 +187,6 @@ const ROWS: &[Setting] = &[
                quiet time can still meet a page in a socket. Files that are replaced by renaming \
                are safe in every mode.",
         source: "S4 section 5 (M149), sendfile(2)",
-    },
-    Setting {
-        key: "send.blocking",
-        flag: None,
-        kind: Kind::Switch { set: |s, on| s.send_blocking = on },
-        word: None,
-        default: Some("false"),
-        doc: "Whether sending waits for room in the socket",
-        more: "Where files are in memory, not to wait is faster; where they come from the disk, S4 \
-               measured the reverse. A thread that waits still looks at the time twice a second.",
-        source: "S4 sections 5 and 8 (M149)",
     },
     Setting {
         key: "send.quiet",

@@ -162,6 +162,12 @@ impl Conn {
         self.state
     }
 
+    /// Since when it waits for a request of which nothing has come, in monotonic milliseconds, if
+    /// that is what it does.
+    pub fn idle_since(&self) -> Option<u64> {
+        (self.state == State::Idle && !self.pending).then_some(self.since_ms)
+    }
+
     /// What the connection wants next. Pure.
     pub fn wants(&self) -> Wants {
         let recv = match self.state {

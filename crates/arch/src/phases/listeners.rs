@@ -1,0 +1,292 @@
+//! The accept phase, and when the listening sockets are watched.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::AsFd;
+
+use flyball_http::CloseReason;
+use flyball_sys::readiness::Interest;
+use flyball_sys::{clock, net};
+
+use super::connection::{open_slot, watch};
+use super::{DiskWork, LISTENERS, Phases};
+use crate::accept::{Ended, Room};
+use crate::counters::Counter;
+use crate::settings::CloseAfter;
+use crate::slots::Token;
+
+/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
+pub(super) const DESCRIPTOR_PAUSE_MS: u64 = 250;
+
+/// Accepting is paused.
+#[derive(Debug)]
+pub(super) struct Pause {
+    /// It is looked at again then, in monotonic milliseconds, or when a connection closes.
+    pub(super) until_ms: u64,
+    /// As many connections as allowed were open, so that it is over when enough have closed.
+    full: bool,
+    /// The listening sockets are still in the event mechanism, watched for nothing.
+    kept: bool,
+}
+
+/// By which accept-limit a listening socket is accepted from.
+#[derive(Clone, Copy)]
+enum By {
+    /// That of an accept phase.
+    Limit,
+    /// One connection, for one that closed.
+    Replacement,
+}
+
+impl<D: DiskWork> Phases<D> {
+    /// The accept phase: entered only when a listening socket was reported ready (M3), unless it
+    /// shall be entered in every loop (M52).
+    pub fn accept(&mut self) {
+        if self.worker.settings.accept_every_loop {
+            self.accept_unasked();
+        } else {
+            self.accept_ready();
+        }
+    }
+
+    /// An accept phase although nothing was reported. Returns how long it took, in nanoseconds.
+    pub(super) fn accept_unasked(&mut self) -> u64 {
+        if self.paused.is_none() {
+            self.ready_listeners.clear();
+            self.ready_listeners.extend(0..self.worker.listeners.len());
+        }
+        self.accept_ready()
+    }
+
+    /// Accepts from those that are ready. Returns how long it took, in nanoseconds.
+    pub(super) fn accept_ready(&mut self) -> u64 {
+        if self.ready_listeners.is_empty() || self.draining_until_ms.is_some() {
+            self.ready_listeners.clear();
+            return 0;
+        }
+        let start_ns = clock::monotonic_ns();
+        let mut stopped = None;
+        let mut ready = std::mem::take(&mut self.ready_listeners);
+        ready.retain(|&listener| {
+            let ended = self.accept_from(listener, By::Limit);
+            if matches!(ended, Ended::Full | Ended::OutOfDescriptors | Ended::Closed) {
+                stopped = Some(ended);
+            }
+            // An edge is reported once: what the limit left in the queue is remembered here.
+            ended == Ended::Limit && self.mechanism.is_edge_triggered()
+        });
+        self.ready_listeners = ready;
+        match stopped {
+            // Nobody waits yet, or there is room now: whoever waits is accepted in the next loop.
+            Some(Ended::Full) if self.makes_room() && !self.somebody_waits() => {}
+            Some(Ended::Full) if self.make_room() => {
+                self.ready_listeners.clear();
+                self.ready_listeners.extend(0..self.worker.listeners.len());
+            }
+            Some(ended) => {
+                // They are reported anew when accepting goes on.
+                self.ready_listeners.clear();
+                self.pause_accepting(ended);
+            }
+            None => {}
+        }
+        let took_ns = clock::monotonic_ns() - start_ns;
+        self.desk.tally.add(Counter::AcceptNs, took_ns);
+        took_ns
+    }
+
+    /// Accepts one connection in the place of one that closed (M51).
+    pub(super) fn accept_one(&mut self) {
+        if self.paused.is_some() || self.draining_until_ms.is_some() {
+            return;
+        }
+        for listener in 0..self.worker.listeners.len() {
+            match self.accept_from(listener, By::Replacement) {
+                Ended::Drained => {}
+                // Another was accepted meanwhile, which the next accept phase will see as well.
+                Ended::Limit | Ended::Full => return,
+                ended => return self.pause_accepting(ended),
+            }
+        }
+    }
+
+    /// Accepts from one listening socket, as many as the limit allows.
+    fn accept_from(&mut self, listener: usize, by: By) -> Ended {
+        let room = Cell::new(self.connections_max.saturating_sub(self.slots.len()));
+        let settings = &*self.worker.settings;
+        let (eager, nonblocking) = (settings.eager_read, !settings.send_blocking);
+        let rejects_all = settings.close_after == CloseAfter::Accept;
+        let ready = Interest { read: true, write: settings.eager_write };
+        let policy = match by {
+            By::Limit => &mut self.accept,
+            By::Replacement => &mut self.replacement,
+        };
+        let (rejections, arranger) = (&mut self.rejections, &mut self.arranger);
+        let (desk, slots, work) = (&mut self.desk, &mut self.slots, &mut self.work);
+        let (mechanism, timers, disk) = (&mut self.mechanism, &mut self.timers, &self.disk);
+        let Some(socket) = self.worker.listeners.get(listener) else { return Ended::Drained };
+        let mut tally = std::mem::take(&mut desk.tally);
+        let mut rejected = 0;
+        disk.begin_accepting();
+        let ended = policy.phase_within(socket, &room, nonblocking, &mut tally, |socket, peer| {
+            if rejects_all || rejections.next() {
+                rejected += 1;
+                return room.leave();
+            }
+            disk.own(socket.as_fd());
+            let token = open_slot(socket, peer, desk, slots, timers);
+            let Some(slot) = slots.find(token) else { return };
+            arranger.worked_on(slot);
+            if eager {
+                // Eager read (S0's option): worked on at once, as if reported readable.
+                slot.ready = ready;
+                slot.enqueue(token, work);
+            } else {
+                watch(mechanism.as_mut(), slots, token, Interest::READ);
+            }
+        });
+        disk.end_accepting();
+        self.desk.tally = tally;
+        for _ in 0..rejected {
+            self.desk.tally.closed(CloseReason::LabStage);
+        }
+        ended
+    }
+
+    /// Whether idle connections are closed when somebody waits for a place (M56).
+    fn makes_room(&self) -> bool {
+        self.worker.settings.close_idle_when_full && self.draining_until_ms.is_none()
+    }
+
+    fn somebody_waits(&self) -> bool {
+        let queue = |listener| net::accept_queue(listener).map_or(0, |(length, _)| length);
+        self.worker.listeners.iter().any(|listener| queue(&**listener) > 0)
+    }
+
+    /// Closes idle connections, those that have waited longest first, until accepting may go on.
+    /// False when none was closed.
+    fn make_room(&mut self) -> bool {
+        if !self.makes_room() || !self.somebody_waits() {
+            return false;
+        }
+        let now_ms = self.desk.now.ms();
+        let mut idle: Vec<(u64, Token)> = Vec::new();
+        for token in self.slots.tokens() {
+            let Some(slot) = self.slots.find(token) else { continue };
+            // What came or was answered in this turn is not idle.
+            let since = slot.exchange.idle_since().filter(|since_ms| *since_ms < now_ms);
+            if let Some(since_ms) = since.filter(|_| !slot.queued && !slot.ready.read) {
+                idle.push((since_ms, token));
+            }
+        }
+        idle.sort_unstable_by_key(|(since_ms, token)| (*since_ms, token.bits()));
+        idle.truncate(self.free_threshold());
+        for (_, token) in &idle {
+            self.close(*token, CloseReason::MadeRoom);
+        }
+        !idle.is_empty()
+    }
+
+    fn free_threshold(&self) -> usize {
+        self.worker.settings.free_threshold.min(self.connections_max)
+    }
+
+    pub(super) fn watch_listeners(&mut self) -> io::Result<()> {
+        for (at, listener) in self.worker.listeners.iter().enumerate() {
+            let token = LISTENERS + at as u64;
+            if self.is_exclusive() {
+                self.mechanism.add_shared(listener.as_fd(), token)?;
+            } else {
+                self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_exclusive(&self) -> bool {
+        self.worker.shares_listeners && self.worker.settings.exclusive
+    }
+
+    pub(super) fn unwatch_listeners(&mut self) {
+        for listener in &self.worker.listeners {
+            self.mechanism.remove(listener.as_fd());
+        }
+    }
+
+    /// Changes what the listening sockets are watched for; false when that is refused.
+    fn change_listeners(&mut self, interest: Interest) -> bool {
+        let listeners = self.worker.listeners.iter().enumerate();
+        listeners.fold(true, |all, (at, listener)| {
+            let token = LISTENERS + at as u64;
+            all & self.mechanism.change(listener.as_fd(), token, interest).is_ok()
+        })
+    }
+
+    /// Leaves new connections in the accept queue until there is room.
+    fn pause_accepting(&mut self, ended: Ended) {
+        let until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+        let full = ended == Ended::Full;
+        let kept = match &self.paused {
+            Some(pause) => pause.kept,
+            // A queue that was closed is told again and again, whatever it is watched for.
+            None => {
+                let keeps = self.worker.settings.modify_listeners && !self.is_exclusive();
+                let kept = keeps && ended != Ended::Closed && self.change_listeners(Interest::NONE);
+                if !kept {
+                    self.unwatch_listeners();
+                }
+                kept
+            }
+        };
+        self.paused = Some(Pause { until_ms, full, kept });
+        // Another worker closed the queue and is about to end: the master opens it again, or ends
+        // this one too.
+        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
+            let why = match ended {
+                Ended::OutOfDescriptors => "descriptors are out",
+                _ => "as many connections as allowed are open",
+            };
+            let open = self.slots.len();
+            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+        }
+    }
+
+    /// A connection has closed: accepting goes on, when it stopped for want of room only once
+    /// there is enough of it (M53).
+    pub(super) fn resume_when_free(&mut self) {
+        let free = self.connections_max.saturating_sub(self.slots.len());
+        let full = self.paused.as_ref().is_some_and(|pause| pause.full);
+        if !full || free >= self.free_threshold() {
+            self.resume_accepting();
+        }
+    }
+
+    /// The time of the pause is over: others may be idle by now.
+    pub(super) fn pause_is_over(&mut self) {
+        if self.paused.as_ref().is_some_and(|pause| pause.full) {
+            self.make_room();
+        }
+        if self.paused.is_some() {
+            self.resume_when_free();
+        }
+        if let Some(pause) = &mut self.paused {
+            pause.until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+        }
+    }
+
+    fn resume_accepting(&mut self) {
+        let Some(pause) = self.paused.take() else { return };
+        if self.draining_until_ms.is_some() || pause.kept && self.change_listeners(Interest::READ) {
+            return;
+        }
+        if pause.kept {
+            self.unwatch_listeners();
+        }
+        // Re-adding can fail only for want of memory: the pause then starts over.
+        if self.watch_listeners().is_err() {
+            self.unwatch_listeners();
+            let until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+            self.paused = Some(Pause { until_ms, full: false, kept: false });
+        }
+    }
+}

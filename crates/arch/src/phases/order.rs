@@ -1,0 +1,126 @@
+//! The order in which a work phase takes the connections that are ready (M49).
+
+use std::os::fd::AsRawFd;
+
+use super::connection::Slot;
+use crate::settings::WorkOrder;
+use crate::slots::{Slots, Token};
+
+/// Arranges the list of turns of a work phase.
+#[derive(Debug)]
+pub(super) struct Arranger {
+    order: WorkOrder,
+    /// Turns and accepts so far, for the least recently worked on.
+    turns: u64,
+    /// Scratch: what connections are sorted by, and their tokens.
+    keyed: Vec<((u64, u64), Token)>,
+}
+
+impl Arranger {
+    pub(super) fn new(order: WorkOrder) -> Arranger {
+        Arranger { order, turns: 0, keyed: Vec::new() }
+    }
+
+    /// The connection is worked on now, or was accepted.
+    pub(super) fn worked_on(&mut self, slot: &mut Slot) {
+        if self.order == WorkOrder::Lru {
+            self.turns += 1;
+            slot.worked = self.turns;
+        }
+    }
+
+    /// Brings a list that is in the order of reports into the order that is asked for.
+    /// Connections that are over drop out where the order needs to look at them.
+    pub(super) fn arrange(&mut self, list: &mut Vec<Token>, slots: &mut Slots<Slot>) {
+        match self.order {
+            WorkOrder::Fifo => return,
+            WorkOrder::Lifo => return list.reverse(),
+            _ => {}
+        }
+        for &token in list.iter() {
+            if let Some(slot) = slots.find(token) {
+                self.keyed.push((key(self.order, slot), token));
+            }
+        }
+        // No two keys are equal: descriptors and turns are unique.
+        self.keyed.sort_unstable_by_key(|(key, _)| *key);
+        list.clear();
+        list.extend(self.keyed.drain(..).map(|(_, token)| token));
+    }
+}
+
+fn key(order: WorkOrder, slot: &Slot) -> (u64, u64) {
+    let up = u64::from(slot.socket.as_raw_fd().unsigned_abs());
+    let reads = u64::from(slot.exchange.out().is_none());
+    match order {
+        WorkOrder::Fifo | WorkOrder::Lifo => (0, 0),
+        WorkOrder::Up => (0, up),
+        WorkOrder::Down => (0, u64::MAX - up),
+        WorkOrder::WritesFirstUp => (reads, up),
+        WorkOrder::WritesFirstDown => (reads, u64::MAX - up),
+        WorkOrder::Lru => (0, slot.worked),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::connection::{open_slot, tests::desk};
+    use super::*;
+    use crate::desk::Desk;
+    use crate::timers::Timers;
+    use std::net::SocketAddr;
+    use std::os::unix::net::UnixStream;
+
+    const REQUEST: &[u8] = b"GET /missing HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    /// Gives a connection output to send.
+    fn answer(slot: &mut Slot, desk: &mut Desk) {
+        let space = slot.exchange.buffers(desk).input.space();
+        space[..REQUEST.len()].copy_from_slice(REQUEST);
+        slot.exchange.received(REQUEST.len(), desk);
+        while let crate::exchange::Step::Disk(mut plan) = slot.exchange.advance(desk) {
+            plan.run();
+            slot.exchange.resume(*plan, desk);
+        }
+        assert!(slot.exchange.out().is_some());
+    }
+
+    /// Arranges connections 0 to 3, named by their place in the order of descriptors, which were
+    /// reported as 2, 0, 3, 1; 0 and 3 have output to send, and they were worked on as 1, 3, 2, 0.
+    fn arranged(order: WorkOrder) -> Vec<usize> {
+        let (mut desk, mut slots, mut timers) = (desk(), Slots::default(), Timers::new(0));
+        let mut sockets: Vec<UnixStream> = (0..2)
+            .flat_map(|_| {
+                let (one, other) = UnixStream::pair().unwrap();
+                [one, other]
+            })
+            .collect();
+        sockets.sort_by_key(AsRawFd::as_raw_fd);
+        let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+        let tokens: Vec<Token> = sockets
+            .into_iter()
+            .map(|socket| open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers))
+            .collect();
+        let mut arranger = Arranger::new(order);
+        for at in [0, 3] {
+            answer(slots.find(tokens[at]).unwrap(), &mut desk);
+        }
+        for at in [1, 3, 2, 0] {
+            arranger.worked_on(slots.find(tokens[at]).unwrap());
+        }
+        let mut list: Vec<Token> = [2, 0, 3, 1].map(|at| tokens[at]).to_vec();
+        arranger.arrange(&mut list, &mut slots);
+        list.iter().map(|token| tokens.iter().position(|other| other == token).unwrap()).collect()
+    }
+
+    #[test]
+    fn each_order_is_what_it_says() {
+        assert_eq!(arranged(WorkOrder::Fifo), [2, 0, 3, 1]);
+        assert_eq!(arranged(WorkOrder::Lifo), [1, 3, 0, 2]);
+        assert_eq!(arranged(WorkOrder::Up), [0, 1, 2, 3]);
+        assert_eq!(arranged(WorkOrder::Down), [3, 2, 1, 0]);
+        assert_eq!(arranged(WorkOrder::WritesFirstUp), [0, 3, 1, 2]);
+        assert_eq!(arranged(WorkOrder::WritesFirstDown), [3, 0, 2, 1]);
+        assert_eq!(arranged(WorkOrder::Lru), [1, 3, 2, 0]);
+    }
+}
