@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::{Launch, Server, Site, children, get, has, last_get, signal, text, wait_for, within};
 use flyball_sys::process::{Shared, share};
-use flyball_testkit::Client;
+use flyball_testkit::{Client, wait};
 
 /// Connections that are kept while processes die.
 const KEPT: usize = 24;
@@ -23,6 +23,9 @@ const KILLS: usize = 20;
 
 /// Clients that load the server meanwhile.
 const CLIENTS: usize = 6;
+
+/// Files that are kept open meanwhile.
+const FILES_MAX: usize = 3;
 
 /// How long a client waits for one answer.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,9 +43,23 @@ fn group(server: &Server, count: usize) -> Vec<u32> {
     })
 }
 
-/// How many descriptors stand in the table that this process uses.
-fn descriptors(process: u32) -> usize {
-    std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, |entries| entries.count())
+/// What the descriptors are of that stand in the table which this process uses.
+fn descriptors(process: u32) -> Vec<String> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs");
+    let target = |entry: std::io::Result<std::fs::DirEntry>| {
+        Some(std::fs::read_link(entry.ok()?.path()).ok()?.to_string_lossy().into_owned())
+    };
+    entries.filter_map(target).collect()
+}
+
+/// The same, once so many processes have opened what each needs.
+#[track_caller]
+fn descriptors_of_all(leader: u32, processes: usize) -> Vec<String> {
+    wait_for("each process to be ready", || {
+        let all = descriptors(leader);
+        let ready = all.iter().filter(|target| target.contains("[eventpoll]")).count();
+        (ready == processes).then_some(all)
+    })
 }
 
 #[test]
@@ -171,14 +188,12 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
         names.iter().map(String::as_str).zip(contents.iter().map(Vec::as_slice)).collect();
     let site = Site::with(&files);
     // So few files and paths that every request evicts, under both locks.
-    let small = ["cache.files=3", "cache.paths=3", "cache.revalidate=1ms"];
+    let small = [&format!("cache.files={FILES_MAX}"), "cache.paths=3", "cache.revalidate=1ms"];
     let launch = small.iter().fold(launch(&site, "8"), |launch, setting| launch.set(setting));
     let server = launch.start();
     group(&server, 8);
     let leader = server.worker();
-    // Once all have served, they have opened what they need.
-    assert!(ask_once(server.port, "/0.txt").is_some());
-    let before = descriptors(leader);
+    let before = descriptors_of_all(leader, 8).len();
     let (stop, whole) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         for first in 0..CLIENTS {
@@ -199,9 +214,10 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
         stop.store(true, Relaxed);
     });
     group(&server, 8);
-    wait_for("what the dead had open to be closed", || {
-        (descriptors(leader) <= before + 3).then_some(())
+    let closed = wait::until(wait::DEADLINE, || {
+        (descriptors(leader).len() <= before + FILES_MAX).then_some(())
     });
+    assert!(closed.is_some(), "{before} before and now {:#?}", descriptors(leader));
     for (file, content) in contents.iter().enumerate() {
         assert!(ask_once(server.port, &format!("/{file}.txt")).as_ref() == Some(content));
     }
