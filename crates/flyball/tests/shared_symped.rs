@@ -11,7 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use common::{Launch, Server, Site, children, get, has, last_get, signal, text, wait_for, within};
+use common::{
+    Launch, Server, Site, children, get, has, last_get, proc_status, signal, text, wait_for, within,
+};
 use flyball_sys::process::{Shared, share};
 use flyball_testkit::{Client, wait};
 
@@ -162,6 +164,11 @@ fn ask_once(port: u16, path: &str) -> Option<Vec<u8>> {
     (body.len() == length.parse::<usize>().expect("a number")).then_some(body)
 }
 
+/// Whether a process runs at this moment.
+fn is_at_work(process: u32) -> bool {
+    proc_status(process, "State").is_some_and(|state| state.starts_with('R'))
+}
+
 /// A file's content, which tells its name.
 fn content(file: usize) -> Vec<u8> {
     format!("file {file} ").repeat(1_000 * (file + 1)).into_bytes()
@@ -205,9 +212,12 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
             wait_for("answers between kills", || {
                 (whole.load(Relaxed) > answered + 20).then_some(())
             });
-            let victim = wait_for("a process", || {
-                let processes = children(leader);
-                processes.get(kill % processes.len().max(1)).copied()
+            // One that is at work, and not always the same.
+            let victim = wait_for("a process at work", || {
+                let mut processes = children(leader);
+                let len = processes.len().max(1);
+                processes.rotate_left(kill % len);
+                processes.into_iter().find(|process| is_at_work(*process))
             });
             signal(victim, "KILL");
         }
