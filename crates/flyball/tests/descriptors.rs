@@ -109,6 +109,7 @@ fn no_more_connections_are_served_than_allowed() {
     let site = small_site();
     for arch in [
         "sped",
+        "shared-symped",
         "amped",
         "mt",
         "thread-per-connection",
@@ -147,6 +148,15 @@ fn amped_stops_accepting_when_descriptors_are_out_and_recovers() {
     if has("prlimit") {
         let site = small_site();
         runs_out_and_recovers(out_of(&site, "amped"), FEW_SERVED, PAUSED);
+    }
+}
+
+#[test]
+fn shared_symped_stops_accepting_when_descriptors_are_out_and_recovers() {
+    if has("prlimit") {
+        let site = small_site();
+        runs_out_and_recovers(out_of(&site, "shared-symped"), FEW_SERVED, PAUSED);
+        runs_out_and_recovers(limited(&site, "shared-symped", DESCRIPTORS), SERVED, PAUSED);
     }
 }
 
