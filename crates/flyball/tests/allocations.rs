@@ -64,6 +64,7 @@ tests! {
     a_cached_keep_alive_request_allocates_nothing,
     a_new_connection_allocates_nothing,
     a_pipelined_batch_allocates_nothing,
+    a_file_that_processes_share_is_lent_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
 }
 
@@ -218,6 +219,19 @@ fn a_pipelined_batch_allocates_nothing() {
             }
         },
     );
+}
+
+/// `shared-symped` alone allocates on the cached path: the loan of a descriptor and its holder.
+fn a_file_that_processes_share_is_lent_by_two_allocations() {
+    const EACH: u64 = 2;
+    let site = small_site();
+    let counted = Counted::start(&site, "shared-symped");
+    let mut client = counted.server.connect();
+    let (allocations, seconds) =
+        counted.count(|| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024));
+    println!("  {allocations} allocations in {ROUNDS} rounds");
+    let loans = EACH * u64::from(ROUNDS);
+    assert!((loans..=loans + PER_SECOND * seconds).contains(&allocations), "{allocations}");
 }
 
 /// The other tests would pass with a counter that counts nothing.
