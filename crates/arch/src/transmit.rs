@@ -78,10 +78,10 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             Front::Memory => send_memory(socket, out, ends, desk),
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
-                if uses_sendfile(file, desk) {
-                    part.send_file(socket, desk.piece(), only)
-                } else {
-                    part.send_copy(socket, desk, only, ends)
+                match part.by_reference(desk, only) {
+                    Some(0) => Call::Absent,
+                    Some(most) => part.send_file(socket, most),
+                    None => part.send_copy(socket, desk, only, ends),
                 }
             }
         };
@@ -126,20 +126,6 @@ fn gather(
         net::send_gather(socket, slices, more)
     } else {
         net::send_gather_now(socket, slices, more)
-    }
-}
-
-/// Whether this file goes by reference: when asked to, or when it has long been unchanged. A loop
-/// that must not wait on the disk copies, since only a read can tell what is in memory.
-fn uses_sendfile(file: &File, desk: &Desk) -> bool {
-    match desk.settings.send {
-        SendMode::Copy => false,
-        SendMode::Sendfile => true,
-        SendMode::Auto => {
-            let changed_ms = u64::try_from(file.stamp.changed_ns / 1_000_000).unwrap_or(0);
-            !desk.resident_only
-                && desk.now.unix_ms().saturating_sub(changed_ms) >= desk.settings.quiet_ms
-        }
     }
 }
 
@@ -215,13 +201,39 @@ impl Part<'_> {
         }
     }
 
-    /// Sends the next piece by reference; checks the file before the last.
-    fn send_file(&self, socket: BorrowedFd<'_>, scratch: &mut [u8], only: Only) -> Call {
-        let most = SENDFILE_BYTES_MAX.min(usize::try_from(self.len).unwrap_or(usize::MAX));
-        let most = match self.in_memory(most, scratch, only) {
-            0 => return Call::Absent,
-            most => most,
+    /// How many of the next bytes go by reference, none while they are on the disk; `None` when
+    /// they are copied. They go by reference when that was asked for, or when the file has long
+    /// been unchanged and nothing has to be read to tell that the piece is in memory.
+    fn by_reference(&self, desk: &mut Desk, only: Only) -> Option<usize> {
+        let asked = match desk.settings.send {
+            SendMode::Copy => return None,
+            SendMode::Sendfile => true,
+            SendMode::Auto => false,
         };
+        let changed_ms = u64::try_from(self.file.stamp.changed_ns / 1_000_000).unwrap_or(0);
+        let quiet_ms = desk.now.unix_ms().saturating_sub(changed_ms);
+        if !asked && quiet_ms < desk.settings.quiet_ms {
+            return None;
+        }
+        let most = SENDFILE_BYTES_MAX.min(usize::try_from(self.len).unwrap_or(usize::MAX));
+        let Only::InMemory(warmed, residency) = only else { return Some(most) };
+        let (file, size) = (&*self.file.file, self.file.stamp.size);
+        let found = match asked {
+            true => residency.holds(file, self.offset, most, size, desk.piece()),
+            false => residency.sees(file, self.offset, most, size),
+        };
+        match found {
+            Resident::Yes => Some(most),
+            Resident::Unknown if !asked => None,
+            // What was just brought in is taken to be there.
+            Resident::No | Resident::Unknown => {
+                Some(most.min(usize::try_from(warmed).unwrap_or(usize::MAX)))
+            }
+        }
+    }
+
+    /// Sends the next piece by reference; checks the file before the last.
+    fn send_file(&self, socket: BorrowedFd<'_>, most: usize) -> Call {
         if most as u64 == self.len && !self.is_unchanged() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
@@ -229,20 +241,6 @@ impl Part<'_> {
             Ok(0) => Call::Spoilt(CloseReason::FileChanged),
             Ok(sent) => Call::Took { sent, offered: most, large: true },
             Err(error) => Call::Error(error),
-        }
-    }
-
-    /// How many of the next `most` bytes may be sent by reference. Where the loop must not wait, a
-    /// whole piece is looked at; what was just brought in is taken to be there.
-    fn in_memory(&self, most: usize, scratch: &mut [u8], only: Only) -> usize {
-        let Only::InMemory(warmed, residency) = only else { return most };
-        let most = most.min(scratch.len());
-        let size = self.file.stamp.size;
-        match residency.holds(&*self.file.file, self.offset, most, size, scratch) {
-            Resident::Yes => most,
-            Resident::No | Resident::Unknown => {
-                most.min(usize::try_from(warmed).unwrap_or(usize::MAX))
-            }
         }
     }
 

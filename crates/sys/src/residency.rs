@@ -175,6 +175,15 @@ impl Residency {
         }
     }
 
+    /// As [`Residency::holds`], but without reading: unknown where only that can tell.
+    pub fn sees(self, file: impl AsFd, offset: u64, len: usize, size: u64) -> Resident {
+        match self.test {
+            Test::Nowait => Resident::Unknown,
+            Test::Cachestat => counted(file, offset, len),
+            Test::Mincore | Test::Auto => seen(file, offset, len, size),
+        }
+    }
+
     /// Whether `len` bytes at an offset of a file of `size` bytes are all in memory. Never waits on
     /// the disk; `scratch` is overwritten where only reading can tell.
     pub fn holds(

@@ -8,6 +8,7 @@ use std::process::Command;
 use super::failure::Failure;
 use super::files;
 use super::process::{self, Running};
+use super::rivals;
 use super::wait;
 use super::work::{Connection, Work};
 
@@ -18,6 +19,9 @@ pub(crate) const SERVER_CPU: usize = 0;
 const READY_MS_MAX: u64 = 10_000;
 /// Last number of the first contestant's loopback address.
 const FIRST_HOST: u8 = 11;
+
+/// Connections from which on only event-driven architectures take part.
+const POOLED_MAX: u32 = 64;
 
 /// One contestant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +77,10 @@ impl Contestant {
             }
             Contestant::Null => {
                 work.connection == Connection::KeepAlive && work.path == files::SMALL
+            }
+            // A pool of threads serves as many connections as it has threads, and no others.
+            Contestant::Flyball { arch } => {
+                work.connections <= POOLED_MAX || rivals::EVENT_DRIVEN.contains(&arch.as_str())
             }
             _ => true,
         }

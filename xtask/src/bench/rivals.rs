@@ -26,7 +26,7 @@ const RIVALRIES: &[Rivalry] = &[
 ];
 
 /// The architectures that hold many connections at little cost.
-const EVENT_DRIVEN: &[&str] =
+pub(crate) const EVENT_DRIVEN: &[&str] =
     &["sped", "n-copy", "symped", "shared-symped", "amped", "tux", "uring"];
 
 /// How much further from a server that does nothing an architecture may be with 10,000 connections
