@@ -397,7 +397,8 @@ mod tests {
     fn an_operation_that_was_lost_is_asked_for_again_whole() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page"), "some bytes").unwrap();
-        let file = Arc::new(OwnedFd::from(std::fs::File::open(dir.path().join("page")).unwrap()));
+        let page = std::fs::File::open(dir.path().join("page")).unwrap();
+        let file = Arc::new(Descriptor::from(OwnedFd::from(page)));
         let stamp = file::stamp(&*file).unwrap();
         let found = Found { file, stamp, name: b"page".to_vec() };
         let mut plan =
