@@ -126,7 +126,7 @@ mod tests {
         let mut mechanism = readiness::open("poll").unwrap();
         mechanism.add(misses.completion(), 0, Interest::READ).unwrap();
         for token in 0..100 {
-            misses.submit(token, Op::Digest { bytes: vec![token as u8; 9], crc: 0 });
+            misses.submit(token, Op::Digest { bytes: Arc::new(vec![token as u8; 9]), crc: 0 });
         }
         let (mut done, mut events) = (Vec::new(), Vec::new());
         while done.len() < 100 {

@@ -119,7 +119,7 @@ mod tests {
         let mut offload = Offload::new().unwrap();
         let tokens: Vec<Token> = (0..3 * THREADS_MAX).map(|n| slots.insert(n)).collect();
         for &token in &tokens {
-            let op = Op::Digest { bytes: vec![token.index() as u8], crc: 0 };
+            let op = Op::Digest { bytes: Arc::new(vec![token.index() as u8]), crc: 0 };
             assert!(offload.submit(token, op).is_none());
         }
         let mut seen = Vec::new();

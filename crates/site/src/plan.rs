@@ -398,7 +398,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page"), "some bytes").unwrap();
         let page = std::fs::File::open(dir.path().join("page")).unwrap();
-        let file = Arc::new(Descriptor::from(OwnedFd::from(page)));
+        let file = Arc::new(Descriptor::from(page));
         let stamp = file::stamp(&*file).unwrap();
         let found = Found { file, stamp, name: b"page".to_vec() };
         let mut plan =

@@ -460,6 +460,12 @@ impl From<OwnedFd> for Descriptor {
     }
 }
 
+impl From<std::fs::File> for Descriptor {
+    fn from(file: std::fs::File) -> Descriptor {
+        Descriptor::Owned(file.into())
+    }
+}
+
 impl AsFd for Descriptor {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {

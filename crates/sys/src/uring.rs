@@ -588,7 +588,7 @@ mod tests {
     fn a_ring_holds_more_operations_than_its_queue_has_entries() {
         let mut ring = Ring::new(2, Mode::Deferred).unwrap();
         let dir = tempfile::tempdir().unwrap();
-        let root = Arc::new(file::open_root(dir.path()).unwrap());
+        let root = Arc::new(Descriptor::from(file::open_root(dir.path()).unwrap()));
         for token in 0..20 {
             ring.disk(Op::Stat { file: Arc::clone(&root) }, token);
         }
