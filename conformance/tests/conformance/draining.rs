@@ -1,14 +1,18 @@
 //! Stopping: what is under way is finished, and nothing else is begun.
 
 use std::net::TcpStream;
+use std::time::Duration;
 
-use flyball_testkit::{Client, LARGE_BYTES, large_at};
+use flyball_testkit::{Client, LARGE_BYTES, large_at, wait};
 
 use crate::mount::Mount;
 use crate::requests::{get, request};
 
 /// Socket buffer of a client whose download is under way for as long as it likes.
 const NARROW_BYTES: usize = 128 * 1024;
+
+/// Calls that block return twice a second, for the process to look around.
+const ALL_TOLD: Duration = Duration::from_millis(600);
 
 pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     let server = mount.start("workers = 1\n");
@@ -26,8 +30,10 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     assert_eq!(idle.ask(get("/hello.txt")).status(), 200);
 
     server.terminate();
-    // The idle connection tells when draining has begun.
+    // The idle connection tells when draining has begun; processes that block learn of it each for
+    // itself.
     idle.expect_closed();
+    wait::dawdle(ALL_TOLD);
 
     head.send("st: a\r\n\r\n");
     let answer = head.response();

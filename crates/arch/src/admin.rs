@@ -74,7 +74,7 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
 /// Answers one request and closes.
 fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
     let mut now = Now::new(clock::monotonic_ms(), clock::unix_ms());
-    let until_ms = now.ms() + REQUEST_MS_MAX;
+    let mut until_ms = now.ms() + REQUEST_MS_MAX;
     let limits = Limits::default();
     let mut input = vec![0; limits.head_bytes_max + 1];
     let (mut start, mut end) = (0, 0);
@@ -105,6 +105,8 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
             start += conn.recv(&input[start..end], &mut head, &mut out, &now);
             if conn.wants().ask {
                 answer(admin, &head.request(&input[at..]), &mut conn, &mut out, &now);
+                // The master may have taken its time.
+                until_ms = clock::monotonic_ms() + REQUEST_MS_MAX;
             }
         } else {
             break;

@@ -4,6 +4,7 @@
 //! The admin process reads the request from the network; the master gets one of a few commands as a
 //! record of fixed length, which it checks as if the sender were hostile.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -105,6 +106,8 @@ pub(crate) fn tell(master: &OwnedFd, command: Command) -> Reply {
     let failed = || Reply::Refused("the master does not answer".into());
     let timeout = Duration::from_millis(COMMAND_MS_MAX);
     let mut buffer = [0; REPLY_BYTES_MAX];
+    // An answer that came too late for whoever asked is not the answer to this.
+    while net::recv_now(master, &mut buffer).is_ok_and(|len| len > 0) {}
     let told = net::set_timeout(master, timeout)
         .and_then(|()| net::send(master, &command.encode(), false))
         .and_then(|_| net::recv(master, &mut buffer));
@@ -122,12 +125,15 @@ pub(crate) fn receive(admin: &OwnedFd) -> Option<Command> {
     }
 }
 
-/// In the master: answers. An admin process that has gone is no error.
-pub(crate) fn reply(admin: &OwnedFd, reply: &Reply) {
+/// In the master: answers. Never waits for an admin process that does not listen.
+///
+/// # Errors
+/// When it has gone, or has many answers that it did not read.
+pub(crate) fn reply(admin: &OwnedFd, reply: &Reply) -> io::Result<()> {
     let mut record = vec![u8::from(matches!(reply, Reply::Refused(_)))];
     record.extend_from_slice(reply.text().as_bytes());
     record.truncate(REPLY_BYTES_MAX);
-    let _ = net::send(admin, &record, false);
+    net::send_gather_now(admin, &[io::IoSlice::new(&record)], false).map(drop)
 }
 
 /// Asks a running server through its Unix-domain socket: the status and the text of its answer.
@@ -196,6 +202,25 @@ mod tests {
         }
         drop(admin);
         assert_eq!(receive(&master), None);
+    }
+
+    #[test]
+    fn an_admin_process_that_does_not_listen_does_not_hold_the_master_up() {
+        let (_admin, master) = net::message_pair().unwrap();
+        let answer = Reply::Done("x".repeat(REPLY_BYTES_MAX));
+        assert!((0..100_000).any(|_| reply(&master, &answer).is_err()));
+    }
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_the_next_one() {
+        let (admin, master) = net::message_pair().unwrap();
+        reply(&master, &Reply::Done("late".into())).unwrap();
+        std::thread::scope(|scope| {
+            let asked = scope.spawn(|| tell(&admin, Command::AcceptLimit(AcceptLimit::Infinite)));
+            assert!(receive(&master).is_some());
+            reply(&master, &Reply::Refused("new".into())).unwrap();
+            assert_eq!(asked.join().unwrap(), Reply::Refused("new".into()));
+        });
     }
 
     #[test]

@@ -11,7 +11,7 @@ use flyball_sys::process;
 use crate::listening::{Listening, explain};
 use crate::log::LogFile;
 use crate::registry::{self, Architecture};
-use crate::settings::{AdminAddress, Settings};
+use crate::settings::{AccessLog, AdminAddress, Settings};
 use crate::supervise::Master;
 
 /// Descriptors a worker keeps for things other than connections.
@@ -119,6 +119,16 @@ impl Server {
         .into_iter()
         .filter_map(cut)
         .collect()
+    }
+
+    /// In a process that serves no site: closes its roots and its log.
+    ///
+    /// # Errors
+    /// Never, in practice.
+    pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
+        self.sites = Arc::new(Sites::open(&[])?);
+        self.log = LogFile::open(&AccessLog::Off)?;
+        Ok(())
     }
 
     /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;

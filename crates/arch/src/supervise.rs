@@ -22,6 +22,7 @@ use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
 use crate::registry::{self, Architecture};
 use crate::server::{Server, connections_that_fit};
+use crate::settings::AcceptLimit;
 use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
@@ -129,7 +130,8 @@ impl Master {
             arch.workers(&server.settings) * arch.threads(&server.settings)
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
-        let blocks = Arc::new(Blocks::new(most * GENERATIONS_MAX)?);
+        // One more for a generation that is taken back while the others finish.
+        let blocks = Arc::new(Blocks::new(most * (GENERATIONS_MAX + 1))?);
         blocks.set_accept_limit(server.settings.accept_limit);
         blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;
@@ -226,15 +228,24 @@ impl Master {
             started_ms: clock::monotonic_ms(),
             previous: (number > 1).then_some(self.generation.architecture),
         };
+        self.failed_trial = false;
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
         self.blocks.set_generation(number, at.unwrap_or(0), workers);
+        let first = self.children.len();
         for index in 0..workers {
             let block = self.free_blocks(threads).ok_or(io::ErrorKind::OutOfMemory)?;
             let role = Role::Worker { generation: number, index };
             self.children.push(Child::new(role, block, threads));
-            self.start(self.children.len() - 1)?;
         }
-        Ok(())
+        // One that cannot be started now is tried again, unless somebody decides otherwise.
+        let mut failed = None;
+        for at in first..self.children.len() {
+            if let Err(error) = self.start(at) {
+                self.children[at].due_ms = Some(clock::monotonic_ms() + RESTART_MS_MAX);
+                failed = Some(error);
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
     /// The first of `count` blocks in a row that nobody counts in.
@@ -312,8 +323,10 @@ impl Master {
         }
     }
 
+    /// The process keeps the listening sockets, whose queues it shows, and no file of any site.
     fn run_admin(&mut self, commands: Option<OwnedFd>, master: i32) -> io::Result<()> {
         self.let_go();
+        self.server.let_files_go()?;
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),
@@ -333,6 +346,7 @@ impl Master {
         lifeline: Option<OwnedFd>,
     ) -> io::Result<()> {
         self.let_go();
+        self.server.admin = None;
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
         let settings = Arc::clone(&server.settings);
@@ -370,33 +384,55 @@ impl Master {
     fn obey(&mut self) {
         let Some(commands) = &self.commands else { return };
         let Some(command) = control::receive(commands) else {
-            // The process has gone; the next one brings a new pair.
-            if let Some(commands) = self.commands.take() {
-                self.mechanism.remove(commands.as_fd());
-            }
-            return;
+            // The process has gone, or talks nonsense; the next one brings a new pair.
+            return self.stop_asking();
         };
         let done = match command {
-            Command::Architecture(at) => self.switch(registry::ALL[at]),
-            Command::AcceptLimit(limit) => {
-                let before = self.blocks.accept_limit();
-                self.blocks.set_accept_limit(limit);
-                Ok(Reply::Done(format!("accept.limit is {limit}; it was {before}")))
-            }
+            Command::Architecture(at) => self.switch(registry::ALL[at], GENERATIONS_MAX),
+            Command::AcceptLimit(limit) => Ok(Reply::Done(self.set_accept_limit(limit))),
         };
         let reply = done.unwrap_or_else(Reply::Refused);
         eprintln!("flyball: {}", reply.text());
-        if let Some(commands) = &self.commands {
-            control::reply(commands, &reply);
+        let told = self.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
+        if !told {
+            // Whoever asks and does not listen has no business here.
+            self.stop_asking();
         }
         self.refresh_admin();
     }
 
-    /// Moves the server to another architecture: a new generation takes the listening sockets over.
+    /// The admin process gets no more answers: another takes its place.
+    fn stop_asking(&mut self) {
+        if let Some(commands) = self.commands.take() {
+            self.mechanism.remove(commands.as_fd());
+        }
+        let admin = self.children.iter().find(|child| child.role == Role::Admin);
+        if let Some(process) = admin.and_then(|child| child.process) {
+            process::kill(process);
+        }
+    }
+
+    fn set_accept_limit(&self, limit: AcceptLimit) -> String {
+        let before = self.blocks.accept_limit();
+        self.blocks.set_accept_limit(limit);
+        let architecture = self.generation.architecture;
+        let unused = match architecture.settings().contains(&"accept.limit") {
+            true => String::new(),
+            false => format!("; {} does not use it", architecture.name()),
+        };
+        format!("accept.limit is {limit}; it was {before}{unused}")
+    }
+
+    /// Moves the server to another architecture: a new generation takes the listening sockets over,
+    /// if fewer than `most` generations are alive.
     ///
     /// # Errors
     /// Why it stays as it is.
-    fn switch(&mut self, architecture: &'static dyn Architecture) -> Result<Reply, String> {
+    fn switch(
+        &mut self,
+        architecture: &'static dyn Architecture,
+        most: usize,
+    ) -> Result<Reply, String> {
         let (from, to) = (self.generation.architecture, architecture);
         let name = to.name();
         if from.name() == name {
@@ -404,11 +440,12 @@ impl Master {
         }
         to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
         self.reap(true);
-        if self.generations_alive() >= GENERATIONS_MAX {
+        let alive = self.generations_alive();
+        if alive >= most {
             return Err(format!(
                 "architecture stays {}: {} earlier generations of workers still have connections",
                 from.name(),
-                GENERATIONS_MAX - 1
+                alive - 1
             ));
         }
         self.retire();
@@ -421,6 +458,8 @@ impl Master {
             Err(why) => {
                 self.retire();
                 let back = self.prepare_and_begin(from).err();
+                // What has just failed is nothing to go back to.
+                self.generation.previous = None;
                 let back = back.map(|why| format!(", and {why}")).unwrap_or_default();
                 Err(format!("architecture stays {}: {why}{back}", from.name()))
             }
@@ -474,7 +513,7 @@ impl Master {
     fn take_back(&mut self) {
         let Some(previous) = self.generation.previous.take() else { return };
         let failed = self.generation.architecture.name();
-        match self.switch(previous) {
+        match self.switch(previous, GENERATIONS_MAX + 1) {
             Ok(_) => eprintln!("flyball: {failed} failed; {} runs again", previous.name()),
             Err(why) => eprintln!("flyball: {failed} failed; {why}"),
         }
@@ -533,7 +572,7 @@ impl Master {
         };
         eprintln!("flyball: {} {how}; it is restarted in {wait_ms} ms", name(child.role));
         let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
-        let failed = child.generation().is_some() && matches!(ending, Ending::Exited(1..));
+        let failed = child.generation().is_some() && ending.is_failure();
         self.failed_trial |= failed && on_trial && self.generation.previous.is_some();
     }
 

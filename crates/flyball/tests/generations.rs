@@ -255,3 +255,19 @@ fn a_stop_after_a_change_ends_both_generations() {
         assert!(server.ended().success(), "{arch}");
     }
 }
+
+/// The answer of the master takes longer than a client of `--admin` may.
+#[test]
+fn a_worker_that_does_not_leave_is_killed_and_the_change_is_answered() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, "sped", &socket).start();
+    let worker = server.children(2)[0];
+    signal(worker, "STOP");
+    let said = told(&socket, &["set", "architecture", "symped"]);
+    assert_eq!(said, "architecture is symped; it was sped\n");
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    let said = server.errors.so_far();
+    assert!(said.contains("flyball: worker 0 does not leave and is killed\n"), "{said}");
+}

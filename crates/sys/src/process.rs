@@ -227,6 +227,19 @@ pub enum Ending {
     Killed(i32),
 }
 
+impl Ending {
+    /// Whether it is the process's own fault: an exit code above 0, or a signal that nobody sends
+    /// to end a process.
+    pub fn is_failure(self) -> bool {
+        match self {
+            Ending::Exited(code) => code > 0,
+            Ending::Killed(signal) => {
+                ![libc::SIGTERM, libc::SIGINT, libc::SIGKILL].contains(&signal)
+            }
+        }
+    }
+}
+
 fn ending(status: WaitStatus) -> Ending {
     match (status.exit_status(), status.terminating_signal()) {
         (Some(code), _) => Ending::Exited(code),
