@@ -35,18 +35,13 @@ fn as_text(arch: &dyn Architecture) -> String {
         Ok(()) => "runs here".to_string(),
         Err(why) => format!("cannot run here: {why}"),
     };
-    let found = arch.found().into_iter();
-    let found: String =
-        found.map(|(feature, here)| format!("{:<8} found: {feature}: {here}\n", "")).collect();
-    format!(
-        "{:<8} {}\n{:<8} paper: {}\n{:<8} needs: {}; {here}\n{:<8} settings: {}\n{found}",
-        arch.name(),
-        arch.about(),
-        "",
-        arch.paper(),
-        "",
-        arch.needs(),
-        "",
-        arch.settings().join(", "),
-    )
+    let mut text = format!("{}: {}\n", arch.name(), arch.about());
+    let mut line = |what: &str, more: &str| text += &format!("    {what}: {more}\n");
+    line("paper", arch.paper());
+    line("needs", &format!("{}; {here}", arch.needs()));
+    line("settings", &arch.settings().join(", "));
+    for (feature, here) in arch.found() {
+        line("found", &format!("{feature}: {here}"));
+    }
+    text
 }
