@@ -352,7 +352,11 @@ pub(crate) fn found() -> Vec<(String, String)> {
     let receives = ["started once", "started anew for each request"];
     let sockets =
         ["direct descriptors, unless there is an access log", "descriptors of the process"];
+    let work = ["when completions are asked for", "whenever the kernel interrupts"];
+    let closes = ["linked to the last send", "after the last send"];
     vec![
+        tell("work on completions", uring::defers(), work),
+        tell("closing", found.linked, closes),
         tell("receive buffers", found.provided, buffers),
         tell("receives of a kept client", found.multishot, receives),
         tell("sockets", found.direct, sockets),

@@ -26,7 +26,7 @@ use crate::readiness::Interest;
 
 pub use buffers::RECEIVE_BYTES;
 use buffers::{Buffers, Place};
-pub use features::Features;
+pub use features::{Features, defers};
 pub use outgoing::{COPIED_BYTES_MAX, Outgoing};
 pub use sockets::{Socket, Then, is_cancelled, is_out_of_buffers};
 

@@ -49,6 +49,13 @@ impl Features {
     }
 }
 
+/// Whether completions are worked on when the thread that owns the ring asks for them (Linux 6.1);
+/// else whenever the kernel interrupts it.
+pub fn defers() -> bool {
+    let mut builder: io_uring::Builder = IoUring::builder();
+    builder.setup_single_issuer().setup_defer_taskrun().build(2).is_ok()
+}
+
 fn provides() -> io::Result<()> {
     Buffers::register(&IoUring::new(2)?, 1).map(drop)
 }
