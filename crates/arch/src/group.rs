@@ -195,7 +195,7 @@ impl Group {
                 Ok(())
             }
             Err(error) => {
-                descriptors.bury(index)?;
+                descriptors.bury(index);
                 Err(error)
             }
         }
@@ -279,9 +279,7 @@ impl Group {
             };
             self.processes[index].id = None;
             self.table.recover(index, id.number());
-            if let Err(error) = self.table.descriptors().bury(index) {
-                self.worker.say(&format!("descriptors of process {index} stay open: {error}"));
-            }
+            self.table.descriptors().bury(index);
             self.sweep_due_ms = Some(0);
             self.worker.blocks.fold(self.worker.block + index);
             if self.order.is_none() {

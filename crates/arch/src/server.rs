@@ -46,7 +46,7 @@ impl Server {
     ) -> Result<Server, String> {
         // Where descriptors are few, connections need them more than files do.
         let files = &mut settings.caches.files_max;
-        *files = (*files).min(process::descriptor_limit() / FILES_SHARE);
+        *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
         architecture
             .probe()
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;

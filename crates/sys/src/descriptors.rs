@@ -20,7 +20,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
 use crate::shared::SharedCounters;
 use crate::{clock, process};
@@ -31,6 +31,9 @@ const NUMBERS_MAX: usize = 1 << 20;
 
 /// Longest time that the gate is shut while somebody opens or closes, in milliseconds.
 const GATE_MS_MAX: u64 = 20;
+
+/// Bytes of a directory that are read at once.
+const LISTING_BYTES: usize = 16 << 10;
 
 /// Words for each process, so that two of them do not share a line of the processor's cache.
 const PROCESS_WORDS: usize = 8;
@@ -49,16 +52,20 @@ const NUMBER: u64 = EMPTYING - 1;
 #[derive(Debug)]
 pub struct DescriptorTable {
     words: SharedCounters,
+    /// The leader's `/proc/self/fd`, kept open: when no descriptor can be had, what the dead left
+    /// is still found.
+    listing: OwnedFd,
     processes: usize,
     places: usize,
     numbers: usize,
 }
 
 impl DescriptorTable {
-    /// A table for so many processes, with a shelf of so many places for files.
+    /// A table for so many processes, with a shelf of so many places for files. To be called by the
+    /// leader itself.
     ///
     /// # Errors
-    /// When memory is out.
+    /// When memory or descriptors are out, or `/proc` is not there.
     pub fn new(processes: usize, places: usize) -> io::Result<DescriptorTable> {
         let numbers = process::descriptor_limit();
         if numbers > NUMBERS_MAX {
@@ -66,7 +73,8 @@ impl DescriptorTable {
         }
         let numbers = numbers.min(NUMBERS_MAX);
         let len = PROCESS_WORDS * (processes + 1) + numbers + places * (2 + processes);
-        Ok(DescriptorTable { words: SharedCounters::new(len)?, processes, places, numbers })
+        let (words, listing) = (SharedCounters::new(len)?, open_listing()?);
+        Ok(DescriptorTable { words, listing, processes, places, numbers })
     }
 
     /// Whether the leader can see which descriptors are open.
@@ -75,6 +83,17 @@ impl DescriptorTable {
     /// Why it cannot.
     pub fn probe() -> io::Result<()> {
         open_numbers().map(drop)
+    }
+
+    /// The leader: the numbers of all open descriptors. Needs none that is not there yet.
+    fn open_now(&self) -> io::Result<Vec<RawFd>> {
+        rustix::fs::seek(&self.listing, SeekFrom::Start(0))?;
+        numbers_in(&self.listing)
+    }
+
+    /// Every number that may have an owner.
+    fn all_numbers(&self) -> Vec<RawFd> {
+        (0..self.numbers as RawFd).collect()
     }
 
     fn gate(&self) -> &AtomicU64 {
@@ -129,7 +148,7 @@ impl DescriptorTable {
     /// # Errors
     /// When `/proc` cannot be read.
     pub fn seal(&self) -> io::Result<()> {
-        for owner in open_numbers()?.into_iter().filter_map(|number| self.owner(number)) {
+        for owner in self.open_now()?.into_iter().filter_map(|number| self.owner(number)) {
             owner.store(PERMANENT, SeqCst);
         }
         Ok(())
@@ -154,23 +173,10 @@ impl DescriptorTable {
         Arc::new(Member { table: Arc::clone(self), index, pid, depth })
     }
 
-    /// The leader, when process `index` was reaped: closes what it owned, and gives back what it
-    /// had borrowed. What it was about to register is left to [`DescriptorTable::sweep`].
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read; to be tried again then.
-    pub fn bury(&self, index: usize) -> io::Result<()> {
-        let pid = self.pid(index).load(SeqCst);
-        if pid != 0 {
-            for number in open_numbers()? {
-                let owner = self.owner(number);
-                if owner.is_some_and(|o| o.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok()) {
-                    // SAFETY: its owner is dead, and whoever closes takes its name out of the
-                    // owner's word first: no live process has an `OwnedFd` of this number.
-                    unsafe { close(number) };
-                }
-            }
-        }
+    /// The leader, when process `index` was reaped: gives back what it had borrowed, and closes what
+    /// it owned. What it was about to register is left to [`DescriptorTable::sweep`], and so is all
+    /// that it owned when `/proc` cannot be read.
+    pub fn bury(&self, index: usize) {
         for place in 0..self.places {
             let pins = self.pins(index, place);
             // Most were never touched: reading alone costs no memory twice.
@@ -178,9 +184,17 @@ impl DescriptorTable {
                 pins.store(0, SeqCst);
             }
         }
-        self.pid(index).store(0, SeqCst);
+        let pid = self.pid(index).swap(0, SeqCst);
         self.changing(index).store(0, SeqCst);
-        Ok(())
+        for number in self.open_now().unwrap_or_default() {
+            let owner = self.owner(number).filter(|_| pid != 0);
+            if owner.is_some_and(|o| o.compare_exchange(pid, 0, SeqCst, SeqCst).is_ok()) {
+                // SAFETY: its owner is dead. Whoever closes, or puts a file on the shelf, takes its
+                // name out of the owner's word first: no live process has an `OwnedFd` of this
+                // number, and no place names it.
+                unsafe { close(number) };
+            }
+        }
     }
 
     /// The leader, after it buried somebody: closes what no live process owns and does not stand
@@ -230,7 +244,7 @@ impl DescriptorTable {
             .chain([PERMANENT])
             .collect();
         let mut closed = 0;
-        for number in open_numbers()? {
+        for number in self.open_now()? {
             let Some(owner) = self.owner(number) else { continue };
             if !kept.contains(&number) && !living.contains(&owner.load(SeqCst)) {
                 owner.store(0, SeqCst);
@@ -246,14 +260,26 @@ impl DescriptorTable {
 
 /// The numbers of all open descriptors of this process.
 fn open_numbers() -> io::Result<Vec<RawFd>> {
+    let listing = open_listing()?;
+    let mut numbers = numbers_in(&listing)?;
+    numbers.retain(|number| *number != listing.as_raw_fd());
+    Ok(numbers)
+}
+
+fn open_listing() -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let listing = rustix::fs::open("/proc/self/fd", flags, Mode::empty())?;
-    let own = listing.as_raw_fd();
+    Ok(rustix::fs::open("/proc/self/fd", flags, Mode::empty())?)
+}
+
+/// The names of a directory that are numbers, from where it was read up to.
+fn numbers_in(listing: &OwnedFd) -> io::Result<Vec<RawFd>> {
+    let mut buffer = Vec::with_capacity(LISTING_BYTES);
+    let mut entries = RawDir::new(listing, buffer.spare_capacity_mut());
     let mut numbers = Vec::new();
-    for entry in rustix::fs::Dir::new(listing)? {
-        let name = entry?;
-        let number: Option<RawFd> = name.file_name().to_str().ok().and_then(|n| n.parse().ok());
-        numbers.extend(number.filter(|number| *number != own));
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let number: Option<RawFd> = entry.file_name().to_str().ok().and_then(|n| n.parse().ok());
+        numbers.extend(number);
     }
     Ok(numbers)
 }
@@ -323,12 +349,16 @@ impl Member {
         }
     }
 
+    fn disown(&self, number: RawFd) {
+        if let Some(owner) = self.table.owner(number) {
+            owner.store(0, SeqCst);
+        }
+    }
+
     /// Closes what this process owns.
     pub fn close(&self, descriptor: OwnedFd) {
         self.begin();
-        if let Some(owner) = self.table.owner(descriptor.as_raw_fd()) {
-            owner.store(0, SeqCst);
-        }
+        self.disown(descriptor.as_raw_fd());
         drop(descriptor);
         self.end();
     }
@@ -336,7 +366,7 @@ impl Member {
     /// This process ends: from here on it may close what it owns without further words.
     pub fn leave(&self) {
         self.begin();
-        for number in open_numbers().unwrap_or_default() {
+        for number in open_numbers().unwrap_or_else(|_| self.table.all_numbers()) {
             if let Some(owner) = self.table.owner(number) {
                 let _ = owner.compare_exchange(self.pid, 0, SeqCst, SeqCst);
             }
@@ -366,14 +396,17 @@ impl Member {
         self.begin();
         self.table.pins(self.index, place).fetch_add(1, SeqCst);
         let after = u64::from(generation) << 32 | (kept.number as u64 + 1);
+        // Nobody owns what a place names: whoever dies in between leaves it to be swept.
+        self.disown(kept.number);
+        #[cfg(test)]
+        tests::pass();
         let done = word.compare_exchange(before, after, SeqCst, SeqCst).is_ok();
-        if done {
-            if let Some(owner) = self.table.owner(kept.number) {
-                owner.store(0, SeqCst);
-            }
-        } else {
+        #[cfg(test)]
+        tests::pass();
+        if !done {
             self.table.pins(self.index, place).fetch_sub(1, SeqCst);
             kept.ticket.store(0, SeqCst);
+            self.own(file);
         }
         self.end();
         done.then_some(generation)
@@ -421,7 +454,8 @@ impl Member {
             // The place lets go of the number before it is free for something else.
             word.store(if done { before & !NUMBER } else { before }, SeqCst);
             if done {
-                // SAFETY: the place owned it; nobody has it pinned, and nobody can any more.
+                // SAFETY: the place owned it, since nobody's name is in the owner's word of what
+                // stands on the shelf; nobody has it pinned, and nobody can any more.
                 unsafe { close((before & NUMBER) as RawFd - 1) };
             }
         }
@@ -530,6 +564,16 @@ mod tests {
         }
     }
 
+    /// After how many passes of [`pass`] a process kills itself, and 1; set in that process alone.
+    static DIES_AT: AtomicU64 = AtomicU64::new(0);
+
+    /// A point at which a process may be killed.
+    pub(super) fn pass() {
+        if DIES_AT.load(SeqCst) != 0 && DIES_AT.fetch_sub(1, SeqCst) == 1 {
+            process::kill_own();
+        }
+    }
+
     fn table(processes: usize, places: usize) -> Arc<DescriptorTable> {
         let table = Arc::new(DescriptorTable::new(processes, places).unwrap());
         table.seal().unwrap();
@@ -571,7 +615,7 @@ mod tests {
                 member.end();
             });
             assert_eq!(open_numbers().unwrap().len(), before.len() + 5);
-            table.bury(0).unwrap();
+            table.bury(0);
             assert_eq!(open_numbers().unwrap(), before);
             assert_eq!(table.sweep().unwrap(), Some(0));
         });
@@ -592,7 +636,7 @@ mod tests {
             other.own(&closed);
             other.close(closed);
             other.end();
-            table.bury(0).unwrap();
+            table.bury(0);
             assert_eq!(table.sweep().unwrap(), Some(2));
             assert!(is_open(file.as_raw_fd()));
         });
@@ -605,7 +649,7 @@ mod tests {
             let opening = table.join(1);
             let file = open();
             killed(&table, 0, |_| {});
-            table.bury(0).unwrap();
+            table.bury(0);
             assert_eq!(table.sweep().unwrap(), None);
             opening.own(&file);
             opening.end();
@@ -648,7 +692,7 @@ mod tests {
             let two = table.join(1);
             two.end();
             assert!(two.lend(0, 1).is_some() && !two.unshelve(0));
-            table.bury(0).unwrap();
+            table.bury(0);
             assert_eq!(table.sweep().unwrap(), Some(0));
             assert!(two.lend(0, 1).is_some());
             assert!(two.unshelve(0));
@@ -675,6 +719,85 @@ mod tests {
                 drop(lent);
             });
         }
+    }
+
+    #[test]
+    fn who_dies_over_shelving_a_file_leaves_no_place_that_names_a_closed_number() {
+        for (point, on_shelf) in [(1, false), (2, true)] {
+            as_leader(|| {
+                let (table, before) = (table(2, 1), open_numbers().unwrap());
+                killed(&table, 0, |member| {
+                    let kept = member.keep(open());
+                    DIES_AT.store(point, SeqCst);
+                    member.shelve(0, &kept);
+                });
+                table.discard(0);
+                table.bury(0);
+                let two = table.join(1);
+                two.end();
+                // Whoever gets the next number is not closed by whoever clears the place.
+                let next = open();
+                assert!(two.unshelve(0) && two.is_empty(0));
+                assert!(is_open(next.as_raw_fd()));
+                drop(next);
+                assert_eq!(table.sweep().unwrap(), Some(usize::from(!on_shelf)));
+                assert_eq!(open_numbers().unwrap(), before);
+            });
+        }
+    }
+
+    #[test]
+    fn a_place_that_somebody_else_took_leaves_the_file_with_its_owner() {
+        as_leader(|| {
+            let table = table(2, 1);
+            let (one, two) = (table.join(0), table.join(1));
+            let (kept, other) = (one.keep(open()), two.keep(open()));
+            two.shelve(0, &other).unwrap();
+            assert_eq!(one.shelve(0, &kept), None);
+            let number = kept.as_raw_fd();
+            assert_eq!(table.owner(number).unwrap().load(SeqCst), one.pid());
+            drop(kept);
+            assert!(!is_open(number));
+        });
+    }
+
+    #[test]
+    fn the_dead_are_buried_and_swept_although_no_descriptor_can_be_had() {
+        as_leader(|| {
+            let (table, before) = (table(2, 1), open_numbers().unwrap());
+            killed(&table, 0, |member| {
+                let file = open();
+                member.own(&file);
+                let kept = member.keep(open());
+                member.shelve(0, &kept).unwrap();
+                std::mem::forget((file, kept, open()));
+            });
+            let limit = process::descriptor_limit();
+            process::limit_descriptors(3).unwrap();
+            assert!(open_numbers().is_err());
+            table.bury(0);
+            let swept = table.sweep();
+            process::limit_descriptors(limit).unwrap();
+            assert_eq!(swept.unwrap(), Some(1));
+            let two = table.join(1);
+            assert!(two.unshelve(0));
+            assert_eq!(open_numbers().unwrap(), before);
+        });
+    }
+
+    #[test]
+    fn who_leaves_without_a_descriptor_to_be_had_owns_nothing_any_more() {
+        as_leader(|| {
+            let table = table(1, 1);
+            let one = table.join(0);
+            let file = open();
+            one.own(&file);
+            let limit = process::descriptor_limit();
+            process::limit_descriptors(3).unwrap();
+            one.leave();
+            process::limit_descriptors(limit).unwrap();
+            assert_eq!(table.owner(file.as_raw_fd()).unwrap().load(SeqCst), 0);
+        });
     }
 
     #[test]

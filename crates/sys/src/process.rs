@@ -382,14 +382,24 @@ fn parse_cpu_max(text: &str) -> Option<f64> {
     Some(quota / period)
 }
 
-/// How many descriptors this process may hold; raises the soft limit to the hard one first.
+/// How many descriptors this process may hold.
 pub fn descriptor_limit() -> usize {
+    use rustix::process::{Resource, getrlimit};
+    as_descriptors(getrlimit(Resource::Nofile).current)
+}
+
+/// Raises the soft limit of descriptors to the hard one, and says how many this process may hold
+/// now: for a process that starts, since a limit may have been lowered on purpose later.
+pub fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
-    let now =
-        if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
-    now.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
+    let is_raised = setrlimit(Resource::Nofile, raised).is_ok();
+    as_descriptors(if is_raised { limit.maximum } else { limit.current })
+}
+
+fn as_descriptors(limit: Option<u64>) -> usize {
+    limit.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
 }
 
 /// Lowers the number of descriptors that this process and its children may hold.
@@ -458,6 +468,19 @@ mod tests {
                 let first = allowed_cpus()[0];
                 let pinned = pin(first).is_ok() && allowed_cpus() == [first];
                 exit_now(if pinned && cpu_allowance() == 1 { 3 } else { 4 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
+    }
+
+    #[test]
+    fn a_limit_that_was_lowered_is_raised_only_when_asked_for() {
+        match fork().unwrap() {
+            Forked::Child => {
+                let most = raise_descriptor_limit();
+                let lowered = limit_descriptors(64).is_ok() && descriptor_limit() == 64;
+                let stays = lowered && descriptor_limit() == 64;
+                exit_now(if stays && raise_descriptor_limit() == most { 3 } else { 4 });
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
         }

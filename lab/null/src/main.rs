@@ -54,7 +54,7 @@ fn answer(body: usize) -> Vec<u8> {
 }
 
 fn serve(address: net::Address, answer: &[u8]) -> io::Result<()> {
-    process::descriptor_limit();
+    process::raise_descriptor_limit();
     let listener = net::bind(address, false)?;
     net::listen(&listener, BACKLOG, &ListenOptions::default())?;
     let mut mechanism = readiness::open("epoll")?;
