@@ -21,6 +21,7 @@ use flyball_sys::shared::SharedCounters;
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
+use crate::listening::cpu_of_worker;
 use crate::phases::{DiskWork, Phases};
 use crate::server::connections_that_fit;
 use crate::settings::Settings;
@@ -29,8 +30,16 @@ use crate::supervise::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::worker::{Order, Report, Worker};
 
 /// Wait before descriptors are looked for again that a dead process left behind, when somebody was
-/// opening others all the time; in milliseconds.
-const SWEEP_AGAIN_MS: u64 = 50;
+/// opening others all the time; in milliseconds. Doubled each time, since everybody else who opens
+/// or closes is held up meanwhile.
+const SWEEP_MS_MIN: u64 = 50;
+
+/// Longest such wait.
+const SWEEP_MS_MAX: u64 = 6_400;
+
+/// When a process fails within this time of the group's life, the leader does, so that the master
+/// sees it: it may take a new generation back.
+const TRIAL_MS: u64 = 3_000;
 
 /// Longest wait, when the server stops, for processes that do not say that they accept no more; in
 /// milliseconds.
@@ -67,24 +76,51 @@ pub(crate) struct Group {
     table: Arc<SharedTable>,
     processes: Vec<Process>,
     partitions: usize,
-    /// The CPUs that the server may use, of which the leader may be bound to one.
-    cpus: Vec<usize>,
     words: SharedCounters,
     /// Readable when a process accepts no more.
     left: Wake,
     order: Option<(Order, u64)>,
     has_left: bool,
-    sweep_due_ms: Option<u64>,
+    sweeping: Sweeping,
+    started_ms: u64,
+    /// A process failed within [`TRIAL_MS`].
+    failed: Option<String>,
+}
+
+/// When to look for what the dead left behind.
+#[derive(Debug)]
+struct Sweeping {
+    due_ms: Option<u64>,
+    again_ms: u64,
+}
+
+impl Sweeping {
+    const IDLE: Sweeping = Sweeping { due_ms: None, again_ms: SWEEP_MS_MIN };
+
+    /// Somebody died. A wait that is under way goes on.
+    fn plan(&mut self) {
+        self.due_ms.get_or_insert(0);
+    }
+
+    fn is_due(&self, now_ms: u64) -> bool {
+        self.due_ms.is_some_and(|due| due <= now_ms)
+    }
+
+    /// Somebody was opening or closing all the time.
+    fn failed(&mut self, now_ms: u64) {
+        self.due_ms = Some(now_ms + self.again_ms);
+        self.again_ms = (self.again_ms * 2).min(SWEEP_MS_MAX);
+    }
 }
 
 /// How many processes a group has.
 pub(crate) fn processes(settings: &Settings) -> usize {
-    settings.workers.unwrap_or_else(process::cpu_allowance)
+    settings.workers.unwrap_or_else(|| settings.cpus())
 }
 
 /// Among how many listening sockets for each address they are divided.
 pub(crate) fn partitions(settings: &Settings) -> usize {
-    settings.groups.unwrap_or_else(process::cpu_allowance).min(processes(settings))
+    settings.groups.unwrap_or_else(|| settings.cpus()).min(processes(settings))
 }
 
 /// Whether a leader can see its descriptors here.
@@ -107,12 +143,13 @@ impl Group {
             table: SharedTable::new(worker.settings.caches.clone(), count)?,
             processes: vec![idle; count],
             partitions: partitions(&worker.settings),
-            cpus: process::allowed_cpus_of_parent(),
             words: SharedCounters::new(2 * count)?,
             left: Wake::new()?,
             order: None,
             has_left: false,
-            sweep_due_ms: None,
+            sweeping: Sweeping::IDLE,
+            started_ms: clock::monotonic_ms(),
+            failed: None,
             worker,
         })
     }
@@ -120,7 +157,8 @@ impl Group {
     /// Leads until the worker is told to stop and the last process has ended. Blocks.
     ///
     /// # Errors
-    /// When the first processes cannot be started.
+    /// When the first processes cannot be started, or one fails at once; those that run are killed
+    /// as this process ends.
     pub(crate) fn run(mut self, body: &Body) -> io::Result<Report> {
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.worker.signals.as_fd(), SIGNALS, Interest::READ)?;
@@ -140,6 +178,9 @@ impl Group {
                     Signal::Other(_) => {}
                 }
             }
+            if let Some(how) = self.failed.take() {
+                return Err(io::Error::other(how));
+            }
             self.leave_when_all_have();
             self.sweep_when_due();
             if self.order.is_some() && self.processes.iter().all(|process| process.id.is_none()) {
@@ -152,7 +193,7 @@ impl Group {
     fn wait_ms(&self) -> i32 {
         let leave = self.order.filter(|_| !self.has_left).map(|(_, since)| since + LEAVE_MS_MAX);
         let restarts = self.processes.iter().filter_map(|process| process.due_ms);
-        let due = restarts.chain(leave).chain(self.sweep_due_ms).min();
+        let due = restarts.chain(leave).chain(self.sweeping.due_ms).min();
         let left = due.map(|due| due.saturating_sub(clock::monotonic_ms()));
         left.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX))
     }
@@ -202,16 +243,15 @@ impl Group {
     }
 
     /// In the new process: serves until it is told to stop. Whatever it owns is dropped here, and
-    /// what it was cloned with is not.
+    /// what it was cloned with is not. It owns nothing until the loop stands: what it opened is
+    /// closed without a word when that fails.
     fn serve(&self, index: usize, body: &Body) -> io::Result<usize> {
         let partition = index % self.partitions;
-        if self.worker.settings.pin {
-            process::pin(self.cpus[partition % self.cpus.len()])?;
+        if let Some(cpu) = cpu_of_worker(&self.worker.settings, partition) {
+            process::pin(cpu)?;
         }
         let member = self.table.descriptors().join(index);
-        let signals = Signals::block()?;
-        member.own(&signals);
-        let worker = self.worker_of(index, partition, signals);
+        let worker = self.worker_of(index, partition, Signals::block()?);
         let service = Service::in_table(Arc::clone(&worker.sites), &self.table, &member);
         let process = Phases::with_service(worker, service, Owning(Arc::clone(&member)))?;
         member.end();
@@ -280,7 +320,7 @@ impl Group {
             self.processes[index].id = None;
             self.table.recover(index, id.number());
             self.table.descriptors().bury(index);
-            self.sweep_due_ms = Some(0);
+            self.sweeping.plan();
             self.worker.blocks.fold(self.worker.block + index);
             if self.order.is_none() {
                 self.plan_restart(index, ending);
@@ -290,6 +330,14 @@ impl Group {
 
     fn plan_restart(&mut self, index: usize, ending: Ending) {
         let now_ms = clock::monotonic_ms();
+        let how = match ending {
+            Ending::Exited(code) => format!("exited with code {code}"),
+            Ending::Killed(signal) => format!("was ended by signal {signal}"),
+        };
+        if now_ms - self.started_ms < TRIAL_MS && ending.is_failure() {
+            self.failed = Some(format!("process {index} {how}"));
+            return;
+        }
         let process = &mut self.processes[index];
         if now_ms - process.started_ms >= RESTART_FORGIVEN_MS {
             process.restart_ms = RESTART_MS_MIN;
@@ -297,10 +345,6 @@ impl Group {
         let wait_ms = process.restart_ms;
         process.due_ms = Some(now_ms + wait_ms);
         process.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
-        let how = match ending {
-            Ending::Exited(code) => format!("exited with code {code}"),
-            Ending::Killed(signal) => format!("was ended by signal {signal}"),
-        };
         self.worker.say(&format!("process {index} {how}; it is restarted in {wait_ms} ms"));
     }
 
@@ -319,9 +363,11 @@ impl Group {
     /// Closes what a dead process had opened and not yet registered.
     fn sweep_when_due(&mut self) {
         let now_ms = clock::monotonic_ms();
-        if self.sweep_due_ms.is_some_and(|due| due <= now_ms) {
-            let swept = matches!(self.table.descriptors().sweep(), Ok(Some(_)));
-            self.sweep_due_ms = (!swept).then_some(now_ms + SWEEP_AGAIN_MS);
+        if self.sweeping.is_due(now_ms) {
+            match self.table.descriptors().sweep() {
+                Ok(Some(_)) => self.sweeping = Sweeping::IDLE,
+                Ok(None) | Err(_) => self.sweeping.failed(now_ms),
+            }
         }
     }
 }
@@ -396,5 +442,83 @@ impl DiskWork for Owning {
 
     fn close(&self, socket: OwnedFd) {
         self.0.close(socket);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::counters::Blocks;
+    use crate::log::LogFile;
+    use flyball_site::Sites;
+    use flyball_sys::net;
+    use std::cell::Cell;
+
+    /// Counts what is owned.
+    struct Counting<'a>(&'a Cell<usize>);
+
+    impl DiskWork for Counting<'_> {
+        fn submit(&mut self, _token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
+            Some(plan)
+        }
+
+        fn own(&self, _descriptor: BorrowedFd<'_>) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    /// How many descriptors a loop owns that reads this socket, and whether it stands.
+    fn owned_by_loop(listener: OwnedFd) -> (bool, usize) {
+        let settings = Arc::new(Settings::default());
+        let worker = Worker {
+            index: 0,
+            listeners: vec![Arc::new(listener)],
+            shares_listeners: false,
+            sites: Arc::new(Sites::open(&[]).unwrap()),
+            blocks: Arc::new(Blocks::new(1).unwrap()),
+            block: 0,
+            signals: Signals::block().unwrap(),
+            connections_max: 1,
+            log: LogFile::open(&settings.access_log).unwrap(),
+            in_group: true,
+            accepting: Mutex::new(None),
+            settings,
+        };
+        let owned = Cell::new(0);
+        let stands = Phases::new(worker, Counting(&owned)).is_ok();
+        (stands, owned.get())
+    }
+
+    #[test]
+    fn a_loop_that_fails_as_it_starts_closes_nothing_that_bears_its_name() {
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        // The event mechanism, and the signals.
+        assert_eq!(owned_by_loop(listener), (true, 2));
+        // No event mechanism watches a directory.
+        let directory = std::fs::File::open("/").unwrap();
+        assert_eq!(owned_by_loop(directory.into()), (false, 0));
+    }
+
+    #[test]
+    fn sweeping_backs_off_while_somebody_opens_and_a_death_does_not_hasten_it() {
+        let mut sweeping = Sweeping::IDLE;
+        assert!(!sweeping.is_due(u64::MAX));
+        sweeping.plan();
+        assert!(sweeping.is_due(0));
+        let mut waits = Vec::new();
+        for _ in 0..9 {
+            sweeping.failed(1_000);
+            sweeping.plan();
+            waits.push(sweeping.due_ms.unwrap() - 1_000);
+        }
+        assert_eq!(waits, [50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 6_400]);
+    }
+
+    #[test]
+    fn the_numbers_of_processes_and_partitions_are_those_that_the_master_found() {
+        let settings = Settings { cpus: Some(700), ..Settings::default() };
+        assert_eq!((processes(&settings), partitions(&settings)), (700, 700));
+        let settings = Settings { workers: Some(3), ..settings };
+        assert_eq!((processes(&settings), partitions(&settings)), (3, 3));
     }
 }

@@ -83,7 +83,7 @@ impl Listening {
                 grew = true;
             }
             for (at, socket) in bound.sockets.iter().enumerate() {
-                let reader = at % architecture.workers(settings).max(1);
+                let reader = at % wanted;
                 let cpu = cpu_of_worker(settings, reader).filter(|_| settings.incoming_cpu);
                 if let Some(cpu) = cpu.filter(|_| !architecture.sockets_are_shared()) {
                     net::prefer_cpu(&**socket, cpu as u32).map_err(fail)?;

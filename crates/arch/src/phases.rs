@@ -168,9 +168,6 @@ impl<D: DiskWork> Phases<D> {
             Events::EpollEdge => "epoll-edge",
         };
         let mut mechanism = readiness::open(name)?;
-        if let Some(descriptor) = mechanism.descriptor() {
-            disk.own(descriptor);
-        }
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
             mechanism.add(completions, COMPLETIONS, Interest::READ)?;
@@ -196,6 +193,11 @@ impl<D: DiskWork> Phases<D> {
             worker,
         };
         phases.watch_listeners()?;
+        // Nothing fails any more.
+        phases.disk.own(phases.worker.signals.as_fd());
+        if let Some(descriptor) = phases.mechanism.descriptor() {
+            phases.disk.own(descriptor);
+        }
         Ok(phases)
     }
 

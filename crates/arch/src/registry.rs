@@ -88,7 +88,7 @@ pub trait Architecture: Sync + fmt::Debug {
 
     /// How many worker processes it runs.
     fn workers(&self, settings: &Settings) -> usize {
-        settings.workers.unwrap_or_else(flyball_sys::process::cpu_allowance)
+        settings.workers.unwrap_or_else(|| settings.cpus())
     }
 
     /// How many threads of each worker count.

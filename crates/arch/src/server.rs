@@ -47,6 +47,8 @@ impl Server {
         // Where descriptors are few, connections need them more than files do.
         let files = &mut settings.caches.files_max;
         *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
+        // How many workers there are, and what each may use, is decided here for good.
+        settings.cpus.get_or_insert_with(process::cpu_allowance);
         architecture
             .probe()
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;

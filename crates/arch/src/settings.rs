@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use flyball_http::Limits;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
+use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 pub use flyball_sys::residency::Test as ResidencyTest;
@@ -21,6 +22,9 @@ pub struct Settings {
     pub port_tries: u16,
     /// Worker processes; `None` takes the cgroup quota and the affinity mask.
     pub workers: Option<usize>,
+    /// CPUs' worth of time that the server may use, where other numbers are taken from it; `None`
+    /// asks the system. Asked for once, before the first fork.
+    pub cpus: Option<usize>,
     /// Whether each worker is bound to one CPU.
     pub pin: bool,
     /// The CPUs that workers are bound to in turn; none means all that are allowed.
@@ -283,6 +287,7 @@ impl Default for Settings {
             listen: Vec::new(),
             port_tries: 0,
             workers: None,
+            cpus: None,
             pin: false,
             pin_cpus: Vec::new(),
             events: Events::Epoll,
@@ -339,6 +344,14 @@ impl Default for Settings {
             caches: CacheSettings::default(),
             given: Vec::new(),
         }
+    }
+}
+
+impl Settings {
+    /// CPUs' worth of time that the server may use: the same in every process of it, whatever
+    /// each is bound to and however the quota has changed since.
+    pub(crate) fn cpus(&self) -> usize {
+        self.cpus.unwrap_or_else(process::cpu_allowance)
     }
 }
 

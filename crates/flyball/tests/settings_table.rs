@@ -33,6 +33,8 @@ fn all_different() -> Settings {
         listen: vec!["127.0.0.1:1".parse().unwrap()],
         port_tries: Settings::default().port_tries,
         workers: Some(3),
+        // Asked of the system, not written.
+        cpus: None,
         pin: true,
         pin_cpus: vec![3],
         events: Events::Select,

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -22,6 +23,12 @@ const KEPT: usize = 24;
 
 /// Processes that are killed under load.
 const KILLS: usize = 20;
+
+/// The same where the loop accepts and closes in other ways.
+const FEWER_KILLS: usize = 6;
+
+/// How often a generation is tried.
+const TRIALS: usize = 5;
 
 /// Clients that load the server meanwhile.
 const CLIENTS: usize = 6;
@@ -187,8 +194,8 @@ fn load(port: u16, first: usize, stop: &AtomicBool, whole: &AtomicU64) {
     }
 }
 
-#[test]
-fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
+/// Kills so many processes under load and looks at what is left of them.
+fn kill_under_load(kills: usize, settings: &[&str]) {
     let names: Vec<String> = (0..8).map(|file| format!("{file}.txt")).collect();
     let contents: Vec<Vec<u8>> = (0..8).map(content).collect();
     let files: Vec<(&str, &[u8])> =
@@ -197,6 +204,7 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
     // So few files and paths that every request evicts, under both locks.
     let small = [&format!("cache.files={FILES_MAX}"), "cache.paths=3", "cache.revalidate=1ms"];
     let launch = small.iter().fold(launch(&site, "8"), |launch, setting| launch.set(setting));
+    let launch = settings.iter().fold(launch, |launch, setting| launch.set(setting));
     let server = launch.start();
     group(&server, 8);
     let leader = server.worker();
@@ -207,7 +215,7 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
             let (stop, whole, port) = (&stop, &whole, server.port);
             scope.spawn(move || load(port, first, stop, whole));
         }
-        for kill in 0..KILLS {
+        for kill in 0..kills {
             let answered = whole.load(Relaxed);
             wait_for("answers between kills", || {
                 (whole.load(Relaxed) > answered + 20).then_some(())
@@ -232,8 +240,89 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
         assert!(ask_once(server.port, &format!("/{file}.txt")).as_ref() == Some(content));
     }
     let said = server.errors.so_far();
-    assert_eq!(said.matches("was ended by signal 9").count(), KILLS, "{said}");
+    assert_eq!(said.matches("was ended by signal 9").count(), kills, "{said}");
     assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
+    kill_under_load(KILLS, &[]);
+}
+
+#[test]
+fn no_way_to_accept_or_to_close_leaks_a_descriptor() {
+    let accepting = ["accept.on-close=true", "accept.every-loop=true", "accept.extra=1"];
+    let closing = ["close.reset=true", "timeout.idle=50ms", "send.blocking=true"];
+    kill_under_load(FEWER_KILLS, &[&accepting[..], &closing].concat());
+}
+
+/// The CPUs that a process may use, as the kernel writes them.
+fn cpus(process: u32) -> String {
+    proc_status(process, "Cpus_allowed_list").expect("the process runs")
+}
+
+#[test]
+fn pinned_processes_are_as_many_as_the_cpus_and_their_leader_is_not_pinned() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = Launch::new(&site, "shared-symped").set("pin=true").start();
+    let (count, allowed) = (flyball_sys::process::cpu_allowance(), process_cpus());
+    let mut expected: Vec<String> = (0..count).map(|at| allowed[at].to_string()).collect();
+    expected.sort_unstable();
+    let processes = group(&server, count);
+    wait_for("pinned processes", || {
+        let mut found: Vec<String> = processes.iter().map(|process| cpus(*process)).collect();
+        found.sort_unstable();
+        (found == expected).then_some(())
+    });
+    assert_eq!(cpus(server.worker()), cpus(std::process::id()));
+}
+
+fn process_cpus() -> Vec<usize> {
+    flyball_sys::process::allowed_cpus()
+}
+
+#[test]
+fn processes_are_bound_to_the_cpus_that_are_named() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let last = process_cpus().last().expect("there is a CPU").to_string();
+    let launch = launch(&site, "3").set("pin=true").set(&format!("pin-cpus={last}"));
+    let server = launch.set("shared-symped.partitions=3").start();
+    for process in group(&server, 3) {
+        wait_for("the affinity", || (cpus(process) == last).then_some(()));
+    }
+}
+
+#[test]
+fn a_generation_of_which_a_process_fails_at_once_is_taken_back() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let admin = format!("unix:{}", text(&within(&directory, "admin")));
+    let launch = Launch::new(&site, "sped").args(&["--workers", "2", "--admin", &admin]);
+    let server = launch.start();
+    let back = "shared-symped failed; sped runs again";
+    // On a busy machine the trial may be over before the process fails.
+    for _ in 0..TRIALS {
+        for arch in ["sped", "shared-symped"] {
+            let ctl = ["ctl", "set", "architecture", arch, "--admin", &admin];
+            let told = Command::new(env!("CARGO_BIN_EXE_flyball")).args(ctl).output();
+            assert!(told.expect("flyball runs").status.success());
+        }
+        let process = wait_for("a process of the group", || {
+            let grandchildren = children(server.master()).into_iter().flat_map(children);
+            grandchildren.last()
+        });
+        let failures = server.errors.so_far().matches("ended by signal 6").count();
+        signal(process, "ABRT");
+        server.errors.wait_for("its end", |said| {
+            let failed = said.matches("ended by signal 6; it is restarted").count() > failures;
+            failed || said.contains(back)
+        });
+        if server.errors.so_far().contains(back) {
+            assert_eq!(server.connect().ask(get("/small.txt")).text(), "small");
+            return;
+        }
+    }
+    panic!("{}", server.errors.so_far());
 }
 
 #[test]

@@ -296,17 +296,7 @@ pub(crate) fn kill_own() {
 
 /// The CPUs this process may run on, in ascending order.
 pub fn allowed_cpus() -> Vec<usize> {
-    cpus_of(None)
-}
-
-/// The CPUs that the parent of this process may run on, in ascending order: this one may have been
-/// bound to one of them.
-pub fn allowed_cpus_of_parent() -> Vec<usize> {
-    cpus_of(rustix::process::getppid())
-}
-
-fn cpus_of(process: Option<Pid>) -> Vec<usize> {
-    match rustix::thread::sched_getaffinity(process) {
+    match rustix::thread::sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
         Err(_) => vec![0],
     }
@@ -510,6 +500,15 @@ mod tests {
         assert_eq!(wait_for(child.unwrap()).unwrap(), PANICKED);
         rustix::io::write(&write, &[7]).unwrap();
         assert_eq!(rustix::io::read(&read, &mut [0]).unwrap(), 1);
+    }
+
+    #[test]
+    fn who_is_killed_or_told_to_end_did_not_fail() {
+        let ends =
+            [Ending::Exited(0), Ending::Killed(libc::SIGKILL), Ending::Killed(libc::SIGTERM)];
+        assert!(!ends.into_iter().any(is_failure));
+        let fails = [Ending::Exited(1), Ending::Exited(101), Ending::Killed(libc::SIGSEGV)];
+        assert!(fails.into_iter().all(is_failure));
     }
 
     #[test]

@@ -21,26 +21,33 @@
 //! * Opening, accepting and closing write one word more in shared memory, before and after.
 //!
 //! **Reads with**: section 4: the two tiers of locks are in `flyball_site`'s shared table, named
-//! there; the processes are a [`Group`]; the loop is that of `sped`. Section 8: an idle connection
-//! was measured to cost 299 bytes (the paper: 806) and a process that has served 152 KB (216,100);
-//! the mapping takes 8 bytes for each descriptor number once (the paper: in each process), 904 for
-//! each file and 8 more for each process, 296 for each path.
+//! there; the processes are a [`Group`]; the loop is that of `sped`. Section 8: in a release build
+//! an idle connection was measured to cost 290 bytes (the paper: 806) and one more process at rest
+//! 67 KiB (216,100 bytes); the mapping takes 8 bytes for each descriptor number once (the paper: in
+//! each process), 904 for each file and 8 more for each process, 296 for each path.
 //!
-//! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin`,
-//! `accept.exclusive`, and those of `sped`.
+//! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin` (each
+//! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, and those of the event loop
+//! ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 
 use std::io;
 
 use crate::group::{self, Group};
-use crate::registry::{Architecture, Sockets};
+use crate::phases;
+use crate::registry::{Architecture, Sockets, join};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
 /// Symmetric multi-process event-driven, with a shared cache.
 #[derive(Debug)]
 pub struct SharedSymped;
+
+const SETTINGS: [&str; phases::SETTINGS.len() + 5] = join(
+    phases::SETTINGS,
+    &["shared-symped.partitions", "workers", "pin", "accept.exclusive", "accept.incoming-cpu"],
+);
 
 impl Architecture for SharedSymped {
     fn name(&self) -> &'static str {
@@ -56,17 +63,7 @@ impl Architecture for SharedSymped {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &[
-            "shared-symped.partitions",
-            "workers",
-            "pin",
-            "accept.exclusive",
-            "events",
-            "accept.limit",
-            "accept.eager-read",
-            "send.mode",
-            "send.piece",
-        ]
+        &SETTINGS
     }
 
     fn needs(&self) -> &'static str {
@@ -79,6 +76,11 @@ impl Architecture for SharedSymped {
 
     fn sockets(&self) -> Sockets {
         Sockets::PerWorker
+    }
+
+    /// The leader is free to go where there is room; the processes bind themselves.
+    fn pins_workers(&self) -> bool {
+        false
     }
 
     fn sockets_wanted(&self, settings: &Settings) -> usize {

@@ -133,7 +133,7 @@ impl Architecture for WatPipe {
 }
 
 fn partitions(settings: &Settings) -> usize {
-    settings.partitions.unwrap_or_else(process::cpu_allowance)
+    settings.partitions.unwrap_or_else(|| settings.cpus())
 }
 
 /// Starts every thread; gives those of the acceptors.
