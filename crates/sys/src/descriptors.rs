@@ -174,8 +174,8 @@ impl DescriptorTable {
     }
 
     /// The leader, when process `index` was reaped: gives back what it had borrowed, and closes
-    /// what it owned. What it was about to register is left to [`DescriptorTable::sweep`], and so is all
-    /// that it owned when `/proc` cannot be read.
+    /// what it owned. What it was about to register is left to [`DescriptorTable::sweep`], and so
+    /// is all that it owned when `/proc` cannot be read.
     pub fn bury(&self, index: usize) {
         for place in 0..self.places {
             let pins = self.pins(index, place);
