@@ -21,6 +21,9 @@ const REQUESTS_BETWEEN: u64 = 20;
 /// Between two requests of a client: the load is steady, not as much as there can be.
 const PACE: Duration = Duration::from_millis(1);
 
+/// New connections after a change: each listening socket of the generation before gets some.
+const NEWCOMERS: usize = 200;
+
 /// Set to run every ordered pair of architectures instead of one cycle through all of them.
 const ALL_PAIRS: &str = "FLYBALL_ALL_PAIRS";
 
@@ -220,6 +223,47 @@ fn the_accept_limit_changes_while_the_server_runs() {
     assert_eq!(told(&socket, &["get", "accept.limit"]), "inf\n");
     assert!(server.errors.so_far().contains("flyball: accept.limit is inf; it was 4\n"));
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn the_accept_limit_of_a_pipeline_changes_while_it_runs() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let settings = ["accept.limit=inf", "watpipe.partitions=2"];
+    let launch = launch(&site, "watpipe", &socket);
+    let server = settings.iter().fold(launch, |launch, setting| launch.set(setting)).start();
+    let counter = |name: &str| {
+        let status: serde_json::Value =
+            serde_json::from_str(&told(&socket, &["status"])).expect("the status is JSON");
+        status["counters"][name].as_u64().expect("there is such a counter")
+    };
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    wait_for("the first to be counted", || (counter("accepted") == 1).then_some(()));
+    assert_eq!(counter("accept_limit_reached"), 0, "there was no limit");
+    told(&socket, &["set", "accept.limit", "1"]);
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    wait_for("the second to be counted", || (counter("accepted") == 2).then_some(()));
+    assert_eq!(counter("accept_limit_reached"), 1, "one connection is the limit");
+}
+
+/// As many sockets as there are workers, or CPUs, are divided among three partitions.
+#[test]
+fn a_pipeline_accepts_from_every_socket_of_the_generation_before() {
+    for workers in ["auto", "8"] {
+        let site = site();
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let socket = within(&directory, "admin");
+        let admin = format!("unix:{}", text(&socket));
+        let launch = Launch::new(&site, "n-copy").args(&["--workers", workers, "--admin", &admin]);
+        let server = launch.set("watpipe.partitions=3").set("watpipe.writers=1").start();
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+        told(&socket, &["set", "architecture", "watpipe"]);
+        for newcomer in 0..NEWCOMERS {
+            let answer = server.connect().ask(get("/small.txt"));
+            assert_eq!(answer.status(), 200, "{newcomer} of {workers}");
+        }
+    }
 }
 
 #[test]

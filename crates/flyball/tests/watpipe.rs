@@ -109,6 +109,20 @@ fn threads_of_read_and_write_are_bound_to_the_cpu_of_their_partition_and_others_
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
 }
 
+#[test]
+fn threads_are_bound_to_the_cpus_that_are_named() {
+    let site = site();
+    let allowed = flyball_sys::process::allowed_cpus();
+    let last = allowed.last().expect("there is a CPU").to_string();
+    let named = format!("pin-cpus={last}");
+    let server = start(&site, &["watpipe.partitions=2", "pin=true", &named]);
+    wait_for("the threads of both partitions to be bound", || {
+        let threads = threads(&server);
+        let names = ["read-0-0", "read-1-0", "write-0-0", "write-1-7"];
+        names.iter().all(|name| threads.get(*name) == Some(&last)).then_some(())
+    });
+}
+
 /// Small answers, pipelined ones, one large body that is read at once and one that is not, and
 /// the end of a connection.
 fn assert_answers(server: &Server, large: &[u8]) {

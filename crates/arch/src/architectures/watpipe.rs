@@ -26,7 +26,8 @@
 //! blocking and non-blocking sendfile of section 5: [`send`].
 //!
 //! **Settings**: `watpipe.partitions`, `watpipe.readers`, `watpipe.writers`, `workers`, `pin`,
-//! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`.
+//! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`,
+//! `send.cork`.
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
@@ -43,6 +44,7 @@ use flyball_sys::{clock, net, process};
 
 use crate::counters::Counter;
 use crate::exchange::Step;
+use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::stages::{
@@ -87,6 +89,7 @@ impl Architecture for WatPipe {
             "send.blocking",
             "send.mode",
             "send.piece",
+            "send.cork",
         ]
     }
 
@@ -143,7 +146,7 @@ fn start(
     [read_poller, write_poller]: [Poller; POLLERS],
 ) -> io::Result<Vec<JoinHandle<()>>> {
     let settings = &worker.settings;
-    let (caches, cpus) = (worker.shared_caches(), process::allowed_cpus());
+    let caches = worker.shared_caches();
     let mut block = 0;
     let mut thread = || {
         let desk = worker.desk_with(worker.service_sharing(&caches), block);
@@ -155,11 +158,9 @@ fn start(
     let member = thread();
     spawn("write-poll", None, move || poll(member, write_poller, |all| &all.write_poll))?;
     let partitions = pipeline.partitions.len();
-    let listeners_each = worker.listeners.len() / partitions;
     let mut acceptors = Vec::new();
     for (number, partition) in pipeline.partitions.iter().enumerate() {
-        let cpu = cpus[(worker.index * partitions + number) % cpus.len()];
-        let pin = settings.pin.then_some(cpu);
+        let pin = cpu_of_worker(settings, worker.index * partitions + number);
         let mut member = || {
             let mut member = thread();
             member.desk.share_buffers(&partition.spare);
@@ -173,8 +174,7 @@ fn start(
             let member = member();
             spawn(&format!("write-{number}-{at}"), pin, move || write_stage(member, number))?;
         }
-        let own = worker.listeners[number * listeners_each..][..listeners_each].to_vec();
-        let acceptor = Acceptor::new(pipeline, number, own, settings.accept_limit)?;
+        let acceptor = Acceptor::new(pipeline, number, worker)?;
         let member = member();
         let body = move || accept(member, acceptor, number);
         acceptors.push(spawn(&format!("accept-{number}"), None, body)?);

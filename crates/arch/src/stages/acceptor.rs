@@ -11,7 +11,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use super::pipeline::{Pipeline, Thread};
 use crate::accept::{AcceptPolicy, Ended};
 use crate::settings::AcceptLimit;
-use crate::worker::Order;
+use crate::worker::{Order, Worker};
 
 /// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
 const DESCRIPTOR_PAUSE_MS: i32 = 250;
@@ -30,23 +30,22 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// One that waits for these listening sockets, by poll(2): they are few.
+    /// One that waits for its share of the worker's listening sockets, by poll(2): they are few.
     ///
     /// # Errors
     /// Never, in practice.
     pub(crate) fn new(
         pipeline: &Pipeline,
         partition: usize,
-        listeners: Vec<Arc<OwnedFd>>,
-        limit: AcceptLimit,
+        worker: &Worker,
     ) -> io::Result<Acceptor> {
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(pipeline.acceptors[partition].as_fd(), WAKE, Interest::READ)?;
         let mut acceptor = Acceptor {
-            listeners,
+            listeners: share(&worker.listeners, partition, pipeline.partitions.len()),
             partition,
             mechanism,
-            policy: AcceptPolicy::new(limit),
+            policy: AcceptPolicy::shared(&worker.blocks),
             events: Vec::new(),
             paused: false,
         };
@@ -144,6 +143,38 @@ impl Acceptor {
             eprintln!(
                 "flyball: worker {worker}: accepting is paused: {why} ({open} connections open)"
             );
+        }
+    }
+}
+
+/// The listening sockets of a partition. None is left alone, whatever their number, since the
+/// kernel goes on filling its queue; where there are too few, partitions have them in common.
+fn share<T: Clone>(all: &[T], partition: usize, partitions: usize) -> Vec<T> {
+    let shares = partitions.min(all.len()).max(1);
+    all.iter().skip(partition % shares).step_by(shares).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_listening_socket_has_an_acceptor_and_every_acceptor_a_socket() {
+        for partitions in 1..=7 {
+            for sockets in 1..=15 {
+                let all: Vec<usize> = (0..sockets).collect();
+                let shares: Vec<Vec<usize>> =
+                    (0..partitions).map(|partition| share(&all, partition, partitions)).collect();
+                assert!(shares.iter().all(|own| !own.is_empty()), "{sockets}: {shares:?}");
+                let mut taken = shares.concat();
+                taken.sort_unstable();
+                if sockets >= partitions {
+                    assert_eq!(taken, all, "each socket has one acceptor: {shares:?}");
+                } else {
+                    taken.dedup();
+                    assert_eq!(taken, all, "{shares:?}");
+                }
+            }
         }
     }
 }
