@@ -8,7 +8,7 @@ use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{Launch, Server, Site, children, get, has, is_running, proc_status, signal, wait_for};
 use flyball_sys::file;
@@ -282,6 +282,59 @@ fn the_work_of_a_helper_that_is_killed_while_it_waits_is_done_by_another() {
     let answer = client.response();
     assert_eq!((answer.status(), answer.body), (200, content("slow/small-1.txt")));
     assert_eq!(counted(&server, 2, "helpers_died"), 3);
+}
+
+/// Lets a process open so many descriptors from now on, or as many as before.
+fn limit_descriptors(process: u32, most: usize) {
+    let words = ["--pid", &process.to_string(), &format!("--nofile={most}:")];
+    assert!(Command::new("prlimit").args(words).status().expect("prlimit runs").success());
+}
+
+/// The lowest descriptor that a process has not opened.
+fn lowest_free(process: u32) -> usize {
+    let is_open =
+        |at: &usize| std::fs::symlink_metadata(format!("/proc/{process}/fd/{at}")).is_ok();
+    (0..).find(|at| !is_open(at)).expect("there is one")
+}
+
+/// Asks for pages that are not in memory where no helper can be had, and again once one can.
+fn assert_served_without_helpers(without_descriptors: impl Fn(u32) -> u32) {
+    let site = quiet_site();
+    if !is_on_disk(&site) || !has("prlimit") {
+        return;
+    }
+    let server = amped(site.path(), "process", &["cache.content=0"]).start();
+    let mut client = server.connect();
+    assert_whole(&mut client, LARGE);
+    assert_eq!(counted(&server, 1, "helpers_started"), 0);
+    let worker = worker(&server);
+    let process = without_descriptors(worker);
+    limit_descriptors(process, lowest_free(process));
+    let since = Instant::now();
+    for _ in 0..3 {
+        push_out(&site, LARGE);
+        assert_whole(&mut client, LARGE);
+    }
+    let said = server.errors.so_far();
+    let lines = said.matches("a helper process cannot be started").count() as u64;
+    // One a second at most.
+    assert!((1..=since.elapsed().as_secs() + 1).contains(&lines), "{said}");
+    limit_descriptors(process, 1024);
+    wait_for("a helper", || {
+        push_out(&site, LARGE);
+        assert_whole(&mut client, LARGE);
+        (!helper_processes(worker).is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn a_spawner_that_cannot_start_helpers_delays_no_answer_and_is_not_asked_at_once() {
+    assert_served_without_helpers(|worker| children(worker)[0]);
+}
+
+#[test]
+fn a_worker_without_descriptors_for_helpers_answers_and_does_not_ask_at_once() {
+    assert_served_without_helpers(|worker| worker);
 }
 
 #[test]

@@ -24,8 +24,9 @@ use crate::slots::Token;
 /// Most times that one operation is brought in anew because it was pushed out again.
 const REPEATS_MAX: u32 = 2;
 
-/// How long no spawner is started after one could not be, in milliseconds.
-const SPAWNER_PAUSE_MS: u64 = 1_000;
+/// How long no spawner is started after one could not be, and no helper is asked for after one
+/// could not be started, in milliseconds.
+const PAUSE_MS: u64 = 1_000;
 
 /// What tells of the spawner, of work that was finished without a helper, and of the first helper.
 const SPAWNER: u64 = 0;
@@ -41,6 +42,7 @@ pub(super) struct Processes {
     finished: Wake,
     spawner: Option<Spawner>,
     no_spawner_before_ms: u64,
+    no_helper_before_ms: u64,
     helpers: Vec<Helper>,
     next_helper: u64,
     next_number: u64,
@@ -129,6 +131,7 @@ impl Processes {
             finished,
             spawner: None,
             no_spawner_before_ms: 0,
+            no_helper_before_ms: 0,
             helpers: Vec::new(),
             next_helper: FIRST_HELPER,
             next_number: 0,
@@ -243,10 +246,12 @@ impl Processes {
 
     /// Asks for as many helpers as there is work for; false when none is there and none will come.
     fn ask_for_helpers(&mut self) -> bool {
-        if self.spawner.is_none() && clock::monotonic_ms() >= self.no_spawner_before_ms {
+        let now_ms = clock::monotonic_ms();
+        if self.spawner.is_none() && now_ms >= self.no_spawner_before_ms {
             let _ = self.start_spawner();
         }
-        if let Some(spawner) = &self.spawner {
+        if let Some(spawner) = self.spawner.as_ref().filter(|_| now_ms >= self.no_helper_before_ms)
+        {
             while self.coming < self.jobs.len()
                 && self.helpers.len() + self.coming < self.bounds.most
                 && spawner.channel.send(b"+", None).is_ok()
@@ -322,7 +327,7 @@ impl Processes {
             }
             Err(error) => {
                 self.bounds.say(&format!("there can be no helper processes: {error}"));
-                self.no_spawner_before_ms = clock::monotonic_ms() + SPAWNER_PAUSE_MS;
+                self.no_spawner_before_ms = clock::monotonic_ms() + PAUSE_MS;
                 Err(error)
             }
         }
@@ -337,9 +342,10 @@ impl Processes {
                     self.coming = self.coming.saturating_sub(1);
                     self.employ(Channel::from_fd(descriptor));
                 }
+                // Nothing came from the spawner, or this process had no descriptor left for it.
                 Ok((1, None)) => {
                     self.coming = self.coming.saturating_sub(1);
-                    self.bounds.say("a helper process cannot be started");
+                    self.refused();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 _ => {
@@ -360,11 +366,22 @@ impl Processes {
         let heard = channel
             .set_nonblocking()
             .and_then(|()| self.ears.add(channel.as_fd(), id, Interest::READ));
-        if heard.is_ok() {
-            let idle_since_ms = clock::monotonic_ms();
-            self.helpers.push(Helper { id, channel, number: 0, job: None, idle_since_ms });
-            self.events.started += 1;
+        if heard.is_err() {
+            return self.refused();
         }
+        let idle_since_ms = clock::monotonic_ms();
+        self.helpers.push(Helper { id, channel, number: 0, job: None, idle_since_ms });
+        self.events.started += 1;
+    }
+
+    /// A helper could not be started: the next is asked for after a pause. Those that there are do
+    /// the work meanwhile; without any the loop does it.
+    fn refused(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        if now_ms >= self.no_helper_before_ms {
+            self.bounds.say("a helper process cannot be started");
+        }
+        self.no_helper_before_ms = now_ms + PAUSE_MS;
     }
 
     /// Closes the spawner's channel, which ends it, and reaps it.
