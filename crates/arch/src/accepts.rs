@@ -54,8 +54,8 @@ impl Accepts {
             listeners: worker.listeners.iter().map(|_| Listener::default()).collect(),
             limit: AcceptLimit::Infinite,
             unwritten: (!written).then_some(settings.accept_limit),
-            // Twice: while the queue is emptied, it fills again.
-            margin: if bounded { queue.saturating_mul(2) } else { 0 },
+            // Every queue twice: while it is emptied, it fills again.
+            margin: if bounded { queue.saturating_mul(2 * worker.listeners.len()) } else { 0 },
             rests_until_ms: None,
             said: false,
             ended: false,

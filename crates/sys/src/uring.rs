@@ -118,9 +118,16 @@ struct Flight {
 /// The mark of an entry whose completion nobody waits for: no flight has so high a number.
 const NOBODY: u64 = u64::MAX;
 
+/// Times that the kernel is asked to take entries from a full queue before the ring gives up.
+const SUBMITS_MAX: u32 = 1_000;
+
 /// A ring for one thread.
 pub struct Ring {
     ring: IoUring,
+    /// Completions that had to be collected before anybody asked for them.
+    early: Vec<(u64, Completion)>,
+    /// The error code with which an operation could not be started: the ring is of no use then.
+    failed: Option<i32>,
     flights: Vec<Option<Flight>>,
     free: Vec<u32>,
     features: Features,
@@ -174,6 +181,8 @@ impl Ring {
         let ring = builder.build(entries).or_else(|_| plain().build(entries))?;
         Ok(Ring {
             ring,
+            early: Vec::new(),
+            failed: None,
             flights: Vec::new(),
             free: Vec::new(),
             features: Features::NONE,
@@ -286,33 +295,59 @@ impl Ring {
         self.push(&entry.user_data(kind.with(token)));
     }
 
+    /// Puts an entry into the queue. If the kernel takes none from a full one, the entry is not
+    /// started, and the next [`Ring::submit`] or [`Ring::wait`] says why.
     fn push(&mut self, entry: &Entry) {
-        loop {
+        for _ in 0..SUBMITS_MAX {
             // SAFETY: every pointer in `entry` leads into memory on the heap that a `Held` owns (or
             // to a static string), and that stays in `flights` until the last completion; the
             // descriptors are the ring's, or held there too, or kept open by the caller of `watch`.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
-            // The queue is full: let the kernel take it.
-            let _ = self.ring.submit();
+            match self.ring.submit() {
+                Ok(_) => {}
+                Err(error) if is_transient(&error) => self.collect_early(),
+                Err(error) => return self.fail(&error),
+            }
         }
+        self.fail(&io::Error::from_raw_os_error(libc::EBUSY));
     }
 
-    /// Sees to it that so many entries can be submitted together.
-    fn make_room(&mut self, entries: usize) {
-        let queue = self.ring.submission();
-        if queue.capacity() - queue.len() < entries {
-            drop(queue);
-            let _ = self.ring.submit();
+    /// Makes room among the completions, without which the kernel may take nothing.
+    fn collect_early(&mut self) {
+        let mut early = std::mem::take(&mut self.early);
+        self.peek(&mut early);
+        self.early = early;
+        std::thread::yield_now();
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        self.failed = Some(error.raw_os_error().unwrap_or(libc::EIO));
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.failed.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(code)))
+    }
+
+    /// Sees to it that so many entries can be submitted together; false when they cannot.
+    fn make_room(&mut self, entries: usize) -> bool {
+        let has_room = |ring: &mut IoUring| {
+            let queue = ring.submission();
+            queue.capacity() - queue.len() >= entries
+        };
+        if self.ring.submission().capacity() < entries {
+            return false;
         }
+        // What it refuses now is started without a link.
+        has_room(&mut self.ring) || self.ring.submit().is_ok() && has_room(&mut self.ring)
     }
 
     /// Submits what was started, waits at most `timeout_ms` for a completion, and appends all that
     /// are there to `completions`, with the tokens that they were started with. Blocks.
     ///
     /// # Errors
-    /// When the kernel refuses; a time-out or a signal is none.
+    /// When the kernel refuses, now or when something was started; a time-out or a signal is none.
     pub fn wait(
         &mut self,
         completions: &mut Vec<(u64, Completion)>,
@@ -321,12 +356,13 @@ impl Ring {
         let limit =
             Timespec::new().sec(timeout_ms / 1000).nsec((timeout_ms % 1000 * 1_000_000) as u32);
         let args = SubmitArgs::new().timespec(&limit);
-        match self.ring.submitter().submit_with_args(1, &args) {
-            Ok(_) => {}
-            Err(error) => match error.raw_os_error() {
-                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
-                _ => return Err(error),
-            },
+        self.check()?;
+        let wanted = usize::from(self.early.is_empty());
+        match self.ring.submitter().submit_with_args(wanted, &args) {
+            Err(error) if !is_transient(&error) && error.raw_os_error() != Some(libc::ETIME) => {
+                return Err(error);
+            }
+            _ => {}
         }
         self.peek(completions);
         Ok(())
@@ -335,7 +371,8 @@ impl Ring {
     /// Appends the completions that are in the ring to `completions`, without a system call. Those
     /// for which the ring had no room come after the next [`Ring::submit`] or [`Ring::wait`].
     pub fn peek(&mut self, completions: &mut Vec<(u64, Completion)>) {
-        let Ring { ring, flights, free, buffers, .. } = self;
+        let Ring { ring, flights, free, buffers, early, .. } = self;
+        completions.append(early);
         for entry in ring.completion() {
             match Kind::of(entry.user_data()) {
                 None => complete(flights, free, &entry, completions),
@@ -347,22 +384,25 @@ impl Ring {
     /// Submits what was started; makes no system call when nothing was. Never waits.
     ///
     /// # Errors
-    /// When the kernel refuses; a signal or a full completion ring is no error: what is left is
-    /// submitted the next time.
+    /// When the kernel refuses, now or when something was started; a signal or a full completion
+    /// ring is no error: what is left is submitted the next time.
     pub fn submit(&mut self) -> io::Result<()> {
+        self.check()?;
         let queue = self.ring.submission();
         if queue.is_empty() && !queue.cq_overflow() {
             return Ok(());
         }
         drop(queue);
         match self.ring.submit() {
-            Ok(_) => Ok(()),
-            Err(error) => match error.raw_os_error() {
-                Some(libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
-                _ => Err(error),
-            },
+            Err(error) if !is_transient(&error) => Err(error),
+            _ => Ok(()),
         }
     }
+}
+
+/// True when the kernel may take the same submission later.
+fn is_transient(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY | libc::EAGAIN))
 }
 
 impl Drop for Ring {
@@ -596,6 +636,56 @@ mod tests {
         while completions.len() < 20 {
             ring.wait(&mut completions, 1000).unwrap();
         }
+    }
+
+    #[test]
+    fn a_ring_whose_submissions_the_kernel_refuses_ends_with_an_error_instead_of_a_loop() {
+        let mut ring = Ring::new(2, Mode::Deferred).unwrap();
+        let root = Arc::new(Descriptor::from(file::open_root(std::path::Path::new("/")).unwrap()));
+        let null = std::fs::File::open("/dev/null").unwrap();
+        // SAFETY: both are open; the ring's number now means a file that is no ring.
+        let changed = unsafe { libc::dup3(null.as_raw_fd(), ring.ring.as_raw_fd(), 0) };
+        assert_eq!(changed, ring.ring.as_raw_fd());
+        for token in 0..3 {
+            ring.disk(Op::Stat { file: Arc::clone(&root) }, token);
+        }
+        let error = ring.submit().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EOPNOTSUPP));
+        assert!(ring.wait(&mut Vec::new(), 10_000).is_err());
+    }
+
+    #[test]
+    fn completions_that_were_collected_early_are_given_at_the_next_wait_without_waiting() {
+        let mut ring = Ring::new(2, Mode::Immediate).unwrap();
+        let root = Arc::new(Descriptor::from(file::open_root(std::path::Path::new("/")).unwrap()));
+        ring.disk(Op::Stat { file: root }, 7);
+        ring.ring.submit_and_wait(1).unwrap();
+        ring.collect_early();
+        let (mut completions, began) = (Vec::new(), std::time::Instant::now());
+        ring.wait(&mut completions, 60_000).unwrap();
+        assert!(began.elapsed() < std::time::Duration::from_secs(30));
+        assert!(matches!(completions[..], [(7, Completion::Disk(Done::Stamped(Ok(_))))]));
+    }
+
+    #[test]
+    fn a_queue_that_holds_no_link_leaves_closing_to_whoever_sends() {
+        let mut ring = Ring::new(1, Mode::Deferred).unwrap();
+        ring.enable(Features { direct: false, ..Features::ALL }, 4, 16);
+        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        net::listen(&listener, 8, &ListenOptions::default()).unwrap();
+        let listener = Arc::new(listener);
+        ring.accept_socket(&listener, 1, false);
+        let mut client = TcpStream::connect(net::local_address(&listener).unwrap()).unwrap();
+        let (1, Completion::Connected(Ok(socket), false)) = one(&mut ring) else { panic!() };
+        let mut outgoing = ring.outgoing();
+        outgoing.copy(b"answer");
+        ring.send(&socket, outgoing, 2, Then::Close);
+        let (2, Completion::Sent(_, Ok(6), false)) = one(&mut ring) else { panic!() };
+        ring.close(socket);
+        ring.submit().unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer, b"answer");
     }
 
     #[test]

@@ -236,14 +236,15 @@ pub(super) const ROWS: &[Setting] = &[
         key: "uring.entries",
         flag: None,
         kind: Kind::Integer {
-            least: 1,
+            least: 2,
             most: RING_ENTRIES_MAX,
             set: |s, n| s.ring_entries = n as u32,
         },
         word: None,
         default: Some("1024"),
         doc: "Entries of the ring of `uring` and `tux`, per worker",
-        more: "The kernel rounds it up to a power of two.",
+        more: "The kernel rounds it up to a power of two. The least is two, since a last send and \
+               the close after it are submitted together.",
         source: "io_uring_setup(2)",
     },
     Setting {

@@ -48,9 +48,12 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Gives a buffer to the kernel.
+    /// Gives a buffer to the kernel, which may write to it from now on.
+    ///
+    /// # Panics
+    /// When there is no such buffer: it is another ring's.
     pub(super) fn give(&mut self, id: u16) {
-        debug_assert!(id < self.count);
+        assert!(id < self.count, "buffer {id} of {}", self.count);
         let at = usize::from(self.tail & (self.count - 1));
         let address = self.start_of(id).as_ptr() as u64;
         // SAFETY: `at` is below `count`; the kernel reads an entry only once the tail is past it,
@@ -114,6 +117,9 @@ impl Ring {
     }
 
     /// Takes the buffer of received bytes back, for others.
+    ///
+    /// # Panics
+    /// When another ring, which has more buffers, received them.
     pub fn recycle(&mut self, received: Received) {
         match received.place {
             Place::Own(buffer) => self.keep_buffer(buffer),
@@ -124,5 +130,19 @@ impl Ring {
             }
             Place::Nowhere => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uring::{Features, Mode};
+
+    #[test]
+    #[should_panic(expected = "buffer 4 of 4")]
+    fn a_buffer_of_another_ring_is_not_given_to_the_kernel() {
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        assert!(ring.enable(Features::ALL, 4, 16).provided);
+        ring.recycle(Received { place: Place::Provided(4), len: 1 });
     }
 }

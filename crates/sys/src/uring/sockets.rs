@@ -158,9 +158,11 @@ impl Ring {
         }
     }
 
-    /// Starts sending. One that closes goes on until all is sent, and closes only then.
+    /// Starts sending. One that closes goes on until all is sent, and closes only then; where the
+    /// two cannot be submitted together, closing is left to the caller, as the completion says.
     pub fn send(&mut self, socket: &Socket, mut outgoing: Box<Outgoing>, token: u64, then: Then) {
-        let closes = then == Then::Close && self.features.linked;
+        // A link does not reach beyond what is submitted together.
+        let closes = then == Then::Close && self.features.linked && self.make_room(2);
         let mut flags = libc::MSG_NOSIGNAL;
         if then == Then::More || closes {
             flags |= libc::MSG_MORE;
@@ -179,8 +181,6 @@ impl Ring {
         };
         let entry = entry.flags(fixed(socket.direct));
         if closes {
-            // A link does not reach beyond what is submitted together.
-            self.make_room(2);
             self.start(entry.flags(Flags::IO_LINK), token, Held::Send { outgoing });
             self.start_unheld(close_entry(socket), Kind::Quiet, 0);
         } else {
