@@ -13,6 +13,9 @@ use flyball_testkit::Client;
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
 const LARGE_BYTES: usize = 32 * 1024 * 1024;
 
+/// How long the acceptor of `thread-per-connection` rests when it cannot accept.
+const ACCEPTOR_REST: Duration = Duration::from_millis(250);
+
 /// What a stopping server may take beyond its drain deadline: workers look at the time twice a
 /// second, and the rest is for a busy machine.
 const STOPPED_AFTER: Duration = Duration::from_secs(8);
@@ -178,6 +181,34 @@ fn a_worker_that_somebody_else_stops_is_replaced_and_its_port_serves_again() {
         });
         assert_eq!(server.connect().ask(get("/small.txt")).status(), 200, "{arch}");
     }
+}
+
+/// Somebody else stops one of two workers with a socket in common, which closes it for both.
+#[test]
+fn an_acceptor_rests_while_another_worker_with_its_socket_drains() {
+    let site = large_site();
+    let launch = Launch::new(&site, "thread-per-connection").set("rate.send-min=0B");
+    let server = launch.args(&["--workers", "2", "--admin", "127.0.0.1:0"]).start();
+    let [drains, rests, _] = server.children(3)[..] else { panic!("two workers") };
+    // So that the other one has the connection.
+    signal(rests, "STOP");
+    wait_for("the worker to be held", || {
+        proc_status(rests, "State").filter(|state| state.starts_with('T'))
+    });
+    let _busy = download(&server);
+    signal(rests, "CONT");
+    signal(drains, "TERM");
+    wait_for("a connection to be refused", || {
+        let connected = TcpStream::connect(("127.0.0.1", server.port));
+        connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused).then_some(())
+    });
+    let (before, since) = (server.counter("accept_phases"), Instant::now());
+    let phases = || server.counter("accept_phases") - before;
+    let tried = wait_for("some attempts", || Some(phases()).filter(|count| *count >= 3));
+    let rests = since.elapsed().as_millis() / ACCEPTOR_REST.as_millis();
+    // One may have begun before, and one may have been published late.
+    assert!(u128::from(tried) <= rests + 2, "{tried} attempts in {:?}", since.elapsed());
+    assert!(is_running(drains), "it still has the download");
 }
 
 #[test]

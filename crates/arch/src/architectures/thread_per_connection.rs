@@ -174,6 +174,8 @@ struct Acceptor<'a, S> {
     desk: Desk,
     start: S,
     mechanism: Box<dyn Readiness>,
+    /// Whether it waits for new connections.
+    listens: bool,
     /// Whether it was said that accepting is paused.
     warned: bool,
 }
@@ -198,10 +200,28 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         mechanism.add(crew.changed().as_fd(), CHANGED, Interest::READ)?;
-        for (at, listener) in worker.listeners.iter().enumerate() {
-            mechanism.add(listener.as_fd(), LISTENERS + at as u64, Interest::READ)?;
+        let mut acceptor =
+            Acceptor { worker, crew, desk, start, mechanism, listens: false, warned: false };
+        acceptor.listen(true)?;
+        Ok(acceptor)
+    }
+
+    /// Waits for new connections, or not. A socket that another worker shut down would hang up
+    /// whatever the interest, so that it is taken out.
+    fn listen(&mut self, wanted: bool) -> io::Result<()> {
+        if std::mem::replace(&mut self.listens, wanted) == wanted {
+            return Ok(());
         }
-        Ok(Acceptor { worker, crew, desk, start, mechanism, warned: false })
+        for (at, listener) in self.worker.listeners.iter().enumerate() {
+            match wanted {
+                true => {
+                    let token = LISTENERS + at as u64;
+                    self.mechanism.add(listener.as_fd(), token, Interest::READ)?;
+                }
+                false => self.mechanism.remove(listener.as_fd()),
+            }
+        }
+        Ok(())
     }
 
     /// Accepts until the worker is told to end.
@@ -219,15 +239,8 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
             if told.is_some() {
                 return Ok(());
             }
-            let listening;
-            (listening, wait_ms) = match ended {
-                Ended::Drained => (Interest::READ, -1),
-                Ended::Full => (Interest::NONE, -1),
-                Ended::Failed => (Interest::NONE, PAUSE_MS),
-            };
-            for (at, listener) in self.worker.listeners.iter().enumerate() {
-                self.mechanism.change(listener.as_fd(), LISTENERS + at as u64, listening)?;
-            }
+            wait_ms = if matches!(ended, Ended::Failed) { PAUSE_MS } else { -1 };
+            self.listen(matches!(ended, Ended::Drained))?;
         }
     }
 
@@ -263,6 +276,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         }
         Ended::Drained
     }
+
     fn say_once(&mut self, why: &str) {
         if !std::mem::replace(&mut self.warned, true) {
             self.worker.say(&format!("accepting is paused: {why}"));
