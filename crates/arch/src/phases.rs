@@ -1,7 +1,8 @@
 //! The three phases of an event-driven process (S0, section 4.1): getevents, accept, work.
 //!
-//! `sped`, `symped`, `n-copy` and `amped` are this loop; what they differ in is how many processes
-//! run it, whose listening sockets they read, and who does the work that waits on the disk.
+//! `sped`, `symped`, `n-copy`, `shared-symped` and `amped` are this loop; what they differ in is
+//! how many processes run it, whose listening sockets they read, what they share, and who does the
+//! work that waits on the disk.
 
 mod connection;
 mod listeners;

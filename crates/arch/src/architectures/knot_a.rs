@@ -23,8 +23,9 @@
 //! **Reads with**: section 4.2: [`accept_all`] is the thread that accepts, [`serve_connection`] the
 //! life of each other.
 //!
-//! **Settings**: `knot.stack`, `amped.helpers`, `workers`, `pin`, `events`, `accept.limit`,
-//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`.
+//! **Settings**: `knot.stack`, `amped.helpers`, `amped.helper-kind`, `amped.reserve`, `amped.idle`,
+//! `amped.residency`, `workers`, `pin`, `events`, `accept.limit`, `accept.eager-read`,
+//! `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
@@ -71,6 +72,7 @@ impl Architecture for KnotA {
             "accept.exclusive",
             "send.mode",
             "send.piece",
+            "send.cork",
         ]
     }
 

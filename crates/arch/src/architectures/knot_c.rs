@@ -24,8 +24,9 @@
 //! **Reads with**: section 4.2: [`serve`] is the life of a thread, [`accept_batch`] the modified
 //! accept call.
 //!
-//! **Settings**: `knot.threads`, `knot.stack`, `amped.helpers`, `workers`, `pin`, `events`,
-//! `accept.limit`, `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`.
+//! **Settings**: `knot.threads`, `knot.stack`, `amped.helpers`, `amped.helper-kind`,
+//! `amped.reserve`, `amped.idle`, `amped.residency`, `workers`, `pin`, `events`, `accept.limit`,
+//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
@@ -75,6 +76,7 @@ impl Architecture for KnotC {
             "accept.exclusive",
             "send.mode",
             "send.piece",
+            "send.cork",
         ]
     }
 

@@ -15,8 +15,8 @@
 //! * A socket callback is a poll on an io_uring, and its completion is read without a system call.
 //!   The poll itself is handed to the kernel, many at a time, by a call that never waits.
 //! * The threads for cache misses are those of the ring, and some of ours for what it cannot do.
-//! * Pieces of large bodies that are in memory are copied, since only a read can tell that they
-//!   are; `send.mode = "sendfile"` copies nothing, and may wait on the disk.
+//! * A piece of a large body leaves once it is in memory: by reference what mincore sees there of a
+//!   quiet file, which waits if it is pushed out in between, and by copies the rest.
 //! * Clock, deadlines and orders are looked at within [`TURNS_UNATTENDED_MAX`] turns. Nothing else
 //!   bounds a work phase: new connections wait while it lasts, as do those already accepted while
 //!   a phase without limit accepts, which is what the paper measures.

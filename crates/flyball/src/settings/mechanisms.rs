@@ -188,7 +188,9 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Whether large bodies are sent by calls that block",
         more: "Where event loops send by sendfile: the call then waits until the client has taken \
                the piece, half a second at most, and with it waits the whole loop. All other calls \
-               on a connection stay as they are.",
+               on a connection stay as they are. In `watpipe` a thread of the Write stage keeps \
+               the connection and waits in its calls, copies as well as sendfile, until \
+               everything is sent; deadlines are looked at twice a second.",
         source: "S4 sections 5 and 8 (M149)",
     },
     Setting {

@@ -55,8 +55,9 @@ const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Worker processes",
         more: "`auto` is the number of CPUs that the affinity mask and the cgroup quota leave to \
-               the server, not the number that the machine has. Architectures with one worker \
-               take one.",
+               the server, not the number that the machine has; for `mt`, \
+               `thread-per-connection`, `knot-c`, `knot-a` and `watpipe` it is one. `sped` and \
+               `tux` always have one, and `mp` has `mp.processes`.",
         source: "S4 section 4 (M143, M144)",
     },
     Setting {
@@ -108,7 +109,8 @@ const ROWS: &[Setting] = &[
         default: Some("16"),
         doc: "Most connections accepted in one accept phase",
         more: "A fraction below 1 accepts one connection every 1/x phases; `inf` accepts until \
-               the queue is empty (multi-accept), 1 is the naive server of the paper.",
+               the queue is empty (multi-accept), 1 is the naive server of the paper. Unless it is \
+               written, it is 1 for `knot-c` and `inf` for `uring`.",
         source: "S0 sections 2.4 and 4.1 (M4, M6)",
     },
     Setting {
