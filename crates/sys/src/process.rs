@@ -506,9 +506,9 @@ mod tests {
     fn who_is_killed_or_told_to_end_did_not_fail() {
         let ends =
             [Ending::Exited(0), Ending::Killed(libc::SIGKILL), Ending::Killed(libc::SIGTERM)];
-        assert!(!ends.into_iter().any(is_failure));
+        assert!(!ends.into_iter().any(Ending::is_failure));
         let fails = [Ending::Exited(1), Ending::Exited(101), Ending::Killed(libc::SIGSEGV)];
-        assert!(fails.into_iter().all(is_failure));
+        assert!(fails.into_iter().all(Ending::is_failure));
     }
 
     #[test]

@@ -40,7 +40,7 @@ use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::readiness::Interest;
-use flyball_sys::{clock, net, process};
+use flyball_sys::{clock, net};
 
 use crate::counters::Counter;
 use crate::exchange::Step;
