@@ -293,6 +293,30 @@ fn processes_are_bound_to_the_cpus_that_are_named() {
 }
 
 #[test]
+fn the_listening_socket_of_a_partition_prefers_the_cpu_of_its_processes() {
+    if !has("strace") {
+        return;
+    }
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let log = within(&directory, "trace");
+    let strace = ["strace", "-qq", "-e", "trace=setsockopt", "-o", text(&log), "--"];
+    let launch = Launch::under(&strace, &site, "shared-symped").args(&["--workers", "2"]);
+    let settings = ["shared-symped.partitions=2", "pin=true", "accept.incoming-cpu=true"];
+    let server = settings.iter().fold(launch, |launch, setting| launch.set(setting)).start();
+    let allowed = process_cpus();
+    let trace = std::fs::read_to_string(&log).expect("there is a trace");
+    let is_set = |line: &&str| line.contains("SO_INCOMING_CPU");
+    let lines: Vec<&str> = trace.lines().filter(is_set).collect();
+    assert_eq!(lines.len(), 2, "{trace}");
+    for (partition, line) in lines.iter().enumerate() {
+        let cpu = allowed[partition % allowed.len()];
+        assert!(line.contains(&format!("[{cpu}]")), "{line}");
+    }
+    assert_eq!(server.connect().ask(get("/small.txt")).text(), "small");
+}
+
+#[test]
 fn a_generation_of_which_a_process_fails_at_once_is_taken_back() {
     let site = Site::with(&[("small.txt", b"small")]);
     let directory = tempfile::tempdir().expect("a temporary directory");
