@@ -174,12 +174,13 @@ fn start(
             let member = member();
             spawn(&format!("write-{number}-{at}"), pin, move || write_stage(member, number))?;
         }
-        let acceptor = Acceptor::new(pipeline, number, worker)?;
-        let member = member();
-        let body = move || accept(member, acceptor, number);
-        acceptors.push(spawn(&format!("accept-{number}"), None, body)?);
+        acceptors.push((member(), Acceptor::new(pipeline, number, worker)?));
     }
-    Ok(acceptors)
+    // The last: nothing is accepted before all stages stand.
+    let spawn_acceptor = |(number, (member, acceptor))| {
+        spawn(&format!("accept-{number}"), None, move || accept(member, acceptor, number))
+    };
+    acceptors.into_iter().enumerate().map(spawn_acceptor).collect()
 }
 
 /// The Accept stage of a partition: connections go to ReadPoll, or straight to Read, in which case
