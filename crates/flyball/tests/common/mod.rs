@@ -34,13 +34,17 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// Sends a signal, such as `TERM`.
+/// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards.
 pub fn signal(process: u32, name: &str) {
     let status = Command::new("sh")
         .args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &process.to_string()])
         .status()
         .expect("sh runs");
     assert!(status.success(), "signal {name} to process {process}");
+    if name == "STOP" {
+        let is_stopped = |state: String| state.starts_with(['T', 't']).then_some(());
+        wait_for("it stops", || proc_status(process, "State").and_then(is_stopped));
+    }
 }
 
 /// The processes whose parent is `parent`, oldest first.
