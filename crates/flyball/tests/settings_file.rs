@@ -139,7 +139,10 @@ fn an_error_names_file_line_key_and_the_nearest_key() {
         ("workers.count = 1", "workers.count: unknown key"),
         ("\"a\\nb\" = 1", "\"a\\nb\": unknown key"),
         ("\"accept.limit\" = 1", "\"accept.limit\": unknown key; did you mean accept.limit?"),
-        ("send = 1", "send: is a table with the keys mode, quiet, piece"),
+        (
+            "send = 1",
+            "send: is a table with the keys mode, quiet, piece, blocking, cork, no-delay, buffer",
+        ),
     ] {
         let found = line_errors(line);
         assert_eq!(found.len(), 1, "{line}: {found:?}");
