@@ -1,19 +1,24 @@
 //! What a ring's operations carry between a connection and the kernel.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
-use flyball_sys::uring::{self, Features, Mode, Outgoing, Received, Ring, Socket, Then};
+use flyball_sys::net;
+use flyball_sys::uring::{
+    self, Completion, Features, Mode, Outgoing, Received, Ring, Socket, Then,
+};
 
 use crate::desk::Desk;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
 use crate::pieces::{Pieces, Spare};
 use crate::slots::Token;
+use crate::transmit::{Sent, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
 /// Memory segments that one send carries.
@@ -54,6 +59,20 @@ struct Ahead {
     end: Option<io::Result<()>>,
 }
 
+/// What lets a large body go by reference: the ring has no sendfile, and a direct socket no
+/// descriptor.
+#[derive(Debug)]
+enum Reference {
+    /// Nothing.
+    No,
+    /// A descriptor is being made.
+    Wanted,
+    /// It is there, until the body is sent.
+    Installed(OwnedFd),
+    /// There is none to be had: bodies are copied.
+    Never,
+}
+
 /// A connection in its slot: at most one receive, one send and one disk operation are under way.
 pub(crate) struct Slot {
     socket: Socket,
@@ -71,19 +90,23 @@ pub(crate) struct Slot {
     /// An answer was sent before: the connection is one that is kept.
     kept: bool,
     sending: bool,
+    /// Room in the socket is waited for.
+    waits_for_room: bool,
     /// The socket is asked what it holds, because time is up.
     pub(crate) asking: bool,
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(crate) on_disk: Option<Purpose>,
     pub(crate) plan: Option<Box<Plan>>,
     pieces: Option<Box<Pieces>>,
+    reference: Reference,
     pub(crate) over: Option<CloseReason>,
 }
 
 impl Slot {
     pub(crate) fn is_busy(&self) -> bool {
         let receiving = self.receiving != Receiving::No;
-        receiving || self.sending || self.asking || self.on_disk.is_some()
+        let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
+        receiving || self.sending || referring || self.asking || self.on_disk.is_some()
     }
 }
 
@@ -120,16 +143,35 @@ impl Operations {
             needs_own: false,
             kept: false,
             sending: false,
+            waits_for_room: false,
             asking: false,
             on_disk: None,
             plan: None,
             pieces: None,
+            reference: Reference::No,
             over: None,
         }
     }
 
+    /// Starts what a connection needs of its socket: true when it can go on at once.
+    pub(crate) fn start(
+        &mut self,
+        step: &Step,
+        slot: &mut Slot,
+        token: Token,
+        desk: &mut Desk,
+    ) -> bool {
+        let (reads, writes) = match step {
+            Step::Read => (true, false),
+            Step::Write => (false, true),
+            _ => (true, true),
+        };
+        reads && self.start_receive(slot, token, desk)
+            || writes && self.start_send(slot, token, desk)
+    }
+
     /// Input is wanted, now: true when there was some, else it is on its way.
-    pub(crate) fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+    fn start_receive(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
         slot.wants_input = true;
         if take_ahead(slot, desk) {
             return true;
@@ -192,20 +234,82 @@ impl Operations {
         }
     }
 
-    pub(crate) fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
-        let Some(out) = slot.exchange.out() else { return };
+    /// Output is wanted: true when the connection can go on at once, else it is on its way.
+    fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+        let Some(out) = slot.exchange.out() else { return false };
         match out.front() {
+            _ if slot.waits_for_room => {}
             Front::Empty => {}
             Front::Memory if slot.sending => {}
             Front::Memory => self.send_memory(slot, token),
-            Front::File { len, .. } => {
-                self.send_piece(slot, len, token);
-                self.read_piece(slot, token, desk);
+            Front::File { len, .. } => match self.send_reference(slot, token, desk) {
+                Some(went_on) => return went_on,
+                None => {
+                    self.send_piece(slot, len, token);
+                    self.read_piece(slot, token, desk);
+                }
+            },
+        }
+        false
+    }
+
+    /// Sends a large body by reference, whether or not the connection can go on at once; `None`
+    /// when it is copied.
+    fn send_reference(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> Option<bool> {
+        let copying = slot.pieces.as_ref().is_some_and(|pieces| !pieces.is_empty());
+        if copying || slot.sending || slot.on_disk.is_some() {
+            return None;
+        }
+        let socket = match (&slot.reference, slot.socket.plain()) {
+            (_, Some(plain)) => plain,
+            (Reference::Installed(installed), None) => installed.as_fd(),
+            (Reference::Wanted, None) => return Some(false),
+            (Reference::Never, None) => return None,
+            (Reference::No, None) if !goes_by_reference(&slot.exchange, desk) => return None,
+            (Reference::No, None) => {
+                let wanted = self.ring.install(&slot.socket, token.bits());
+                slot.reference = if wanted { Reference::Wanted } else { Reference::Never };
+                return wanted.then_some(false);
             }
+        };
+        // The ring gives up on non-blocking sockets where it waits on blocking ones.
+        if net::set_nonblocking(socket, true).is_err() {
+            return None;
+        }
+        let sent = transmit_reference(socket, &mut slot.exchange, desk);
+        let blocks = net::set_nonblocking(socket, false);
+        match sent {
+            Some(Sent::Full) => {
+                self.ring.wait_for_room(&slot.socket, token.bits());
+                slot.waits_for_room = true;
+            }
+            Some(Sent::Failed(reason)) => slot.exchange.abort(reason),
+            _ if blocks.is_err() => slot.exchange.abort(CloseReason::ClientGone),
+            _ => {}
+        }
+        if slot.exchange.out().is_none() {
+            slot.reference = Reference::No;
+        }
+        sent.map(|_| !slot.waits_for_room)
+    }
+
+    /// What a body that goes by reference waited for is there.
+    pub(crate) fn can_refer(&mut self, slot: &mut Slot, completion: Completion) {
+        match completion {
+            Completion::Installed(Ok(installed)) => {
+                slot.reference = Reference::Installed(installed);
+            }
+            Completion::Installed(Err(_)) => slot.reference = Reference::Never,
+            Completion::Writable => slot.waits_for_room = false,
+            _ => debug_assert!(false, "nobody asked for this"),
         }
     }
 
     fn send_memory(&mut self, slot: &mut Slot, token: Token) {
+        // Closing the direct socket would not end the connection while another descriptor is open.
+        if matches!(slot.reference, Reference::Installed(_)) {
+            slot.reference = Reference::No;
+        }
         let Some(out) = slot.exchange.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing);
@@ -354,12 +458,14 @@ pub(crate) fn found() -> Vec<(String, String)> {
         ["direct descriptors, unless there is an access log", "descriptors of the process"];
     let work = ["when completions are asked for", "whenever the kernel interrupts"];
     let closes = ["linked to the last send", "after the last send"];
+    let large = ["by sendfile on a descriptor made for them", "copied, from a direct socket"];
     vec![
         tell("work on completions", uring::defers(), work),
         tell("closing", found.linked, closes),
         tell("receive buffers", found.provided, buffers),
         tell("receives of a kept client", found.multishot, receives),
         tell("sockets", found.direct, sockets),
+        tell("large bodies in memory", found.installs, large),
     ]
 }
 

@@ -32,6 +32,12 @@ pub(crate) struct Pieces {
 }
 
 impl Pieces {
+    /// True when no part of the body has been read that is not yet sent.
+    pub(crate) fn is_empty(&self) -> bool {
+        let read = [&self.ready, &self.next, &self.unchecked];
+        self.leaving == 0 && read.iter().all(|piece| piece.is_none())
+    }
+
     /// The piece to be sent now, if it is there.
     pub(crate) fn send_next(&mut self) -> Option<(Vec<u8>, Range<usize>)> {
         let piece = self.ready.take().or_else(|| self.next.take())?;

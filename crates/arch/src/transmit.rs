@@ -85,28 +85,66 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
                 }
             }
         };
-        match call {
-            Call::Took { sent, offered, large } => {
-                exchange.sent(sent as u64, desk);
-                if large && desk.settings.cork && !file_is_next(exchange) {
-                    // It fails only when the connection has gone, which the next call shows.
-                    let _ = net::set_cork(socket, false);
-                }
-                if sent < offered {
-                    return Sent::Full;
-                }
-                if large {
-                    return if exchange.out().is_some() { Sent::Piece } else { Sent::All };
-                }
-            }
-            Call::Error(error) => match error.kind() {
-                ErrorKind::WouldBlock => return Sent::Full,
-                ErrorKind::Interrupted => {}
-                _ => return Sent::Failed(CloseReason::ClientGone),
-            },
-            Call::Absent => return Sent::Absent,
-            Call::Spoilt(reason) => return Sent::Failed(reason),
+        if let Some(sent) = after(call, socket, exchange, desk) {
+            return sent;
         }
+    }
+}
+
+/// Sends the next piece of a large body if it goes by reference and nothing has to be read for
+/// that; `None` when it shall be copied. The socket must not block.
+pub fn transmit_reference(
+    socket: BorrowedFd<'_>,
+    exchange: &mut Exchange,
+    desk: &mut Desk,
+) -> Option<Sent> {
+    loop {
+        let Front::File { file, offset, len } = exchange.out()?.front() else { return None };
+        let part = Part { file, offset, len };
+        let only = Only::InMemory(0, desk.residency);
+        let most = part.by_reference(desk, only).filter(|most| *most > 0)?;
+        let call = part.send_file(socket, most);
+        if let Some(sent) = after(call, socket, exchange, desk) {
+            return Some(sent);
+        }
+    }
+}
+
+/// Whether the next piece of a large body would go by [`transmit_reference`].
+pub fn goes_by_reference(exchange: &Exchange, desk: &mut Desk) -> bool {
+    let Some(out) = exchange.out() else { return false };
+    let Front::File { file, offset, len } = out.front() else { return false };
+    let only = Only::InMemory(0, desk.residency);
+    Part { file, offset, len }.by_reference(desk, only).is_some_and(|most| most > 0)
+}
+
+/// Takes notice of what a call did; `None` when there is more to be sent now.
+fn after(
+    call: Call,
+    socket: BorrowedFd<'_>,
+    exchange: &mut Exchange,
+    desk: &mut Desk,
+) -> Option<Sent> {
+    match call {
+        Call::Took { sent, offered, large } => {
+            exchange.sent(sent as u64, desk);
+            if large && desk.settings.cork && !file_is_next(exchange) {
+                // It fails only when the connection has gone, which the next call shows.
+                let _ = net::set_cork(socket, false);
+            }
+            if sent < offered {
+                return Some(Sent::Full);
+            }
+            let ends = || if exchange.out().is_some() { Sent::Piece } else { Sent::All };
+            large.then(ends)
+        }
+        Call::Error(error) => match error.kind() {
+            ErrorKind::WouldBlock => Some(Sent::Full),
+            ErrorKind::Interrupted => None,
+            _ => Some(Sent::Failed(CloseReason::ClientGone)),
+        },
+        Call::Absent => Some(Sent::Absent),
+        Call::Spoilt(reason) => Some(Sent::Failed(reason)),
     }
 }
 

@@ -479,6 +479,46 @@ fn check_large(mode: &str, bound: usize, head_bytes: usize, calls: &[Call]) {
     assert!(counts.is_empty(), "{mode}: {counts:?} beside: {calls:#?}");
 }
 
+/// A large body is 16 MiB: more than any socket takes at once.
+const HUGE_BYTES: usize = 16 << 20;
+
+#[test]
+fn a_ring_sends_a_large_body_in_memory_by_sendfile_however_slowly_it_is_read() {
+    if !has("strace") {
+        return;
+    }
+    let body: Vec<u8> = (0..HUGE_BYTES / 8).flat_map(usize::to_le_bytes).collect();
+    let site = Site::with(&[("small.txt", &[b'x'; 1024]), ("huge.bin", &body)]);
+    for features in ["auto", "plain"] {
+        let setting = format!("uring.features={features}");
+        let traced = Traced::start(&site, "uring", &[&setting, "send.quiet=0s"]);
+        let _warm = traced.warm("/huge.bin");
+        let fds = format!("/proc/{}/fd", traced.server.worker());
+        let open = || std::fs::read_dir(&fds).map_or(0, Iterator::count);
+        let before = open();
+        let calls = traced.calls_of_worker(|| {
+            let mut client = traced.server.connect();
+            // The second request waits behind the body, the third for the second.
+            client.send(get("/huge.bin") + &get("/small.txt"));
+            assert!(client.response().body == body, "{features}: the body is not the file");
+            assert_eq!(client.response().body.len(), 1024, "{features}");
+            assert_eq!(client.ask(last_get("/huge.bin")).body.len(), HUGE_BYTES, "{features}");
+            client.expect_closed();
+            // One that goes away in the middle leaves nothing behind.
+            let mut gone = traced.server.connect();
+            gone.send(get("/huge.bin"));
+            assert_eq!(gone.take(65_536).len(), 65_536, "{features}");
+        });
+        let sends = calls.iter().filter(|call| call.kind() == "sendfile");
+        let sent: i64 = sends.map(|call| call.result.max(0)).sum();
+        let counts = tally(&calls);
+        println!("uring, {features}: {counts:?}");
+        assert!(sent >= 2 * HUGE_BYTES as i64, "{features}: {sent} bytes by reference");
+        assert_eq!(counts.get("pread64"), None, "{features}: {counts:?}");
+        wait_for("the descriptors are closed", || (open() <= before).then_some(()));
+    }
+}
+
 /// An entry into the ring that waits: `io_uring_enter(5, 0, 1, IORING_ENTER_GETEVENTS|...)`.
 fn waits_on_the_ring(call: &Call) -> bool {
     call.name == "io_uring_enter" && call.arguments.split(", ").nth(2) != Some("0")

@@ -171,13 +171,24 @@ fn anonymous_bytes(process: u32) -> u64 {
     field.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
-/// The worker of a server that has an admin process too: the one that has the listening socket.
+/// The worker of a server that has an admin process too: the one that has its listening socket.
 fn worker(server: &Server) -> u32 {
-    let children = server.children(2);
-    let name = |pid: u32| proc_status(pid, "Threads").and_then(|threads| threads.parse().ok());
-    // Its helpers are threads; the admin process has none.
-    let worker = children.into_iter().max_by_key(|pid| name(*pid).unwrap_or(0_u32));
-    worker.expect("there are two")
+    let listening = listening_inode(server.port);
+    let socket = std::path::PathBuf::from(format!("socket:[{listening}]"));
+    let has_socket = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
+        open.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == socket))
+    };
+    server.children(2).into_iter().find(has_socket).expect("one of the two serves")
+}
+
+/// The inode of the socket that listens on a port: fields 2, 4 and 10 of a line.
+fn listening_inode(port: u16) -> String {
+    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("there is one");
+    let mut lines = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let local = format!(":{port:04X}");
+    let line = lines.find(|line| line[1].ends_with(&local) && line[3] == "0A");
+    line.expect("it listens")[9].to_owned()
 }
 
 #[test]

@@ -113,6 +113,15 @@ pub fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
     Ok(sockopt::set_tcp_cork(socket, corked)?)
 }
 
+/// Lets calls on the socket wait, or makes them fail with `WouldBlock` instead (`O_NONBLOCK`).
+///
+/// # Errors
+/// Never, in practice.
+pub fn set_nonblocking(socket: impl AsFd, on: bool) -> io::Result<()> {
+    let flags = if on { rustix::fs::OFlags::NONBLOCK } else { rustix::fs::OFlags::empty() };
+    Ok(rustix::fs::fcntl_setfl(socket, flags)?)
+}
+
 /// Makes closing reset the connection and drop what is not yet sent (`SO_LINGER` of no time).
 ///
 /// # Errors

@@ -58,6 +58,10 @@ pub enum Completion {
     Disk(Done),
     /// A watched descriptor is readable, and whether the watch goes on by itself.
     Readable(bool),
+    /// A descriptor of the process's own for a socket that the ring owns.
+    Installed(io::Result<OwnedFd>),
+    /// There is room in a socket, or it is of no use any more.
+    Writable,
     /// What a polled descriptor is ready for; after a hang-up or an error, everything.
     Ready(io::Result<Interest>),
 }
@@ -76,6 +80,8 @@ enum Kind {
     Quiet = 1,
     Receive = 2,
     Unacknowledged = 3,
+    Install = 4,
+    Room = 5,
 }
 
 /// Tokens of these operations are below it; [`Kind`]s are multiples of it.
@@ -92,6 +98,8 @@ impl Kind {
             1 => Some(Kind::Quiet),
             2 => Some(Kind::Receive),
             3 => Some(Kind::Unacknowledged),
+            4 => Some(Kind::Install),
+            5 => Some(Kind::Room),
             _ => None,
         }
     }
@@ -470,6 +478,8 @@ fn complete_unheld(
     let completion = match kind {
         Kind::Quiet => return,
         Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
+        Kind::Install => Completion::Installed(own(result_of(entry))),
+        Kind::Room => Completion::Writable,
         Kind::Receive => {
             let provided = cqueue::buffer_select(entry.flags());
             let received = match (result_of(entry), provided) {
@@ -513,7 +523,7 @@ fn interest(found: usize) -> Interest {
 
 /// A new descriptor that the kernel gave us in a completion.
 fn own(result: io::Result<usize>) -> io::Result<OwnedFd> {
-    // SAFETY: accept and openat2 return a new descriptor, which nobody else owns.
+    // SAFETY: accept, openat2 and installing return a new descriptor, which nobody else owns.
     result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
 }
 

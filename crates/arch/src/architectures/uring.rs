@@ -16,6 +16,8 @@
 //!   again; the last answer and the closing of its connection are started together.
 //! * `accept.limit` is inf when nobody wrote one: accepts that complete once, and are submitted
 //!   anew, cost more for each connection.
+//! * A large body in the page cache leaves by sendfile, which no ring has: copies cost five times
+//!   as much.
 //! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
@@ -254,7 +256,7 @@ impl Loop {
                 slot.asking = false;
                 slot.exchange.expired(|| bytes, desk);
             }
-            _ => {}
+            other => operations.can_refer(slot, other),
         }
         self.drive(token);
     }
@@ -282,17 +284,10 @@ impl Loop {
             }
             slot.wants_input = false;
             match slot.exchange.advance(desk) {
-                Step::Read => {
-                    if operations.start_receive(slot, token, desk) {
+                step @ (Step::Read | Step::Write | Step::ReadWrite) => {
+                    if operations.start(&step, slot, token, desk) {
                         continue;
                     }
-                }
-                Step::Write => operations.start_send(slot, token, desk),
-                Step::ReadWrite => {
-                    if operations.start_receive(slot, token, desk) {
-                        continue;
-                    }
-                    operations.start_send(slot, token, desk);
                 }
                 Step::Disk(plan) => {
                     desk.tally.add(Counter::DiskWaits, 1);

@@ -26,16 +26,23 @@ pub struct Features {
     pub direct: bool,
     /// Closing linked to the last send.
     pub linked: bool,
+    /// A descriptor of the process's own for a direct socket, as sendfile needs (Linux 6.8).
+    pub installs: bool,
 }
 
 impl Features {
     /// All.
     pub const ALL: Features =
-        Features { provided: true, multishot: true, direct: true, linked: true };
+        Features { provided: true, multishot: true, direct: true, linked: true, installs: true };
 
     /// None: what Linux 5.19 has.
-    pub const NONE: Features =
-        Features { provided: false, multishot: false, direct: false, linked: false };
+    pub const NONE: Features = Features {
+        provided: false,
+        multishot: false,
+        direct: false,
+        linked: false,
+        installs: false,
+    };
 
     /// Those of these that work here.
     pub fn probed(self) -> Features {
@@ -45,6 +52,7 @@ impl Features {
             multishot: provided && self.multishot && receives_repeatedly().is_ok(),
             direct: self.direct && has_direct_sockets().is_ok(),
             linked: self.linked,
+            installs: self.installs && has(opcode::FixedFdInstall::CODE),
         }
     }
 }
@@ -54,6 +62,13 @@ impl Features {
 pub fn defers() -> bool {
     let mut builder: io_uring::Builder = IoUring::builder();
     builder.setup_single_issuer().setup_defer_taskrun().build(2).is_ok()
+}
+
+fn has(code: u8) -> bool {
+    let mut probe = io_uring::Probe::new();
+    let probed =
+        IoUring::new(2).and_then(|ring: IoUring| ring.submitter().register_probe(&mut probe));
+    probed.is_ok() && probe.is_supported(code)
 }
 
 fn provides() -> io::Result<()> {

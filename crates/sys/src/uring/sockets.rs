@@ -41,7 +41,7 @@ impl Socket {
     }
 
     /// The descriptor, if it has one that system calls know.
-    fn plain(&self) -> Option<BorrowedFd<'_>> {
+    pub fn plain(&self) -> Option<BorrowedFd<'_>> {
         // SAFETY: a plain descriptor is the ring's from when it was accepted until `Ring::close`,
         // which takes the socket, or until a send closed it, which is the last use of the socket.
         (!self.direct).then(|| unsafe { BorrowedFd::borrow_raw(self.number as RawFd) })
@@ -219,6 +219,24 @@ impl Ring {
         let entry = opcode::UringCmd16::new(Fixed(socket.number), SIOCOUTQ_COMMAND).build();
         self.start_unheld(entry, Kind::Unacknowledged, token);
         None
+    }
+
+    /// Starts making a descriptor of the process's own for a direct socket; false where the kernel
+    /// cannot. The socket stays open until that descriptor is closed too.
+    pub fn install(&mut self, socket: &Socket, token: u64) -> bool {
+        if !self.features.installs {
+            return false;
+        }
+        let entry = opcode::FixedFdInstall::new(Fixed(socket.number), 0).build();
+        self.start_unheld(entry, Kind::Install, token);
+        true
+    }
+
+    /// Starts waiting for room in the socket.
+    pub fn wait_for_room(&mut self, socket: &Socket, token: u64) {
+        let events = libc::POLLOUT as u32;
+        let entry = opcode::PollAdd::new(socket.fd(), events).build();
+        self.start_unheld(entry.flags(fixed(socket.direct)), Kind::Room, token);
     }
 
     /// Closes the socket, after all that was started on it before.
