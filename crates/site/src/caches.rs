@@ -14,16 +14,17 @@ use flyball_sys::pinned::Pinned;
 use crate::entry::{Content, FileEntry};
 use crate::lru::{Handle, Lru};
 use crate::settings::CacheSettings;
+use crate::variant::Scope;
 
 /// A file whose inode changed this recently, in milliseconds, is not cached: within one tick of a
 /// coarse file-system clock it could change again and look the same.
 pub(crate) const YOUNG_MS: u64 = 50;
 
-/// A site and a name in it: a path of a request, or the name of a file. Hashed once.
+/// A scope and a name in it: a path of a request, or the name of a file. Hashed once.
 #[derive(Clone, Copy)]
 pub(crate) struct Key<'a> {
     pub(crate) hash: u64,
-    pub(crate) site: usize,
+    pub(crate) scope: Scope,
     pub(crate) name: &'a [u8],
 }
 
@@ -48,7 +49,7 @@ pub(crate) enum Target {
 
 #[derive(Debug)]
 struct PathEntry {
-    site: usize,
+    scope: Scope,
     path: Box<[u8]>,
     target: Target,
     checked_ms: u64,
@@ -150,8 +151,8 @@ impl Caches {
                 while self.paths.len() >= self.settings.paths_max {
                     self.paths.evict();
                 }
-                let (site, name) = (path.site, path.name.into());
-                let entry = PathEntry { site, path: name, target, checked_ms: now_ms };
+                let (scope, name) = (path.scope, path.name.into());
+                let entry = PathEntry { scope, path: name, target, checked_ms: now_ms };
                 self.paths.insert(path.hash, entry);
             }
         }
@@ -254,11 +255,11 @@ impl Caches {
     }
 
     fn find_path(&mut self, path: Key<'_>) -> Option<Handle> {
-        self.paths.find(path.hash, |entry| entry.site == path.site && *entry.path == *path.name)
+        self.paths.find(path.hash, |entry| entry.scope == path.scope && *entry.path == *path.name)
     }
 
     fn find_file(&mut self, name: Key<'_>) -> Option<Handle> {
-        self.files.find(name.hash, |entry| entry.site == name.site && *entry.name == *name.name)
+        self.files.find(name.hash, |entry| entry.scope == name.scope && *entry.name == *name.name)
     }
 
     fn is_over_its_limits(&self) -> bool {
@@ -288,6 +289,7 @@ impl Caches {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Head;
     use crate::held::HeldCaches;
     use bytes::Bytes;
     use flyball_sys::file::Kind;
@@ -306,7 +308,13 @@ mod tests {
             kind: Kind::Regular,
         };
         let content = Content::Memory(Bytes::from(vec![b'x'; BODY_BYTES]));
-        Arc::new(FileEntry::new(0, name.as_bytes(), stamp, "text/plain", content))
+        Arc::new(FileEntry::new(
+            Scope::NONE,
+            name.as_bytes(),
+            stamp,
+            &Head::of("text/plain"),
+            content,
+        ))
     }
 
     /// Room for two pinned bodies, and not for three.
@@ -319,13 +327,13 @@ mod tests {
     fn bring_in(caches: &mut HeldCaches, name: &str, inode: u64) -> bool {
         let admitted = caches.admit(entry(name, inode), 1_000);
         if let Ok(place) = admitted {
-            caches.set_path(0, name.as_bytes(), Target::File(place), 0);
+            caches.set_path(Scope::NONE, name.as_bytes(), Target::File(place), 0);
         }
         admitted.is_ok()
     }
 
     fn holds(caches: &mut HeldCaches, name: &str) -> bool {
-        matches!(caches.path(0, name.as_bytes(), 0), Some(Target::File(_)))
+        matches!(caches.path(Scope::NONE, name.as_bytes(), 0), Some(Target::File(_)))
     }
 
     #[test]
@@ -338,7 +346,7 @@ mod tests {
         assert!(holds(&mut caches, "a") && holds(&mut caches, "b") && !holds(&mut caches, "c"));
         assert_eq!(caches.counts().evictions, 0);
         // One that has changed is replaced.
-        assert!(caches.file(0, b"a", &entry("a", 4).stamp).is_none());
+        assert!(caches.file(Scope::NONE, b"a", &entry("a", 4).stamp).is_none());
         assert!(bring_in(&mut caches, "a", 4) && holds(&mut caches, "a"));
         assert!(!bring_in(&mut caches, "c", 3));
     }
@@ -347,9 +355,9 @@ mod tests {
     fn a_pinned_file_makes_room_when_its_path_leads_elsewhere() {
         let mut caches = pinned();
         assert!(bring_in(&mut caches, "a", 1) && bring_in(&mut caches, "b", 2));
-        caches.set_path(0, b"a", Target::Missing(Status::NOT_FOUND), 0);
+        caches.set_path(Scope::NONE, b"a", Target::Missing(Status::NOT_FOUND), 0);
         assert!(bring_in(&mut caches, "c", 3) && !bring_in(&mut caches, "d", 4));
-        caches.forget_path(0, b"b");
+        caches.forget_path(Scope::NONE, b"b");
         assert!(bring_in(&mut caches, "d", 4) && holds(&mut caches, "c"));
     }
 

@@ -9,6 +9,8 @@ use flyball_http::date::format_date;
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Stamp;
 
+use crate::variant::Scope;
+
 /// An open file whose body is sent in pieces, and the stamp that its head was built from.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -41,15 +43,46 @@ pub(crate) enum Content {
     Open(Arc<OpenFile>),
 }
 
+impl Content {
+    /// Bytes of the body.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Content::Memory(body) => body.len() as u64,
+            Content::Open(open) => open.stamp.size,
+        }
+    }
+}
+
+/// What an entry says of its body beside its length and validators.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Head<'a> {
+    /// The media type, with its charset.
+    pub(crate) media_type: &'a str,
+    /// The content coding; empty for none.
+    pub(crate) coding: &'a str,
+    /// The language; empty for none.
+    pub(crate) language: &'a str,
+    /// Fields that 206 and 304 carry too (RFC 9110, section 15.4.5), each with its CRLF.
+    pub(crate) shared: &'a [u8],
+}
+
+impl<'a> Head<'a> {
+    /// That of a plain body.
+    pub(crate) fn of(media_type: &'a str) -> Head<'a> {
+        Head { media_type, ..Head::default() }
+    }
+}
+
 /// A file in the cache.
 #[derive(Debug)]
 pub(crate) struct FileEntry {
-    /// The site, and the name relative to its root, that this entry is found by.
-    pub(crate) site: usize,
+    /// The scope and the name, relative to the root, that this entry is found by.
+    pub(crate) scope: Scope,
     pub(crate) name: Box<[u8]>,
     pub(crate) stamp: Stamp,
     pub(crate) content: Content,
-    /// The fields of a plain 200, with the blank line; the validators are the last of them.
+    /// The fields of a plain 200, with the blank line: type, coding and language; the length and
+    /// whether there are ranges; what other answers share; and last the validators.
     head: Vec<u8>,
     cuts: Cuts,
 }
@@ -58,25 +91,24 @@ pub(crate) struct FileEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cuts {
     type_len: u32,
-    validators_at: u32,
-    etag_len: u32,
+    length_at: u32,
+    shared_at: u32,
+    etag_at: u32,
 }
 
 impl Cuts {
     /// As one word, for a table in shared memory; its heads are shorter than 64 KiB.
     pub(crate) fn to_word(self) -> u64 {
-        u64::from(self.type_len) << 32
-            | u64::from(self.validators_at) << 16
-            | u64::from(self.etag_len)
+        let Cuts { type_len, length_at, shared_at, etag_at } = self;
+        [type_len, length_at, shared_at, etag_at]
+            .iter()
+            .fold(0, |word, part| word << 16 | u64::from(*part))
     }
 
     /// From that word.
     pub(crate) fn from_word(word: u64) -> Cuts {
-        Cuts {
-            type_len: (word >> 32) as u32,
-            validators_at: (word >> 16) as u32 & 0xffff,
-            etag_len: word as u32 & 0xffff,
-        }
+        let part = |at: u32| (word >> (16 * at)) as u32 & 0xffff;
+        Cuts { type_len: part(3), length_at: part(2), shared_at: part(1), etag_at: part(0) }
     }
 }
 
@@ -84,32 +116,27 @@ const TYPE: &[u8] = b"Content-Type: ";
 
 const ETAG: &[u8] = b"ETag: ";
 
+/// Behind the entity tag: `\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n`.
+const LAST_MODIFIED_BYTES: usize = 2 + LAST_MODIFIED.len() + 29 + 2 + END.len();
+
+const LAST_MODIFIED: &[u8] = b"Last-Modified: ";
+
+/// The blank line.
+const END: &[u8] = b"\r\n";
+
 /// Bytes of an entry beside what it points to, with its place in the cache.
 const ENTRY_BYTES: usize = 320;
 
 impl FileEntry {
     pub(crate) fn new(
-        site: usize,
+        scope: Scope,
         name: &[u8],
         stamp: Stamp,
-        media_type: &str,
+        says: &Head<'_>,
         content: Content,
     ) -> FileEntry {
-        // Strong, and never by hashing the file: the same inode, length and time mean the same
-        // bytes (RFC 9110, section 8.8.3).
-        let etag = format!("\"{:x}-{:x}-{:x}\"", stamp.inode, stamp.size, stamp.modified_ns);
-        let mut validators = [ETAG, etag.as_bytes(), b"\r\nLast-Modified: "].concat();
-        validators.extend_from_slice(&format_date(modified_seconds(&stamp)));
-        validators.extend_from_slice(b"\r\n");
-        let mut head = Vec::new();
-        write_head(media_type, &stamp, &validators, &mut head);
-        head.shrink_to_fit();
-        let cuts = Cuts {
-            type_len: media_type.len() as u32,
-            validators_at: (head.len() - validators.len() - END.len()) as u32,
-            etag_len: etag.len() as u32,
-        };
-        FileEntry { site, name: name.into(), stamp, content, head, cuts }
+        let (head, cuts) = build_head(says, &stamp, content.len());
+        FileEntry { scope, name: name.into(), stamp, content, head, cuts }
     }
 
     /// An entry without its name, as a table in shared memory has it.
@@ -119,7 +146,8 @@ impl FileEntry {
         cuts: Cuts,
         content: Content,
     ) -> FileEntry {
-        FileEntry { site: 0, name: Box::default(), stamp, content, head, cuts }
+        let (scope, name) = (Scope::of_path(0, 0), Box::default());
+        FileEntry { scope, name, stamp, content, head, cuts }
     }
 
     /// Its head, to be filled again.
@@ -135,6 +163,11 @@ impl FileEntry {
     /// True once a body was broken off because the file had changed.
     pub(crate) fn is_known_changed(&self) -> bool {
         matches!(&self.content, Content::Open(open) if open.changed.load(Relaxed))
+    }
+
+    /// Bytes of the body.
+    pub(crate) fn len(&self) -> u64 {
+        self.content.len()
     }
 
     /// What the entry costs in memory: its body and what stands beside it.
@@ -154,43 +187,90 @@ impl FileEntry {
 
     /// Builds those fields.
     pub(crate) fn write_head(&self, out: &mut Vec<u8>) {
-        write_head(self.media_type(), &self.stamp, self.validator_fields(), out);
+        let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
+        let says = Head {
+            media_type: self.media_type(),
+            coding: text(self.field(b"Content-Encoding: ")),
+            language: text(self.field(b"Content-Language: ")),
+            shared: self.between(self.cuts.shared_at, self.cuts.etag_at - ETAG.len() as u32),
+        };
+        out.extend_from_slice(&build_head(&says, &self.stamp, self.len()).0);
     }
 
     /// The media type, with its charset.
     pub(crate) fn media_type(&self) -> &str {
-        let bytes = self.head.get(TYPE.len()..TYPE.len() + self.cuts.type_len as usize);
-        bytes.and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default()
+        let start = TYPE.len() as u32;
+        let bytes = self.between(start, start + self.cuts.type_len);
+        std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// `ETag` and `Last-Modified`, each with its CRLF: all that a 304 needs.
-    pub(crate) fn validator_fields(&self) -> &[u8] {
-        let end = self.head.len().saturating_sub(END.len());
-        self.head.get(self.cuts.validators_at as usize..end).unwrap_or_default()
+    /// `Content-Type`, and coding and language if there are any, each with its CRLF.
+    pub(crate) fn kind_fields(&self) -> &[u8] {
+        self.between(0, self.cuts.length_at)
+    }
+
+    /// Coding and language, if there are any, each with its CRLF.
+    pub(crate) fn coding_fields(&self) -> &[u8] {
+        let after = TYPE.len() as u32 + self.cuts.type_len + 2;
+        self.between(after, self.cuts.length_at)
+    }
+
+    /// The value of one of them.
+    fn field(&self, name: &[u8]) -> &[u8] {
+        let lines = self.coding_fields().split(|byte| *byte == b'\n');
+        let value = lines.filter_map(|line| line.strip_prefix(name)).next();
+        value.and_then(|value| value.strip_suffix(b"\r")).unwrap_or_default()
+    }
+
+    /// The fields that every answer of this file carries, each with its CRLF; `ETag` and
+    /// `Last-Modified` are the last of them. All that a 304 needs.
+    pub(crate) fn shared_fields(&self) -> &[u8] {
+        self.between(self.cuts.shared_at, (self.head.len() - END.len()) as u32)
     }
 
     /// What conditional requests are compared with.
     pub(crate) fn validators(&self) -> Validators<'_> {
+        let end = self.head.len().saturating_sub(LAST_MODIFIED_BYTES);
         Validators {
-            etag: self
-                .validator_fields()
-                .get(ETAG.len()..ETAG.len() + self.cuts.etag_len as usize)
-                .unwrap_or_default(),
+            etag: self.between(self.cuts.etag_at, end as u32),
             last_modified: modified_seconds(&self.stamp),
         }
     }
+
+    fn between(&self, start: u32, end: u32) -> &[u8] {
+        self.head.get(start as usize..end as usize).unwrap_or_default()
+    }
 }
 
-/// The blank line.
-const END: &[u8] = b"\r\n";
-
-fn write_head(media_type: &str, stamp: &Stamp, validators: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(TYPE);
-    let fields =
-        format!("{media_type}\r\nContent-Length: {}\r\nAccept-Ranges: bytes\r\n", stamp.size);
-    out.extend_from_slice(fields.as_bytes());
-    out.extend_from_slice(validators);
-    out.extend_from_slice(END);
+fn build_head(says: &Head<'_>, stamp: &Stamp, len: u64) -> (Vec<u8>, Cuts) {
+    let mut head = [TYPE, says.media_type.as_bytes(), b"\r\n"].concat();
+    for (name, value) in [("Content-Encoding", says.coding), ("Content-Language", says.language)] {
+        if !value.is_empty() {
+            head.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+        }
+    }
+    let length_at = head.len() as u32;
+    head.extend_from_slice(format!("Content-Length: {len}\r\n").as_bytes());
+    head.extend_from_slice(b"Accept-Ranges: bytes\r\n");
+    let shared_at = head.len() as u32;
+    head.extend_from_slice(says.shared);
+    head.extend_from_slice(ETAG);
+    let etag_at = head.len() as u32;
+    // Strong, and never by hashing the file: the same inode, length and time mean the same bytes
+    // (RFC 9110, section 8.8.3), in the same coding.
+    let dash = if says.coding.is_empty() { "" } else { "-" };
+    let etag = format!(
+        "\"{:x}-{:x}-{:x}{dash}{}\"\r\n",
+        stamp.inode, stamp.size, stamp.modified_ns, says.coding
+    );
+    head.extend_from_slice(etag.as_bytes());
+    head.extend_from_slice(LAST_MODIFIED);
+    head.extend_from_slice(&format_date(modified_seconds(stamp)));
+    head.extend_from_slice(b"\r\n");
+    head.extend_from_slice(END);
+    head.shrink_to_fit();
+    let type_len = says.media_type.len() as u32;
+    (head, Cuts { type_len, length_at, shared_at, etag_at })
 }
 
 /// Whole seconds, rounded down; a time before 1970 counts as 1970.
@@ -203,9 +283,8 @@ mod tests {
     use super::*;
     use flyball_sys::file::Kind;
 
-    #[test]
-    fn a_head_carries_strong_validators_and_the_length() {
-        let stamp = Stamp {
+    fn stamp() -> Stamp {
+        Stamp {
             device: 1,
             inode: 0xabc,
             size: 5,
@@ -213,16 +292,50 @@ mod tests {
             changed_ns: 0,
             links: 1,
             kind: Kind::Regular,
-        };
+        }
+    }
+
+    #[test]
+    fn a_head_carries_strong_validators_and_the_length() {
         let content = Content::Memory(Bytes::from_static(b"hello"));
-        let entry = FileEntry::new(0, b"a", stamp, "text/plain", content);
-        assert_eq!(
-            std::str::from_utf8(entry.head()).unwrap(),
-            "Content-Type: text/plain\r\nContent-Length: 5\r\nAccept-Ranges: bytes\r\n\
+        let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), content);
+        let expected = "Content-Type: text/plain\r\nContent-Length: 5\r\nAccept-Ranges: bytes\r\n\
              ETag: \"abc-5-ae1b981bc490a01\"\r\n\
-             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n"
-        );
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
+        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
         assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01\"");
         assert_eq!(entry.validators().last_modified, 784_111_777);
+        assert_eq!((entry.media_type(), entry.coding_fields()), ("text/plain", &b""[..]));
+        check_again(&entry);
+    }
+
+    #[test]
+    fn a_coded_body_has_its_own_length_and_tag() {
+        let content = Content::Memory(Bytes::from_static(b"hi"));
+        let says = Head {
+            media_type: "text/plain",
+            coding: "br",
+            language: "de",
+            shared: b"Vary: Accept-Encoding\r\n",
+        };
+        let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
+        let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
+             Content-Language: de\r\nContent-Length: 2\r\nAccept-Ranges: bytes\r\n\
+             Vary: Accept-Encoding\r\nETag: \"abc-5-ae1b981bc490a01-br\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
+        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
+        assert_eq!(entry.validators().etag, b"\"abc-5-ae1b981bc490a01-br\"");
+        assert!(entry.shared_fields().starts_with(b"Vary: Accept-Encoding\r\nETag: "));
+        assert!(entry.shared_fields().ends_with(b" GMT\r\n"));
+        assert_eq!(entry.coding_fields(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
+        check_again(&entry);
+    }
+
+    /// Built anew, or out of a table, it is the same.
+    fn check_again(entry: &FileEntry) {
+        let mut again = Vec::new();
+        entry.write_head(&mut again);
+        assert_eq!(again, entry.head());
+        assert_eq!(Cuts::from_word(entry.cuts().to_word()), entry.cuts());
     }
 }

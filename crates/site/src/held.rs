@@ -18,6 +18,7 @@ use crate::entry::FileEntry;
 use crate::settings::CacheSettings;
 use crate::shared::{SharedCaches, Sharing};
 use crate::shared_table::{Part, SharedTable};
+use crate::variant::Scope;
 
 /// The caches of one service.
 #[derive(Debug)]
@@ -75,8 +76,8 @@ impl HeldCaches {
     }
 
     /// What `path` names, if that is known, was looked at recently, and is still there.
-    pub(crate) fn path(&mut self, site: usize, path: &[u8], now_ms: u64) -> Option<Target> {
-        let (key, counts) = (key(&self.hasher, site, path), &mut self.counts);
+    pub(crate) fn path(&mut self, scope: Scope, path: &[u8], now_ms: u64) -> Option<Target> {
+        let (key, counts) = (key(&self.hasher, scope, path), &mut self.counts);
         match &mut self.backend {
             Backend::Private(caches) => {
                 let target = caches.path(key, now_ms, counts)?;
@@ -91,8 +92,8 @@ impl HeldCaches {
     }
 
     /// Remembers what a path names.
-    pub(crate) fn set_path(&mut self, site: usize, path: &[u8], target: Target, now_ms: u64) {
-        let key = key(&self.hasher, site, path);
+    pub(crate) fn set_path(&mut self, scope: Scope, path: &[u8], target: Target, now_ms: u64) {
+        let key = key(&self.hasher, scope, path);
         match &mut self.backend {
             Backend::Private(caches) => caches.set_path(key, target, now_ms),
             Backend::Shared(sharing) => sharing.set_path(key, target, now_ms, &mut self.counts),
@@ -101,8 +102,8 @@ impl HeldCaches {
     }
 
     /// Forgets what a path names.
-    pub(crate) fn forget_path(&mut self, site: usize, path: &[u8]) {
-        let key = key(&self.hasher, site, path);
+    pub(crate) fn forget_path(&mut self, scope: Scope, path: &[u8]) {
+        let key = key(&self.hasher, scope, path);
         match &mut self.backend {
             Backend::Private(caches) => caches.forget_path(key),
             Backend::Shared(sharing) => sharing.forget_path(key, &mut self.counts),
@@ -111,8 +112,8 @@ impl HeldCaches {
     }
 
     /// The file of this name, if it is held with this stamp; one with another stamp is dropped.
-    pub(crate) fn file(&mut self, site: usize, name: &[u8], stamp: &Stamp) -> Option<Place> {
-        let (key, counts) = (key(&self.hasher, site, name), &mut self.counts);
+    pub(crate) fn file(&mut self, scope: Scope, name: &[u8], stamp: &Stamp) -> Option<Place> {
+        let (key, counts) = (key(&self.hasher, scope, name), &mut self.counts);
         match &mut self.backend {
             Backend::Private(caches) => caches.file(key, stamp, counts).map(alone),
             Backend::Shared(sharing) => sharing.file(key, stamp, counts),
@@ -128,7 +129,7 @@ impl HeldCaches {
         unix_ms: u64,
     ) -> Result<Place, Arc<FileEntry>> {
         let kept = Arc::clone(&entry);
-        let (key, counts) = (key(&self.hasher, kept.site, &kept.name), &mut self.counts);
+        let (key, counts) = (key(&self.hasher, kept.scope, &kept.name), &mut self.counts);
         match &mut self.backend {
             Backend::Private(caches) => caches.admit(key, entry, unix_ms, counts).map(alone),
             Backend::Shared(sharing) => sharing.admit(key, entry, unix_ms, counts),
@@ -170,8 +171,8 @@ impl HeldCaches {
     }
 }
 
-fn key<'a>(hasher: &DefaultHashBuilder, site: usize, name: &'a [u8]) -> Key<'a> {
-    Key { hash: hasher.hash_one((site, name)), site, name }
+fn key<'a>(hasher: &DefaultHashBuilder, scope: Scope, name: &'a [u8]) -> Key<'a> {
+    Key { hash: hasher.hash_one((scope, name)), scope, name }
 }
 
 /// Private caches are one bucket.

@@ -20,6 +20,7 @@ mod settings;
 mod shared;
 mod shared_table;
 mod upload;
+mod variant;
 
 pub use caches::CacheCounts;
 pub use entry::OpenFile;

@@ -14,7 +14,7 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
 
 use crate::caches::{CacheCounts, Place, Target};
-use crate::entry::{Content, FileEntry, OpenFile};
+use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
 use crate::listing;
@@ -26,6 +26,7 @@ use crate::settings::{CacheSettings, SiteSettings, Symlinks};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
 use crate::upload::Upload;
+use crate::variant::{Scope, Variant};
 
 /// What a file segment of an answer carries.
 pub type File = Arc<OpenFile>;
@@ -160,12 +161,33 @@ impl Service {
         if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
             return self.refuse(&request, Status::BAD_REQUEST);
         }
-        match self.caches.path(site, request.path(), now.ms()) {
+        match self.caches.path(self.scope(site, &request), request.path(), now.ms()) {
             Some(Target::File(file)) => self.answer_file(Source::Cached(file), &request, now),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
             Some(Target::Missing(status)) => self.refuse(&request, status),
             None => self.translate(site, request),
         }
+    }
+
+    /// What the path of a request is looked up in: its site, and the class of what its client
+    /// accepts.
+    fn scope(&self, site: usize, _request: &Request<'_>) -> Scope {
+        Scope::of_path(site, 0)
+    }
+
+    /// Which of the answers of a file this request gets.
+    fn variant(&self, _site: usize, _request: &Request<'_>, _found: &Found) -> Variant {
+        Variant::default()
+    }
+
+    fn set_path(&mut self, site: usize, request: &Request<'_>, target: Target, now: &Now) {
+        let scope = self.scope(site, request);
+        self.caches.set_path(scope, request.path(), target, now.ms());
+    }
+
+    fn forget_path(&mut self, site: usize, request: &Request<'_>) {
+        let scope = self.scope(site, request);
+        self.caches.forget_path(scope, request.path());
     }
 
     fn takes_upload(&self, site: usize, request: &Request<'_>) -> bool {
@@ -205,20 +227,20 @@ impl Service {
             Outcome::Unstable(found) => Lookup::Wait(Plan::settle(request, site, found)),
             Outcome::Settled(found) => self.open_file(&request, site, &found, now),
             Outcome::NeedsSlash => {
-                self.caches.set_path(site, request.request().path(), Target::NeedsSlash, now.ms());
+                self.set_path(site, &request.request(), Target::NeedsSlash, now);
                 self.redirect_to_slash(site, &request.request())
             }
             Outcome::Missing(status) => {
-                let path = request.request().path();
+                let request = request.request();
                 if matches!(status, Status::NOT_FOUND | Status::FORBIDDEN) {
-                    self.caches.set_path(site, path, Target::Missing(status), now.ms());
+                    self.set_path(site, &request, Target::Missing(status), now);
                 } else {
-                    self.caches.forget_path(site, path);
+                    self.forget_path(site, &request);
                 }
-                self.refuse(&request.request(), status)
+                self.refuse(&request, status)
             }
             Outcome::Directory(directory) => {
-                self.caches.forget_path(site, request.request().path());
+                self.forget_path(site, &request.request());
                 let served = &self.sites.sites[site];
                 let hidden = served.settings.hidden;
                 let mapped = path::map(request.request().path(), hidden, &mut self.relative);
@@ -237,9 +259,10 @@ impl Service {
     }
 
     fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
-        if let Some(file) = self.caches.file(site, &found.name, &found.stamp) {
-            let target = Target::File(file);
-            self.caches.set_path(site, request.request().path(), target, now.ms());
+        let variant = self.variant(site, &request.request(), &found);
+        let name = variant.name(&found.name);
+        if let Some(file) = self.caches.file(variant.scope(site), &name, &found.stamp) {
+            self.set_path(site, &request.request(), Target::File(file), now);
             return self.answer_file(Source::Cached(file), &request.request(), now);
         }
         let settings = self.caches.settings();
@@ -269,12 +292,14 @@ impl Service {
         content: Content,
         now: &Now,
     ) -> Lookup<'_> {
-        let media_type = self.sites.sites[site].types.of(file_name(&found.name));
-        let entry = FileEntry::new(site, &found.name, found.stamp, &media_type, content);
         let request = request.request();
+        let media_type = self.sites.sites[site].types.of(file_name(&found.name));
+        let variant = self.variant(site, &request, found);
+        let (scope, name) = (variant.scope(site), variant.name(&found.name));
+        let entry = FileEntry::new(scope, &name, found.stamp, &Head::of(&media_type), content);
         let source = match self.caches.admit(Arc::new(entry), now.unix_ms()) {
             Ok(file) => {
-                self.caches.set_path(site, request.path(), Target::File(file), now.ms());
+                self.set_path(site, &request, Target::File(file), now);
                 Source::Cached(file)
             }
             Err(entry) => {
@@ -428,7 +453,7 @@ fn listing_entry(name: file::DirectoryEntry) -> Option<listing::Entry> {
 }
 
 fn whole_body(entry: &FileEntry) -> h1::Body<File> {
-    part_of_body(entry, ByteRange { start: 0, end: entry.stamp.size })
+    part_of_body(entry, ByteRange { start: 0, end: entry.len() })
 }
 
 fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
@@ -452,7 +477,7 @@ fn conditional_answer(
     fields.clear();
     Some(match conditional::evaluate(request, &validators) {
         Verdict::NotModified => {
-            fields.extend_from_slice(entry.validator_fields());
+            fields.extend_from_slice(entry.shared_fields());
             fields.extend_from_slice(b"\r\n");
             (Status::NOT_MODIFIED, h1::Body::Empty)
         }
@@ -465,7 +490,7 @@ fn conditional_answer(
             if !conditional::range_applies(request, &validators, now.unix()) {
                 return None;
             }
-            match range::requested(request, entry.stamp.size) {
+            match range::requested(request, entry.len()) {
                 Ranges::Whole => return None,
                 Ranges::Unsatisfiable => unsatisfiable(entry, request, fields),
                 Ranges::Parts(parts) => partial(entry, &parts, fields, now),
@@ -480,7 +505,7 @@ fn unsatisfiable(
     fields: &mut Vec<u8>,
 ) -> (Status, h1::Body<File>) {
     fields.extend_from_slice(b"Content-Range: ");
-    range::write_unsatisfied(entry.stamp.size, fields);
+    range::write_unsatisfied(entry.len(), fields);
     fields.extend_from_slice(b"\r\n");
     let page = pages::page(Status::RANGE_NOT_SATISFIABLE);
     pages::write_fields(page.len(), fields);
@@ -494,24 +519,24 @@ fn partial(
     fields: &mut Vec<u8>,
     now: &Now,
 ) -> (Status, h1::Body<File>) {
-    fields.extend_from_slice(entry.validator_fields());
+    fields.extend_from_slice(entry.shared_fields());
     if let [range] = parts {
         fields.extend_from_slice(b"Content-Range: ");
-        range::write_content_range(*range, entry.stamp.size, fields);
-        let rest = format!(
-            "\r\nContent-Type: {}\r\nContent-Length: {}\r\n\r\n",
-            entry.media_type(),
-            range.end - range.start
-        );
-        fields.extend_from_slice(rest.as_bytes());
+        range::write_content_range(*range, entry.len(), fields);
+        fields.extend_from_slice(b"\r\n");
+        fields.extend_from_slice(entry.kind_fields());
+        let length = format!("Content-Length: {}\r\n\r\n", range.end - range.start);
+        fields.extend_from_slice(length.as_bytes());
         return (Status::PARTIAL_CONTENT, part_of_body(entry, *range));
     }
     let seed = now.unix_ms() ^ entry.stamp.inode << 32 ^ entry.stamp.size;
     let media_type = entry.media_type().as_bytes();
-    let multipart = Multipart::new(seed, media_type, entry.stamp.size, parts);
+    let multipart = Multipart::new(seed, media_type, entry.len(), parts);
     fields.extend_from_slice(b"Content-Type: ");
     multipart.write_content_type(fields);
-    let length = format!("\r\nContent-Length: {}\r\n\r\n", multipart.content_length());
+    fields.extend_from_slice(b"\r\n");
+    fields.extend_from_slice(entry.coding_fields());
+    let length = format!("Content-Length: {}\r\n\r\n", multipart.content_length());
     fields.extend_from_slice(length.as_bytes());
     let mut segments = Vec::with_capacity(parts.len() * 2 + 1);
     for (index, range) in parts.iter().enumerate() {

@@ -174,12 +174,13 @@ impl Sharing {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Content;
+    use crate::entry::{Content, Head};
     use crate::held::HeldCaches;
+    use crate::variant::Scope;
     use bytes::Bytes;
     use flyball_sys::file::Kind;
 
-    const SITE: usize = 0;
+    const SCOPE: Scope = Scope::NONE;
 
     fn entry(name: &str, len: usize) -> Arc<FileEntry> {
         let stamp = Stamp {
@@ -192,13 +193,13 @@ mod tests {
             kind: Kind::Regular,
         };
         let content = Content::Memory(Bytes::from(vec![b'x'; len]));
-        Arc::new(FileEntry::new(SITE, name.as_bytes(), stamp, "text/plain", content))
+        Arc::new(FileEntry::new(SCOPE, name.as_bytes(), stamp, &Head::of("text/plain"), content))
     }
 
     fn bring_in(caches: &mut HeldCaches, name: &str, len: usize) -> bool {
         match caches.admit(entry(name, len), 1_000) {
             Ok(place) => {
-                caches.set_path(SITE, name.as_bytes(), Target::File(place), 0);
+                caches.set_path(SCOPE, name.as_bytes(), Target::File(place), 0);
                 true
             }
             Err(_) => false,
@@ -206,7 +207,7 @@ mod tests {
     }
 
     fn holds(caches: &mut HeldCaches, name: &str) -> bool {
-        match caches.path(SITE, name.as_bytes(), 0) {
+        match caches.path(SCOPE, name.as_bytes(), 0) {
             Some(Target::File(place)) => {
                 let entry = caches.entry(place).expect("what was found is there");
                 assert_eq!(&*entry.name, name.as_bytes());
@@ -249,7 +250,9 @@ mod tests {
         let caches = SharedCaches::new(room);
         let (mut ours, mut theirs) = (HeldCaches::shared(&caches), HeldCaches::shared(&caches));
         assert!(bring_in(&mut ours, "/first", 1_000));
-        let Some(Target::File(place)) = ours.path(SITE, b"/first", 0) else { panic!("it is held") };
+        let Some(Target::File(place)) = ours.path(SCOPE, b"/first", 0) else {
+            panic!("it is held")
+        };
         assert!(bring_in(&mut theirs, "/second", 1_000));
         assert_eq!(theirs.counts().evictions, 1);
         assert!(!holds(&mut theirs, "/first"));

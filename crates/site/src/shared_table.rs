@@ -43,7 +43,7 @@ const HEAD_WORDS: usize = HEAD_BYTES_MAX / 8;
 
 // The words of every record.
 const HASH: usize = 0;
-const SITE_AND_LEN: usize = 1;
+const SCOPE_AND_LEN: usize = 1;
 const USED_MS: usize = 2;
 const NAME: usize = 3;
 // The further words of a path's record.
@@ -171,14 +171,14 @@ fn mark(key: Key<'_>) -> u64 {
     key.hash.max(1)
 }
 
-fn site_and_len(key: Key<'_>) -> u64 {
-    (key.site as u64) << 32 | key.name.len() as u64
+fn scope_and_len(key: Key<'_>) -> u64 {
+    key.scope.to_bits() << 16 | key.name.len() as u64
 }
 
 /// Whether a record is that of this name; its name must not change meanwhile.
 fn holds(record: &[AtomicU64], key: Key<'_>) -> bool {
     record[HASH].load(SeqCst) == mark(key)
-        && record[SITE_AND_LEN].load(SeqCst) == site_and_len(key)
+        && record[SCOPE_AND_LEN].load(SeqCst) == scope_and_len(key)
         && record[NAME..].iter().zip(words_of(key.name)).all(|(w, name)| w.load(SeqCst) == name)
 }
 
@@ -398,7 +398,7 @@ impl Part {
         let Some(index) = index else { return };
         let record = paths.record(index);
         record[HASH].store(0, SeqCst);
-        record[SITE_AND_LEN].store(site_and_len(path), SeqCst);
+        record[SCOPE_AND_LEN].store(scope_and_len(path), SeqCst);
         store(&record[NAME..], words_of(path.name));
         record[TARGET].store(word, SeqCst);
         record[CHECKED_MS].store(now_ms, SeqCst);
@@ -504,7 +504,7 @@ impl Part {
                 continue;
             }
             counts.evictions += u64::from(before != 0);
-            record[SITE_AND_LEN].store(site_and_len(name), SeqCst);
+            record[SCOPE_AND_LEN].store(scope_and_len(name), SeqCst);
             store(&record[NAME..], words_of(name.name));
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
             record[CUTS].store(entry.cuts().to_word(), SeqCst);
@@ -555,11 +555,13 @@ fn note_use(used: &AtomicU64, now_ms: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Head;
     use crate::held::HeldCaches;
+    use crate::variant::Scope;
     use flyball_sys::file;
     use std::path::Path;
 
-    const SITE: usize = 0;
+    const SCOPE: Scope = Scope::NONE;
     const UNIX_MS: u64 = 1_000_000;
 
     /// Everything is done by one process in several slots, so that it can stop anywhere, as if it
@@ -602,7 +604,13 @@ mod tests {
             let opened = file::open_beneath(&root, name.as_bytes(), file::Links::Deny).unwrap();
             let open = OpenFile::new(Arc::new(member.keep(opened)), stamp);
             let content = Content::Open(Arc::new(open));
-            Arc::new(FileEntry::new(SITE, name.as_bytes(), stamp, "text/plain", content))
+            Arc::new(FileEntry::new(
+                SCOPE,
+                name.as_bytes(),
+                stamp,
+                &Head::of("text/plain"),
+                content,
+            ))
         }
 
         /// Process `who` opens a file and puts it into the table under a path of its name.
@@ -611,7 +619,7 @@ mod tests {
             let caches = &mut self.parts[who].0;
             match caches.admit(entry, UNIX_MS) {
                 Ok(place) => {
-                    caches.set_path(SITE, name.as_bytes(), Target::File(place), 0);
+                    caches.set_path(SCOPE, name.as_bytes(), Target::File(place), 0);
                     caches.rest();
                     true
                 }
@@ -621,7 +629,7 @@ mod tests {
 
         fn hits(&mut self, who: usize, name: &str) -> bool {
             let caches = &mut self.parts[who].0;
-            let hit = caches.path(SITE, name.as_bytes(), 1).is_some();
+            let hit = caches.path(SCOPE, name.as_bytes(), 1).is_some();
             caches.rest();
             hit
         }
@@ -629,7 +637,7 @@ mod tests {
         /// What process `who` gets of a file, by its name.
         fn body(&mut self, who: usize, name: &str) -> Option<(Vec<u8>, String)> {
             let caches = &mut self.parts[who].0;
-            let Some(Target::File(place)) = caches.path(SITE, name.as_bytes(), 1) else {
+            let Some(Target::File(place)) = caches.path(SCOPE, name.as_bytes(), 1) else {
                 return None;
             };
             let entry = caches.entry(place).unwrap();
@@ -653,11 +661,11 @@ mod tests {
             let (body, head) = bench.body(who, "a").unwrap();
             assert_eq!((body.as_slice(), head.as_bytes()), (&b"a"[..], expected.head()));
         }
-        assert!(bench.parts[1].0.file(SITE, b"a", &stamp(7)).is_some());
-        let place = bench.parts[1].0.file(SITE, b"a", &stamp(7)).unwrap();
+        assert!(bench.parts[1].0.file(SCOPE, b"a", &stamp(7)).is_some());
+        let place = bench.parts[1].0.file(SCOPE, b"a", &stamp(7)).unwrap();
         let entry = bench.parts[1].0.entry(place).unwrap();
         assert_eq!((entry.stamp, entry.media_type()), (stamp(7), "text/plain"));
-        assert_eq!(entry.validator_fields(), expected.validator_fields());
+        assert_eq!(entry.shared_fields(), expected.shared_fields());
     }
 
     #[test]
@@ -666,7 +674,7 @@ mod tests {
         bench.bring_in(0, "a", stamp(7));
         let due = bench.table.settings.revalidate_ms;
         let looks: Vec<bool> =
-            (0..3).map(|who| bench.parts[who].0.path(SITE, b"a", due).is_none()).collect();
+            (0..3).map(|who| bench.parts[who].0.path(SCOPE, b"a", due).is_none()).collect();
         assert_eq!(looks, [true, false, false]);
     }
 
@@ -678,11 +686,11 @@ mod tests {
             (b"b", Target::Missing(Status::NOT_FOUND)),
             (b"c", Target::Missing(Status::FORBIDDEN)),
         ] {
-            bench.parts[0].0.set_path(SITE, name, target, 0);
-            let found = bench.parts[1].0.path(SITE, name, 1).unwrap();
+            bench.parts[0].0.set_path(SCOPE, name, target, 0);
+            let found = bench.parts[1].0.path(SCOPE, name, 1).unwrap();
             assert_eq!(format!("{found:?}"), format!("{target:?}"));
-            bench.parts[2].0.forget_path(SITE, name);
-            assert!(bench.parts[0].0.path(SITE, name, 1).is_none());
+            bench.parts[2].0.forget_path(SCOPE, name);
+            assert!(bench.parts[0].0.path(SCOPE, name, 1).is_none());
         }
     }
 
@@ -693,15 +701,15 @@ mod tests {
         assert!(bench.bring_in(1, "a", stamp(7)));
         assert_eq!(bench.parts[1].0.counts().content_misses, 0);
         assert!(bench.bring_in(1, "a", stamp(8)));
-        assert!(bench.parts[0].0.file(SITE, b"a", &stamp(8)).is_some());
-        assert!(bench.parts[2].0.file(SITE, b"a", &stamp(7)).is_none());
+        assert!(bench.parts[0].0.file(SCOPE, b"a", &stamp(8)).is_some());
+        assert!(bench.parts[2].0.file(SCOPE, b"a", &stamp(7)).is_none());
     }
 
     #[test]
     fn the_table_keeps_within_its_limit_and_never_closes_what_is_lent() {
         let mut bench = bench(2);
         assert!(bench.bring_in(0, "a", stamp(1)) && bench.bring_in(0, "b", stamp(2)));
-        let Some(Target::File(place)) = bench.parts[1].0.path(SITE, b"a", 1) else { panic!() };
+        let Some(Target::File(place)) = bench.parts[1].0.path(SCOPE, b"a", 1) else { panic!() };
         let Content::Open(lent) = bench.parts[1].0.entry(place).unwrap().content.clone() else {
             panic!()
         };
@@ -723,7 +731,7 @@ mod tests {
     fn with_every_file_lent_a_new_one_is_answered_and_not_kept() {
         let mut bench = bench(1);
         assert!(bench.bring_in(0, "a", stamp(1)));
-        bench.parts[1].0.path(SITE, b"a", 1).unwrap();
+        bench.parts[1].0.path(SCOPE, b"a", 1).unwrap();
         assert!(!bench.bring_in(0, "b", stamp(2)));
         bench.parts[1].0.rest();
         assert!(bench.bring_in(0, "b", stamp(2)));
@@ -733,7 +741,7 @@ mod tests {
     fn a_file_that_changed_while_it_was_sent_is_found_no_more() {
         let mut bench = bench(8);
         bench.bring_in(0, "a", stamp(1));
-        let Some(Target::File(place)) = bench.parts[1].0.path(SITE, b"a", 1) else { panic!() };
+        let Some(Target::File(place)) = bench.parts[1].0.path(SCOPE, b"a", 1) else { panic!() };
         let Content::Open(open) = &bench.parts[1].0.entry(place).unwrap().content else { panic!() };
         open.set_changed();
         assert!(!bench.hits(2, "a"));
@@ -746,8 +754,8 @@ mod tests {
         let long = "n".repeat(NAME_BYTES_MAX - 10);
         assert!(bench.bring_in(0, &long[..200], stamp(1)));
         let key = [long.as_bytes(), &[b'n'; 20]].concat();
-        bench.parts[0].0.set_path(SITE, &key, Target::NeedsSlash, 0);
-        assert!(bench.parts[0].0.path(SITE, &key, 1).is_none());
+        bench.parts[0].0.set_path(SCOPE, &key, Target::NeedsSlash, 0);
+        assert!(bench.parts[0].0.path(SCOPE, &key, 1).is_none());
         let young = Stamp { changed_ns: i128::from(UNIX_MS) * 1_000_000, ..stamp(2) };
         assert!(!bench.bring_in(0, "young", young));
     }
@@ -758,7 +766,7 @@ mod tests {
         bench.bring_in(0, "a", stamp(1));
         bench.bring_in(0, "b", stamp(2));
         let pid = bench.parts[0].1.pid();
-        let place = bench.parts[0].0.file(SITE, b"a", &stamp(1)).unwrap();
+        let place = bench.parts[0].0.file(SCOPE, b"a", &stamp(1)).unwrap();
         bench.parts[0].0.rest();
         // All slots are of one process here, so that its locks are told by another number.
         let record = place.handle.parts().0 as usize;
@@ -767,7 +775,7 @@ mod tests {
         assert!(!bench.hits(1, "a") && !bench.hits(1, "b"));
         bench.table.recover(0, (pid + 1) as i32);
         assert!(!bench.hits(1, "a") && bench.hits(1, "b"));
-        assert!(bench.parts[1].0.file(SITE, b"a", &stamp(1)).is_none());
+        assert!(bench.parts[1].0.file(SCOPE, b"a", &stamp(1)).is_none());
         assert!(bench.bring_in(2, "a", stamp(1)) && bench.hits(1, "a"));
     }
 
@@ -779,7 +787,7 @@ mod tests {
         let table = SharedTable::new(settings, 1).unwrap();
         let member = table.descriptors().join(0);
         let mut caches = HeldCaches::in_table(&table, &member);
-        caches.set_path(SITE, b"a", Target::NeedsSlash, 0);
-        assert!(caches.path(SITE, b"a", 1).is_none());
+        caches.set_path(SCOPE, b"a", Target::NeedsSlash, 0);
+        assert!(caches.path(SCOPE, b"a", 1).is_none());
     }
 }
