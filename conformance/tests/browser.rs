@@ -1,0 +1,132 @@
+//! A browser shows a whole site: headless Chromium loads the demonstration site with its styles,
+//! script, drawing and film, and seeks in the film, without an error on its console.
+
+mod common_programs;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use common_programs::served::{Served, put};
+use common_programs::{have, on_architectures, program, run};
+use flyball_testkit::wait;
+
+on_architectures! {
+    [
+        sped = "sped",
+        symped = "symped",
+        shared_symped = "shared-symped",
+        n_copy = "n-copy",
+        amped = "amped",
+        mp = "mp",
+        mt = "mt",
+        thread_per_connection = "thread-per-connection",
+        knot_c = "knot-c",
+        knot_a = "knot-a",
+        watpipe = "watpipe",
+        tux = "tux",
+        uring = "uring",
+    ]
+    [chromium_shows_the_demonstration_and_seeks_in_its_film]
+}
+
+/// Looks at the page in a frame, seeks in its film, and tells what it saw by a last request.
+const CHECK: &str = r#"<!doctype html>
+<meta charset="utf-8">
+<title>check</title>
+<link rel="icon" href="data:,">
+<iframe id="page" src="index.html" width="800" height="600"></iframe>
+<script>
+const frame = document.getElementById("page");
+const event = (target, name) => new Promise((done, failed) => {
+  target.addEventListener(name, done, { once: true });
+  target.addEventListener("error", () => failed(new Error(name)), { once: true });
+});
+async function look() {
+  if (frame.contentDocument.readyState !== "complete" || frame.contentWindow.location.href === "about:blank") {
+    await event(frame, "load");
+  }
+  const page = frame.contentDocument;
+  const film = page.querySelector("video");
+  if (film.readyState < 1) await event(film, "loadedmetadata");
+  film.currentTime = film.duration * 0.9;
+  await event(film, "seeked");
+  return [
+    "title:" + page.title.split(":")[0],
+    "image:" + (page.querySelector("img").naturalWidth > 0),
+    "rules:" + (page.styleSheets[0].cssRules.length > 10),
+    "script:" + (page.getElementById("timing").textContent.length > 20),
+    "film:" + film.videoWidth + "x" + film.videoHeight,
+    "at:" + Math.round(100 * film.currentTime / film.duration),
+  ].join("|");
+}
+look().catch(error => "failed:" + error).then(seen =>
+  fetch("robots.txt?seen=" + encodeURIComponent(seen)));
+</script>
+"#;
+
+const SEEN: &str = "title:Flyball|image:true|rules:true|script:true|film:480x300|at:90";
+
+fn chromium_shows_the_demonstration_and_seeks_in_its_film(arch: &str) {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let beside = tempfile::tempdir().expect("a temporary directory");
+    let log = beside.path().join("access.log");
+    let served = Served::start(arch, "", &[&format!("access-log={}", log.display())]);
+    copy_demonstration(&served.root());
+    put(&served.root().join("check.html"), CHECK);
+    let console = beside.path().join("console");
+    let mut browser = browse(&served.url("/check.html"), beside.path(), &console);
+    let told = wait::until(wait::DEADLINE, || seen_in(&log));
+    // Ended by a signal that `timeout` passes on.
+    run(Command::new("kill").arg(browser.id().to_string()));
+    let _ = browser.wait();
+    let console = fs::read_to_string(console).expect("what it said");
+    let complaints: Vec<&str> = console.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{arch}: {complaints:#?}");
+    assert_eq!(told.as_deref(), Some(SEEN), "{arch}: {console}");
+    let _directory = served.stop();
+    check_log(arch, &fs::read_to_string(log).expect("the log was written"));
+}
+
+/// Everything was there, and parts of the film were asked for.
+fn check_log(arch: &str, log: &str) {
+    for name in ["index.html", "style.css", "timing.js", "governor.svg"] {
+        let line = log.lines().find(|line| line.contains(&format!("GET /{name} ")));
+        assert!(line.is_some_and(|line| line.contains("\" 200 ")), "{arch}: {name}: {log}");
+    }
+    let film = log.lines().filter(|line| line.contains("GET /governor.webm "));
+    let parts = film.filter(|line| line.contains("\" 206 ")).count();
+    assert!(parts >= 1, "{arch}: {parts} parts of the film: {log}");
+    let failed = log.lines().filter(|line| line.contains("\" 4") || line.contains("\" 5"));
+    assert_eq!(failed.count(), 0, "{arch}: {log}");
+}
+
+fn copy_demonstration(root: &Path) {
+    let demonstration = Path::new(env!("CARGO_MANIFEST_DIR")).join("../demo/site");
+    for file in fs::read_dir(demonstration).expect("the demonstration is there").flatten() {
+        fs::copy(file.path(), root.join(file.file_name())).expect("it can be copied");
+    }
+}
+
+/// A browser with a profile of its own, at this page.
+fn browse(url: &str, home: &Path, console: &Path) -> Child {
+    let said = fs::File::create(console).expect("a file can be made");
+    let mut chromium = program("chromium");
+    chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
+    chromium.args(["--no-first-run", "--disable-background-networking", "--no-proxy-server"]);
+    chromium.args(["--disable-component-update", "--enable-logging=stderr", "--mute-audio"]);
+    chromium.arg(format!("--user-data-dir={}", home.join("profile").display()));
+    chromium.arg("--remote-debugging-port=0").arg(url);
+    chromium.env("HOME", home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    chromium.spawn().expect("timeout starts")
+}
+
+/// What the page told, once it did.
+fn seen_in(log: &Path) -> Option<String> {
+    let log = fs::read_to_string(log).ok()?;
+    let line = log.lines().find_map(|line| line.split_once("GET /robots.txt?seen="))?;
+    let told = line.1.split(' ').next()?;
+    Some(told.replace("%3A", ":").replace("%7C", "|").replace("%20", " "))
+}
