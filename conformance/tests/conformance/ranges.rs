@@ -23,10 +23,9 @@ fn parts(answer: &Response, media_type: &str) -> Vec<Part> {
         content_type.strip_prefix("multipart/byteranges; boundary=").expect(content_type);
     let mut rest = answer.body.as_slice();
     let mut parts = Vec::new();
-    let mut opening = format!("--{boundary}");
+    let opening = format!("\r\n--{boundary}");
     loop {
         rest = rest.strip_prefix(opening.as_bytes()).expect("a boundary");
-        opening = format!("\r\n--{boundary}");
         if rest == b"--\r\n" {
             return parts;
         }

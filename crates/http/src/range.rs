@@ -247,8 +247,9 @@ impl Multipart {
             debug_assert!(false, "part {index} of {}", self.parts.len());
             return;
         };
-        // The line end before a boundary belongs to the boundary; nothing comes before the first.
-        out.extend_from_slice(if index == 0 { b"--" } else { b"\r\n--" });
+        // The line end before a boundary belongs to the boundary (RFC 2046, section 5.1.1). The
+        // first needs none, but zsync, for one, reads the answers only of servers that send it.
+        out.extend_from_slice(b"\r\n--");
         out.extend_from_slice(&self.boundary);
         if !self.content_type.is_empty() {
             out.extend_from_slice(b"\r\nContent-Type: ");
@@ -500,7 +501,7 @@ mod tests {
         let value = String::from_utf8(value).unwrap();
         let boundary = value.strip_prefix("multipart/byteranges; boundary=").unwrap();
         let expected = format!(
-            "--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/5\r\n\r\nab\r\n\
+            "\r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/5\r\n\r\nab\r\n\
              --{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 4-4/5\r\n\r\ne\r\n\
              --{boundary}--\r\n"
         );
