@@ -407,7 +407,7 @@ pub(crate) struct Owning(Arc<Member>);
 impl Owning {
     fn perform(&self, op: Op) -> Done {
         // The others open nothing.
-        if !matches!(op, Op::Open { .. } | Op::List { .. }) {
+        if !matches!(op, Op::Open { .. } | Op::List { .. } | Op::Keep { .. }) {
             return op.perform();
         }
         self.0.begin();

@@ -383,8 +383,8 @@ impl Operations {
     pub(crate) fn start_disk(&mut self, slot: &mut Slot, token: Token, op: Op, purpose: Purpose) {
         slot.on_disk = Some(purpose);
         let rest = match self.ring.disk(op, token.bits()) {
-            // Adding up what is in memory waits for nothing.
-            Some(op @ Op::Digest { .. }) => Some(op),
+            // Adding up or copying what is in memory waits for nothing.
+            Some(op @ (Op::Digest { .. } | Op::Keep { .. })) => Some(op),
             Some(op) => self.offload.submit(token, op),
             None => None,
         };

@@ -3,9 +3,12 @@
 
 use std::collections::HashMap;
 use std::ffi::CString;
+use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+
+use bytes::Bytes;
 
 use crate::clock;
 use crate::descriptors::Descriptor;
@@ -70,6 +73,23 @@ pub enum Op {
         /// The checksum of what came before.
         crc: u32,
     },
+    /// Other work for the processor, which takes long enough to hold a loop up.
+    Compute {
+        /// The work, which keeps what comes of it.
+        work: Arc<dyn Compute>,
+    },
+    /// Puts bytes into a file without a name, in memory, that nobody can change any more.
+    Keep {
+        /// The bytes.
+        bytes: Bytes,
+    },
+}
+
+/// Work for the processor that has nothing to do with the disk, and that whoever performs disk
+/// operations performs as well.
+pub trait Compute: fmt::Debug + Send + Sync {
+    /// Does it here and now. Done again, as when a helper died of it, it comes to the same.
+    fn compute(&self);
 }
 
 /// The result of an [`Op`], of the same name.
@@ -87,6 +107,8 @@ pub enum Done {
     Listed(io::Result<(Vec<DirectoryEntry>, bool)>),
     /// The checksum.
     Digested(u32),
+    /// The work is done.
+    Computed,
 }
 
 impl Op {
@@ -113,6 +135,11 @@ impl Op {
                 hasher.update(&bytes);
                 Done::Digested(hasher.finalize())
             }
+            Op::Compute { work } => {
+                work.compute();
+                Done::Computed
+            }
+            Op::Keep { bytes } => Done::Opened(file::in_memory(&bytes).map(Descriptor::from)),
         }
     }
 }
@@ -148,7 +175,8 @@ impl Nowait {
     /// Performs an operation if it need not wait, else gives it back.
     ///
     /// A stamp is taken at once: whoever asks for one has opened the file here just before, on a
-    /// file system where that is in memory. A listing and a checksum are always refused.
+    /// file system where that is in memory. A listing, and work for the processor, are always
+    /// refused.
     ///
     /// # Errors
     /// The operation, and why it was not performed.
@@ -165,7 +193,7 @@ impl Nowait {
                     opened => Ok(Done::Opened(opened.map(Descriptor::from))),
                 }
             }
-            Op::Stat { .. } => Ok(op.perform()),
+            Op::Stat { .. } | Op::Keep { .. } => Ok(op.perform()),
             Op::Settle { file, changed_ns } => match may_settle(&file, changed_ns) {
                 Ok(()) => Ok(Op::Settle { file, changed_ns }.perform()),
                 Err(refusal) => Err((Op::Settle { file, changed_ns }, refusal)),
@@ -179,7 +207,9 @@ impl Nowait {
                 };
                 Err((Op::Read { file, buffer, filled, start }, refusal))
             }
-            op @ (Op::List { .. } | Op::Digest { .. }) => Err((op, Refusal::Untold)),
+            op @ (Op::List { .. } | Op::Digest { .. } | Op::Compute { .. }) => {
+                Err((op, Refusal::Untold))
+            }
         }
     }
 
@@ -252,6 +282,23 @@ mod tests {
         let (given_back, refusal) = nowait.perform(read).unwrap_err();
         assert_eq!(refusal, Refusal::Absent);
         assert!(matches!(given_back.perform(), Done::Read(_, Ok(10_000))));
+    }
+
+    #[test]
+    fn what_is_kept_is_a_file_that_nobody_changes() {
+        let bytes = Bytes::from(vec![7; 10_000]);
+        let Done::Opened(Ok(file)) = (Op::Keep { bytes: bytes.clone() }).perform() else {
+            panic!()
+        };
+        let file = Arc::new(file);
+        let read =
+            Op::Read { file: Arc::clone(&file), buffer: vec![0; 20_000], filled: 0, start: 0 };
+        let Done::Read(buffer, Ok(10_000)) = read.perform() else { panic!() };
+        assert_eq!(buffer[..10_000], bytes[..]);
+        for seal in [rustix::io::write(&*file, b"x").err(), rustix::fs::ftruncate(&*file, 1).err()]
+        {
+            assert_eq!(seal, Some(rustix::io::Errno::PERM));
+        }
     }
 
     #[test]

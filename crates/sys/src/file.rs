@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags, Statx, StatxFlags};
+use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags, Statx, StatxFlags};
 
 /// Most times that a link is looked at again because names were changed meanwhile.
 const RACES_MAX: u32 = 200;
@@ -99,6 +99,25 @@ pub fn is_race(error: &io::Error) -> bool {
 pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// A file without a name that holds these bytes in memory and is sealed: nobody can change it.
+///
+/// # Errors
+/// When memory or descriptors are out.
+pub fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = rustix::fs::memfd_create("flyball-body", flags)?;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        match rustix::io::write(&file, rest)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            n => rest = &rest[n..],
+        }
+    }
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    rustix::fs::fcntl_add_seals(&file, seals)?;
+    Ok(file)
 }
 
 /// Opens `path`, relative to `root`, for reading; it never leaves the root unless `links` follows

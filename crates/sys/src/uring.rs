@@ -274,7 +274,11 @@ impl Ring {
                     .build();
                 self.start(entry, token, Held::Read { _file: file, buffer });
             }
-            op @ (Op::Settle { .. } | Op::List { .. } | Op::Digest { .. }) => return Some(op),
+            op @ (Op::Settle { .. }
+            | Op::List { .. }
+            | Op::Digest { .. }
+            | Op::Compute { .. }
+            | Op::Keep { .. }) => return Some(op),
         }
         None
     }

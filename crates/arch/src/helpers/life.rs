@@ -70,7 +70,7 @@ pub(super) fn request(op: &Op, number: u64) -> Option<(Vec<u8>, BorrowedFd<'_>)>
             (record(Kind::Pages, 0, offset, len, b""), file.as_fd())
         }
         Op::List { directory, .. } => (record(Kind::Names, 0, 0, 0, b""), directory.as_fd()),
-        Op::Digest { .. } => return None,
+        Op::Digest { .. } | Op::Compute { .. } | Op::Keep { .. } => return None,
     })
 }
 

@@ -90,8 +90,8 @@ impl Job {
                 self.plan.done(Done::Read(Vec::new(), Ok(len)));
                 continue;
             }
-            // A checksum is no matter of the disk, and the bytes are here.
-            if matches!(op, Op::Digest { .. }) {
+            // Work for the processor is no matter of the disk, and the bytes are here.
+            if matches!(op, Op::Digest { .. } | Op::Compute { .. }) {
                 self.plan.done(op.perform());
                 continue;
             }
