@@ -1,7 +1,7 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use flyball_http::h1::Conn;
@@ -37,7 +37,7 @@ pub enum Step {
 #[derive(Debug)]
 pub struct Exchange {
     conn: Conn,
-    peer: SocketAddr,
+    client: IpAddr,
     upload: Option<Box<Upload>>,
     /// The request of the upload, if it will be logged.
     logged: Option<Box<OwnedRequest>>,
@@ -55,7 +55,7 @@ impl Exchange {
     pub fn new(peer: SocketAddr, desk: &Desk) -> Exchange {
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
-            peer,
+            client: peer.ip().to_canonical(),
             upload: None,
             logged: None,
             buffers: None,
@@ -68,6 +68,13 @@ impl Exchange {
     /// Where the connection stands.
     pub fn state(&self) -> State {
         self.conn.state()
+    }
+
+    /// The address of the connection's client. A request's may differ: [`Request::client`] has it.
+    ///
+    /// [`Request::client`]: flyball_http::Request::client
+    pub fn client(&self) -> IpAddr {
+        self.client
     }
 
     /// When [`Exchange::expired`] is due.
@@ -238,11 +245,12 @@ impl Exchange {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
+        head.client = self.client;
         let request = head.request(input.since(at));
         match service.lookup(request, now) {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
-                log.write(&request, &answer, self.peer, now);
+                log.write(&request, &answer, now);
                 self.conn.answered(answer, out, now);
                 None
             }
@@ -303,7 +311,7 @@ impl Exchange {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
                 if let Some(request) = logged {
-                    log.write(&request.request(), &answer, self.peer, now);
+                    log.write(&request.request(), &answer, now);
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
@@ -325,7 +333,7 @@ impl Exchange {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
             desk.tally.answered(status);
-            desk.log.write_refusal(status, self.peer, &desk.now);
+            desk.log.write_refusal(status, self.client(), &desk.now);
         }
     }
 
@@ -340,7 +348,7 @@ impl Exchange {
         let answer: Answer<'_> = desk.service.finish_upload(&upload);
         desk.tally.answered(answer.status);
         if let Some(request) = self.logged.take() {
-            desk.log.write(&request.request(), &answer, self.peer, &desk.now);
+            desk.log.write(&request.request(), &answer, &desk.now);
         }
         self.conn.answered(answer, &mut buffers.out, &desk.now);
         self.unseen = !buffers.input.is_empty();

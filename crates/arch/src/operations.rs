@@ -125,7 +125,7 @@ impl Operations {
         let mut ring = Ring::new(settings.ring_entries, Mode::Deferred)?;
         let mut wanted = settings.ring_features;
         // Only a descriptor of the process's own tells the client's address.
-        wanted.direct &= !worker.log.is_on();
+        wanted.direct &= !settings.needs_addresses();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
         let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
         Ok(Operations { ring, direct, offload: Offload::new()?, spare: Spare::default() })

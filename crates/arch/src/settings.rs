@@ -353,6 +353,12 @@ impl Settings {
     pub(crate) fn cpus(&self) -> usize {
         self.cpus.unwrap_or_else(process::cpu_allowance)
     }
+
+    /// Whether anybody asks for the addresses of clients: `uring` keeps sockets that cannot tell
+    /// theirs if not.
+    pub(crate) fn needs_addresses(&self) -> bool {
+        self.access_log != AccessLog::Off
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! A request head (RFC 9112, sections 3 and 5), kept as offsets into the caller's buffer.
 
+use std::net::{IpAddr, Ipv4Addr};
+
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -111,6 +113,8 @@ names! {
     Accept "accept",
     UserAgent "user-agent",
     Referer "referer",
+    Forwarded "forwarded",
+    XForwardedFor "x-forwarded-for",
 }
 
 impl Name {
@@ -170,6 +174,9 @@ pub struct Head {
     pub host: Span,
     /// A bit per [`Name`] that occurs.
     pub present: u32,
+    /// The address of the client, which the head itself does not say: whoever drives the connection
+    /// puts it here before the request is looked at. Never an IPv4 address mapped into IPv6.
+    pub client: IpAddr,
     fields: Vec<(Name, Span)>,
 }
 
@@ -189,6 +196,7 @@ impl Default for Head {
             query: Span::default(),
             host: Span::default(),
             present: 0,
+            client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             fields: Vec::new(),
         }
     }
@@ -255,13 +263,18 @@ impl<'a> Request<'a> {
         self.head.host.of(self.bytes)
     }
 
+    /// The address of the client: that of the peer, or what a trusted proxy says it is.
+    pub fn client(&self) -> IpAddr {
+        self.head.client
+    }
+
     /// True when any of the names in this set of bits occurs.
     pub fn has_any(&self, bits: u32) -> bool {
         self.head.present & bits != 0
     }
 
     /// The values of every field line with this name, in order.
-    pub fn values(&self, name: Name) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub fn values(&self, name: Name) -> impl DoubleEndedIterator<Item = &'a [u8]> + use<'a> {
         let bytes = self.bytes;
         let fields: &'a [(Name, Span)] =
             if self.has_any(name.bit()) { &self.head.fields } else { &[] };

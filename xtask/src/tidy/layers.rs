@@ -49,7 +49,7 @@ fn check_rule(rule: &Rule, file: &File) -> Vec<Finding> {
     let mut findings = Vec::new();
     for path in product_paths(file) {
         let banned = rule.banned.iter().find(|banned| path.contains(banned));
-        if let Some(banned) = banned.filter(|_| !is_address(rule, &path)) {
+        if let Some(banned) = banned.filter(|_| !is_address(&path)) {
             let what = format!("`{banned}` does not belong here");
             findings.push(Finding::new(&file.path, path.line, what, rule.instead));
         }
@@ -57,10 +57,9 @@ fn check_rule(rule: &Rule, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Addresses are plain data: `site` and `arch` may name them. `http` needs none.
-fn is_address(rule: &Rule, path: &Path) -> bool {
-    rule.directory != "crates/http/src/"
-        && ADDRESSES.iter().any(|address| path.contains(&format!("std::net::{address}")))
+/// Addresses are plain data: whoever needs them may name them.
+fn is_address(path: &Path) -> bool {
+    ADDRESSES.iter().any(|address| path.contains(&format!("std::net::{address}")))
 }
 
 fn check_architectures(tree: &Tree) -> Vec<Finding> {
