@@ -7,6 +7,7 @@
 
 pub mod alloc;
 pub mod channel;
+pub mod clients;
 pub mod clock;
 pub mod descriptors;
 pub mod disk;
@@ -15,6 +16,7 @@ pub mod net;
 pub mod netstat;
 pub mod pinned;
 pub mod process;
+pub mod random;
 pub mod readiness;
 pub mod residency;
 pub mod shared;

@@ -30,6 +30,8 @@ pub struct ListenOptions {
     pub send_buffer: Option<u32>,
     /// Receive buffer, in bytes; `None` leaves it to the kernel.
     pub receive_buffer: Option<u32>,
+    /// Most bytes that a connection sends in a second; `None` is as many as it can.
+    pub pacing: Option<u64>,
 }
 
 /// Most free ports that are tried when any will do.
@@ -91,6 +93,9 @@ pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::R
     if let Some(bytes) = options.receive_buffer {
         sockopt::set_socket_recv_buffer_size(socket, bytes as usize)?;
     }
+    if let Some(rate) = options.pacing {
+        set_pacing(socket, rate)?;
+    }
     if let Some(name) = &options.congestion {
         sockopt::set_tcp_congestion(socket, name)?;
     }
@@ -102,6 +107,19 @@ pub fn listen(socket: impl AsFd, backlog: u32, options: &ListenOptions) -> io::R
         sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, options.timeout)?;
     }
     Ok(rustix::net::listen(socket, i32::try_from(backlog).unwrap_or(i32::MAX))?)
+}
+
+/// Bounds the bytes that a connection sends in a second (`SO_MAX_PACING_RATE`). TCP spreads its
+/// segments over time by itself, whatever the queueing discipline of the device.
+fn set_pacing(socket: BorrowedFd<'_>, bytes_per_s: u64) -> io::Result<()> {
+    let len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: the value lives across the call and `len` is its size; the kernel only reads it.
+    let done = unsafe {
+        let value = (&raw const bytes_per_s).cast();
+        let (fd, option) = (socket.as_raw_fd(), libc::SO_MAX_PACING_RATE);
+        libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len)
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Holds short segments back until it is called with false (`TCP_CORK`); the kernel lets them go
@@ -476,6 +494,37 @@ mod tests {
         assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
         let timeout = sockopt::socket_timeout(&socket, sockopt::Timeout::Recv).unwrap();
         assert_eq!(timeout, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_the_pace_of_their_listener() {
+        const RATE: u64 = 4_000_000;
+        const BYTES: usize = 8_000_000;
+        let options = ListenOptions { pacing: Some(RATE), ..ListenOptions::default() };
+        let (listener, address) = listener(8, &options);
+        let mut client = TcpStream::connect(address).unwrap();
+        let (socket, _) = accept(&listener, false)
+            .or_else(|_| {
+                wait_readable(&listener, 10_000)?;
+                accept(&listener, false)
+            })
+            .unwrap();
+        let start = std::time::Instant::now();
+        let sender = std::thread::spawn(move || {
+            let (piece, mut left) = (vec![0; 100_000], BYTES);
+            while left > 0 {
+                let most = left.min(piece.len());
+                left -= send_gather(&socket, &[IoSlice::new(&piece[..most])], false).unwrap();
+            }
+        });
+        let mut received = 0;
+        let mut buffer = vec![0; 1 << 20];
+        while received < BYTES {
+            received += client.read(&mut buffer).unwrap();
+        }
+        sender.join().unwrap();
+        let ideal = Duration::from_millis(BYTES as u64 * 1_000 / RATE);
+        assert!(start.elapsed() > ideal * 8 / 10, "{:?} of {ideal:?}", start.elapsed());
     }
 
     #[test]

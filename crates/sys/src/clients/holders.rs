@@ -1,0 +1,222 @@
+//! How many connections clients hold, over all processes of a server.
+//!
+//! A word counts what one process holds for one client; what a client holds is the sum over the
+//! words of its set that bear its tag. A process that dies is taken out by whoever reaps it.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+use super::Client;
+use crate::shared::SharedCounters;
+
+/// Words in which a client may be, one for each process that has it: eight cache lines.
+const WAYS: usize = 64;
+
+/// Bits of a word: how many, for which process, for whom.
+const COUNT_BITS: u32 = 16;
+const OWNER_BITS: u32 = 20;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const OWNER_MASK: u64 = (1 << OWNER_BITS) - 1;
+
+/// Most attempts to change a word that others change as well; then the connection is not counted.
+const ATTEMPTS_MAX: u32 = 64;
+
+/// Who holds connections.
+#[derive(Debug)]
+pub struct Holders {
+    words: SharedCounters,
+    sets: usize,
+    hasher: RandomState,
+    most: u64,
+}
+
+/// What became of a connection that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entered {
+    /// It is counted in this word, which [`Holders::leave`] has to be told of.
+    Counted(u32),
+    /// It may stay, and is not counted: there is no room for its client.
+    Uncounted,
+    /// Its client holds as many as it may.
+    Full,
+}
+
+impl Holders {
+    /// Nobody yet, and room for about so many clients at a time, who may hold `most` connections
+    /// each. To be made before the first fork.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn new(clients: usize, most: u64) -> io::Result<Holders> {
+        let sets = clients.div_ceil(WAYS).max(1);
+        let words = SharedCounters::new(sets * WAYS)?;
+        Ok(Holders { words, sets, hasher: RandomState::new(), most: most.clamp(1, COUNT_MASK) })
+    }
+
+    /// A connection of this client came to process `owner`, below 2^20. Never blocks. Of several
+    /// that come at the same time fewer may be let in than there is room for, never more.
+    pub fn enter(&self, client: Client, owner: usize) -> Entered {
+        let hash = self.hasher.hash_one(client);
+        let first = (hash >> 32) as usize % self.sets * WAYS;
+        let set = &self.words.all()[first..first + WAYS];
+        let name = name_of(hash, owner);
+        let Some(at) = add(set, name) else { return Entered::Uncounted };
+        let same = |word: u64| word & COUNT_MASK > 0 && tag_of(word) == tag_of(name);
+        let words = set.iter().map(|word| word.load(SeqCst));
+        let held: u64 = words.filter(|word| same(*word)).map(|word| word & COUNT_MASK).sum();
+        let place = (first + at) as u32;
+        if held > self.most {
+            self.leave(place);
+            return Entered::Full;
+        }
+        Entered::Counted(place)
+    }
+
+    /// A connection that was counted there is over.
+    pub fn leave(&self, place: u32) {
+        let Some(word) = self.words.all().get(place as usize) else { return };
+        let one_less = |word: u64| match word & COUNT_MASK {
+            0 => None,
+            1 => Some(0),
+            _ => Some(word - 1),
+        };
+        let left = word.fetch_update(SeqCst, SeqCst, one_less);
+        debug_assert!(left.is_ok(), "nobody was counted there");
+    }
+
+    /// Process `owner` is dead: all that it held is over. Looks at the whole table.
+    pub fn release(&self, owner: usize) {
+        for word in self.words.all() {
+            let seen = word.load(SeqCst);
+            if seen & COUNT_MASK > 0 && owner_of(seen) == owner as u64 & OWNER_MASK {
+                // Only its owner would have changed it.
+                let _ = word.compare_exchange(seen, 0, SeqCst, SeqCst);
+            }
+        }
+    }
+
+    /// Connections that are counted.
+    pub fn held(&self) -> u64 {
+        self.words.all().iter().map(|word| word.load(SeqCst) & COUNT_MASK).sum()
+    }
+}
+
+/// Adds one to the word of this name, or makes it; where that was.
+fn add(set: &[AtomicU64], name: u64) -> Option<usize> {
+    for _ in 0..ATTEMPTS_MAX {
+        let mut free = None;
+        let mut own = None;
+        for (at, word) in set.iter().enumerate() {
+            match word.load(SeqCst) {
+                0 => free = free.or(Some((at, 0))),
+                seen if seen & !COUNT_MASK == name && seen & COUNT_MASK < COUNT_MASK => {
+                    own = own.or(Some((at, seen)));
+                }
+                _ => {}
+            }
+        }
+        let (at, seen) = own.or(free)?;
+        let new = if seen == 0 { name | 1 } else { seen + 1 };
+        if set[at].compare_exchange(seen, new, SeqCst, SeqCst).is_ok() {
+            return Some(at);
+        }
+    }
+    None
+}
+
+fn name_of(hash: u64, owner: usize) -> u64 {
+    let tag = hash & ((1 << (u64::BITS - COUNT_BITS - OWNER_BITS)) - 1);
+    (tag << OWNER_BITS | owner as u64 & OWNER_MASK) << COUNT_BITS
+}
+
+fn owner_of(word: u64) -> u64 {
+    word >> COUNT_BITS & OWNER_MASK
+}
+
+fn tag_of(word: u64) -> u64 {
+    word >> (COUNT_BITS + OWNER_BITS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Forked, exit_now, fork, wait_for};
+
+    const ONE: Client = Client::V4(1);
+    const TWO: Client = Client::V6(2);
+
+    fn counted(entered: Entered) -> u32 {
+        match entered {
+            Entered::Counted(place) => place,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_client_holds_as_many_as_it_may_over_all_processes() {
+        let holders = Holders::new(1_024, 3).unwrap();
+        let first = counted(holders.enter(ONE, 7));
+        counted(holders.enter(ONE, 7));
+        counted(holders.enter(ONE, 8));
+        assert_eq!(holders.enter(ONE, 7), Entered::Full);
+        assert_eq!(holders.enter(ONE, 9), Entered::Full);
+        counted(holders.enter(TWO, 7));
+        holders.leave(first);
+        counted(holders.enter(ONE, 9));
+        assert_eq!(holders.enter(ONE, 9), Entered::Full);
+        assert_eq!(holders.held(), 4);
+    }
+
+    #[test]
+    fn what_a_dead_process_held_is_free() {
+        let holders = Holders::new(64, 4).unwrap();
+        counted(holders.enter(ONE, 0));
+        match fork().unwrap() {
+            Forked::Child => {
+                for _ in 0..3 {
+                    counted(holders.enter(ONE, 5));
+                }
+                exit_now(i32::from(holders.enter(ONE, 5) != Entered::Full));
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 0),
+        }
+        assert_eq!(holders.enter(ONE, 0), Entered::Full);
+        holders.release(5);
+        assert_eq!(holders.held(), 1);
+        counted(holders.enter(ONE, 0));
+    }
+
+    #[test]
+    fn nobody_is_lost_and_nobody_gets_more_among_threads() {
+        let holders = Holders::new(256, 5).unwrap();
+        let most = std::sync::atomic::AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for owner in 0..4 {
+                let (holders, most) = (&holders, &most);
+                scope.spawn(move || {
+                    for _ in 0..3_000 {
+                        let Entered::Counted(place) = holders.enter(ONE, owner) else { continue };
+                        let inside = most.fetch_add(1, SeqCst) + 1;
+                        assert!(inside <= 5, "{inside}");
+                        most.fetch_sub(1, SeqCst);
+                        holders.leave(place);
+                    }
+                });
+            }
+        });
+        assert_eq!(holders.held(), 0);
+    }
+
+    #[test]
+    fn those_for_whom_there_is_no_room_are_let_in_uncounted() {
+        let holders = Holders::new(1, 1).unwrap();
+        let entered: Vec<Entered> =
+            (0..100).map(|client| holders.enter(Client::V4(client), 0)).collect();
+        let uncounted = entered.iter().filter(|entered| **entered == Entered::Uncounted).count();
+        assert_eq!((holders.held(), uncounted), (64, 36));
+        holders.release(0);
+        assert_eq!(holders.held(), 0);
+        counted(holders.enter(ONE, 0));
+    }
+}

@@ -1,0 +1,216 @@
+//! How fast clients go: a bucket each, in one word.
+//!
+//! The word holds the time at which the client has used nothing (the "theoretical arrival time" of
+//! the generic cell rate algorithm, ITU-T I.371, annex A). Each use moves it on by an interval; a
+//! use that would move it beyond a window from now is refused. A word whose time has passed says
+//! no more than one that is empty, so that it is anybody's.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::shared::SharedCounters;
+
+/// Words in which a client may be: a cache line.
+const WAYS: usize = 8;
+
+/// Bits of a word that hold a time, in microseconds; it comes round after 12 days.
+const TIME_BITS: u32 = 40;
+const TIME_MASK: u64 = (1 << TIME_BITS) - 1;
+
+/// Longest window. What lies further ahead was left there a round ago.
+const WINDOW_US_MAX: u64 = TIME_MASK / 8;
+
+/// Most attempts to change a word that others change as well; then the use is let through.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// The buckets of clients.
+#[derive(Debug)]
+pub struct Rates {
+    words: SharedCounters,
+    sets: usize,
+    hasher: RandomState,
+    interval_us: u64,
+    window_us: u64,
+}
+
+/// Where a client's bucket is, or may be made.
+struct Place<'a> {
+    word: &'a AtomicU64,
+    seen: u64,
+    /// How far the bucket is ahead of now, in microseconds.
+    ahead_us: u64,
+}
+
+impl Rates {
+    /// Buckets for about so many clients at a time, each of which may use `per_s` in a second and
+    /// `burst` at once. To be made before the first fork.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub fn new(clients: usize, per_s: f64, burst: u64) -> io::Result<Rates> {
+        let sets = clients.div_ceil(WAYS).max(1);
+        let interval_us = (1e6 / per_s).clamp(1.0, WINDOW_US_MAX as f64) as u64;
+        let window_us = interval_us.saturating_mul(burst.max(1)).min(WINDOW_US_MAX);
+        let words = SharedCounters::new(sets * WAYS)?;
+        Ok(Rates { words, sets, hasher: RandomState::new(), interval_us, window_us })
+    }
+
+    /// One use by this client, at a time in monotonic milliseconds. Never blocks. When the table is
+    /// full, the client that is nearest to having used nothing makes room.
+    ///
+    /// # Errors
+    /// The milliseconds after which it may be tried again, when the client has used up what it may.
+    pub fn take(&self, client: impl Hash, now_ms: u64) -> Result<(), u64> {
+        let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
+        for _ in 0..ATTEMPTS_MAX {
+            let place = self.place(hash, now_us);
+            let ahead_us = place.ahead_us + self.interval_us;
+            if ahead_us > self.window_us {
+                return Err((ahead_us - self.window_us).div_ceil(1_000));
+            }
+            let new = packed(tag_of(hash), now_us.wrapping_add(ahead_us));
+            if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one use back.
+    pub fn give_back(&self, client: impl Hash, now_ms: u64) {
+        let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
+        for _ in 0..ATTEMPTS_MAX {
+            let place = self.place(hash, now_us);
+            if place.ahead_us == 0 {
+                return;
+            }
+            let ahead_us = place.ahead_us.saturating_sub(self.interval_us);
+            let new = packed(tag_of(hash), now_us.wrapping_add(ahead_us));
+            if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// The word of a client, or the one that it shall have.
+    fn place(&self, hash: u64, now_us: u64) -> Place<'_> {
+        let first = (hash >> 24) as usize % self.sets * WAYS;
+        let words = &self.words.all()[first..first + WAYS];
+        let mut spare: Option<Place<'_>> = None;
+        for word in words {
+            let seen = word.load(Relaxed);
+            let ahead_us = self.ahead(seen, now_us);
+            if seen >> TIME_BITS == tag_of(hash) {
+                return Place { word, seen, ahead_us };
+            }
+            if spare.as_ref().is_none_or(|spare| ahead_us < spare.ahead_us) {
+                spare = Some(Place { word, seen, ahead_us });
+            }
+        }
+        match spare {
+            Some(spare) => Place { ahead_us: 0, ..spare },
+            None => Place { word: &words[0], seen: 0, ahead_us: 0 },
+        }
+    }
+
+    /// How far a word's time is ahead of now. One that lies beyond the window has been forgotten
+    /// for days, and its time has come round.
+    fn ahead(&self, word: u64, now_us: u64) -> u64 {
+        let ahead_us = (word & TIME_MASK).wrapping_sub(now_us) & TIME_MASK;
+        if word == 0 || ahead_us > self.window_us { 0 } else { ahead_us }
+    }
+}
+
+/// What a client is told by in its set; never zero, which is nobody.
+fn tag_of(hash: u64) -> u64 {
+    (hash & ((1 << (u64::BITS - TIME_BITS)) - 1)).max(1)
+}
+
+fn packed(tag: u64, time_us: u64) -> u64 {
+    tag << TIME_BITS | time_us & TIME_MASK
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of `tries` uses at one time are let through.
+    fn taken(rates: &Rates, client: u32, tries: u32, now_ms: u64) -> u32 {
+        (0..tries).map(|_| u32::from(rates.take(client, now_ms).is_ok())).sum()
+    }
+
+    #[test]
+    fn a_burst_is_let_through_and_then_the_rate() {
+        let rates = Rates::new(64, 10.0, 5).unwrap();
+        assert_eq!(taken(&rates, 1, 9, 7_000), 5);
+        assert_eq!(rates.take(1, 7_000), Err(100));
+        assert_eq!(rates.take(1, 7_060), Err(40));
+        assert_eq!(taken(&rates, 1, 9, 7_100), 1);
+        assert_eq!(taken(&rates, 1, 9, 7_400), 3);
+        // Others are not concerned, and after a while neither is this one.
+        assert_eq!(taken(&rates, 2, 9, 7_400), 5);
+        assert_eq!(taken(&rates, 1, 9, 60_000), 5);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let rates = Rates::new(64, 0.1, 3).unwrap();
+        assert_eq!(taken(&rates, 1, 9, 0), 3);
+        rates.give_back(1, 0);
+        assert_eq!(taken(&rates, 1, 9, 0), 1);
+        for _ in 0..9 {
+            rates.give_back(2, 0);
+        }
+        assert_eq!(taken(&rates, 2, 9, 0), 3);
+    }
+
+    #[test]
+    fn no_client_gets_more_than_its_burst_and_its_rate_at_any_time() {
+        let rates = Rates::new(1_024, 100.0, 10).unwrap();
+        let (mut now_ms, mut seed) = (1 << 50, 9_u64);
+        let start_ms = now_ms;
+        let mut taken = [0_u64; 7];
+        for _ in 0..20_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            now_ms += seed >> 62;
+            let client = (seed >> 40) as usize % taken.len();
+            taken[client] += u64::from(rates.take(client, now_ms).is_ok());
+        }
+        let most = 10 + (now_ms - start_ms) / 10;
+        for taken in taken {
+            assert!(taken <= most && taken > most / 3, "{taken} of {most}");
+        }
+    }
+
+    #[test]
+    fn threads_share_one_bucket() {
+        let rates = Rates::new(64, 1.0, 1_000).unwrap();
+        let all: u32 = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| taken(&rates, 1, 400, 0))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        });
+        // Two that begin at once may each make a bucket.
+        assert!((1_000..=1_600).contains(&all), "{all}");
+    }
+
+    #[test]
+    fn a_full_table_lets_go_of_those_who_use_least() {
+        let rates = Rates::new(1, 1.0, 1_000).unwrap();
+        assert_eq!(taken(&rates, 0, 2_000, 0), 1_000);
+        for client in 1..100 {
+            assert_eq!(taken(&rates, client, 1, 0), 1, "{client}");
+        }
+        assert_eq!(taken(&rates, 0, 10, 0), 0, "the one that uses most is still known");
+    }
+
+    #[test]
+    fn a_bucket_that_was_forgotten_for_a_round_is_an_empty_one() {
+        let rates = Rates::new(64, 1.0, 2).unwrap();
+        assert_eq!(taken(&rates, 1, 9, 0), 2);
+        let round_ms = (TIME_MASK + 1) / 1_000;
+        assert_eq!(taken(&rates, 1, 9, round_ms / 2), 2);
+        assert_eq!(taken(&rates, 1, 9, round_ms - 10_000), 2);
+    }
+}
