@@ -35,6 +35,8 @@ pub enum Refusal {
     TooSlow,
     /// No answer was found within the limit.
     AnswerOverdue,
+    /// The client has as many connections as it may.
+    TooManyConnections,
 }
 
 impl Refusal {
@@ -56,6 +58,16 @@ impl Refusal {
             Refusal::UnknownExpectation => Status::EXPECTATION_FAILED,
             Refusal::TooSlow => Status::REQUEST_TIMEOUT,
             Refusal::AnswerOverdue => Status::SERVICE_UNAVAILABLE,
+            Refusal::TooManyConnections => Status::TOO_MANY_REQUESTS,
+        }
+    }
+
+    /// Seconds after which the client may try again, where that is all that is asked of it.
+    pub fn retry_after_s(self) -> Option<u64> {
+        match self {
+            // Its other connections are closed when they have been idle for a while.
+            Refusal::TooManyConnections => Some(10),
+            _ => None,
         }
     }
 
@@ -77,6 +89,7 @@ impl Refusal {
             Refusal::UnknownExpectation => "The only expectation understood is 100-continue.",
             Refusal::TooSlow => "The request did not arrive in time.",
             Refusal::AnswerOverdue => "No answer was found in time; please try again.",
+            Refusal::TooManyConnections => "Too many connections are open from your address.",
         }
     }
 }
@@ -126,6 +139,9 @@ close_reasons! {
     AnswerTimeout "answer-timeout" "The work behind the answer did not finish in time.",
     /// The request body was not read to its end.
     BodyUnread "body-unread" "The rest of an unwanted request body was too long to drain.",
+    /// Its client had as many connections as it may.
+    TooManyConnections "too-many-connections"
+        "The client had as many connections as one address may have.",
     /// The file changed while its body was being sent.
     FileChanged "file-changed" "The file changed while it was sent; closing tells the client so.",
     /// Reading the file failed while its body was being sent.

@@ -115,6 +115,7 @@ names! {
     Referer "referer",
     Forwarded "forwarded",
     XForwardedFor "x-forwarded-for",
+    Authorization "authorization",
 }
 
 impl Name {

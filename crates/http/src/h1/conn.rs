@@ -114,6 +114,8 @@ pub struct Conn {
     http10: bool,
     head_only: bool,
     surplus: bool,
+    /// Answers are for this client alone.
+    private: bool,
     /// The next answer is the last.
     draining: bool,
     /// Waiting for a request ends it.
@@ -148,6 +150,7 @@ impl Conn {
             http10: false,
             head_only: false,
             surplus: false,
+            private: false,
             draining: false,
             close_idle: false,
             shut: false,
@@ -370,6 +373,22 @@ impl Conn {
         self.check_invariants();
     }
 
+    /// Whether what is answered from now on is for this client alone, so that it says to caches that
+    /// others use that they must not keep it (RFC 9111, section 5.2.2.7).
+    pub fn set_private(&mut self, private: bool) {
+        self.private = private;
+    }
+
+    /// Refuses a connection of which nothing was read yet.
+    pub fn turn_away<F>(&mut self, refusal: Refusal, out: &mut Out<F>, now: &Now) {
+        if self.state == State::Idle {
+            // What the client sends, or will send, is a head that nobody reads.
+            self.go(Event::FirstByte);
+            self.refuse(refusal, CloseReason::TooManyConnections, out, now);
+        }
+        self.check_invariants();
+    }
+
     /// The driver has taken the ask and will call `answered` later.
     pub fn asked(&mut self) {
         debug_assert!(self.ask == Ask::Wanted);
@@ -475,17 +494,22 @@ impl Conn {
             (false, _) => b"Connection: close\r\n",
         };
         let server: &[u8] = if self.limits.server_field { b"Server: flyball\r\n" } else { b"" };
+        let private: &[u8] = if self.private { b"Cache-Control: private\r\n" } else { b"" };
         let line = status.line();
         let date: [&[u8]; 3] = [b"Date: ", now.date(), b"\r\n"];
         let align = self.limits.head_align;
         if align <= 1 {
-            out.push_inline(&[line, server, date[0], date[1], date[2], connection, fields]);
+            out.push_inline(&[
+                line, server, date[0], date[1], date[2], connection, private, fields,
+            ]);
             return;
         }
-        let len = line.len() + server.len() + 37 + connection.len() + fields.len();
+        let len = line.len() + server.len() + 37 + connection.len() + private.len() + fields.len();
         // Trailing white space is not part of a field value (RFC 9110, section 5.5).
         let pad = &SPACES[..(len.next_multiple_of(align) - len).min(SPACES.len())];
-        out.push_inline(&[line, server, date[0], date[1], pad, date[2], connection, fields]);
+        out.push_inline(&[
+            line, server, date[0], date[1], pad, date[2], connection, private, fields,
+        ]);
     }
 
     fn begin_output(&mut self, now: &Now) {
@@ -596,8 +620,12 @@ impl Conn {
     fn refuse<F>(&mut self, refusal: Refusal, reason: CloseReason, out: &mut Out<F>, now: &Now) {
         let status = refusal.status();
         let text = refusal.explain();
+        let later = match refusal.retry_after_s() {
+            Some(seconds) => format!("Retry-After: {seconds}\r\n"),
+            None => String::new(),
+        };
         let fields = format!(
-            "Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}\n",
+            "{later}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\r\n{text}\n",
             text.len() + 1,
         );
         // HEAD is never answered with content (RFC 9110, section 9.3.2).
