@@ -4,6 +4,7 @@
 //! comes out as a [`Plan`]; how it is waited for is the architecture's business.
 #![forbid(unsafe_code)]
 
+pub mod access;
 mod caches;
 mod entry;
 mod held;

@@ -14,6 +14,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, Whereabouts, failure};
 
+use crate::access::Verification;
 use crate::entry::OpenFile;
 use crate::listing::LISTING_ENTRIES_MAX;
 use crate::path::Mapped;
@@ -39,6 +40,7 @@ enum Work {
     List { directory: Arc<Descriptor>, place: Whereabouts<Arc<OwnedFd>> },
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<Descriptor>, start: u64, len: usize },
+    Verify(Arc<Verification>),
 }
 
 /// What a plan found.
@@ -64,6 +66,8 @@ pub(crate) enum Outcome {
     Digested(u32),
     /// The bytes are in memory now.
     Warm,
+    /// A password was looked at.
+    Verified(Arc<Verification>),
 }
 
 /// An open regular file and the name, relative to the root, that led to it.
@@ -98,6 +102,14 @@ impl Plan {
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
         Plan::boxed(None, 0, Work::Digest { bytes: Arc::new(bytes), crc })
+    }
+
+    pub(crate) fn verify(
+        request: OwnedRequest,
+        site: usize,
+        verification: Arc<Verification>,
+    ) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Verify(verification))
     }
 
     /// Reads a range of a file only to bring it into memory.
@@ -140,6 +152,7 @@ impl Plan {
                 limit: LISTING_ENTRIES_MAX,
             },
             Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
+            Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
             Work::Warm { file, start, len } => {
                 Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
             }
@@ -163,6 +176,9 @@ impl Plan {
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             // A read that failed will fail again when the piece is sent, and is told there.
             (Work::Warm { .. }, Done::Read(..)) => Some(Outcome::Warm),
+            (Work::Verify(verification), Done::Computed) => {
+                Some(Outcome::Verified(Arc::clone(verification)))
+            }
             _ => {
                 debug_assert!(false, "a result that was not asked for");
                 Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR))

@@ -13,6 +13,7 @@ use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
 
+use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{CacheCounts, Place, Target};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
@@ -53,6 +54,8 @@ pub enum Lookup<'a> {
 pub struct Sites {
     hosts: Hosts,
     sites: Vec<Site>,
+    /// Whether any of them is not for everybody.
+    has_restrictions: bool,
 }
 
 #[derive(Debug)]
@@ -61,6 +64,7 @@ struct Site {
     links: Links,
     index: Arc<[String]>,
     types: Types,
+    access: Option<Access>,
     settings: SiteSettings,
 }
 
@@ -83,11 +87,13 @@ impl Sites {
                 },
                 index: site.index.clone().into(),
                 types: Types::new(&site.types, &site.charset),
+                access: Access::new(&site.access)?,
                 settings: site.clone(),
             })
         };
-        let sites = settings.iter().map(open).collect::<io::Result<_>>()?;
-        Ok(Sites { hosts: Hosts::new(settings), sites })
+        let sites = settings.iter().map(open).collect::<io::Result<Vec<Site>>>()?;
+        let has_restrictions = sites.iter().any(|site| site.access.is_some());
+        Ok(Sites { hosts: Hosts::new(settings), sites, has_restrictions })
     }
 }
 
@@ -101,6 +107,7 @@ pub struct Service {
     /// Fields that are formatted for one answer.
     fields: Vec<u8>,
     relative: Vec<u8>,
+    scratch: Scratch,
 }
 
 /// Where the entry of an answer is.
@@ -129,7 +136,8 @@ impl Service {
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
-        Service { sites, caches, transient: None, fields: Vec::new(), relative: Vec::new() }
+        let (fields, relative, scratch) = (Vec::new(), Vec::new(), Scratch::default());
+        Service { sites, caches, transient: None, fields, relative, scratch }
     }
 
     /// What this service saw of its caches since the start.
@@ -144,11 +152,38 @@ impl Service {
         self.caches.rest();
     }
 
+    /// Whether the answer to this request is not for everybody, so that a cache which others use
+    /// must not keep it.
+    pub fn restricts(&mut self, request: &Request<'_>) -> bool {
+        let Some(site) = self.sites.hosts.choose(request.host()) else { return false };
+        let access = self.sites.sites[site].access.as_ref();
+        access.is_some_and(|access| access.restricts(request, &mut self.scratch))
+    }
+
+    /// Whether any site is not for everybody.
+    pub fn has_restrictions(&self) -> bool {
+        self.sites.has_restrictions
+    }
+
     /// Answers from the caches, or says what has to be waited for. Never blocks.
     pub fn lookup(&mut self, request: Request<'_>, now: &Now) -> Lookup<'_> {
         let Some(site) = self.sites.hosts.choose(request.host()) else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };
+        if let Some(access) = &self.sites.sites[site].access {
+            match access.check(&request, &mut self.scratch, now.ms()) {
+                Check::Pass => {}
+                Check::Refuse(refused) => return self.turn_away(site, &request, refused),
+                Check::Verify(work) => {
+                    return Lookup::Wait(Plan::verify(request.to_owned(), site, work));
+                }
+            }
+        }
+        self.admitted(site, request, now)
+    }
+
+    /// The answer to a request that may be answered.
+    fn admitted(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         match request.method() {
             Method::Get | Method::Head => {}
             Method::Options => return self.allow(Status::NO_CONTENT),
@@ -252,6 +287,14 @@ impl Service {
                 self.refuse(&request.request(), Status::FORBIDDEN)
             }
             Outcome::Listed(names, cut) => self.listing(&request, site, names, cut),
+            Outcome::Verified(work) => {
+                let access = self.sites.sites[site].access.as_ref();
+                let verified = access.map_or(Ok(()), |access| access.verified(&work, now.ms()));
+                match verified {
+                    Ok(()) => self.admitted(site, request.request(), now),
+                    Err(refused) => self.turn_away(site, &request.request(), refused),
+                }
+            }
             Outcome::Digested(_) | Outcome::Warm => {
                 self.refuse(&request.request(), Status::INTERNAL_SERVER_ERROR)
             }
@@ -403,6 +446,28 @@ impl Service {
 
     fn refuse(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         refusal(request, status, &mut self.fields)
+    }
+
+    /// The answer to a client that asks too fast, and may ask again after so many seconds.
+    pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
+        let page = pages::page(Status::TOO_MANY_REQUESTS);
+        self.fields.clear();
+        self.fields.extend_from_slice(format!("Retry-After: {wait_s}\r\n").as_bytes());
+        pages::write_fields(page.len(), &mut self.fields);
+        let (status, body) = (Status::TOO_MANY_REQUESTS, page_body(request, page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    /// The answer to a request that may not be answered.
+    fn turn_away(&mut self, site: usize, request: &Request<'_>, refused: Refused) -> Lookup<'_> {
+        let page = pages::page(refused.status());
+        self.fields.clear();
+        if let Some(access) = &self.sites.sites[site].access {
+            access.write_fields(refused, &mut self.fields);
+        }
+        pages::write_fields(page.len(), &mut self.fields);
+        let (status, body) = (refused.status(), page_body(request, page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 
     /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).

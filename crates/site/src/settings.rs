@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::access::AccessSettings;
+
 /// One site: which hosts it answers to and where its files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SiteSettings {
@@ -23,6 +25,8 @@ pub struct SiteSettings {
     pub charset: String,
     /// A path whose POST or PUT bodies are consumed and answered with their length and CRC-32.
     pub digest_path: Option<String>,
+    /// Who may come, and what for.
+    pub access: AccessSettings,
 }
 
 /// Which symbolic links are followed.
@@ -68,6 +72,7 @@ impl Default for SiteSettings {
             types: Vec::new(),
             charset: "utf-8".into(),
             digest_path: None,
+            access: AccessSettings::default(),
         }
     }
 }

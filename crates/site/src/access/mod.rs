@@ -1,0 +1,543 @@
+//! Who may see what of a site: by the network that one comes from, and by name and password.
+//!
+//! Every request is checked, before the caches are asked for its answer. The check never waits:
+//! verifying a password, which takes tens of milliseconds, comes out as work for whoever does the
+//! work that waits on the disk.
+
+mod admission;
+mod credentials;
+mod password;
+mod remembered;
+mod settings;
+mod users;
+
+pub use admission::Admission;
+pub use password::{HashError, PasswordHash};
+pub use settings::{AccessRule, AccessSettings, AuthSettings};
+pub use users::{Users, UsersError};
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use flyball_http::{Request, Status};
+use flyball_sys::clients::{Client, Rates};
+use flyball_sys::disk::Compute;
+
+use crate::path;
+use remembered::{Proof, ProofKey, Remembered};
+
+/// Passwords that are verified at the same time, per worker and site: as many connections as a
+/// browser opens, and fewer than there are threads, so that the disk's work goes on.
+pub const VERIFICATIONS_MAX: usize = 6;
+
+/// Clients and users whose failures are known, in all; those that failed least make room.
+const FAILURES_KNOWN_MAX: usize = 16 * 1024;
+
+/// When somebody may try again who met too many others, in seconds.
+const BUSY_S: u64 = 1;
+
+/// Who may see what of one site.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// By path, the longest first.
+    rules: Vec<(Prefix, Admission)>,
+    logins: Option<Logins>,
+}
+
+/// Who may log in, and where one has to.
+#[derive(Debug)]
+struct Logins {
+    paths: Vec<Prefix>,
+    users: Arc<Users>,
+    challenge: String,
+    key: ProofKey,
+    remembered: Mutex<Remembered>,
+    failures: Rates,
+    names: RandomState,
+    running: Arc<AtomicUsize>,
+}
+
+/// What becomes of a request.
+#[derive(Debug)]
+pub(crate) enum Check {
+    /// It is answered.
+    Pass,
+    /// It is refused.
+    Refuse(Refused),
+    /// The password has to be verified first; then [`Access::verified`].
+    Verify(Arc<Verification>),
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Nobody may come from there.
+    Network,
+    /// It has no right name and password.
+    Login,
+    /// Too many logins failed; seconds until another may be tried.
+    Throttled(u64),
+    /// Too many logins are being verified; seconds until another may be tried.
+    Busy(u64),
+}
+
+impl Refused {
+    pub(crate) fn status(self) -> Status {
+        match self {
+            Refused::Network => Status::FORBIDDEN,
+            Refused::Login => Status::UNAUTHORIZED,
+            Refused::Throttled(_) => Status::TOO_MANY_REQUESTS,
+            Refused::Busy(_) => Status::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+impl Access {
+    /// What the settings say; `None` when everybody may see everything. Reads the file of users, so
+    /// it blocks on the disk. To be called before the first fork: failures are counted for all
+    /// processes together.
+    ///
+    /// # Errors
+    /// When the file of users is wrong, or memory is out.
+    pub(crate) fn new(settings: &AccessSettings) -> io::Result<Option<Access>> {
+        let mut rules = Vec::new();
+        for rule in &settings.rules {
+            rules.push((Prefix::of(&rule.path), rule.admission.clone()));
+        }
+        rules.push((Prefix::of("/"), settings.admission.clone()));
+        // Stable: of two rules with one path, the first holds.
+        rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.0.len()));
+        let logins = Logins::new(&settings.auth)?;
+        let open = rules.iter().all(|(_, admission)| admission.is_open());
+        Ok((!open || logins.is_some()).then_some(Access { rules, logins }))
+    }
+
+    /// Whether a request is answered. Never blocks.
+    pub(crate) fn check(&self, request: &Request<'_>, scratch: &mut Scratch, now_ms: u64) -> Check {
+        let Scratch { relative, decoded } = scratch;
+        let path = relative_of(request.path(), relative);
+        let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
+        if rule.is_some_and(|(_, admission)| !admission.admits(request.client())) {
+            return Check::Refuse(Refused::Network);
+        }
+        match &self.logins {
+            Some(logins) if logins.cover(path) => logins.check(request, decoded, now_ms),
+            _ => Check::Pass,
+        }
+    }
+
+    /// Whether not everybody may see the answer to this request, so that no cache that others use
+    /// may keep it.
+    pub(crate) fn restricts(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
+        let path = relative_of(request.path(), &mut scratch.relative);
+        let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
+        rule.is_some_and(|(_, admission)| !admission.is_open())
+            || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
+    }
+
+    /// A password was verified: whether the request is answered.
+    pub(crate) fn verified(&self, verification: &Verification, now_ms: u64) -> Result<(), Refused> {
+        let Some(logins) = &self.logins else { return Err(Refused::Login) };
+        if !verification.verified.get().is_some_and(|verified| *verified) {
+            return Err(Refused::Login);
+        }
+        logins.failures.give_back(verification.client, now_ms);
+        logins.failures.give_back(verification.name, now_ms);
+        logins.remembered().add(&verification.proof, now_ms);
+        Ok(())
+    }
+
+    /// The fields of a refusal beside those of its page.
+    pub(crate) fn write_fields(&self, refused: Refused, fields: &mut Vec<u8>) {
+        match refused {
+            Refused::Network => {}
+            Refused::Login => {
+                let challenge = self.logins.as_ref().map_or("", |logins| &logins.challenge);
+                fields.extend_from_slice(challenge.as_bytes());
+            }
+            Refused::Throttled(seconds) | Refused::Busy(seconds) => {
+                fields.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
+            }
+        }
+    }
+}
+
+impl Logins {
+    fn new(settings: &AuthSettings) -> io::Result<Option<Logins>> {
+        let Some(file) = &settings.file else { return Ok(None) };
+        let users = Users::read(file).map_err(|errors| {
+            let why = errors.first().map(ToString::to_string).unwrap_or_default();
+            io::Error::other(format!("{}: {why}", file.display()))
+        })?;
+        let most = settings.failures_per_minute.max(1);
+        Ok(Some(Logins {
+            paths: settings.paths.iter().map(|path| Prefix::of(path)).collect(),
+            users: Arc::new(users),
+            challenge: format!(
+                "WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n",
+                settings.realm
+            ),
+            key: ProofKey::random()?,
+            remembered: Mutex::new(Remembered::new(settings.remember_ms)),
+            failures: Rates::new(FAILURES_KNOWN_MAX, most as f64 / 60.0, most)?,
+            names: RandomState::new(),
+            running: Arc::new(AtomicUsize::new(0)),
+        }))
+    }
+
+    fn cover(&self, path: &[u8]) -> bool {
+        self.paths.iter().any(|prefix| prefix.covers(path))
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A login that was verified lately passes. Another is verified, if neither its client nor its
+    /// user has failed too often: each try counts as a failure until it has succeeded.
+    fn check(&self, request: &Request<'_>, decoded: &mut Vec<u8>, now_ms: u64) -> Check {
+        let Some(login) = credentials::read(request, decoded) else {
+            return Check::Refuse(Refused::Login);
+        };
+        let proof = self.key.proof(login.user, login.password);
+        if self.remembered().knows(&proof, now_ms) {
+            return Check::Pass;
+        }
+        let Some(permit) = Permit::take(&self.running) else {
+            return Check::Refuse(Refused::Busy(BUSY_S));
+        };
+        let (client, name) = (Client::of(request.client()), self.names.hash_one(login.user));
+        let throttled = |wait_ms: u64| Check::Refuse(Refused::Throttled(wait_ms.div_ceil(1_000)));
+        if let Err(wait_ms) = self.failures.take(client, now_ms) {
+            return throttled(wait_ms);
+        }
+        if let Err(wait_ms) = self.failures.take(name, now_ms) {
+            self.failures.give_back(client, now_ms);
+            return throttled(wait_ms);
+        }
+        Check::Verify(Arc::new(Verification {
+            users: Arc::clone(&self.users),
+            user: login.user.into(),
+            password: login.password.into(),
+            proof,
+            client,
+            name,
+            verified: OnceLock::new(),
+            _permit: permit,
+        }))
+    }
+}
+
+/// The verification of one password: work for the processor.
+pub(crate) struct Verification {
+    users: Arc<Users>,
+    user: Box<[u8]>,
+    password: Box<[u8]>,
+    proof: Proof,
+    client: Client,
+    name: u64,
+    verified: OnceLock<bool>,
+    _permit: Permit,
+}
+
+impl std::fmt::Debug for Verification {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Verification")
+    }
+}
+
+impl Compute for Verification {
+    /// Who is no user costs what a user costs.
+    fn compute(&self) {
+        let (hash, known) = self.users.find(&self.user);
+        let verified = hash.verify(&self.password) & known;
+        // Done again, it comes to the same.
+        let _ = self.verified.set(verified);
+    }
+}
+
+/// The right to verify a password, given back when it is dropped.
+#[derive(Debug)]
+struct Permit(Arc<AtomicUsize>);
+
+impl Permit {
+    fn take(running: &Arc<AtomicUsize>) -> Option<Permit> {
+        let permit = Permit(Arc::clone(running));
+        (running.fetch_add(1, Relaxed) < VERIFICATIONS_MAX).then_some(permit)
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// Buffers that are used again and again.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    relative: Vec<u8>,
+    decoded: Vec<u8>,
+}
+
+/// The beginning of paths: whole segments, decoded, without slashes at the ends.
+#[derive(Debug, PartialEq, Eq)]
+struct Prefix(Vec<u8>);
+
+impl Prefix {
+    fn of(path: &str) -> Prefix {
+        let mut relative = Vec::new();
+        relative_of(path.as_bytes(), &mut relative);
+        Prefix(relative)
+    }
+
+    fn covers(&self, path: &[u8]) -> bool {
+        let rest = path.strip_prefix(&self.0[..]);
+        self.0.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
+    }
+}
+
+/// A path as the file system would have it, so that no other spelling of it gets around a rule. One
+/// that is malformed names nothing, and counts as the root.
+fn relative_of<'a>(path: &[u8], relative: &'a mut Vec<u8>) -> &'a [u8] {
+    // Nothing is hidden from a rule.
+    let _ = path::map(path, true, relative);
+    if relative == b"." {
+        relative.clear();
+    }
+    relative
+}
+
+#[cfg(test)]
+mod tests {
+    use super::password::tests::quick_hash;
+    use super::*;
+    use flyball_http::scan::parse_head;
+    use flyball_http::{Head, Limits};
+    use flyball_sys::disk::Op;
+    use proptest::prelude::*;
+    use std::io::Write;
+    use std::net::IpAddr;
+
+    const NOW_MS: u64 = 1_000_000;
+
+    /// `ann:secret`, `ann:wrong`, `nobody:secret`.
+    const ANN: &str = "YW5uOnNlY3JldA==";
+    const WRONG: &str = "YW5uOndyb25n";
+    const NOBODY: &str = "bm9ib2R5OnNlY3JldA==";
+
+    fn with_request<T>(
+        path: &str,
+        login: Option<&str>,
+        from: &str,
+        see: impl FnOnce(&Request<'_>) -> T,
+    ) -> T {
+        let login = login.map(|login| format!("Authorization: Basic {login}\r\n"));
+        let login = login.unwrap_or_default();
+        let text = format!("GET {path} HTTP/1.1\r\nHost: a\r\n{login}\r\n");
+        let mut head = Head::default();
+        parse_head(text.as_bytes(), &Limits::default(), &mut head).unwrap();
+        head.client = from.parse::<IpAddr>().unwrap().to_canonical();
+        see(&head.request(text.as_bytes()))
+    }
+
+    fn check_at(access: &Access, path: &str, login: Option<&str>, from: &str, now: u64) -> Check {
+        let mut scratch = Scratch::default();
+        with_request(path, login, from, |request| access.check(request, &mut scratch, now))
+    }
+
+    fn check(access: &Access, path: &str, login: Option<&str>) -> Check {
+        check_at(access, path, login, "192.0.2.1", NOW_MS)
+    }
+
+    /// Whether it passes, with its password verified where that is needed.
+    fn passes(access: &Access, path: &str, login: Option<&str>, from: &str) -> Result<(), Refused> {
+        match check_at(access, path, login, from, NOW_MS) {
+            Check::Pass => Ok(()),
+            Check::Refuse(refused) => Err(refused),
+            Check::Verify(verification) => {
+                Op::Compute { work: verification.clone() }.perform();
+                access.verified(&verification, NOW_MS)
+            }
+        }
+    }
+
+    fn users() -> tempfile::NamedTempFile {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        writeln!(file, "ann:{}\nbob:{}", quick_hash("secret"), quick_hash("other")).unwrap();
+        file
+    }
+
+    fn with_auth(change: impl FnOnce(&mut AuthSettings)) -> Access {
+        let file = users();
+        let mut settings = AccessSettings::default();
+        settings.auth.file = Some(file.path().into());
+        change(&mut settings.auth);
+        Access::new(&settings).unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_site_without_rules_has_no_check() {
+        assert!(Access::new(&AccessSettings::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_login_is_verified_once_and_then_known() {
+        let access = with_auth(|_| ());
+        assert_eq!(passes(&access, "/", None, "::1"), Err(Refused::Login));
+        assert_eq!(passes(&access, "/", Some(WRONG), "::1"), Err(Refused::Login));
+        assert_eq!(passes(&access, "/", Some(NOBODY), "::1"), Err(Refused::Login));
+        assert!(matches!(check(&access, "/", Some(ANN)), Check::Verify(_)));
+        assert_eq!(passes(&access, "/", Some(ANN), "::1"), Ok(()));
+        assert!(matches!(check(&access, "/", Some(ANN)), Check::Pass));
+        assert!(matches!(check(&access, "/", Some(WRONG)), Check::Verify(_)));
+        let later = NOW_MS + AuthSettings::default().remember_ms;
+        assert!(matches!(check_at(&access, "/", Some(ANN), "::1", later), Check::Verify(_)));
+    }
+
+    #[test]
+    fn a_stranger_costs_one_verification_of_a_hash_like_a_user() {
+        let access = with_auth(|_| ());
+        for login in [ANN, WRONG, NOBODY] {
+            let Check::Verify(verification) = check(&access, "/", Some(login)) else { panic!() };
+            let (hash, known) = verification.users.find(&verification.user);
+            assert_eq!(known, login != NOBODY);
+            // What is verified is a real hash, and with its password it would be right.
+            assert!(hash.verify(b"secret") || hash.verify(b"other"));
+            verification.compute();
+            assert_eq!(verification.verified.get(), Some(&(login == ANN)));
+        }
+    }
+
+    #[test]
+    fn failures_are_limited_for_each_client_and_for_each_user() {
+        let access = with_auth(|auth| auth.failures_per_minute = 3);
+        for _ in 0..9 {
+            assert_eq!(passes(&access, "/", Some(ANN), "2001:db8::1"), Ok(()));
+        }
+        for _ in 0..3 {
+            assert_eq!(passes(&access, "/", Some(NOBODY), "2001:db8::2"), Err(Refused::Login));
+        }
+        let other = Some("Ym9iOm90aGVy");
+        // The same client with another user, the same user from elsewhere, both others.
+        let throttled = Err(Refused::Throttled(20));
+        assert_eq!(passes(&access, "/", other, "2001:db8::3"), throttled);
+        assert_eq!(passes(&access, "/", Some(NOBODY), "192.0.2.9"), throttled);
+        assert_eq!(passes(&access, "/", other, "192.0.2.9"), Ok(()));
+        // Who is known already is not concerned.
+        assert_eq!(passes(&access, "/", Some(ANN), "2001:db8::1"), Ok(()));
+        let later = NOW_MS + 20_000;
+        let verifies = check_at(&access, "/", Some(NOBODY), "192.0.2.9", later);
+        assert!(matches!(verifies, Check::Verify(_)), "{verifies:?}");
+    }
+
+    #[test]
+    fn only_so_many_passwords_are_verified_at_a_time() {
+        let access = with_auth(|auth| auth.failures_per_minute = 1_000);
+        let mut running: Vec<Check> =
+            (0..VERIFICATIONS_MAX).map(|_| check(&access, "/", Some(WRONG))).collect();
+        assert!(running.iter().all(|check| matches!(check, Check::Verify(_))));
+        let busy = check(&access, "/", Some(WRONG));
+        assert!(matches!(busy, Check::Refuse(Refused::Busy(BUSY_S))), "{busy:?}");
+        running.pop();
+        assert!(matches!(check(&access, "/", Some(WRONG)), Check::Verify(_)));
+    }
+
+    #[test]
+    fn no_spelling_of_a_path_gets_around_a_rule() {
+        let access = with_auth(|auth| auth.paths = vec!["/in/ner/".into(), "/%70riv".into()]);
+        for path in [
+            "/in/ner",
+            "/in/ner/",
+            "/in/ner/x",
+            "//in//ner",
+            "/in/%6eer/x",
+            "/a/../in/ner/x",
+            "/in/./ner",
+            "/priv/a",
+            "/x/..//priv",
+            "/in/x/%2e%2e/ner/",
+            "/in/ner/.hidden",
+            "/priv?a=/",
+            "http://a/priv",
+        ] {
+            let refused = check(&access, path, None);
+            assert!(matches!(refused, Check::Refuse(Refused::Login)), "{path}: {refused:?}");
+        }
+        for path in
+            ["/", "/in", "/in/", "/in/nerd", "/private", "/inner", "/in/ner/../a", "/IN/NER"]
+        {
+            assert!(matches!(check(&access, path, None), Check::Pass), "{path}");
+        }
+        // It names nothing, and is refused by what comes after; where all is protected, here.
+        assert!(matches!(check(&access, "/../in/ner", None), Check::Pass));
+        let all = with_auth(|_| ());
+        assert!(matches!(check(&all, "/../in/ner", None), Check::Refuse(Refused::Login)));
+    }
+
+    #[test]
+    fn the_rule_of_the_longest_path_holds_and_comes_before_the_login() {
+        let (file, mut settings) = (users(), AccessSettings::default());
+        let only =
+            |network: &str| Admission { allow: vec![network.parse().unwrap()], deny: Vec::new() };
+        settings.auth.file = Some(file.path().into());
+        settings.auth.paths = vec!["/a".into()];
+        settings.admission = only("10.0.0.0/8");
+        settings.rules = vec![
+            AccessRule { path: "/a/b".into(), admission: only("::1") },
+            AccessRule { path: "/a/b/open".into(), admission: Admission::default() },
+        ];
+        let access = Access::new(&settings).unwrap().unwrap();
+        let from = |path: &str, from: &str| passes(&access, path, None, from);
+        assert_eq!(from("/", "10.1.1.1"), Ok(()));
+        assert_eq!(from("/", "::ffff:10.1.1.1"), Ok(()));
+        assert_eq!(from("/", "::1"), Err(Refused::Network));
+        assert_eq!(from("/a", "::1"), Err(Refused::Network));
+        assert_eq!(from("/a", "10.1.1.1"), Err(Refused::Login));
+        assert_eq!(from("/a/b/c", "10.1.1.1"), Err(Refused::Network));
+        assert_eq!(from("/a/b/c", "::1"), Err(Refused::Login));
+        assert_eq!(from("/a/b/open/c", "192.0.2.1"), Err(Refused::Login));
+        assert_eq!(passes(&access, "/a/b/open/c", Some(ANN), "192.0.2.1"), Ok(()));
+        let restricts = |path: &str| {
+            let mut scratch = Scratch::default();
+            with_request(path, None, "::1", |request| access.restricts(request, &mut scratch))
+        };
+        assert!(restricts("/") && restricts("/a/b/open"));
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_client_can_do() {
+        let access = with_auth(|auth| auth.realm = "the cellar".into());
+        let fields = |refused: Refused| {
+            let mut fields = Vec::new();
+            access.write_fields(refused, &mut fields);
+            (refused.status().code(), String::from_utf8(fields).unwrap())
+        };
+        let challenge = "WWW-Authenticate: Basic realm=\"the cellar\", charset=\"UTF-8\"\r\n";
+        assert_eq!(fields(Refused::Login), (401, challenge.into()));
+        assert_eq!(fields(Refused::Network), (403, String::new()));
+        assert_eq!(fields(Refused::Throttled(9)), (429, "Retry-After: 9\r\n".into()));
+        assert_eq!(fields(Refused::Busy(1)), (503, "Retry-After: 1\r\n".into()));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_beneath_a_path_is_found_however_it_is_written(
+            segments in prop::collection::vec("[a-c]{1,2}", 0..4),
+            prefix in prop::collection::vec("[a-c]{1,2}", 0..3),
+            slashes in 1usize..3,
+            encoded: bool,
+        ) {
+            let mut path = "/".repeat(slashes) + &segments.join(&"/".repeat(slashes));
+            if encoded {
+                path = path.replace('a', "%61").replace('b', "%62");
+            }
+            let mut relative = Vec::new();
+            let found = Prefix::of(&format!("/{}/", prefix.join("/")))
+                .covers(relative_of(path.as_bytes(), &mut relative));
+            prop_assert_eq!(found, segments.starts_with(&prefix));
+        }
+    }
+}
