@@ -11,6 +11,7 @@ use flyball_http::h1::state::State;
 use flyball_http::{CloseReason, Status};
 use flyball_sys::shared::SharedCounters;
 
+use crate::clients::ClientLimits;
 use crate::settings::AcceptLimit;
 
 macro_rules! counters {
@@ -72,6 +73,7 @@ counters! {
     Handovers "stage_handovers" "Connections handed to the queue of another stage.",
     QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
+    Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
     AcceptPhase0 "accept_phase_0" "Accept phases that accepted nothing.",
     AcceptPhase1 "accept_phase_1" "Accept phases that accepted 1 connection.",
     AcceptPhase2 "accept_phase_2" "Accept phases that accepted 2 or 3 connections.",
@@ -179,6 +181,7 @@ const WORDS: usize = 8;
 pub struct Blocks {
     shared: SharedCounters,
     blocks: usize,
+    clients: ClientLimits,
 }
 
 impl Blocks {
@@ -189,9 +192,19 @@ impl Blocks {
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
         let shared = SharedCounters::new(WORDS + (blocks + 1) * BLOCK)?;
-        let blocks = Blocks { shared, blocks };
+        let blocks = Blocks { shared, blocks, clients: ClientLimits::default() };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         Ok(blocks)
+    }
+
+    /// The same with what clients use, which has these limits.
+    pub(crate) fn with_clients(self, clients: ClientLimits) -> Blocks {
+        Blocks { clients, ..self }
+    }
+
+    /// What clients use.
+    pub(crate) fn clients(&self) -> &ClientLimits {
+        &self.clients
     }
 
     /// How many blocks there are.
@@ -289,6 +302,7 @@ impl Blocks {
 
     /// Moves what a dead worker counted to the block of the dead; its connections are gone.
     pub fn fold(&self, index: usize) {
+        self.clients.release(index);
         let (dead, block) = (self.block(self.blocks), self.block(index));
         for (at, cell) in block.iter().enumerate() {
             let value = cell.swap(0, Relaxed);

@@ -1,5 +1,6 @@
 //! What one thread of control has at hand while it works on connections.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_http::h1::state::State;
@@ -8,6 +9,7 @@ use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
 use flyball_sys::residency::Residency;
 
+use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Blocks, Counter, StateChanges, Tally};
 use crate::log::AccessLogWriter;
 use crate::settings::Settings;
@@ -125,8 +127,10 @@ pub struct Desk {
     pub closes_parsed: bool,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
-    blocks: Arc<Blocks>,
+    pub(crate) blocks: Arc<Blocks>,
     block: usize,
+    /// The first block of the process.
+    owner: usize,
     /// Whether other threads count in the same block.
     shares_block: bool,
     published_ms: u64,
@@ -163,6 +167,7 @@ impl Desk {
             piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,
+            owner: block,
             shares_block: false,
             published_ms: 0,
             shown: None,
@@ -171,6 +176,12 @@ impl Desk {
             spare: Vec::new(),
             common: None,
         }
+    }
+
+    /// The same desk, in a process whose first block is this one.
+    pub fn of_process(mut self, owner: usize) -> Desk {
+        self.owner = owner;
+        self
     }
 
     /// The same desk, where other threads count in its block too.
@@ -189,6 +200,16 @@ impl Desk {
         let log = AccessLogWriter::new(&crate::log::LogFile::open(&off).unwrap());
         let service = Service::new(sites, settings.caches.clone());
         Desk::new(service, &settings, &blocks, 0, log)
+    }
+
+    /// What clients use.
+    pub(crate) fn clients(&self) -> &ClientLimits {
+        self.blocks.clients()
+    }
+
+    /// A connection from this address came.
+    pub(crate) fn seat(&self, address: IpAddr) -> Seat {
+        self.blocks.clients().sit_down(address, self.owner)
     }
 
     /// Takes spare buffers from these from now on, and gives them back there.

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
-use flyball_http::{CloseReason, OwnedRequest};
+use flyball_http::{CloseReason, OwnedRequest, Refusal};
 use flyball_site::{Answer, Lookup, Out, Plan, Upload};
 
+use crate::clients::Seat;
 use crate::counters::Counter;
 use crate::desk::{Buffers, Desk};
 use crate::worker::Order;
@@ -38,6 +39,8 @@ pub enum Step {
 pub struct Exchange {
     conn: Conn,
     client: IpAddr,
+    /// How the limits of its client see the connection.
+    seat: Seat,
     upload: Option<Box<Upload>>,
     /// The request of the upload, if it will be logged.
     logged: Option<Box<OwnedRequest>>,
@@ -56,6 +59,7 @@ impl Exchange {
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client: peer.ip().to_canonical(),
+            seat: desk.seat(peer.ip()),
             upload: None,
             logged: None,
             buffers: None,
@@ -110,6 +114,9 @@ impl Exchange {
 
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
+        if self.seat == Seat::Refused {
+            self.turn_away(desk);
+        }
         loop {
             let wants = self.conn.wants();
             if let Some(reason) = wants.close {
@@ -216,8 +223,17 @@ impl Exchange {
         }
     }
 
+    /// Its client has as many connections as it may: it is told so, whatever it asks for.
+    fn turn_away(&mut self, desk: &mut Desk) {
+        self.seat = Seat::Free;
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &desk.now);
+        self.count_refusal(desk);
+    }
+
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(self, desk: &mut Desk, reason: CloseReason) {
+        desk.clients().get_up(self.seat);
         desk.tally.closed(reason);
         if let Some(buffers) = self.buffers {
             desk.give_back(buffers);
@@ -226,7 +242,7 @@ impl Exchange {
 
     /// Gives input to the machine, and its request to the site.
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        let Desk { service, head, now, tally, log, closes_parsed, .. } = desk;
+        let Desk { service, head, now, tally, log, closes_parsed, blocks, .. } = desk;
         let Some(buffers) = &mut self.buffers else {
             self.unseen = false;
             return None;
@@ -247,7 +263,17 @@ impl Exchange {
         }
         head.client = self.client;
         let request = head.request(input.since(at));
-        match service.lookup(request, now) {
+        if service.has_restrictions() {
+            self.conn.set_private(service.restricts(&request));
+        }
+        let lookup = match blocks.clients().ask(request.client(), now.ms()) {
+            Ok(()) => service.lookup(request, now),
+            Err(wait_s) => {
+                tally.add(Counter::Throttled, 1);
+                service.throttle(&request, wait_s)
+            }
+        };
+        match lookup {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
                 log.write(&request, &answer, now);
@@ -318,7 +344,13 @@ impl Exchange {
                 None
             }
             Lookup::Wait(plan) => Some(plan),
-            Lookup::Upload(_) => None,
+            Lookup::Upload(_) if !self.conn.awaits_answer() => None,
+            Lookup::Upload(upload) => {
+                self.conn.deliver(&mut buffers.out, now);
+                self.logged = logged.map(Box::new);
+                self.upload = Some(Box::new(upload));
+                None
+            }
         }
     }
 

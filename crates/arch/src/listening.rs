@@ -136,7 +136,7 @@ pub(crate) fn listen(socket: &OwnedFd, settings: &Settings) -> io::Result<()> {
             delay: !settings.no_delay,
             send_buffer: settings.send_buffer,
             receive_buffer: settings.receive_buffer,
-            pacing: None,
+            pacing: settings.bandwidth,
         },
     )
 }

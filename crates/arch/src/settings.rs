@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use flyball_http::Limits;
+use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
 use flyball_sys::process;
@@ -130,6 +131,14 @@ pub struct Settings {
     pub admin: Option<AdminAddress>,
     /// Where the access log goes.
     pub access_log: AccessLog,
+    /// Most connections of one client address at a time, in all; `None` limits none.
+    pub connections_per_address: Option<u64>,
+    /// Most requests of one client address in a second, in all; `None` limits none.
+    pub requests_per_address: Option<u64>,
+    /// So many requests of one client address may come at once; `None` is those of a second.
+    pub requests_burst: Option<u64>,
+    /// Most bytes that a connection is sent in a second; `None` limits none.
+    pub bandwidth: Option<u64>,
     /// Limits of each connection.
     pub limits: Limits,
     /// The sites.
@@ -339,6 +348,10 @@ impl Default for Settings {
             drain_ms: 30_000,
             admin: None,
             access_log: AccessLog::Off,
+            connections_per_address: None,
+            requests_per_address: None,
+            requests_burst: None,
+            bandwidth: None,
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),
@@ -358,6 +371,9 @@ impl Settings {
     /// theirs if not.
     pub(crate) fn needs_addresses(&self) -> bool {
         self.access_log != AccessLog::Off
+            || self.connections_per_address.is_some()
+            || self.requests_per_address.is_some()
+            || self.sites.iter().any(|site| site.access != AccessSettings::default())
     }
 }
 

@@ -17,6 +17,7 @@ use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
 use crate::admin;
+use crate::clients::ClientLimits;
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
@@ -131,7 +132,9 @@ impl Master {
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
         // One more for a generation that is taken back while the others finish.
-        let blocks = Arc::new(Blocks::new(most * (GENERATIONS_MAX + 1))?);
+        let clients = ClientLimits::new(&server.settings)?;
+        let blocks = Blocks::new(most * (GENERATIONS_MAX + 1))?.with_clients(clients);
+        let blocks = Arc::new(blocks);
         blocks.set_accept_limit(server.settings.accept_limit);
         blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;

@@ -65,7 +65,8 @@ impl Worker {
     /// A desk that serves by `service` and counts in block `block` of this worker's.
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = AccessLogWriter::new(&self.log);
-        Desk::new(service, &self.settings, &self.blocks, self.block + block, log)
+        let desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
+        desk.of_process(self.block)
     }
 
     /// The sites, with empty caches of one's own.

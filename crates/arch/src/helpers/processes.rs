@@ -4,6 +4,8 @@
 //! What was brought in may be pushed out again before the loop comes to it. The loop then asks
 //! anew, a few times, and performs the operation at last whatever it costs. Where nothing tells
 //! what is in memory (FUSE, network file systems) it repeats the operation once it was brought in.
+//!
+//! Long work for the processor is nothing that a process could bring in: threads do it.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -18,6 +20,7 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::life::{COMPLETION_BYTES, request, spawn_on_demand};
+use super::threads::Threads;
 use super::{Bounds, DEATHS_MAX, Events};
 use crate::slots::Token;
 
@@ -28,10 +31,12 @@ const REPEATS_MAX: u32 = 2;
 /// could not be started, in milliseconds.
 const PAUSE_MS: u64 = 1_000;
 
-/// What tells of the spawner, of work that was finished without a helper, and of the first helper.
+/// What tells of the spawner, of work that was finished without a helper, of work that threads did,
+/// and of the first helper.
 const SPAWNER: u64 = 0;
 const FINISHED: u64 = 1;
-const FIRST_HELPER: u64 = 2;
+const COMPUTED: u64 = 2;
+const FIRST_HELPER: u64 = 3;
 
 /// The pool.
 pub(super) struct Processes {
@@ -49,6 +54,8 @@ pub(super) struct Processes {
     /// Helpers that the spawner was asked for.
     coming: usize,
     jobs: VecDeque<Job>,
+    /// Threads for long work of the processor.
+    computing: Threads,
     done: VecDeque<(Token, Box<Plan>)>,
     events: Events,
 }
@@ -80,24 +87,40 @@ struct Job {
     deaths: u32,
 }
 
+/// What a job needs before it can go on.
+enum Needs {
+    /// Nothing: the plan is finished.
+    Nothing,
+    /// That a helper brings in what its next operation asks for.
+    Helper,
+    /// The processor, for long.
+    Processor,
+}
+
 impl Job {
-    /// Performs what need not wait; true when the plan is finished, else its next operation has to
-    /// be brought in.
-    fn go_on(&mut self, nowait: &mut Nowait) -> bool {
+    /// Performs what need not wait, up to the first operation that must.
+    fn go_on(&mut self, nowait: &mut Nowait) -> Needs {
         while let Some(op) = self.plan.next_op() {
             let warmed = std::mem::take(&mut self.warmed);
             if let Some(len) = self.plan.warmed().filter(|_| warmed) {
                 self.plan.done(Done::Read(Vec::new(), Ok(len)));
                 continue;
             }
-            // Work for the processor is no matter of the disk, and the bytes are here.
-            if matches!(op, Op::Digest { .. } | Op::Compute { .. }) {
-                self.plan.done(op.perform());
-                continue;
+            match op {
+                // A checksum is no matter of the disk, and the bytes are here.
+                Op::Digest { .. } => {
+                    self.plan.done(op.perform());
+                    continue;
+                }
+                Op::Compute { .. } => {
+                    self.plan.put_back(op);
+                    return Needs::Processor;
+                }
+                _ => {}
             }
             if !warmed && (self.elsewhere || self.plan.warmed().is_some()) {
                 self.plan.put_back(op);
-                return false;
+                return Needs::Helper;
             }
             match nowait.perform(op) {
                 Ok(done) => self.plan.done(done),
@@ -107,14 +130,14 @@ impl Job {
                     if !warmed || again {
                         self.repeats += u32::from(warmed);
                         self.plan.put_back(op);
-                        return false;
+                        return Needs::Helper;
                     }
                     self.plan.done(op.perform());
                 }
             }
             self.repeats = 0;
         }
-        true
+        Needs::Nothing
     }
 }
 
@@ -124,6 +147,8 @@ impl Processes {
         let mut ears = Epoll::new(false)?;
         let finished = Wake::new()?;
         ears.add(finished.as_fd(), FINISHED, Interest::READ)?;
+        let computing = Threads::new(Bounds { reserve: 0, ..bounds }, Plan::run)?;
+        ears.add(computing.completions(), COMPUTED, Interest::READ)?;
         let mut processes = Processes {
             bounds,
             ears,
@@ -137,6 +162,7 @@ impl Processes {
             next_number: 0,
             coming: 0,
             jobs: VecDeque::new(),
+            computing,
             done: VecDeque::new(),
             events: Events::default(),
         };
@@ -153,8 +179,10 @@ impl Processes {
     ) -> Option<Box<Plan>> {
         let (warmed, elsewhere) = (false, false);
         let mut job = Job { token, plan, warmed, repeats: 0, elsewhere, deaths: 0 };
-        if job.go_on(nowait) {
-            return Some(job.plan);
+        match job.go_on(nowait) {
+            Needs::Nothing => return Some(job.plan),
+            Needs::Processor => return self.computing.give(token, job.plan),
+            Needs::Helper => {}
         }
         self.jobs.push_back(job);
         self.hand_out(nowait);
@@ -175,6 +203,7 @@ impl Processes {
                 match event.token {
                     SPAWNER => self.hear_spawner(),
                     FINISHED => self.finished.clear(),
+                    COMPUTED => self.take_computed(),
                     id => self.hear(id, nowait),
                 }
             }
@@ -275,7 +304,24 @@ impl Processes {
     }
 
     fn requeue(&mut self, mut job: Job, nowait: &mut Nowait) {
-        if job.go_on(nowait) { self.finish(job) } else { self.jobs.push_back(job) }
+        match job.go_on(nowait) {
+            Needs::Nothing => self.finish(job),
+            Needs::Helper => self.jobs.push_back(job),
+            Needs::Processor => {
+                let Job { token, plan, .. } = job;
+                if let Some(plan) = self.computing.give(token, plan) {
+                    self.done.push_back((token, plan));
+                    self.finished.notify();
+                }
+            }
+        }
+    }
+
+    fn take_computed(&mut self) {
+        self.computing.acknowledge();
+        while let Some(done) = self.computing.collect() {
+            self.done.push_back(done);
+        }
     }
 
     /// Takes a helper's completion, or its work when it died.
