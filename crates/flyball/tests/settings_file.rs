@@ -7,6 +7,7 @@ use flyball::settings::{
 };
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
 use flyball_site::Symlinks;
+use flyball_site::routes::{RedirectSettings, RouteSettings};
 use proptest::prelude::*;
 
 const ARCHITECTURES: [&str; 3] = ["n-copy", "sped", "symped"];
@@ -233,6 +234,178 @@ fn an_unknown_key_of_a_site_gets_the_nearest_or_its_place() {
         let error = format!("flyball.toml:4: site.{key}: {why}");
         assert_eq!(errors(&format!("{SITE}{line}")), [error], "{line}");
     }
+}
+
+#[test]
+fn tables_below_a_site_are_read_in_their_order() {
+    let settings = settings(
+        r#"
+[[site]]
+root = "src"
+languages = ["de", "pt-BR"]
+fallback = "/index.html"
+[[site.redirect]]
+from = "/old/*"
+to = "/new/$1"
+[[site.redirect]]
+from = '~^/user/(\d+)$'
+to = "https://people.test/$1"
+status = 308
+[site.error-page]
+404 = "Cargo.toml"
+500 = "Cargo.toml"
+[[site.header]]
+path = "/a/*"
+type = "image/*"
+set = { X = "1", Y = "${ON}" }
+remove = ["ETag"]
+[site.header.add]
+Z = "3"
+[[site.alias]]
+path = "/tests"
+root = "tests"
+[[site]]
+root = "tests"
+hosts = "b"
+redirect = [{ from = "/a", to = "/b", status = 301 }]
+"#,
+    );
+    let [first, second] = settings.sites.as_slice() else { panic!("{settings:?}") };
+    let redirects = |routes: &RouteSettings| -> Vec<(String, String, u16)> {
+        let rule = |r: &RedirectSettings| (r.from.clone(), r.to.clone(), r.status);
+        routes.redirects.iter().map(rule).collect()
+    };
+    let rule = |from: &str, to: &str, status| (from.to_owned(), to.to_owned(), status);
+    let expected =
+        [rule("/old/*", "/new/$1", 302), rule(r"~^/user/(\d+)$", "https://people.test/$1", 308)];
+    assert_eq!(redirects(&first.routes), expected);
+    assert_eq!(redirects(&second.routes), [rule("/a", "/b", 301)]);
+    let pages = [(404, PathBuf::from("Cargo.toml")), (500, PathBuf::from("Cargo.toml"))];
+    assert_eq!(first.routes.error_pages, pages);
+    let [header] = first.routes.headers.as_slice() else { panic!("{first:?}") };
+    assert_eq!((&*header.path, header.media_type.as_deref()), ("/a/*", Some("image/*")));
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    assert_eq!(header.set, [pair("X", "1"), pair("Y", "true")]);
+    assert_eq!(header.add, [pair("Z", "3")]);
+    assert_eq!(header.remove, ["ETag"]);
+    assert_eq!(first.routes.aliases[0].root, PathBuf::from("tests"));
+    assert_eq!(first.routes.languages, ["de", "pt-BR"]);
+    assert_eq!(first.routes.fallback.as_deref(), Some("/index.html"));
+}
+
+#[test]
+fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
+    for (lines, error) in [
+        (
+            "[[site.redirect]]\nform = \"/a\"\nfrom = \"/a\"\nto = \"/b\"",
+            "5: site.redirect.form: unknown key; did you mean site.redirect.from?",
+        ),
+        (
+            "[[site.redirects]]\nfrom = \"/a\"",
+            "4: site.redirects: unknown key; did you mean site.redirect?",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nlisting = true",
+            "7: site.redirect.listing: unknown key of a redirect; listing belongs to the site, \
+             above its first [[site.redirect]] table",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nbanana = 1",
+            "7: site.redirect.banana: unknown key; a redirect has the keys from, to, status",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"",
+            "4: site.redirect.to: is missing: where to; `$1` is \
+          what the star or the first group stands for",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nstatus = 304",
+            "7: site.redirect.status: expected 301, 302, 303, 307 or 308, found 304",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"a\"\nto = \"/b\"",
+            "5: site.redirect.from: expected a path such as /old, /old/* or ~^/old/(\\d+)$, found \
+             \"a\"",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"~(\"\nto = \"/b\"",
+            "5: site.redirect.from: the regular expression is wrong: unclosed group",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a\"\nto = \"//evil.test\"",
+            "6: site.redirect.to: expected a path or URL such as /new/$1 or \
+             https://example.org/$1, found \"//evil.test\"",
+        ),
+        (
+            "[[site.redirect]]\nfrom = \"/a/*\"\nto = \"/a/b/$1\"",
+            "6: site.redirect.to: leads round in a circle: /a/* would have no end",
+        ),
+        (
+            "[[site.rewrite]]\nfrom = \"/a\"\nto = \"/b?c\"",
+            "6: site.rewrite.to: expected a path such as /new/$1, found \"/b?c\"",
+        ),
+        (
+            "[site.redirect]\nfrom = \"/a\"",
+            "4: site.redirect: is written as [[site.redirect]] \
+          tables",
+        ),
+        ("redirect = 1", "4: site.redirect: is written as [[site.redirect]] tables"),
+        (
+            "[[site.header]]\n[site.header.set]\nX = \"1\"\nContent-Length = \"3\"",
+            "7: site.header.set: expected another field than Content-Length, which tells where \
+             the body ends, or none, found \"Content-Length\" = \"3\"",
+        ),
+        (
+            "[[site.header]]\nset = { X = 1 }",
+            "5: site.header.set: expected a table of fields such as { X-Frame-Options = \"DENY\" \
+             }, or none, found \"X\" = 1",
+        ),
+        (
+            "[[site.header]]\nset = { X = \"a\\r\\nb\" }",
+            "5: site.header.set: expected a value in one line, without control characters, or none, \
+             found \"X\" = \"a\\r\\nb\"",
+        ),
+        (
+            "[[site.header]]\nremove = [\"Date\"]",
+            "5: site.header.remove: expected another field than Date, which is the time of the \
+             answer",
+        ),
+        (
+            "[[site.header]]\npath = \"/x\"",
+            "5: site.header.path: says nothing: a header needs set, add or remove",
+        ),
+        (
+            "[[site.header]]\ntype = \"html\"\nset.X = \"1\"",
+            "5: site.header.type: expected a media type such as text/html or image/*, or any, \
+             found \"html\"",
+        ),
+        (
+            "[site.error-page]\n404 = \"Cargo.toml\"\n500 = \"src\"",
+            "6: site.error-page: src is not a file",
+        ),
+        (
+            "[site.error-page]\nmissing = \"x\"",
+            "5: site.error-page: expected a table of files by status from 400 to 599 such as { \
+             404 = \"404.html\" }, or none, found \"missing\" = \"x\"",
+        ),
+        (
+            "languages = [\"de\", \"../x\"]",
+            "4: site.languages: expected a list, each item a \
+          language tag such as de or pt-BR, or off, found \"../x\"",
+        ),
+        ("languages = [\"de\", \"De\"]", "4: site.languages: De is listed twice"),
+        ("pretty-url = true", "4: site.pretty-url: unknown key; did you mean site.pretty-urls?"),
+        (
+            "[[site.alias]]\npath = \"/x\"\nroot = \"Cargo.toml\"",
+            "6: site.alias.root: Cargo.toml is not a directory",
+        ),
+    ] {
+        let expected = format!("flyball.toml:{error}");
+        assert_eq!(errors(&format!("{SITE}{lines}\n")), [expected], "{lines}");
+    }
+    let missing = errors(&format!("{SITE}[site.error-page]\n404 = \"none.html\"\n"));
+    let begins = "flyball.toml:5: site.error-page: none.html cannot be found: ";
+    assert!(missing[0].starts_with(begins), "{missing:?}");
 }
 
 #[test]

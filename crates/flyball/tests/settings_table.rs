@@ -4,13 +4,15 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use flyball::settings::{
-    Kind, Raw, SETTINGS, SITE_SETTINGS, Setting, Typed, read, resolve_in, settings_markdown,
+    Kind, Raw, SETTINGS, SITE_SETTINGS, SITE_TABLES, Setting, Typed, read, resolve_in,
+    settings_markdown,
 };
 use flyball_arch::{
     AcceptLimit, AccessLog, AdminAddress, CloseAfter, Events, HelperKind, ResidencyTest, SendMode,
     Settings, WorkOrder,
 };
 use flyball_http::Limits;
+use flyball_site::routes::RouteSettings;
 use flyball_site::{CacheSettings, SiteSettings, Symlinks};
 use flyball_sys::uring::Features;
 
@@ -126,6 +128,25 @@ fn different_limits() -> Limits {
     }
 }
 
+/// Routes of which every field differs from its default, but for the tables.
+fn different_routes() -> RouteSettings {
+    RouteSettings {
+        redirects: Vec::new(),
+        rewrites: Vec::new(),
+        headers: Vec::new(),
+        aliases: Vec::new(),
+        error_pages: vec![(404, "other".into())],
+        fallback: Some("/other".into()),
+        pretty_urls: true,
+        languages: vec!["de".into()],
+        image_neighbours: true,
+        user_directories: Some("other".into()),
+        user_table: "other".into(),
+        user_id_min: 3,
+        cache_control: false,
+    }
+}
+
 #[test]
 fn each_default_of_the_table_is_that_of_the_struct() {
     let default = format!("{:?}", Settings::default());
@@ -166,6 +187,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         types: vec![("a".into(), "b/c".into())],
         charset: "other".into(),
         digest_path: Some("/other".into()),
+        routes: different_routes(),
     };
     for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
         let before = site.clone();
@@ -178,6 +200,34 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
     let raw = Raw::Text("elsewhere".into());
     assert_eq!(required[0].apply(&mut site, &raw, Path::new("/base")), Ok(()));
     assert_eq!(site.root, PathBuf::from("/base/elsewhere"));
+}
+
+#[test]
+fn each_key_of_a_table_fills_the_table_that_was_begun() {
+    let text = |text: &str| Raw::Text(text.to_owned());
+    let field = Raw::Map(vec![("X".into(), text("1"))]);
+    let other = |table: &str, key: &str| match (table, key) {
+        (_, "status") => text("301"),
+        (_, "type") => text("text/html"),
+        (_, "set" | "add") => field.clone(),
+        _ => text("/other"),
+    };
+    for table in SITE_TABLES {
+        let mut site = SiteSettings::default();
+        (table.begin)(&mut site);
+        assert_ne!(site, SiteSettings::default(), "{}", table.key);
+        for setting in table.settings {
+            let begun = site.clone();
+            apply_default(setting, &mut site);
+            assert_eq!(site, begun, "the default of {}.{}", table.key, setting.key);
+            let raw = match (table.key, setting.key) {
+                ("header", "remove") => text("Other"),
+                (table, key) => other(table, key),
+            };
+            assert_eq!(setting.apply(&mut site, &raw, Path::new("")), Ok(()), "{}", setting.key);
+            assert_ne!(site, begun, "{}.{} changes nothing", table.key, setting.key);
+        }
+    }
 }
 
 #[test]
@@ -195,6 +245,12 @@ fn keys_and_flags_are_unique_and_docs_fit_a_line() {
     for setting in SITE_SETTINGS {
         assert!(seen.insert(setting.key), "{}", setting.key);
         check_docs(setting);
+    }
+    for table in SITE_TABLES {
+        assert!(seen.insert(table.key), "{}", table.key);
+        let mut keys = HashSet::new();
+        assert!(table.settings.iter().all(|setting| keys.insert(setting.key)));
+        table.settings.iter().for_each(check_docs);
     }
 }
 
@@ -229,6 +285,14 @@ fn the_example_file_is_right_and_holds_every_setting() {
     for setting in SITE_SETTINGS {
         let site = &typed.sites[0];
         assert!(site.values.iter().any(|written| written.key == setting.key), "{}", setting.key);
+    }
+    for table in SITE_TABLES {
+        let of_kind = typed.sites[0].tables.iter().filter(|typed| typed.key == table.key);
+        let written: Vec<&str> =
+            of_kind.flat_map(|typed| typed.values.iter().map(|w| w.key.as_str())).collect();
+        for setting in table.settings {
+            assert!(written.contains(&setting.key), "{}.{}", table.key, setting.key);
+        }
     }
     let settings = resolve_in(&typed, &["n-copy"], &|_| None).expect("docs/example.toml is right");
     assert_eq!(settings.sites.len(), 2);

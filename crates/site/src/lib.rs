@@ -16,6 +16,7 @@ mod pages;
 pub mod path;
 mod pid_locks;
 mod plan;
+pub mod routes;
 mod service;
 mod settings;
 mod shared;

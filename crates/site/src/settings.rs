@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::access::AccessSettings;
+use crate::routes::RouteSettings;
 
 /// One site: which hosts it answers to and where its files are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct SiteSettings {
     pub digest_path: Option<String>,
     /// Who may come, and what for.
     pub access: AccessSettings,
+    /// Redirects, rewrites, fields, error pages and the like.
+    pub routes: RouteSettings,
 }
 
 /// Which symbolic links are followed.
@@ -73,6 +76,7 @@ impl Default for SiteSettings {
             charset: "utf-8".into(),
             digest_path: None,
             access: AccessSettings::default(),
+            routes: RouteSettings::default(),
         }
     }
 }

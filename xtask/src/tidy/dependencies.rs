@@ -45,6 +45,7 @@ const PRODUCT: &[Allowed] = &[
             ("hashbrown", "lookup by borrowed keys without allocation"),
             ("memchr", "searches bytes"),
             ("mime_guess", "the maintained table of media types"),
+            ("regex", "patterns of paths, in linear time"),
         ],
     },
     Allowed {

@@ -1,16 +1,20 @@
 //! Reads a configuration file: TOML in, keys and values with their lines out.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use flyball_site::SiteSettings;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::raw::Raw;
-use super::typed::{Typed, TypedSite, Written};
+use super::site::{SITE_SETTINGS, SITE_TABLES};
+use super::table::{Setting, Table, find, has_keys_beneath};
+use super::typed::{Typed, TypedSite, TypedTable, Written};
 
 /// Longest configuration file, in bytes.
 pub const FILE_BYTES_MAX: usize = 1024 * 1024;
@@ -103,17 +107,68 @@ impl Reader {
     }
 
     fn site(&self, item: &Spanned<DeValue<'_>>) -> Option<TypedSite> {
-        let table = item.get_ref().as_table()?;
-        let mut values: Vec<Written> = table
-            .iter()
-            .map(|(key, value)| Written {
-                key: shown_key(key.get_ref()),
-                raw: raw(value.get_ref()),
-                origin: self.origin(key),
-            })
-            .collect();
+        let (mut values, mut tables) = (Vec::new(), Vec::new());
+        for (key, value) in item.get_ref().as_table()? {
+            let known = SITE_TABLES.iter().find(|known| known.key == key.get_ref().as_ref());
+            match (known, value.get_ref()) {
+                (Some(known), DeValue::Array(items))
+                    if items.iter().all(|item| item.get_ref().is_table()) =>
+                {
+                    tables.extend(items.iter().filter_map(|item| self.table(known, item)));
+                }
+                _ => self.value("", key, value, SITE_SETTINGS, &mut values),
+            }
+        }
         values.sort_by_key(|written| written.origin.order());
-        Some(TypedSite { values, origin: self.origin(item) })
+        tables.sort_by_key(|table| table.origin.order());
+        Some(TypedSite { values, tables, origin: self.origin(item) })
+    }
+
+    fn table(
+        &self,
+        known: &'static Table<SiteSettings>,
+        item: &Spanned<DeValue<'_>>,
+    ) -> Option<TypedTable> {
+        let mut values = Vec::new();
+        for (key, value) in item.get_ref().as_table()? {
+            self.value("", key, value, known.settings, &mut values);
+        }
+        values.sort_by_key(|written| written.origin.order());
+        Some(TypedTable { key: known.key, values, origin: self.origin(item) })
+    }
+
+    /// One key of a table. A table as its value is the value of a setting, of which each entry is
+    /// given alone so that it has its line, or holds keys with a dot.
+    fn value(
+        &self,
+        prefix: &str,
+        key: &Spanned<Cow<'_, str>>,
+        value: &Spanned<DeValue<'_>>,
+        settings: &'static [Setting<SiteSettings>],
+        values: &mut Vec<Written>,
+    ) {
+        let dotted = format!("{prefix}{}", shown_key(key.get_ref()));
+        let entries = match value.get_ref() {
+            DeValue::Table(entries) if !entries.is_empty() => entries,
+            value => {
+                let origin = self.origin(key);
+                return values.push(Written { key: dotted, raw: raw(value), origin });
+            }
+        };
+        if find(settings, &dotted).is_some() {
+            values.extend(entries.iter().map(|(name, value)| Written {
+                key: dotted.clone(),
+                raw: Raw::Map(vec![(name.get_ref().to_string(), raw(value.get_ref()))]),
+                origin: self.origin(name),
+            }));
+        } else if has_keys_beneath(settings, &dotted) {
+            for (key, value) in entries {
+                self.value(&format!("{dotted}."), key, value, settings, values);
+            }
+        } else {
+            let origin = self.origin(key);
+            values.push(Written { key: dotted, raw: raw(value.get_ref()), origin });
+        }
     }
 
     fn origin<V>(&self, spanned: &Spanned<V>) -> Origin {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress};
+use flyball_site::routes;
 use flyball_sys::net::Address;
 
 use super::raw::Raw;
@@ -36,6 +37,13 @@ pub enum Kind<T: 'static> {
         /// Greatest valid value, in milliseconds.
         most_ms: u64,
         /// Stores it, in milliseconds.
+        set: fn(&mut T, u64),
+    },
+    /// One of some integers.
+    Among {
+        /// The integers, in ascending order.
+        numbers: &'static [u64],
+        /// Stores it.
         set: fn(&mut T, u64),
     },
     /// `true` or `false`.
@@ -102,10 +110,21 @@ pub enum Kind<T: 'static> {
         /// Stores it.
         set: fn(&mut T, PathBuf),
     },
-    /// A table of media types by file name extension.
+    /// A table of media types by file name extension. Its entries may come one by one: each call
+    /// brings more.
     Types {
-        /// Stores them in the order of their extensions.
+        /// Stores more of them.
         set: fn(&mut T, Vec<(String, String)>),
+    },
+    /// A table of header fields. Its entries may come one by one: each call brings more.
+    Fields {
+        /// Stores more of them, in the order of lines.
+        set: fn(&mut T, Vec<(String, String)>),
+    },
+    /// A table of files by status. Its entries may come one by one: each call brings more.
+    Pages {
+        /// Stores more of them, in the order of lines.
+        set: fn(&mut T, Vec<(u16, PathBuf)>),
     },
 }
 
@@ -173,7 +192,13 @@ impl<T> Kind<T> {
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
             Kind::Log { set } => set(target, address::access_log(raw.text()?, base)?),
             Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
-            Kind::Types { set } => set(target, types(raw)?),
+            Kind::Types { set } => set(target, entries(raw, type_of)?),
+            Kind::Fields { set } => set(target, entries(raw, field_of)?),
+            Kind::Pages { set } => set(target, entries(raw, |entry| page_of(entry, base))?),
+            Kind::Among { numbers, set } => {
+                let number = text::integer(raw.number()?)?;
+                set(target, numbers.contains(&number).then_some(number)?);
+            }
         }
         Some(())
     }
@@ -182,6 +207,10 @@ impl<T> Kind<T> {
     fn expected(&self, raw: &Raw) -> String {
         let number = raw.number().unwrap_or_default();
         match self {
+            Kind::Fields { .. } => match wrong_field(raw) {
+                Some(why) => why,
+                None => self.form(),
+            },
             Kind::Size { .. } if text::size(number).is_none() => "a size such as 64KiB".into(),
             Kind::Duration { .. } if text::duration_ms(number).is_none() => {
                 "a duration such as 10s or 250ms".into()
@@ -197,11 +226,16 @@ impl<T> Kind<T> {
             Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
             _ => false,
         };
-        match (self, raw) {
-            (Kind::Types { .. }, Raw::Map(entries)) => entries
-                .iter()
-                .find(|entry| type_of(entry).is_none())
-                .map(|(extension, kind)| format!("{extension:?} = {kind}")),
+        let wrong_entry = |entry: &&(String, Raw)| match self {
+            Kind::Types { .. } => type_of(entry).is_none(),
+            Kind::Fields { .. } => field_of(entry).is_none(),
+            Kind::Pages { .. } => page_of(entry, Path::new("")).is_none(),
+            _ => false,
+        };
+        match raw {
+            Raw::Map(entries) => {
+                entries.iter().find(wrong_entry).map(|(name, value)| format!("{name:?} = {value}"))
+            }
             _ => raw.items().iter().find(|item| wrong(item)).map(Raw::to_string),
         }
         .unwrap_or_else(|| raw.to_string())
@@ -223,7 +257,8 @@ impl<T> Kind<T> {
                 text::shown_duration(*most_ms)
             ),
             Kind::Switch { .. } => "true or false".into(),
-            Kind::OneOf { names } => one_of(names.iter().map(|word| word.name)),
+            Kind::Among { numbers, .. } => one_of(numbers.iter().map(u64::to_string)),
+            Kind::OneOf { names } => one_of(names.iter().map(|word| word.name.to_owned())),
             Kind::Text { form, .. } => (*form).into(),
             Kind::Texts { form, .. } => format!("a list, each item {form}"),
             Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
@@ -234,16 +269,22 @@ impl<T> Kind<T> {
             Kind::Types { .. } => {
                 "a table of media types by extension such as { md = \"text/markdown\" }".into()
             }
+            Kind::Fields { .. } => {
+                "a table of fields such as { X-Frame-Options = \"DENY\" }".into()
+            }
+            Kind::Pages { .. } => {
+                "a table of files by status from 400 to 599 such as { 404 = \"404.html\" }".into()
+            }
         }
     }
 }
 
 /// `a, b or c`.
-fn one_of(names: impl Iterator<Item = &'static str>) -> String {
-    let mut names: Vec<&str> = names.collect();
+fn one_of(names: impl Iterator<Item = String>) -> String {
+    let mut names: Vec<String> = names.collect();
     match names.pop() {
         Some(last) if !names.is_empty() => format!("{} or {last}", names.join(", ")),
-        last => last.unwrap_or_default().to_owned(),
+        last => last.unwrap_or_default(),
     }
 }
 
@@ -279,9 +320,26 @@ fn address_of(item: &Raw) -> Option<Address> {
     address::address(item.number()?)
 }
 
-fn types(raw: &Raw) -> Option<Vec<(String, String)>> {
+fn entries<V>(raw: &Raw, entry: impl Fn(&(String, Raw)) -> Option<V>) -> Option<Vec<V>> {
     let Raw::Map(entries) = raw else { return None };
-    entries.iter().map(type_of).collect()
+    entries.iter().map(entry).collect()
+}
+
+/// Why the first entry that is no field is wrong, in words of what was expected.
+fn wrong_field(raw: &Raw) -> Option<String> {
+    let Raw::Map(entries) = raw else { return None };
+    let texts = entries.iter().filter_map(|(name, value)| Some((name, value.text()?)));
+    texts.filter_map(|(name, value)| routes::field_fault(name, value)).next()
+}
+
+fn field_of((name, value): &(String, Raw)) -> Option<(String, String)> {
+    let value = value.text()?;
+    routes::field_fault(name, value).is_none().then(|| (name.clone(), value.to_owned()))
+}
+
+fn page_of((status, path): &(String, Raw), base: &Path) -> Option<(u16, PathBuf)> {
+    let status = within(text::integer(status)?, 400, 599)?;
+    Some((status as u16, address::path(path.text()?, base)?))
 }
 
 fn type_of((extension, kind): &(String, Raw)) -> Option<(String, String)> {

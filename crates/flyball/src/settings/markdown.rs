@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::server::SETTINGS;
-use super::site::SITE_SETTINGS;
-use super::table::Setting;
+use super::site::{SITE_SETTINGS, SITE_TABLES};
+use super::table::{Setting, Table};
 
 const INTRODUCTION: &str = "\
 # Settings
@@ -63,7 +63,8 @@ const SITES: &str = "
 
 Each `[[site]]` table of the file describes one site. Exactly one may be the default site, whose
 hosts hold `*`; two sites cannot claim one host. `flyball serve DIR` serves one default site with
-the root DIR and with listings on.
+the root DIR and with listings on. Tables such as `[[site.redirect]]` come below the keys of their
+site, and belong to the site above them.
 ";
 
 /// The text of `docs/settings.md`.
@@ -77,6 +78,9 @@ pub fn settings_markdown() -> String {
     text.push_str(SITES);
     for setting in SITE_SETTINGS {
         section(setting, &mut text);
+    }
+    for table in SITE_TABLES {
+        table_section(table, &mut text);
     }
     text
 }
@@ -107,6 +111,26 @@ fn section<T>(setting: &Setting<T>, text: &mut String) {
     }
 }
 
+fn table_section<T>(table: &Table<T>, text: &mut String) {
+    line(text, format_args!("\n### `[[site.{}]]`\n\n{}.", table.key, table.doc));
+    if !table.more.is_empty() {
+        line(text, format_args!("{}", table.more));
+    }
+    text.push_str("\n| key | value | default | what it is |\n| --- | --- | --- | --- |\n");
+    for setting in table.settings {
+        // A bar would end the cell.
+        let form = setting.form().replace('|', "\\|");
+        let default = match setting.default {
+            Some(default) => format!("`{default}`"),
+            None => "it must be given".to_owned(),
+        };
+        line(text, format_args!("| `{}` | {form} | {default} | {} |", setting.key, setting.doc));
+    }
+    for setting in table.settings.iter().filter(|setting| !setting.more.is_empty()) {
+        line(text, format_args!("\n`{}`: {}", setting.key, setting.more));
+    }
+}
+
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     writeln!(text, "{arguments}").expect("a String takes all that is written to it");
 }
@@ -132,6 +156,14 @@ mod tests {
         for key in keys {
             assert_eq!(text.matches(&format!("\n### `{key}`\n")).count(), 1, "{key}");
         }
-        assert_eq!(text.matches("\n### ").count(), SETTINGS.len() + SITE_SETTINGS.len());
+        for table in SITE_TABLES {
+            let heading = format!("\n### `[[site.{}]]`\n", table.key);
+            assert_eq!(text.matches(&heading).count(), 1, "{}", table.key);
+            for setting in table.settings {
+                assert!(text.contains(&format!("| `{}` | {} |", setting.key, setting.form())));
+            }
+        }
+        let sections = SETTINGS.len() + SITE_SETTINGS.len() + SITE_TABLES.len();
+        assert_eq!(text.matches("\n### ").count(), sections);
     }
 }

@@ -6,17 +6,19 @@ use std::path::Path;
 
 use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
+use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
 
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
 use super::file::SITE;
+use super::origins::{Origins, Tables, faults};
 use super::raw::Raw;
 use super::server::SETTINGS;
-use super::site::SITE_SETTINGS;
+use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
-use super::table::{Setting, find};
-use super::typed::{Typed, TypedSite, Written};
+use super::table::{Setting, find, has_keys_beneath, keys_beneath};
+use super::typed::{Typed, TypedSite, TypedTable, Written};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -46,35 +48,35 @@ pub fn resolve_in(
 ) -> Result<Settings, Vec<SettingError>> {
     let mut resolver = Resolver { environment, errors: Vec::new() };
     let mut settings = Settings::default();
-    let origins = resolver.values(SERVER, &typed.values, &mut settings);
+    let origins = resolver.values(&SERVER, &typed.values, &mut settings);
     resolver.architecture(&settings.arch, &origins, arch_names);
     if settings.listen.is_empty() {
         settings.listen = vec![Address::from(([127, 0, 0, 1], PORT))];
         settings.port_tries = PORT_TRIES;
     }
     resolver.addresses(&settings, &origins);
-    settings.given = origins.keys().copied().collect();
+    settings.given = origins.keys.keys().copied().collect();
     settings.given.sort_unstable();
     settings.sites = resolver.sites(typed);
     resolver.finish(settings)
 }
 
-/// Where the value that holds was written, by key.
-type Origins = HashMap<&'static str, Origin>;
-
 /// A table of settings and what is said about keys that are not in it.
 struct Keys<T: 'static> {
     table: &'static [Setting<T>],
-    /// Stands before the keys in errors.
+    /// Stands before the keys in errors, with a dot.
     prefix: &'static str,
+    /// The table below a site that this is, if it is one.
+    below: &'static str,
     /// Why a key is wrong; `None` when it is not.
-    unknown: fn(&Written) -> Option<String>,
+    unknown: fn(&Keys<T>, &Written) -> Option<String>,
 }
 
-const SERVER: Keys<Settings> = Keys { table: SETTINGS, prefix: "", unknown: unknown_server_key };
+const SERVER: Keys<Settings> =
+    Keys { table: SETTINGS, prefix: "", below: "", unknown: unknown_server_key };
 
 const SITES: Keys<SiteSettings> =
-    Keys { table: SITE_SETTINGS, prefix: "site.", unknown: unknown_site_key };
+    Keys { table: SITE_SETTINGS, prefix: "site.", below: "", unknown: unknown_site_key };
 
 struct Resolver<'a> {
     environment: Environment<'a>,
@@ -82,20 +84,22 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    fn values<T>(&mut self, keys: Keys<T>, values: &[Written], target: &mut T) -> Origins {
-        let mut origins = Origins::new();
+    fn values<T>(&mut self, keys: &Keys<T>, values: &[Written], target: &mut T) -> Origins {
+        let mut origins = Origins::default();
         for written in values {
             if self.errors.len() >= ERRORS_MAX {
                 break;
             }
             let why = match find(keys.table, &written.key) {
                 Some(setting) => {
-                    origins.insert(setting.key, written.origin.clone());
+                    origins.add(setting.key, written);
                     self.value(setting, written, target).err()
                 }
-                None => (keys.unknown)(written),
+                None => (keys.unknown)(keys, written),
             };
-            self.errors.extend(why.map(|why| written.error(keys.prefix, why)));
+            let dot = if keys.below.is_empty() { "" } else { "." };
+            let prefix = format!("{}{}{dot}", keys.prefix, keys.below);
+            self.errors.extend(why.map(|why| written.error(&prefix, why)));
         }
         origins
     }
@@ -160,7 +164,7 @@ impl Resolver<'_> {
                     "both DIR and a [[site]] table ({}) say what is served; give one",
                     site.origin
                 );
-                self.errors.push(root_error(directory, why, Origin::Directory));
+                self.errors.push(path_error("site.root", directory, why, Origin::Directory));
                 Vec::new()
             }
             (None, sites, _) => self.sites_of_file(sites),
@@ -169,7 +173,7 @@ impl Resolver<'_> {
 
     /// The one site of `flyball serve DIR`.
     fn directory(&mut self, root: &Path) -> SiteSettings {
-        self.root(root, &Origin::Directory);
+        self.root("site.root", root, &Origin::Directory);
         SiteSettings { root: root.to_owned(), listing: true, ..SiteSettings::default() }
     }
 
@@ -181,9 +185,11 @@ impl Resolver<'_> {
                 break;
             }
             let mut site = SiteSettings::default();
-            let origins = self.values(SITES, &typed_site.values, &mut site);
+            let before = self.errors.len();
+            let origins = self.values(&SITES, &typed_site.values, &mut site);
+            let tables = self.tables(&typed_site.tables, &mut site);
             match origins.get("root") {
-                Some(origin) => self.root(&site.root, origin),
+                Some(origin) => self.root("site.root", &site.root, origin),
                 None => {
                     let why = "is missing: the directory that is served".to_owned();
                     self.errors.push(SettingError {
@@ -196,9 +202,42 @@ impl Resolver<'_> {
             }
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
+            if self.errors.len() == before {
+                self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
+                self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
+            }
             sites.push(site);
         }
         sites
+    }
+
+    /// The tables below a site. A key without a default must be given in each.
+    fn tables(&mut self, typed: &[TypedTable], site: &mut SiteSettings) -> Tables {
+        let mut tables = Tables::new();
+        for typed in typed {
+            let Some(known) = SITE_TABLES.iter().find(|known| known.key == typed.key) else {
+                continue;
+            };
+            (known.begin)(site);
+            let keys = Keys {
+                table: known.settings,
+                prefix: SITES.prefix,
+                below: known.key,
+                unknown: unknown_key_of_table,
+            };
+            let origins = self.values(&keys, &typed.values, site);
+            let required = known.settings.iter().filter(|setting| setting.default.is_none());
+            for setting in required.filter(|setting| origins.get(setting.key).is_none()) {
+                self.errors.push(SettingError {
+                    key: format!("site.{}.{}", known.key, setting.key),
+                    value: None,
+                    why: format!("is missing: {}", lower_first(setting.doc)),
+                    origin: typed.origin.clone(),
+                });
+            }
+            tables.push((known.key, typed.origin.clone(), origins));
+        }
+        tables
     }
 
     fn hosts(&mut self, hosts: &[String], origin: &Origin, claims: &mut HashMap<String, Origin>) {
@@ -219,8 +258,38 @@ impl Resolver<'_> {
         }
     }
 
+    /// Directories and files that routes name must be there, as a root must.
+    fn files_of_routes(
+        &mut self,
+        routes: &RouteSettings,
+        site: &Origin,
+        origins: &Origins,
+        tables: &Tables,
+    ) {
+        let aliases = tables.iter().filter(|(table, ..)| *table == "alias");
+        for (alias, (_, table, origins)) in routes.aliases.iter().zip(aliases) {
+            let origin = origins.get("root").unwrap_or(table);
+            self.root("site.alias.root", &alias.root, origin);
+        }
+        for (status, path) in &routes.error_pages {
+            if let Err(why) = error_page(path) {
+                let entry = Some(status.to_string());
+                let origin = origins.of_entry("error-page", entry).unwrap_or(site).clone();
+                self.errors.push(path_error("site.error-page", path, why, origin));
+            }
+        }
+        if routes.user_directories.is_some()
+            && let Err(error) = std::fs::File::open(&routes.user_table)
+        {
+            let origin = origins.get("user-table").or(origins.get("user-directories"));
+            let (path, origin) = (&routes.user_table, origin.unwrap_or(site).clone());
+            let why = format!("{} cannot be read: {error}", path.display());
+            self.errors.push(path_error("site.user-table", path, why, origin));
+        }
+    }
+
     /// A root must be there, be a directory, and be readable now rather than at the first request.
-    fn root(&mut self, root: &Path, origin: &Origin) {
+    fn root(&mut self, key: &str, root: &Path, origin: &Origin) {
         let shown = root.display();
         let why = match std::fs::metadata(root) {
             Ok(metadata) if !metadata.is_dir() => format!("{shown} is not a directory"),
@@ -231,9 +300,9 @@ impl Resolver<'_> {
             Err(error) => format!("{shown} cannot be found: {error}"),
         };
         // A wrong value has its error already, and the default in its place is not to blame.
-        let reported = |error: &SettingError| error.key == "site.root" && &error.origin == origin;
+        let reported = |error: &SettingError| error.key == key && &error.origin == origin;
         if !self.errors.iter().any(reported) {
-            self.errors.push(root_error(root, why, origin.clone()));
+            self.errors.push(path_error(key, root, why, origin.clone()));
         }
     }
 
@@ -263,13 +332,31 @@ fn wrong(key: &'static str, value: &str, why: String, origins: &Origins) -> Sett
     SettingError { key: key.into(), value: Some(value.to_owned()), why, origin }
 }
 
-fn root_error(root: &Path, why: String, origin: Origin) -> SettingError {
-    SettingError { key: "site.root".into(), value: Some(root.display().to_string()), why, origin }
+fn path_error(key: &str, path: &Path, why: String, origin: Origin) -> SettingError {
+    SettingError { key: key.into(), value: Some(path.display().to_string()), why, origin }
+}
+
+/// An error page is read when the server starts; what is wrong with it is told before.
+fn error_page(path: &Path) -> Result<(), String> {
+    let shown = path.display();
+    let metadata =
+        std::fs::metadata(path).map_err(|error| format!("{shown} cannot be found: {error}"))?;
+    if !metadata.is_file() {
+        return Err(format!("{shown} is not a file"));
+    }
+    if metadata.len() > ERROR_PAGE_BYTES_MAX {
+        let kib = ERROR_PAGE_BYTES_MAX / 1024;
+        return Err(format!("{shown} is longer than {kib}KiB"));
+    }
+    match std::fs::File::open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{shown} cannot be read: {error}")),
+    }
 }
 
 /// `None` for an empty table whose name is known: it says nothing, and that is no error.
-fn unknown_server_key(written: &Written) -> Option<String> {
-    let keys = keys_beneath(&written.key);
+fn unknown_server_key(_: &Keys<Settings>, written: &Written) -> Option<String> {
+    let keys = keys_beneath(SETTINGS, &written.key);
     let why = match written.key.as_str() {
         _ if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) => return None,
         _ if !keys.is_empty() => format!("is a table with the keys {}", keys.join(", ")),
@@ -287,21 +374,46 @@ fn unknown_server_key(written: &Written) -> Option<String> {
     Some(why)
 }
 
-fn unknown_site_key(written: &Written) -> Option<String> {
+fn unknown_site_key(_: &Keys<SiteSettings>, written: &Written) -> Option<String> {
     let key = written.key.as_str();
-    let why = if find(SETTINGS, key).is_some() || !keys_beneath(key).is_empty() {
+    let keys = keys_beneath(SITE_SETTINGS, key);
+    let why = if SITE_TABLES.iter().any(|table| table.key == key) {
+        format!("is written as [[site.{key}]] tables")
+    } else if !keys.is_empty() && matches!(written.raw, Raw::Map(_)) {
+        return None;
+    } else if !keys.is_empty() {
+        format!("is a table with the keys {}", keys.join(", "))
+    } else if find(SETTINGS, key).is_some() || has_keys_beneath(SETTINGS, key) {
         format!("unknown key of a site; {key} belongs above the first [[site]] table")
     } else {
-        let near = nearest(key, SITE_SETTINGS.iter().map(|setting| setting.key));
+        let tables = SITE_TABLES.iter().map(|table| table.key);
+        let keys = SITE_SETTINGS.iter().map(|setting| setting.key);
+        let near = nearest(key, keys.chain(tables));
         format!("unknown key{}", did_you_mean(near.map(|near| format!("site.{near}"))))
     };
     Some(why)
 }
 
-/// The keys of the table of this name, without the name.
-fn keys_beneath(table: &str) -> Vec<&'static str> {
-    let key = |setting: &Setting| setting.key.strip_prefix(table)?.strip_prefix('.');
-    SETTINGS.iter().filter_map(key).collect()
+fn unknown_key_of_table(keys: &Keys<SiteSettings>, written: &Written) -> Option<String> {
+    let (key, table) = (written.key.as_str(), keys.below);
+    let near = nearest(key, keys.table.iter().map(|setting| setting.key));
+    Some(match near {
+        Some(near) => format!("unknown key; did you mean site.{table}.{near}?"),
+        None if find(SITE_SETTINGS, key).is_some() => format!(
+            "unknown key of a {table}; {key} belongs to the site, above its first \
+             [[site.{table}]] table"
+        ),
+        None => {
+            let keys: Vec<&str> = keys.table.iter().map(|setting| setting.key).collect();
+            format!("unknown key; a {table} has the keys {}", keys.join(", "))
+        }
+    })
+}
+
+/// A sentence within another.
+fn lower_first(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_lowercase().chain(letters).collect()).unwrap_or_default()
 }
 
 fn did_you_mean(near: Option<impl Display>) -> String {

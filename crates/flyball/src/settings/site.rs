@@ -3,11 +3,21 @@
 use flyball_site::{SiteSettings, Symlinks};
 
 use super::kind::Kind;
-use super::table::{Setting, Word};
+use super::routes;
+use super::table::{Setting, Table, Word, count, join};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
 
 /// Every setting of a site, in the order of the documentation.
-pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &[
+pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
+    &join::<SiteSettings, { count(GROUPS) }>(GROUPS);
+
+/// Every kind of table below a site that may come more than once.
+pub static SITE_TABLES: &[Table<SiteSettings>] = routes::TABLES;
+
+const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS];
+
+/// Which site it is, and where its files are.
+const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "hosts",
         flag: None,
@@ -105,7 +115,7 @@ pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "types",
         flag: None,
-        kind: Kind::Types { set: |s, types| s.types = types },
+        kind: Kind::Types { set: |s, types| s.types.extend(types) },
         word: Some(Word { name: "none", set: |s| s.types.clear() }),
         default: Some("none"),
         doc: "Media types by file name extension, before the built-in table",

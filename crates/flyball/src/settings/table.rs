@@ -47,6 +47,20 @@ pub struct Word<T: 'static> {
     pub set: fn(&mut T),
 }
 
+/// A table below another one that may come any number of times, such as `[[site.redirect]]`.
+pub struct Table<T: 'static> {
+    /// Its key, without that of the table above.
+    pub key: &'static str,
+    /// What its tables are, in one line.
+    pub doc: &'static str,
+    /// What else there is to know; may be empty.
+    pub more: &'static str,
+    /// Adds one whose keys have their defaults; what is read next goes into it.
+    pub begin: fn(&mut T),
+    /// Its keys. Each fills the last table that was begun.
+    pub settings: &'static [Setting<T>],
+}
+
 impl<T> Setting<T> {
     /// Reads a value and stores it. Relative paths start from `base`. Nothing blocks.
     ///
@@ -105,6 +119,17 @@ pub(super) const fn join<T, const N: usize>(groups: &[&[Setting<T>]]) -> [Settin
 /// The setting of this key.
 pub fn find<T>(table: &'static [Setting<T>], key: &str) -> Option<&'static Setting<T>> {
     table.iter().find(|setting| setting.key == key)
+}
+
+/// The last parts of the keys that begin with this name and a dot.
+pub(super) fn keys_beneath<T>(table: &'static [Setting<T>], name: &str) -> Vec<&'static str> {
+    let key = |setting: &Setting<T>| setting.key.strip_prefix(name)?.strip_prefix('.');
+    table.iter().filter_map(key).collect()
+}
+
+/// Whether there are any.
+pub(super) fn has_keys_beneath<T>(table: &'static [Setting<T>], name: &str) -> bool {
+    !keys_beneath(table, name).is_empty()
 }
 
 // Derived, these would ask the same of `T`, of which nothing is held.

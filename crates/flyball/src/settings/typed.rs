@@ -22,6 +22,19 @@ pub struct Typed {
 /// One `[[site]]` table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypedSite {
+    /// What it holds, in the order of lines. Of a key that takes a table, each entry is a value.
+    pub values: Vec<Written>,
+    /// The tables below it that may come more than once, in the order of lines.
+    pub tables: Vec<TypedTable>,
+    /// Where it begins.
+    pub origin: Origin,
+}
+
+/// One table of an array of tables below a site, such as `[[site.redirect]]`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TypedTable {
+    /// The key of the array, without that of the site.
+    pub key: &'static str,
     /// What it holds, in the order of lines.
     pub values: Vec<Written>,
     /// Where it begins.

@@ -1,0 +1,368 @@
+//! The settings of a site that say what becomes of a path: redirects, rewrites, fields, and where
+//! else files are looked for.
+
+use flyball_site::routes::{
+    AliasSettings, HeaderSettings, LANGUAGES_MAX, RedirectSettings, RewriteSettings,
+};
+use flyball_site::{SiteSettings, routes};
+
+use super::kind::Kind;
+use super::table::{Setting, Table, Word};
+use super::text::{is_file_name, is_token, is_url_path};
+
+/// What a pattern of paths looks like.
+const PATTERN: &str = r"a path such as /old, /old/* or ~^/old/(\d+)$";
+
+/// The keys that come once.
+pub(super) const ROWS: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "fallback",
+        flag: None,
+        kind: Kind::Text {
+            form: "an absolute path such as /index.html",
+            valid: is_url_path,
+            set: |s, path| s.routes.fallback = Some(path),
+        },
+        word: Some(Word { name: "off", set: |s| s.routes.fallback = None }),
+        default: Some("off"),
+        doc: "The file that answers, with 200, for every path that is not there",
+        more: "For applications that read the path in the browser. A path whose last name has a \
+               dot in it is not answered so: a missing script stays a 404.",
+        source: "",
+    },
+    Setting {
+        key: "pretty-urls",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.routes.pretty_urls = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether `/about` finds `about.html` when there is no `about`",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "languages",
+        flag: None,
+        kind: Kind::Texts {
+            form: "a language tag such as de or pt-BR",
+            empty: false,
+            valid: routes::is_language,
+            set: |s, tags| s.routes.languages = tags,
+        },
+        word: Some(Word { name: "off", set: |s| s.routes.languages.clear() }),
+        default: Some("off"),
+        doc: "Languages of neighbours such as `index.html.de`, the default first",
+        more: "Where `Accept-Language` prefers one of them, the neighbour of that language answers \
+               in the place of the file, with `Content-Language`. A file without a language in its \
+               name comes next, and without one the first language that there is. At most 16.",
+        source: "RFC 9110 section 12.5.4, RFC 4647 section 3.4",
+    },
+    Setting {
+        key: "image-neighbours",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.routes.image_neighbours = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether `a.avif` or `a.webp` answers for `a.png` or `a.jpg`",
+        more: "Only where `Accept` names that type itself; a wildcard does not count.",
+        source: "RFC 9110 section 12.5.1",
+    },
+    Setting {
+        key: "error-page",
+        flag: None,
+        kind: Kind::Pages { set: |s, pages| s.routes.error_pages.extend(pages) },
+        word: Some(Word { name: "none", set: |s| s.routes.error_pages.clear() }),
+        default: Some("none"),
+        doc: "Pages of refusals, by status, such as `404 = \"404.html\"`",
+        more: "Each is read when the server starts, 256 KiB at most, and stays in memory. A \
+               request that is not understood at all has no site, and so no page of one.",
+        source: "RFC 9110 section 15.5",
+    },
+    Setting {
+        key: "cache-control",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "auto", set: |s| s.routes.cache_control = true },
+                Word { name: "off", set: |s| s.routes.cache_control = false },
+            ],
+        },
+        word: None,
+        default: Some("auto"),
+        doc: "Whether answers say how long they may be kept",
+        more: "With `auto`, a file with a fingerprint in its name, such as `app.3f2a91bc.js`, may \
+               be kept for a year and is `immutable`: other bytes would have another name. HTML is \
+               `no-cache`: kept, but asked for again each time, so that a page never refers to \
+               what is gone. Everything else may be kept for five minutes: long enough for the \
+               pages of one visit, which then cost no request, and short enough that nobody has to \
+               empty a cache after a change. A rule of `[[site.header]]` comes after all that.",
+        source: "RFC 9111 section 5.2.2, RFC 8246",
+    },
+    Setting {
+        key: "user-directories",
+        flag: None,
+        kind: Kind::Text {
+            form: "the name of a directory such as public_html",
+            valid: is_file_name,
+            set: |s, name| s.routes.user_directories = Some(name.into()),
+        },
+        word: Some(Word { name: "off", set: |s| s.routes.user_directories = None }),
+        default: Some("off"),
+        doc: "The directory, in the home of a user, that `/~user` shows",
+        more: "Users and directories are looked up when the server starts. Links are followed as \
+               `symlinks` says, with that directory as the root.",
+        source: "S3 section 3.1, M112",
+    },
+    Setting {
+        key: "user-table",
+        flag: None,
+        kind: Kind::Path { set: |s, path| s.routes.user_table = path },
+        word: None,
+        default: Some("/etc/passwd"),
+        doc: "The table of users for `user-directories`",
+        more: "",
+        source: "passwd(5)",
+    },
+    Setting {
+        key: "user-id-min",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: u32::MAX as u64,
+            set: |s, id| s.routes.user_id_min = id as u32,
+        },
+        word: None,
+        default: Some("1000"),
+        doc: "Least number of a user that `/~user` shows",
+        more: "Lower ones belong to the system.",
+        source: "UID_MIN in login.defs(5)",
+    },
+];
+
+/// The tables that may come more than once.
+pub(super) const TABLES: &[Table<SiteSettings>] = &[
+    Table {
+        key: "redirect",
+        doc: "Paths that are sent elsewhere",
+        more: "An exact path wins over a prefix, the longest prefix over shorter ones, and a \
+               prefix over patterns, of which the first counts. The query is kept unless `to` has \
+               one.",
+        begin: |s| s.routes.redirects.push(RedirectSettings::default()),
+        settings: REDIRECT,
+    },
+    Table {
+        key: "rewrite",
+        doc: "Paths that are answered as if another had been asked for",
+        more: "Which rule counts is decided as for a redirect, and again for what comes of it, \
+               ten times at most. Redirects come first.",
+        begin: |s| s.routes.rewrites.push(RewriteSettings::default()),
+        settings: REWRITE,
+    },
+    Table {
+        key: "header",
+        doc: "Fields of answers, by path and type",
+        more: "All rules that match count, in their order: a later one changes what an earlier one \
+               did. They hold for errors too, but for `Cache-Control` and `Expires`: an error must \
+               not be kept as long as what it stands for.",
+        begin: |s| s.routes.headers.push(HeaderSettings::default()),
+        settings: HEADER,
+    },
+    Table {
+        key: "alias",
+        doc: "Paths whose files are in a directory of their own",
+        more: "The longest path counts.",
+        begin: |s| s.routes.aliases.push(AliasSettings::default()),
+        settings: ALIAS,
+    },
+];
+
+const REDIRECT: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "from",
+        flag: None,
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| redirect(s).from = text,
+        },
+        word: None,
+        default: None,
+        doc: "The paths: exact, with `/*` for all beneath, or `~` and an expression",
+        more: "It is compared with the path decoded and normalised. A regular expression finds \
+               any part of the path unless it has `^` and `$`.",
+        source: "",
+    },
+    Setting {
+        key: "to",
+        flag: None,
+        kind: Kind::Text {
+            form: "a path or URL such as /new/$1 or https://example.org/$1",
+            valid: routes::is_target,
+            set: |s, text| redirect(s).to = text,
+        },
+        word: None,
+        default: None,
+        doc: "Where to; `$1` is what the star or the first group stands for",
+        more: "`$1` to `$9` are the groups, `$0` is the whole path, `$$` is a dollar sign. None \
+               can stand in the host.",
+        source: "RFC 9110 section 10.2.2",
+    },
+    Setting {
+        key: "status",
+        flag: None,
+        kind: Kind::Among {
+            numbers: &[301, 302, 303, 307, 308],
+            set: |s, status| redirect(s).status = status as u16,
+        },
+        word: None,
+        default: Some("302"),
+        doc: "The status; 301 and 308 are kept by clients for good",
+        more: "",
+        source: "RFC 9110 section 15.4",
+    },
+];
+
+const REWRITE: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "from",
+        flag: None,
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| rewrite(s).from = text,
+        },
+        word: None,
+        default: None,
+        doc: "The paths, as of a redirect",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "to",
+        flag: None,
+        kind: Kind::Text {
+            form: "a path such as /new/$1",
+            valid: routes::is_path_target,
+            set: |s, text| rewrite(s).to = text,
+        },
+        word: None,
+        default: None,
+        doc: "The path that is looked for, with groups as of a redirect",
+        more: "",
+        source: "",
+    },
+];
+
+const HEADER: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "path",
+        flag: None,
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| header(s).path = text,
+        },
+        word: None,
+        default: Some("/*"),
+        doc: "The paths, as of a redirect; as they are asked for, before rewrites",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "type",
+        flag: None,
+        kind: Kind::Text {
+            form: "a media type such as text/html or image/*",
+            valid: routes::is_media_range,
+            set: |s, text| header(s).media_type = Some(text.to_ascii_lowercase()),
+        },
+        word: Some(Word { name: "any", set: |s| header(s).media_type = None }),
+        default: Some("any"),
+        doc: "The media type of the answer",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "set",
+        flag: None,
+        kind: Kind::Fields { set: |s, fields| header(s).set.extend(fields) },
+        word: Some(Word { name: "none", set: |s| header(s).set.clear() }),
+        default: Some("none"),
+        doc: "Fields in the place of those of the same name",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "add",
+        flag: None,
+        kind: Kind::Fields { set: |s, fields| header(s).add.extend(fields) },
+        word: Some(Word { name: "none", set: |s| header(s).add.clear() }),
+        default: Some("none"),
+        doc: "Fields beside those of the same name",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "remove",
+        flag: None,
+        kind: Kind::Texts {
+            form: "the name of a field",
+            empty: true,
+            valid: is_token,
+            set: |s, names| header(s).remove = names,
+        },
+        word: Some(Word { name: "none", set: |s| header(s).remove.clear() }),
+        default: Some("none"),
+        doc: "Names of fields that are left out",
+        more: "",
+        source: "",
+    },
+];
+
+const ALIAS: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "path",
+        flag: None,
+        kind: Kind::Text {
+            form: "an absolute path such as /docs",
+            valid: is_url_path,
+            set: |s, text| alias(s).path = text,
+        },
+        word: None,
+        default: None,
+        doc: "The path; it and all beneath it are meant",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "root",
+        flag: None,
+        kind: Kind::Path { set: |s, path| alias(s).root = path },
+        word: None,
+        default: None,
+        doc: "The directory that is served there",
+        more: "",
+        source: "",
+    },
+];
+
+/// What is filled has been begun.
+const BEGUN: &str = "a key comes after its table was begun";
+
+fn redirect(site: &mut SiteSettings) -> &mut RedirectSettings {
+    site.routes.redirects.last_mut().expect(BEGUN)
+}
+
+fn rewrite(site: &mut SiteSettings) -> &mut RewriteSettings {
+    site.routes.rewrites.last_mut().expect(BEGUN)
+}
+
+fn header(site: &mut SiteSettings) -> &mut HeaderSettings {
+    site.routes.headers.last_mut().expect(BEGUN)
+}
+
+fn alias(site: &mut SiteSettings) -> &mut AliasSettings {
+    site.routes.aliases.last_mut().expect(BEGUN)
+}
+
+const _: () = assert!(LANGUAGES_MAX == 16, "the text of `languages` names the bound");

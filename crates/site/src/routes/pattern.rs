@@ -1,0 +1,200 @@
+//! Which paths a rule is for: one, all beneath one, or those that a regular expression finds.
+//!
+//! Patterns are compared with the canonical path: decoded and normalised as [`crate::path::map`]
+//! does it, with its leading slash, and with a closing one where a directory is asked for.
+
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::path::{self, Mapped};
+
+/// Most bytes that one compiled regular expression may take.
+const REGEX_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most groups that a target can name: `$1` to `$9`.
+pub(crate) const GROUPS_MAX: usize = 9;
+
+/// The paths of a rule.
+#[derive(Clone, Debug)]
+pub(crate) enum Pattern {
+    /// This path.
+    Exact(String),
+    /// Every path that begins so.
+    Prefix(String),
+    /// Every path in which this is found.
+    Regex(Regex),
+}
+
+/// The parts of a path that the groups of a pattern stand for; the first is the whole path.
+pub(crate) type Groups = [Option<Range<usize>>; GROUPS_MAX + 1];
+
+impl Pattern {
+    /// Reads `/path`, `/path/*` or `~regex`.
+    ///
+    /// # Errors
+    /// What is wrong, in words.
+    pub(crate) fn parse(text: &str) -> Result<Pattern, String> {
+        if let Some(expression) = text.strip_prefix('~') {
+            return regex(expression).map(Pattern::Regex);
+        }
+        let (path, prefix) = match text.strip_suffix('*') {
+            Some(path) => (path, true),
+            None => (text, false),
+        };
+        if path.contains('*') {
+            return Err("a star can only be the last letter".into());
+        }
+        if path.contains(['?', '#']) {
+            return Err("a pattern is compared with the path, which has no query".into());
+        }
+        let path = canonical(path.as_bytes())
+            .ok_or_else(|| format!("{path} is not a path that can be asked for"))?;
+        Ok(if prefix { Pattern::Prefix(path) } else { Pattern::Exact(path) })
+    }
+
+    /// How many groups a target can name.
+    pub(crate) fn groups(&self) -> usize {
+        match self {
+            Pattern::Exact(_) => 0,
+            Pattern::Prefix(_) => 1,
+            Pattern::Regex(regex) => (regex.captures_len() - 1).min(GROUPS_MAX),
+        }
+    }
+
+    /// What the groups stand for in this canonical path; `None` when it does not match.
+    pub(crate) fn groups_in(&self, path: &str) -> Option<Groups> {
+        let mut groups = Groups::default();
+        groups[0] = Some(0..path.len());
+        match self {
+            Pattern::Exact(exact) => (exact == path).then_some(groups),
+            Pattern::Prefix(prefix) => path.starts_with(prefix.as_str()).then(|| {
+                groups[1] = Some(prefix.len()..path.len());
+                groups
+            }),
+            Pattern::Regex(regex) => {
+                let captures = regex.captures(path)?;
+                for (group, found) in groups.iter_mut().zip(captures.iter()).skip(1) {
+                    *group = found.map(|found| found.range());
+                }
+                Some(groups)
+            }
+        }
+    }
+
+    /// A path that matches, where one can be told.
+    pub(crate) fn sample(&self) -> Option<String> {
+        match self {
+            Pattern::Exact(path) => Some(path.clone()),
+            Pattern::Prefix(prefix) => Some(format!("{prefix}x")),
+            Pattern::Regex(_) => None,
+        }
+    }
+}
+
+fn regex(expression: &str) -> Result<Regex, String> {
+    let built = RegexBuilder::new(expression)
+        .size_limit(REGEX_BYTES_MAX)
+        .dfa_size_limit(REGEX_BYTES_MAX)
+        .build();
+    // The message of a syntax error draws the expression over several lines; the last tells.
+    built.map_err(|error| {
+        let text = error.to_string();
+        let last = text.lines().last().unwrap_or_default().trim();
+        format!("the regular expression is wrong: {}", last.trim_start_matches("error: "))
+    })
+}
+
+/// The canonical form of a path, percent-encoded or not; `None` when no file can have it.
+pub(crate) fn canonical(path: &[u8]) -> Option<String> {
+    let mut relative = Vec::new();
+    let mapped = path::map(path, true, &mut relative).ok()?;
+    let mut canonical = Vec::with_capacity(relative.len() + 2);
+    write_canonical(&relative, mapped, &mut canonical);
+    String::from_utf8(canonical).ok()
+}
+
+/// Appends the canonical form of what [`path::map`] made.
+pub(crate) fn write_canonical(relative: &[u8], mapped: Mapped, out: &mut Vec<u8>) {
+    out.push(b'/');
+    if relative != b"." {
+        out.extend_from_slice(relative);
+        if mapped == Mapped::Directory {
+            out.push(b'/');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn group<'a>(pattern: &str, path: &'a str, number: usize) -> Option<&'a str> {
+        let groups = Pattern::parse(pattern).unwrap().groups_in(path)?;
+        groups[number].clone().map(|range| &path[range])
+    }
+
+    #[test]
+    fn an_exact_pattern_is_one_path() {
+        assert_eq!(group("/old", "/old", 0), Some("/old"));
+        for path in ["/old/", "/older", "/", "/Old"] {
+            assert_eq!(group("/old", path, 0), None, "{path}");
+        }
+        // However it is written.
+        assert_eq!(group("/a%20b/../c", "/c", 0), Some("/c"));
+        assert_eq!(group("/gr\u{fc}n", "/gr\u{fc}n", 0), Some("/gr\u{fc}n"));
+    }
+
+    #[test]
+    fn a_star_stands_for_the_rest() {
+        assert_eq!(group("/old/*", "/old/a/b", 1), Some("a/b"));
+        assert_eq!(group("/old/*", "/old/", 1), Some(""));
+        assert_eq!(group("/old/*", "/old", 0), None);
+        assert_eq!(group("/old*", "/older", 1), Some("er"));
+        assert_eq!(group("/*", "/", 1), Some(""));
+    }
+
+    #[test]
+    fn groups_of_an_expression_are_numbered() {
+        assert_eq!(group(r"~^/user/(\d+)$", "/user/42", 1), Some("42"));
+        assert_eq!(group(r"~^/user/(\d+)$", "/user/42/x", 0), None);
+        assert_eq!(group(r"~^/(a)?(b)$", "/b", 1), None);
+        assert_eq!(group(r"~^/(a)?(b)$", "/b", 2), Some("b"));
+        assert_eq!(Pattern::parse(&format!("~{}", "(a)".repeat(20))).unwrap().groups(), 9);
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_told_in_one_line() {
+        for (text, why) in [
+            ("/a/*/b", "a star can only be the last letter"),
+            ("/a?b", "a pattern is compared with the path, which has no query"),
+            ("/../a", "/../a is not a path that can be asked for"),
+            ("~(", "the regular expression is wrong: unclosed group"),
+        ] {
+            assert_eq!(Pattern::parse(text).unwrap_err(), why);
+        }
+        // One that would take gigabytes.
+        assert!(Pattern::parse(r"~(\w{1000}){1000}").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn groups_are_within_the_path(
+            pattern in "(/[a-c/*]{0,6})|(~[ab(.)?*/$^]{0,8})",
+            path in "/[a-c/]{0,8}",
+        ) {
+            let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
+            let Some(groups) = pattern.groups_in(&path) else { return Ok(()) };
+            for group in groups.into_iter().flatten() {
+                prop_assert!(path.get(group).is_some());
+            }
+        }
+
+        #[test]
+        fn the_sample_of_a_pattern_matches_it(text in "/[a-c/]{0,6}[*]?") {
+            let pattern = Pattern::parse(&text).unwrap();
+            prop_assert!(pattern.groups_in(&pattern.sample().unwrap()).is_some());
+        }
+    }
+}

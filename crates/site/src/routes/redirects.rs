@@ -1,0 +1,95 @@
+//! Paths that are sent elsewhere (RFC 9110, section 15.4).
+
+use super::pattern::Pattern;
+use super::settings::RedirectSettings;
+use super::table::Table;
+use super::target::Target;
+
+/// The redirects of a site.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Redirects {
+    table: Table,
+    rules: Vec<Redirect>,
+}
+
+#[derive(Clone, Debug)]
+struct Redirect {
+    from: Pattern,
+    to: Target,
+    status: u16,
+}
+
+impl Redirects {
+    /// The redirects of these settings; those that are wrong are left out.
+    pub(crate) fn new(settings: &[RedirectSettings]) -> Redirects {
+        let rules: Vec<Redirect> = settings.iter().filter_map(Redirect::new).collect();
+        let patterns: Vec<Pattern> = rules.iter().map(|rule| rule.from.clone()).collect();
+        Redirects { table: Table::new(&patterns), rules }
+    }
+
+    /// The rule of a canonical path.
+    pub(crate) fn of(&self, path: &str) -> Option<u32> {
+        if self.table.is_empty() { None } else { self.table.first(path) }
+    }
+
+    /// The status of a rule; appends where it sends this canonical path and query. `None` when it
+    /// is not a rule of this path.
+    pub(crate) fn location(
+        &self,
+        rule: u32,
+        path: &str,
+        query: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<u16> {
+        let rule = self.rules.get(rule as usize)?;
+        rule.to.write(path, &rule.from.groups_in(path)?, query, out);
+        Some(rule.status)
+    }
+}
+
+impl Redirect {
+    fn new(settings: &RedirectSettings) -> Option<Redirect> {
+        let from = Pattern::parse(&settings.from).ok()?;
+        let to = Target::parse(&settings.to, from.groups()).ok()?;
+        Some(Redirect { from, to, status: settings.status })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn redirects(rules: &[(&str, &str, u16)]) -> Redirects {
+        let settings: Vec<RedirectSettings> = rules
+            .iter()
+            .map(|&(from, to, status)| RedirectSettings {
+                from: from.into(),
+                to: to.into(),
+                status,
+            })
+            .collect();
+        Redirects::new(&settings)
+    }
+
+    #[test]
+    fn a_path_is_sent_where_its_rule_says() {
+        let redirects = redirects(&[
+            ("/old", "/new", 301),
+            ("/old/*", "/new/$1", 308),
+            (r"~^/user/(\d+)$", "https://people.test/$1", 302),
+        ]);
+        for (path, query, location, status) in [
+            ("/old", "a=b", "/new?a=b", 301),
+            ("/old/x/", "", "/new/x/", 308),
+            ("/user/7", "", "https://people.test/7", 302),
+        ] {
+            let mut out = Vec::new();
+            let rule = redirects.of(path).unwrap();
+            let found = redirects.location(rule, path, query.as_bytes(), &mut out);
+            assert_eq!((found, String::from_utf8(out).unwrap()), (Some(status), location.into()));
+        }
+        assert_eq!(redirects.of("/user/x"), None);
+        assert_eq!(redirects.location(1, "/elsewhere", b"", &mut Vec::new()), None);
+        assert_eq!(redirects.location(9, "/old", b"", &mut Vec::new()), None);
+    }
+}

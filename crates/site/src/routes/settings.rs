@@ -1,0 +1,116 @@
+//! What the routes of a site are made from, as the configuration has it.
+
+use std::path::PathBuf;
+
+/// The routes of one site, as they were written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteSettings {
+    /// Paths that are sent elsewhere.
+    pub redirects: Vec<RedirectSettings>,
+    /// Paths that are answered as if another had been asked for.
+    pub rewrites: Vec<RewriteSettings>,
+    /// Fields that answers carry besides.
+    pub headers: Vec<HeaderSettings>,
+    /// Paths whose files are in another directory.
+    pub aliases: Vec<AliasSettings>,
+    /// Pages of refusals, by status.
+    pub error_pages: Vec<(u16, PathBuf)>,
+    /// The path whose answer stands for whatever is not there.
+    pub fallback: Option<String>,
+    /// Whether `/about` also finds `about.html`.
+    pub pretty_urls: bool,
+    /// Languages of neighbours such as `index.html.de`, the default first.
+    pub languages: Vec<String>,
+    /// Whether `image.webp` may stand for `image.png`.
+    pub image_neighbours: bool,
+    /// The directory, beneath the home of a user, that `/~user` shows.
+    pub user_directories: Option<PathBuf>,
+    /// The table of users.
+    pub user_table: PathBuf,
+    /// Least number of a user that has such a directory.
+    pub user_id_min: u32,
+    /// Whether answers say how long they may be kept.
+    pub cache_control: bool,
+}
+
+/// `[[site.redirect]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedirectSettings {
+    /// The pattern of paths.
+    pub from: String,
+    /// Where they are sent.
+    pub to: String,
+    /// 301, 302, 303, 307 or 308.
+    pub status: u16,
+}
+
+/// `[[site.rewrite]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RewriteSettings {
+    /// The pattern of paths.
+    pub from: String,
+    /// The path that is looked for in their place.
+    pub to: String,
+}
+
+/// `[[site.header]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderSettings {
+    /// The pattern of paths.
+    pub path: String,
+    /// The media type, `image/*` for all of a kind; `None` for every type.
+    pub media_type: Option<String>,
+    /// Fields that replace those of their name.
+    pub set: Vec<(String, String)>,
+    /// Fields that stand beside those of their name.
+    pub add: Vec<(String, String)>,
+    /// Names of fields that are left out.
+    pub remove: Vec<String>,
+}
+
+/// `[[site.alias]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AliasSettings {
+    /// The path.
+    pub path: String,
+    /// The directory that is served there.
+    pub root: PathBuf,
+}
+
+impl Default for RouteSettings {
+    fn default() -> RouteSettings {
+        RouteSettings {
+            redirects: Vec::new(),
+            rewrites: Vec::new(),
+            headers: Vec::new(),
+            aliases: Vec::new(),
+            error_pages: Vec::new(),
+            fallback: None,
+            pretty_urls: false,
+            languages: Vec::new(),
+            image_neighbours: false,
+            user_directories: None,
+            user_table: PathBuf::from("/etc/passwd"),
+            user_id_min: 1_000,
+            cache_control: true,
+        }
+    }
+}
+
+impl Default for RedirectSettings {
+    fn default() -> RedirectSettings {
+        RedirectSettings { from: String::new(), to: String::new(), status: 302 }
+    }
+}
+
+impl Default for HeaderSettings {
+    fn default() -> HeaderSettings {
+        HeaderSettings {
+            path: "/*".into(),
+            media_type: None,
+            set: Vec::new(),
+            add: Vec::new(),
+            remove: Vec::new(),
+        }
+    }
+}

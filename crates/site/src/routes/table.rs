@@ -1,0 +1,155 @@
+//! Rules by the paths that they are for: hundreds of them are found with a few lookups.
+//!
+//! Asked only when a path is not in the cache.
+
+use hashbrown::HashMap;
+use regex::RegexSet;
+
+use super::pattern::Pattern;
+
+/// Numbers of rules by pattern.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    exact: HashMap<Box<str>, Vec<u32>>,
+    prefixes: HashMap<Box<str>, Vec<u32>>,
+    /// The lengths of all prefixes, the longest first.
+    lengths: Vec<usize>,
+    expressions: RegexSet,
+    /// The rule of each expression, ascending.
+    of_expression: Vec<u32>,
+}
+
+impl Default for Table {
+    fn default() -> Table {
+        Table::new(&[])
+    }
+}
+
+impl Table {
+    /// The table of these patterns, each the rule of its index.
+    pub(crate) fn new(patterns: &[Pattern]) -> Table {
+        let (mut exact, mut prefixes) = (HashMap::new(), HashMap::new());
+        let (mut expressions, mut of_expression) = (Vec::new(), Vec::new());
+        for (rule, pattern) in patterns.iter().enumerate() {
+            let rule = rule as u32;
+            let rules: &mut Vec<u32> = match pattern {
+                Pattern::Exact(path) => exact.entry(path.as_str().into()).or_default(),
+                Pattern::Prefix(path) => prefixes.entry(path.as_str().into()).or_default(),
+                Pattern::Regex(regex) => {
+                    expressions.push(regex.as_str());
+                    &mut of_expression
+                }
+            };
+            rules.push(rule);
+        }
+        let mut lengths: Vec<usize> = prefixes.keys().map(|path: &Box<str>| path.len()).collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        lengths.dedup();
+        // All compiled once already; should they be too large together, each is asked alone.
+        let expressions = RegexSet::new(&expressions).unwrap_or_default();
+        Table { exact, prefixes, lengths, expressions, of_expression }
+    }
+
+    /// True when no rule is in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.exact.is_empty() && self.prefixes.is_empty() && self.of_expression.is_empty()
+    }
+
+    /// The rule of this canonical path: an exact one, else that of the longest prefix, else the
+    /// first expression that finds something.
+    pub(crate) fn first(&self, path: &str) -> Option<u32> {
+        if let Some(rules) = self.exact.get(path) {
+            return rules.first().copied();
+        }
+        let prefix = self.prefixes_of(path).next().and_then(|rules| rules.first().copied());
+        prefix.or_else(|| self.expressions_in(path).next())
+    }
+
+    /// All rules of this canonical path, ascending.
+    pub(crate) fn all(&self, path: &str) -> Vec<u32> {
+        let mut rules: Vec<u32> = self.exact.get(path).cloned().unwrap_or_default();
+        rules.extend(self.prefixes_of(path).flatten());
+        rules.extend(self.expressions_in(path));
+        rules.sort_unstable();
+        rules
+    }
+
+    fn prefixes_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Vec<u32>> {
+        let prefix = |&length: &usize| self.prefixes.get(path.get(..length)?);
+        self.lengths.iter().filter_map(prefix)
+    }
+
+    fn expressions_in(&self, path: &str) -> impl Iterator<Item = u32> {
+        let found = (!self.of_expression.is_empty()).then(|| self.expressions.matches(path));
+        let found: Vec<usize> = found.into_iter().flatten().collect();
+        found.into_iter().filter_map(|at| self.of_expression.get(at).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn table(patterns: &[&str]) -> Table {
+        let patterns: Vec<Pattern> =
+            patterns.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        Table::new(&patterns)
+    }
+
+    #[test]
+    fn exact_wins_over_the_longest_prefix_and_that_over_the_first_expression() {
+        let table = table(&["~^/a", "/a/*", "/a/b/*", "/a/b/c", "~b", "/*"]);
+        for (path, rule) in
+            [("/a/b/c", 3), ("/a/b/d", 2), ("/a/b/", 2), ("/a/x", 1), ("/x", 5), ("/a", 5)]
+        {
+            assert_eq!(table.first(path), Some(rule), "{path}");
+        }
+        assert_eq!(super::Table::default().first("/a"), None);
+    }
+
+    #[test]
+    fn the_first_expression_counts() {
+        let table = table(&["~b", "~a", "/z"]);
+        assert_eq!(table.first("/ab"), Some(0));
+        assert_eq!(table.first("/a"), Some(1));
+        assert_eq!(table.first("/c"), None);
+    }
+
+    #[test]
+    fn all_rules_come_in_their_order() {
+        let table = table(&["/*", "~b$", "/a/b", "/a/*", "/a/b", "/c"]);
+        assert_eq!(table.all("/a/b"), [0, 1, 2, 3, 4]);
+        assert_eq!(table.all("/c"), [0, 5]);
+        assert_eq!(table.all("/d"), [0]);
+    }
+
+    #[test]
+    fn a_prefix_that_ends_within_a_character_of_the_path_is_passed_over() {
+        let table = table(&["/\u{e9}*", "/ab*"]);
+        assert_eq!(table.all("/a\u{e9}"), []);
+        assert_eq!(table.all("/\u{e9}b"), [0]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_table_agrees_with_asking_each_rule(
+            texts in prop::collection::vec("(/[ab/]{0,4}[*]?)|(~\\^?[ab/]{1,3}\\$?)", 0..12),
+            path in "/[ab/]{0,5}",
+        ) {
+            let patterns: Vec<Pattern> =
+                texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+            let matching: Vec<u32> = (0..patterns.len() as u32)
+                .filter(|&rule| patterns[rule as usize].groups_in(&path).is_some())
+                .collect();
+            let table = Table::new(&patterns);
+            prop_assert_eq!(table.all(&path), matching.clone());
+            let rank = |&rule: &u32| match &patterns[rule as usize] {
+                Pattern::Exact(_) => (0, 0, rule),
+                Pattern::Prefix(prefix) => (1, usize::MAX - prefix.len(), rule),
+                Pattern::Regex(_) => (2, 0, rule),
+            };
+            prop_assert_eq!(table.first(&path), matching.into_iter().min_by_key(rank));
+        }
+    }
+}
