@@ -29,6 +29,8 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"\x09",
     b"\x0a",
     b"\x0b",
+    b"\x0c",
+    b"\x0d",
 ];
 
 /// Most steps that a connection may take to its end once only time passes.
@@ -101,7 +103,7 @@ impl<'a> Program<'a> {
         if self.conn.wants().close.is_some() {
             return self.perform_after_the_end(operation);
         }
-        match operation % 12 {
+        match operation % 14 {
             0 => self.receive(),
             1 => self.recv(),
             2 => self.send(),
@@ -131,6 +133,12 @@ impl<'a> Program<'a> {
                 }
             }
             10 => self.conn.drain(&self.now),
+            11 => self.piece(),
+            12 => {
+                if self.conn.wants().piece {
+                    self.conn.piece_asked(&self.now);
+                }
+            }
             _ => {
                 if self.operand() > 200 {
                     self.conn.abort(CloseReason::SocketError);
@@ -141,13 +149,14 @@ impl<'a> Program<'a> {
 
     /// What may still happen to a connection that is over changes nothing.
     fn perform_after_the_end(&mut self, operation: u8) {
-        match operation % 5 {
+        match operation % 6 {
             0 => {
                 assert_eq!(self.conn.recv(&self.input, &mut self.head, &mut self.out, &self.now), 0)
             }
             1 => self.conn.eof(&self.now),
             2 => self.answer(),
             3 => self.pass(1_000),
+            4 => self.piece(),
             _ => self.conn.drain(&self.now),
         }
         assert_eq!(self.conn.state(), State::Closed);
@@ -207,15 +216,30 @@ impl<'a> Program<'a> {
 
     fn answer(&mut self) {
         let kind = self.operand();
-        let body = match kind % 4 {
+        let body = match kind % 6 {
             0 => Body::Empty,
             1 => Body::Bytes(vec![b'x'; 10].into()),
             2 => Body::File { file: 0, offset: 0, len: 500 },
+            3 => Body::Stream { len: None },
+            4 => Body::Stream { len: Some(kind) },
             _ => Body::Parts(vec![Segment::Bytes(vec![b'y'; 5].into())]),
         };
         let fields = b"Content-Length: 0\r\n\r\n";
         let answer = Answer { status: Status::OK, fields, body, close: kind > 240 };
         self.conn.answered(answer, &mut self.out, &self.now);
+    }
+
+    /// A piece of any length, also one that breaks the promise, and where none is awaited.
+    fn piece(&mut self) {
+        let kind = self.operand();
+        let content = match kind % 3 {
+            0 => Segment::File { file: 0, offset: 0, len: kind },
+            _ => Segment::Bytes(vec![b'z'; kind as usize / 2].into()),
+        };
+        match kind {
+            250.. => self.conn.piece_failed(CloseReason::SourceFailed),
+            _ => self.conn.piece(content, kind % 4 == 0, &mut self.out, &self.now),
+        }
     }
 
     /// What is true after every input.
@@ -232,6 +256,7 @@ impl<'a> Program<'a> {
         assert!(!wants.read || wants.recv);
         assert!(wants.body == 0 || !wants.recv, "two takers for the same bytes");
         assert!(wants.body <= self.input.len());
+        assert!(!wants.piece || self.conn.state() == State::Streaming && self.out.has_room());
         assert!(!wants.ask || matches!(self.conn.state(), State::Asked | State::AskedBody));
         assert!(!wants.read || self.input.len() < self.input_max || self.is_unseen());
         assert_ne!(self.conn.deadline(), u64::MAX, "{:?} waits for ever", self.conn.state());

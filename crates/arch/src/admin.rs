@@ -180,6 +180,7 @@ fn state_label(state: State) -> &'static str {
         State::Asked => "asked",
         State::AskedBody => "reading-body",
         State::AnsweredBody => "draining-body",
+        State::Streaming => "streaming",
         State::Closing => "closing",
         State::Parting => "parting",
         State::Lingering => "lingering",

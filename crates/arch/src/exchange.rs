@@ -8,7 +8,7 @@ use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::{CloseReason, OwnedRequest, Refusal};
-use flyball_site::{Answer, Lookup, Out, Plan, Upload};
+use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
 
 use crate::clients::Seat;
 use crate::counters::Counter;
@@ -44,6 +44,8 @@ pub struct Exchange {
     upload: Option<Box<Upload>>,
     /// The request of the upload, if it will be logged.
     logged: Option<Box<OwnedRequest>>,
+    /// What produces the body that is being sent.
+    source: Option<Box<dyn Source>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -62,6 +64,7 @@ impl Exchange {
             seat: desk.seat(peer.ip()),
             upload: None,
             logged: None,
+            source: None,
             buffers: None,
             warming: false,
             warmed: 0,
@@ -143,6 +146,15 @@ impl Exchange {
                 }
                 continue;
             }
+            if wants.piece {
+                if self.take_ready_piece(desk) {
+                    continue;
+                }
+                // What is there leaves before the next piece is waited for.
+                if !wants.write {
+                    return self.ask_for_piece(desk);
+                }
+            }
             return match (wants.read, wants.write) {
                 (true, false) => Step::Read,
                 (false, true) => Step::Write,
@@ -192,6 +204,7 @@ impl Exchange {
             file.set_changed();
         }
         self.conn.abort(reason);
+        self.source = None;
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -211,6 +224,7 @@ impl Exchange {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         self.conn.expired(in_socket(), &mut buffers.out, &desk.now);
         self.count_refusal(desk);
+        self.let_go_of_source();
     }
 
     /// Gives the buffers back when they hold nothing that is still needed.
@@ -280,6 +294,14 @@ impl Exchange {
                 self.conn.answered(answer, out, now);
                 None
             }
+            Lookup::Stream(answer, source) => {
+                tally.answered(answer.status);
+                log.write(&request, &answer, now);
+                self.conn.answered(answer, out, now);
+                self.source = Some(source);
+                self.let_go_of_source();
+                None
+            }
             Lookup::Wait(plan) => {
                 self.conn.asked();
                 Some(plan)
@@ -328,12 +350,16 @@ impl Exchange {
             }
             return None;
         }
+        if plan.request().is_none() {
+            self.resume_piece(plan, desk);
+            return None;
+        }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };
         match service.resume(plan, now) {
             // The connection was refused meanwhile, which is counted already.
-            Lookup::Answer(_) if !self.conn.awaits_answer() => None,
+            Lookup::Answer(_) | Lookup::Stream(..) if !self.conn.awaits_answer() => None,
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
                 if let Some(request) = logged {
@@ -341,6 +367,17 @@ impl Exchange {
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
+                None
+            }
+            Lookup::Stream(answer, source) => {
+                tally.answered(answer.status);
+                if let Some(request) = logged {
+                    log.write(&request.request(), &answer, now);
+                }
+                self.conn.answered(answer, &mut buffers.out, now);
+                self.unseen = !buffers.input.is_empty();
+                self.source = Some(source);
+                self.let_go_of_source();
                 None
             }
             Lookup::Wait(plan) => Some(plan),
@@ -351,6 +388,61 @@ impl Exchange {
                 self.upload = Some(Box::new(upload));
                 None
             }
+        }
+    }
+
+    /// True when the output is sent and the body has more, which is not there yet: others may have
+    /// their turn before it is produced.
+    pub fn produces_more(&self) -> bool {
+        self.source.is_some() && self.out().is_none()
+    }
+
+    /// Takes a piece that need not be waited for; false when there is none.
+    fn take_ready_piece(&mut self, desk: &mut Desk) -> bool {
+        let Some(source) = &mut self.source else { return false };
+        let Some(piece) = source.ready() else { return false };
+        self.take_piece(piece, desk);
+        true
+    }
+
+    fn ask_for_piece(&mut self, desk: &Desk) -> Step {
+        match &mut self.source {
+            Some(source) => {
+                self.conn.piece_asked(&desk.now);
+                Step::Disk(source.next())
+            }
+            None => {
+                debug_assert!(false, "a body without a source");
+                self.conn.piece_failed(CloseReason::SourceFailed);
+                Step::Close(CloseReason::SourceFailed)
+            }
+        }
+    }
+
+    /// A piece is there, unless the connection was broken off meanwhile.
+    fn resume_piece(&mut self, plan: Plan, desk: &mut Desk) {
+        if let Some(source) = &mut self.source {
+            let piece = source.produced(plan);
+            self.take_piece(piece, desk);
+        }
+    }
+
+    fn take_piece(&mut self, piece: Piece, desk: &mut Desk) {
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        match piece {
+            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
+            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
+            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed),
+        }
+        self.let_go_of_source();
+    }
+
+    /// Lets go of what produced a body that has ended, in whatever way; requests behind it can be
+    /// seen then.
+    fn let_go_of_source(&mut self) {
+        if self.source.is_some() && !self.conn.awaits_piece() {
+            self.source = None;
+            self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
         }
     }
 

@@ -166,14 +166,8 @@ fn content_len(answer: &Answer<'_>) -> u64 {
         Body::Empty => 0,
         Body::Bytes(bytes) => bytes.len() as u64,
         Body::File { len, .. } => *len,
-        Body::Parts(parts) => parts
-            .iter()
-            .map(|part| match part {
-                Segment::Inline(len) => *len as u64,
-                Segment::Bytes(bytes) => bytes.len() as u64,
-                Segment::File { len, .. } => *len,
-            })
-            .sum(),
+        Body::Parts(parts) => parts.iter().map(Segment::content_len).sum(),
+        Body::Stream { len } => len.unwrap_or(0),
     }
 }
 

@@ -33,7 +33,8 @@ pub enum Sent {
     All,
     /// The socket is full, or a blocking socket's time ran out.
     Full,
-    /// A piece of a large body was sent; others may have their turn before the next.
+    /// A piece of a large body was sent, or of one that is being produced; others may have their
+    /// turn before the next.
     Piece,
     /// The next piece is not in memory, and somebody else shall bring it in.
     Absent,
@@ -134,6 +135,9 @@ fn after(
             }
             if sent < offered {
                 return Some(Sent::Full);
+            }
+            if exchange.produces_more() {
+                return Some(Sent::Piece);
             }
             let ends = || if exchange.out().is_some() { Sent::Piece } else { Sent::All };
             large.then(ends)

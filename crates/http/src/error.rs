@@ -152,6 +152,10 @@ close_reasons! {
     SocketError "socket-error" "The socket reported an error.",
     /// It was idle, and another connection needs its place.
     MadeRoom "made-room" "The idle connection was closed to make room for another.",
+    /// What produces the body of an answer failed, or broke the length that the head promised.
+    SourceFailed "source-failed" "What produced the answer failed; closing tells the client so.",
+    /// The end of the body is the end of the connection: HTTP/1.0, and no length was known.
+    EndsBody "ends-body" "The end of the connection was the end of a body of unknown length.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

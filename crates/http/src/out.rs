@@ -33,6 +33,17 @@ pub enum Segment<F> {
     },
 }
 
+impl<F> Segment<F> {
+    /// How many bytes it is.
+    pub fn content_len(&self) -> u64 {
+        match self {
+            Segment::Inline(len) => *len as u64,
+            Segment::Bytes(bytes) => bytes.len() as u64,
+            Segment::File { len, .. } => *len,
+        }
+    }
+}
+
 /// What stands at the front of an [`Out`].
 #[derive(Debug)]
 pub enum Front<'a, F> {
@@ -185,6 +196,11 @@ impl<F> Out<F> {
             Segment::Bytes(bytes) => Some(Memory::Bytes(bytes)),
             Segment::File { .. } => None,
         })
+    }
+
+    /// How many bytes are queued; adds up the segments.
+    pub fn queued(&self) -> u64 {
+        self.queue.iter().map(Segment::content_len).sum()
     }
 
     /// How many segments are queued.

@@ -21,6 +21,7 @@ mod service;
 mod settings;
 mod shared;
 mod shared_table;
+mod source;
 mod upload;
 mod variant;
 
@@ -31,4 +32,5 @@ pub use service::{Answer, File, Lookup, Out, Service, Sites};
 pub use settings::{CacheSettings, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;
+pub use source::{Piece, Source, Steps};
 pub use upload::{Upload, WINDOW_BYTES};

@@ -4,6 +4,7 @@
 //! plan is stepped in place by an event loop, run whole by a helper thread, or submitted step by
 //! step to a ring; what comes of it goes back to [`crate::Service::resume`].
 
+use std::any::Any;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,6 +19,7 @@ use crate::access::Verification;
 use crate::entry::OpenFile;
 use crate::listing::LISTING_ENTRIES_MAX;
 use crate::path::Mapped;
+use crate::source::Steps;
 
 /// Most times that one name is opened again because others were renamed meanwhile.
 const REOPENS_MAX: u32 = 200;
@@ -41,6 +43,7 @@ enum Work {
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<Descriptor>, start: u64, len: usize },
     Verify(Arc<Verification>),
+    Steps(Box<dyn Steps>),
 }
 
 /// What a plan found.
@@ -117,11 +120,30 @@ impl Plan {
         Plan::boxed(None, 0, Work::Warm { file: Arc::clone(&file.file), start, len })
     }
 
+    /// The steps that make a piece of a body; [`Plan::into_steps`] gives them back when they are
+    /// done.
+    pub fn steps(steps: impl Steps) -> Box<Plan> {
+        Plan::boxed(None, 0, Work::Steps(Box::new(steps)))
+    }
+
+    /// The steps that the plan was made of, finished; `None` when they could not be done, or when
+    /// they are of another type.
+    pub fn into_steps<S: Steps>(self) -> Option<Box<S>> {
+        match self.work {
+            Work::Steps(steps) if self.outcome.is_none() => {
+                let steps: Box<dyn Any> = steps;
+                steps.downcast().ok()
+            }
+            _ => None,
+        }
+    }
+
     fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
         Box::new(Plan { request, site, work, pending: None, outcome: None })
     }
 
-    /// The request that waits for the answer; `None` for a window of its body.
+    /// The request that waits for the answer; `None` for a window of its body and for a piece of
+    /// the answer's.
     pub fn request(&self) -> Option<&OwnedRequest> {
         self.request.as_ref()
     }
@@ -144,6 +166,7 @@ impl Plan {
             return Some(op);
         }
         Some(match &mut self.work {
+            Work::Steps(steps) => return steps.next_op(),
             Work::Translate(translate) => translate.next_op(),
             Work::Load(load) => load.next_op(),
             Work::List { directory, place } => Op::List {
@@ -174,6 +197,10 @@ impl Plan {
                 Some(Outcome::Missing(status_of(&error)))
             }
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
+            (Work::Steps(steps), done) => {
+                steps.done(done);
+                None
+            }
             // A read that failed will fail again when the piece is sent, and is told there.
             (Work::Warm { .. }, Done::Read(..)) => Some(Outcome::Warm),
             (Work::Verify(verification), Done::Computed) => {
@@ -195,8 +222,10 @@ impl Plan {
     /// Takes notice that an operation that was given out is lost, with whatever it held: it is the
     /// next one again.
     pub fn lost(&mut self) {
-        if let Work::Load(load) = &mut self.work {
-            load.begin_again();
+        match &mut self.work {
+            Work::Load(load) => load.begin_again(),
+            Work::Steps(steps) => steps.lost(),
+            _ => {}
         }
     }
 

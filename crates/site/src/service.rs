@@ -45,6 +45,9 @@ pub enum Lookup<'a> {
     Answer(Answer<'a>),
     /// Work that may wait; the answer comes from [`Service::resume`].
     Wait(Box<Plan>),
+    /// The answer, with a body that is produced while it is sent: the answer's is
+    /// [`h1::Body::Stream`].
+    Stream(Answer<'a>, Box<dyn crate::source::Source>),
     /// The body is wanted first.
     Upload(Upload),
 }
@@ -613,7 +616,7 @@ fn partial(
             h1::Body::File { file, offset, len } => {
                 segments.push(Segment::File { file, offset, len });
             }
-            h1::Body::Empty | h1::Body::Parts(_) => {}
+            h1::Body::Empty | h1::Body::Parts(_) | h1::Body::Stream { .. } => {}
         }
     }
     let mut closing = Vec::new();

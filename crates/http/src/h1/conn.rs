@@ -3,11 +3,11 @@
 //! The contract with every concurrency architecture:
 //!
 //! * Inputs mutate: [`Conn::recv`], [`Conn::eof`], [`Conn::asked`], [`Conn::deliver`],
-//!   [`Conn::answered`], [`Conn::taken`], [`Conn::sent`], [`Conn::shut`], [`Conn::expired`],
-//!   [`Conn::drain`], [`Conn::abort`]. Inputs that format write into the [`Out`] that the driver
-//!   lends.
+//!   [`Conn::answered`], [`Conn::piece_asked`], [`Conn::piece`], [`Conn::taken`], [`Conn::sent`],
+//!   [`Conn::shut`], [`Conn::expired`], [`Conn::drain`], [`Conn::abort`]. Inputs that format write
+//!   into the [`Out`] that the driver lends.
 //! * [`Conn::wants`] is pure and says what is next: more input, an answer, a taker for body bytes,
-//!   a write, a shutdown, the end.
+//!   a write, the next piece of a body that is being produced, a shutdown, the end.
 //! * One mutation, then `wants`: a spurious wake-up mutates nothing.
 //! * The driver owns the buffers. Bytes that `recv` did not consume are given again, with more
 //!   behind them; the bytes of a head stay readable until the next input.
@@ -19,6 +19,7 @@ use bytes::Bytes;
 
 use super::progress::Progress;
 use super::state::{Event, State};
+use super::stream::{Delimited, Stream};
 use crate::body::{BodyReader, Piece};
 use crate::error::{CloseReason, Refusal};
 use crate::head::{Framing, Head, Method, Version};
@@ -44,6 +45,9 @@ pub struct Wants {
     pub read: bool,
     /// Output waits to be written.
     pub write: bool,
+    /// There is room for the next piece of the body that is being produced. Whoever has to wait for
+    /// that piece writes what is queued first.
+    pub piece: bool,
     /// The write side wants to be shut down: do it, then call `shut`.
     pub shut: bool,
     /// The connection is over.
@@ -63,7 +67,7 @@ pub struct Answer<'a, F> {
     pub close: bool,
 }
 
-/// The content of an answer, exactly as long as its `Content-Length` says.
+/// The content of an answer, exactly as long as its `Content-Length` says, if it has one.
 #[derive(Debug)]
 pub enum Body<F> {
     /// None: HEAD, 304, or an empty file.
@@ -81,6 +85,14 @@ pub enum Body<F> {
     },
     /// Several pieces, as for multipart/byteranges.
     Parts(Vec<Segment<F>>),
+    /// Produced while it is sent: [`Wants::piece`] asks for each piece, [`Conn::piece`] takes it.
+    /// The machine writes `Content-Length` when the length is known, else `Transfer-Encoding`, so
+    /// that the answer's fields hold neither. To HEAD only the head is sent, and no piece is asked
+    /// for.
+    Stream {
+        /// How long it will be.
+        len: Option<u64>,
+    },
 }
 
 /// Whether an answer is awaited.
@@ -124,6 +136,8 @@ pub struct Conn {
     since_ms: u64,
     incoming: Progress,
     outgoing: Progress,
+    /// The body that is being produced; of no meaning but in `Streaming`.
+    stream: Stream,
 }
 
 impl Conn {
@@ -157,6 +171,7 @@ impl Conn {
             since_ms: now.ms(),
             incoming: Progress::default(),
             outgoing: Progress::default(),
+            stream: Stream::default(),
         }
     }
 
@@ -189,6 +204,7 @@ impl Conn {
             recv,
             read: recv && !(self.pending && head_next),
             write: self.pending,
+            piece: self.state == State::Streaming && self.stream.wants_piece(),
             shut: self.state == State::Lingering && !self.shut,
             close: if self.state == State::Closed { self.reason } else { None },
         }
@@ -206,6 +222,8 @@ impl Conn {
             State::Asked => self.since_ms + limits.answer_ms,
             State::AskedBody if !self.awaits_body() => self.since_ms + limits.answer_ms,
             State::AskedBody | State::AnsweredBody => self.incoming.window_end(),
+            State::Streaming if self.pending && !self.stream.is_asked() => u64::MAX,
+            State::Streaming => self.since_ms + limits.answer_ms,
             State::Closing | State::Parting | State::Closed => u64::MAX,
             State::Lingering => self.since_ms + limits.linger_ms,
         };
@@ -432,13 +450,22 @@ impl Conn {
             _ => return,
         };
         self.ask = Ask::None;
+        let stream = match answer.body {
+            Body::Stream { len } => Some(Stream::new(len, self.http10)),
+            _ => None,
+        };
+        let streams = stream.is_some() && !self.head_only;
+        let ends_body = streams && stream.is_some_and(|s| s.delimited() == Delimited::Close);
         let wanted = self.keep_alive && !answer.close && !self.draining;
-        let drains = !unread || self.body_can_be_drained();
-        let keep = wanted && drains;
+        // Nothing is read while a body is produced: what the client sends meanwhile could be long.
+        let drains = !unread || !streams && self.body_can_be_drained();
+        let keep = wanted && drains && !ends_body;
         let alone = out.is_empty();
-        self.write_head(answer.status, answer.fields, keep, out, now);
+        let framing = stream.map(|stream| stream.field(self.head_only)).unwrap_or_default();
+        let fields = [framing.as_bytes(), answer.fields];
+        self.write_head(answer.status, fields, keep, out, now);
         match answer.body {
-            Body::Empty => {}
+            Body::Empty | Body::Stream { .. } => {}
             Body::Bytes(bytes) if alone && bytes.len() <= COPIED_BYTES_MAX => {
                 out.push_inline(&[&bytes]);
             }
@@ -448,23 +475,84 @@ impl Conn {
         }
         self.begin_output(now);
         self.batch += 1;
+        if !keep {
+            self.reason = Some(match (self.draining, wanted) {
+                (true, _) => CloseReason::Draining,
+                (_, true) if ends_body => CloseReason::EndsBody,
+                (_, true) => CloseReason::BodyUnread,
+                _ if answer.close => CloseReason::Refused,
+                _ => CloseReason::Requested,
+            });
+        }
+        match stream {
+            Some(stream) if streams => {
+                self.stream = stream;
+                (self.stream.keep, self.stream.unread) = (keep, unread);
+                self.stream.look(out);
+                self.go(Event::AnswerBegin);
+            }
+            _ => self.answer_ended(keep, unread, out, now),
+        }
+        self.check_invariants();
+    }
+
+    fn answer_ended<F>(&mut self, keep: bool, unread: bool, out: &Out<F>, now: &Now) {
         self.full = self.batch >= self.limits.pipeline_max || !out.has_room();
         if keep {
             self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
             self.since_ms = now.ms();
             self.go(Event::AnswerKeep);
         } else {
-            self.reason = Some(match (self.draining, wanted) {
-                (true, _) => CloseReason::Draining,
-                (_, true) => CloseReason::BodyUnread,
-                _ if answer.close => CloseReason::Refused,
-                _ => CloseReason::Requested,
-            });
             // A client that would have kept the connection may have sent its next request.
             let sending = unread || self.surplus || self.keep_alive;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
+    }
+
+    /// The driver has taken the wish for a piece and will call `piece` later. Until then the client
+    /// is not slow when there is nothing to send, and the piece has the time of an answer.
+    pub fn piece_asked(&mut self, now: &Now) {
+        debug_assert!(self.wants().piece);
+        self.stream.ask();
+        self.since_ms = now.ms();
+    }
+
+    /// True while a body is being produced: a piece that comes later is ignored.
+    pub fn awaits_piece(&self) -> bool {
+        self.state == State::Streaming
+    }
+
+    /// The next piece of the body that is being produced, of any length, and whether it is the
+    /// last. A body that turns out shorter or longer than its head promised breaks the connection
+    /// off.
+    pub fn piece<F>(&mut self, content: Segment<F>, last: bool, out: &mut Out<F>, now: &Now) {
+        if self.state != State::Streaming {
+            return;
+        }
+        if !self.stream.push(content, last, out) {
+            return self.piece_failed(CloseReason::SourceFailed);
+        }
+        self.since_ms = now.ms();
+        if !out.is_empty() {
+            self.begin_output(now);
+        }
+        if last {
+            let Stream { keep, unread, .. } = self.stream;
+            if keep && self.draining {
+                self.reason = Some(CloseReason::Draining);
+            }
+            self.answer_ended(keep && !self.draining, unread, out, now);
+            self.settle(now);
+        }
         self.check_invariants();
+    }
+
+    /// There is no next piece, although the body has not ended: the connection is broken off, which
+    /// tells the client so. One of HTTP/1.0 that was promised no length cannot be told.
+    pub fn piece_failed(&mut self, reason: CloseReason) {
+        if self.state == State::Streaming {
+            self.abort(reason);
+        }
     }
 
     /// Whether the next move is the client's, of those that AskedBody waits for.
@@ -478,11 +566,12 @@ impl Conn {
             && self.body.remaining().is_none_or(|left| left <= self.limits.drain_bytes_max)
     }
 
-    /// The head is the status line, the fields that depend on the moment, then the answer's own.
+    /// The head is the status line, the fields that depend on the moment, the framing where that
+    /// is the machine's, then the answer's own.
     fn write_head<F>(
         &self,
         status: Status,
-        fields: &[u8],
+        [framing, fields]: [&[u8]; 2],
         keep: bool,
         out: &mut Out<F>,
         now: &Now,
@@ -499,16 +588,19 @@ impl Conn {
         let date: [&[u8]; 3] = [b"Date: ", now.date(), b"\r\n"];
         let align = self.limits.head_align;
         if align <= 1 {
+            let [name, value, end] = date;
             out.push_inline(&[
-                line, server, date[0], date[1], date[2], connection, private, fields,
+                line, server, name, value, end, connection, private, framing, fields,
             ]);
             return;
         }
-        let len = line.len() + server.len() + 37 + connection.len() + private.len() + fields.len();
+        let own = private.len() + framing.len() + fields.len();
+        let len = line.len() + server.len() + 37 + connection.len() + own;
         // Trailing white space is not part of a field value (RFC 9110, section 5.5).
         let pad = &SPACES[..(len.next_multiple_of(align) - len).min(SPACES.len())];
+        let [name, value, end] = date;
         out.push_inline(&[
-            line, server, date[0], date[1], pad, date[2], connection, private, fields,
+            line, server, name, value, pad, end, connection, private, framing, fields,
         ]);
     }
 
@@ -529,10 +621,14 @@ impl Conn {
             self.pending = false;
             self.full = false;
             self.batch = 0;
-            // A head whose rest could not be read until now has its time from now on.
-            if matches!(self.state, State::Idle | State::Head) {
+            // A head whose rest could not be read until now has its time from now on, and so has
+            // the next piece of a body.
+            if matches!(self.state, State::Idle | State::Head | State::Streaming) {
                 self.since_ms = now.ms();
             }
+        }
+        if self.state == State::Streaming {
+            self.stream.look(out);
         }
         self.settle(now);
         self.check_invariants();
@@ -585,6 +681,8 @@ impl Conn {
             State::Asked => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
+            // What has been sent cannot be taken back: breaking off tells the client.
+            State::Streaming => return self.abort(CloseReason::AnswerTimeout),
             State::Lingering => self.go(Event::Expire),
             State::Closing | State::Parting | State::Closed => {}
         }
@@ -632,7 +730,7 @@ impl Conn {
         let asked = matches!(self.state, State::Asked | State::AskedBody);
         let content = if asked && self.head_only { text.len() + 1 } else { 0 };
         let fields = &fields.as_bytes()[..fields.len() - content];
-        self.write_head(status, fields, false, out, now);
+        self.write_head(status, [b"", fields], false, out, now);
         self.begin_output(now);
         self.refused = Some(refusal);
         self.part(reason, now);

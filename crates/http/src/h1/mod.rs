@@ -4,6 +4,8 @@ mod client;
 mod conn;
 mod progress;
 pub mod state;
+mod stream;
 
 pub use client::{AnswerHead, Client, Event};
 pub use conn::{Answer, Body, Conn, Wants};
+pub use stream::STREAM_QUEUED_MAX;

@@ -17,6 +17,9 @@ pub enum State {
     AskedBody,
     /// The answer is given, and the rest of the request body is being drained.
     AnsweredBody,
+    /// The head of an answer is given, and its body is being produced while it is sent. Nothing is
+    /// read meanwhile.
+    Streaming,
     /// The last answer is given: close once it is sent.
     Closing,
     /// The last answer is given, but the client may still be sending: once it is sent, shut down
@@ -39,6 +42,8 @@ pub enum Event {
     HeadEndBody,
     /// The request body ended.
     BodyEnd,
+    /// The head of an answer is given; its body comes in pieces.
+    AnswerBegin,
     /// The answer is given, and the connection may be kept.
     AnswerKeep,
     /// The last answer is given, and nothing more is expected from the client.
@@ -57,12 +62,13 @@ pub enum Event {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 9] = [
+    pub const ALL: [State; 10] = [
         State::Idle,
         State::Head,
         State::Asked,
         State::AskedBody,
         State::AnsweredBody,
+        State::Streaming,
         State::Closing,
         State::Parting,
         State::Lingering,
@@ -85,9 +91,10 @@ impl State {
             (S::Head, E::HeadEndBody) => S::AskedBody,
             (S::Head, E::Part) => S::Parting,
 
-            (S::Asked, E::AnswerKeep) => S::Idle,
-            (S::Asked, E::AnswerClose) => S::Closing,
-            (S::Asked, E::Part) => S::Parting,
+            (S::Asked | S::AskedBody, E::AnswerBegin) => S::Streaming,
+            (S::Asked | S::Streaming, E::AnswerKeep) => S::Idle,
+            (S::Asked | S::Streaming, E::AnswerClose) => S::Closing,
+            (S::Asked | S::Streaming, E::Part) => S::Parting,
 
             (S::AskedBody, E::BodyEnd) => S::Asked,
             (S::AskedBody, E::AnswerKeep) => S::AnsweredBody,
@@ -109,11 +116,12 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Event; 11] = [
+    pub const ALL: [Event; 12] = [
         Event::FirstByte,
         Event::HeadEnd,
         Event::HeadEndBody,
         Event::BodyEnd,
+        Event::AnswerBegin,
         Event::AnswerKeep,
         Event::AnswerClose,
         Event::Part,
@@ -186,10 +194,19 @@ mod tests {
                 if event == Event::Part && next.is_some() {
                     assert_eq!(next, Some(State::Parting));
                 }
-                // An answer can be given only once.
+                // An answer can be begun only once, and ended only once.
+                let (asked, answered) = ([State::Asked, State::AskedBody], State::Streaming);
+                if event == Event::AnswerBegin && next.is_some() {
+                    assert!(asked.contains(&state) && next == Some(answered));
+                }
                 if matches!(event, Event::AnswerKeep | Event::AnswerClose) && next.is_some() {
-                    assert!(matches!(state, State::Asked | State::AskedBody));
-                    assert!(!matches!(next, Some(State::Asked | State::AskedBody)));
+                    assert!(asked.contains(&state) || state == answered);
+                    assert!(next.is_none_or(|next| !asked.contains(&next) && next != answered));
+                }
+                // While an answer is produced nothing is read: only its end leads on.
+                if state == answered && next.is_some() {
+                    let ends = [Event::AnswerKeep, Event::AnswerClose, Event::Part, Event::Abort];
+                    assert!(ends.contains(&event), "{event:?}");
                 }
             }
         }

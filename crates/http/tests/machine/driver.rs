@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::h1::state::State;
-use flyball_http::h1::{Answer, Body, Conn};
+use flyball_http::h1::{Answer, Body, Conn, STREAM_QUEUED_MAX};
 use flyball_http::out::Front;
 use flyball_http::{CloseReason, Head, Limits, Now, Out, Segment, Status};
 
@@ -35,6 +35,23 @@ struct Upload {
     sum: u64,
 }
 
+/// A body that is being produced.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// Bytes of each piece but the last.
+    piece: u64,
+    /// Bytes that there are.
+    len: u64,
+    /// Bytes that were given.
+    given: u64,
+    /// Each piece has to be waited for.
+    waits: bool,
+    /// It fails in the place of its last piece.
+    fails: bool,
+    /// A piece was asked for and is not there yet.
+    asked: bool,
+}
+
 /// One connection with all that an architecture keeps for it.
 pub struct Driver {
     /// The machine.
@@ -57,6 +74,8 @@ pub struct Driver {
     pub socket: Vec<u8>,
     /// Requests that reached the site.
     pub requests: usize,
+    /// Pieces of produced bodies that were asked for.
+    pub pieces: usize,
     limits: Arc<Limits>,
     out: Out<File>,
     head: Head,
@@ -64,6 +83,7 @@ pub struct Driver {
     unseen: bool,
     now: Now,
     upload: Option<Upload>,
+    source: Option<Source>,
     delayed: Option<Vec<u8>>,
     batch: usize,
     eof: bool,
@@ -85,6 +105,7 @@ impl Driver {
             batch_max: 0,
             socket: Vec::new(),
             requests: 0,
+            pieces: 0,
             limits,
             out: Out::new(),
             head: Head::default(),
@@ -92,6 +113,7 @@ impl Driver {
             unseen: false,
             now,
             upload: None,
+            source: None,
             delayed: None,
             batch: 0,
             eof: false,
@@ -123,8 +145,13 @@ impl Driver {
         self.run();
     }
 
-    /// The answer that was delayed is there. False when none was.
+    /// The answer or the piece that was delayed is there. False when none was.
     pub fn release(&mut self) -> bool {
+        if self.source.is_some_and(|source| source.asked) {
+            self.give_piece();
+            self.run();
+            return true;
+        }
         let Some(path) = self.delayed.take() else { return false };
         self.answer(&path);
         self.run();
@@ -142,6 +169,14 @@ impl Driver {
     /// An answer comes that nobody waits for any more.
     pub fn answer_late(&mut self) {
         self.answer(b"/late");
+        self.run();
+    }
+
+    /// A piece comes that nobody waits for.
+    pub fn piece_late(&mut self) {
+        let content = Segment::Bytes(Bytes::from_static(b"late"));
+        self.conn.piece(content, true, &mut self.out, &self.now);
+        self.conn.piece_failed(CloseReason::SourceFailed);
         self.run();
     }
 
@@ -227,6 +262,9 @@ impl Driver {
             }
             if wants.recv && self.unseen {
                 self.recv();
+                continue;
+            }
+            if wants.piece && self.take_piece(wants.write) {
                 continue;
             }
             return match (wants.read, wants.write) {
@@ -320,11 +358,51 @@ impl Driver {
             body: reply.body,
             close: reply.close,
         };
+        self.source = reply.source;
         let awaited = matches!(self.conn.state(), State::Asked | State::AskedBody);
         self.conn.answered(answer, &mut self.out, &self.now);
         assert_eq!(self.conn.wants().write, pending || awaited);
         self.batch += usize::from(awaited);
         self.batch_max = self.batch_max.max(self.batch);
+        self.unseen = !self.input.is_empty();
+    }
+
+    /// Gives a piece that is there, or begins to wait for one when nothing is left to be written.
+    fn take_piece(&mut self, writes: bool) -> bool {
+        assert!(
+            self.out.queued() < STREAM_QUEUED_MAX,
+            "a piece is asked for, and there is no room"
+        );
+        let source = self.source.as_mut().expect("a piece is asked for, and there is no source");
+        if source.waits && writes {
+            return false;
+        }
+        self.pieces += 1;
+        if source.waits {
+            source.asked = true;
+            self.conn.piece_asked(&self.now);
+            assert!(!self.conn.wants().piece, "a piece is asked for twice");
+        } else {
+            self.give_piece();
+        }
+        true
+    }
+
+    fn give_piece(&mut self) {
+        let Some(source) = &mut self.source else { return };
+        source.asked = false;
+        let (at, n) = (source.given, source.piece.min(source.len - source.given));
+        source.given += n;
+        let last = source.given == source.len;
+        if last && source.fails {
+            return self.conn.piece_failed(CloseReason::SourceFailed);
+        }
+        // Now a file, now memory.
+        let content = match at / source.piece.max(1) % 2 {
+            0 => Segment::Bytes((at..at + n).map(|at| file_byte(0, at)).collect()),
+            _ => Segment::File { file: 0, offset: at, len: n },
+        };
+        self.conn.piece(content, last, &mut self.out, &self.now);
         self.unseen = !self.input.is_empty();
     }
 
@@ -359,12 +437,18 @@ pub struct Reply {
     pub body: Body<File>,
     /// Whether the connection must end.
     pub close: bool,
+    /// What produces the content, if it is produced.
+    pub source: Option<Source>,
 }
 
 impl Reply {
     /// The answer by path alone: `/file/N` is N bytes of a file, `/parts` is several pieces,
-    /// `/empty` nothing, `/close` ends the connection, any other path is its own content.
+    /// `/empty` nothing, `/close` ends the connection, those of [`Reply::produced`] are produced, any
+    /// other path is its own content.
     pub fn to(path: &[u8]) -> Reply {
+        if let Some(reply) = Reply::produced(path) {
+            return reply;
+        }
         let (body, len) = if let Some(len) = number_after(path, b"/file/") {
             (Body::File { file: len as u8, offset: 3, len }, len)
         } else if path == b"/empty" {
@@ -381,7 +465,32 @@ impl Reply {
             fields: format!("Content-Length: {len}\r\n\r\n").into_bytes(),
             body,
             close: path == b"/close",
+            source: None,
         }
+    }
+
+    /// `/stream/N/P` is N bytes in pieces of P, `/sized/N/P` the same with its length, `/slow/N/P`
+    /// one whose pieces come when they are released, `/short/N/P` and `/long/N/P` break the length
+    /// that they promise, `/failing/N/P` has no last piece.
+    fn produced(path: &[u8]) -> Option<Reply> {
+        let mut parts = std::str::from_utf8(path).ok()?.strip_prefix('/')?.split('/');
+        let kind = parts.next()?;
+        let (len, piece): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let promised = match kind {
+            "stream" | "slow" | "failing" => None,
+            "sized" => Some(len),
+            "short" => Some(len + 1),
+            "long" => Some(len - 1),
+            _ => return None,
+        };
+        let (waits, fails) = (kind == "slow", kind == "failing");
+        Some(Reply {
+            status: Status::OK,
+            fields: b"\r\n".to_vec(),
+            body: Body::Stream { len: promised },
+            close: false,
+            source: Some(Source { piece, len, given: 0, waits, fails, asked: false }),
+        })
     }
 
     /// The bytes of the content.
@@ -401,7 +510,21 @@ impl Reply {
                     Segment::File { file, offset, len } => of_file(*file, *offset, *len),
                 })
                 .collect(),
+            Body::Stream { .. } => of_file(0, 0, self.source.map_or(0, |source| source.len)),
         }
+    }
+
+    /// The content as chunks, one for each piece.
+    pub fn chunks(&self) -> Vec<u8> {
+        let (content, mut chunks) = (self.content(), Vec::new());
+        let piece = self.source.map_or(1, |source| source.piece as usize);
+        for chunk in content.chunks(piece) {
+            chunks.extend(format!("{:x}\r\n", chunk.len()).bytes());
+            chunks.extend(chunk);
+            chunks.extend(b"\r\n");
+        }
+        chunks.extend(b"0\r\n\r\n");
+        chunks
     }
 }
 

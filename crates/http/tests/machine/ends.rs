@@ -7,6 +7,7 @@ use crate::script::{Act, drive, kept, last, limits, play, send};
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 const WAIT: &str = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n";
+const SLOW: &str = "GET /slow/9/9 HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 const UPLOAD: &str = "POST /upload/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 
@@ -19,6 +20,7 @@ fn ways() -> Vec<(State, Vec<Act>)> {
         (State::Asked, vec![send(WAIT)]),
         (State::AskedBody, vec![send(UPLOAD)]),
         (State::AnsweredBody, vec![send(POST)]),
+        (State::Streaming, vec![send(SLOW)]),
         (State::Closing, vec![Act::Room(0), send(old)]),
         (State::Parting, vec![Act::Room(0), send("GET\r\n\r\n")]),
         (State::Lingering, vec![send("GET\r\n\r\n")]),
@@ -39,13 +41,13 @@ fn a_client_that_leaves_ends_the_connection_in_every_state() {
     for (state, acts) in ways() {
         let rest = [Act::HangUp, Act::Room(u64::MAX), Act::Finish];
         let mut acts = [&acts[..], &rest].concat();
-        if state == State::Asked {
+        if matches!(state, State::Asked | State::Streaming) {
             acts.push(Act::Release);
         }
         let end = play(&acts);
         let reason = match state {
             State::Idle => CloseReason::ClientDone,
-            State::Asked => CloseReason::ClientDone,
+            State::Asked | State::Streaming => CloseReason::ClientDone,
             State::Head | State::AskedBody | State::AnsweredBody => CloseReason::ClientGone,
             State::Parting | State::Lingering => CloseReason::Refused,
             State::Closing | State::Closed => CloseReason::Requested,

@@ -11,3 +11,4 @@ mod pipelining;
 mod refusals;
 mod script;
 mod simulation;
+mod streams;

@@ -1,5 +1,6 @@
 //! What happens to a connection, written down once and played in many ways.
 
+use flyball_http::h1::Body;
 use flyball_http::h1::state::State;
 use flyball_http::{CloseReason, Limits};
 
@@ -23,6 +24,8 @@ pub enum Act {
     Release,
     /// An answer comes that is not awaited.
     Late,
+    /// A piece comes that is not awaited.
+    LatePiece,
     /// The server drains.
     Drain,
     /// The socket fails.
@@ -104,6 +107,7 @@ pub fn drive(limits: &Limits, acts: &[Act], write_max: usize) -> Driver {
             Act::Wait(ms) => driver.wait(*ms),
             Act::Release => assert!(driver.release(), "no answer was delayed"),
             Act::Late => driver.answer_late(),
+            Act::LatePiece => driver.piece_late(),
             Act::Drain => driver.drain(),
             Act::Abort => driver.abort(CloseReason::SocketError),
             Act::Room(room) => driver.open(*room),
@@ -121,8 +125,20 @@ pub fn kept(path: &str) -> String {
 /// The same with the fields that depend on the connection.
 pub fn answer(path: &str, connection: &str) -> String {
     let reply = Reply::to(path.as_bytes());
-    let (fields, content) = (text(&reply.fields), text(&reply.content()));
-    format!("HTTP/1.1 200 OK\r\n{COMMON}{connection}{fields}{content}")
+    let (framing, content) = match reply.body {
+        Body::Stream { len: Some(len) } => (format!("Content-Length: {len}\r\n"), reply.content()),
+        Body::Stream { len: None } => ("Transfer-Encoding: chunked\r\n".into(), reply.chunks()),
+        _ => (String::new(), reply.content()),
+    };
+    let (fields, content) = (text(&reply.fields), text(&content));
+    format!("HTTP/1.1 200 OK\r\n{COMMON}{connection}{framing}{fields}{content}")
+}
+
+/// The same to HTTP/1.0 when its length is not known: the last answer of a connection.
+pub fn until_close(path: &str) -> String {
+    let reply = Reply::to(path.as_bytes());
+    let content = text(&reply.content());
+    format!("HTTP/1.1 200 OK\r\n{COMMON}Connection: close\r\n\r\n{content}")
 }
 
 /// The last answer of a connection.

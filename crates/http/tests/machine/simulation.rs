@@ -4,7 +4,7 @@
 use flyball_http::{CloseReason, Limits};
 
 use crate::driver::Driver;
-use crate::script::{answer, limits};
+use crate::script::{answer, limits, until_close};
 
 /// How many connections are simulated.
 const RUNS: u64 = 3_000;
@@ -68,6 +68,20 @@ impl Dialogue {
         let head = |method: &str, path: &str, fields: &str| {
             format!("{method} {path} HTTP/{version}\r\nHost: a\r\n{noise}{connection}{fields}\r\n")
         };
+        if random.one_in(5) {
+            let kind = random.pick(&["stream", "sized", "slow"]);
+            let len = random.below(3_000);
+            // At most ten pieces: each may have to be waited for.
+            let piece = 1 + len / 10 + random.below(900);
+            let path = format!("/{kind}/{len}/{piece}");
+            self.sent.extend(head("GET", &path, "").bytes());
+            if version == "1.0" && kind != "sized" {
+                self.expected += &until_close(&path);
+                return true;
+            }
+            self.expected += &answer(&path, answered);
+            return last;
+        }
         if random.below(3) > 0 {
             let numbered = format!("/file/{}", random.below(3_000));
             let path = random.pick(&["/a", "/wait", "/empty", "/parts", &numbered]);
@@ -158,7 +172,7 @@ fn simulate(seed: u64) {
             }
             0..40 => {
                 driver.write_max = 1 + random.below(largest_write) as usize;
-                driver.open(random.below(largest_write));
+                driver.open(random.below(largest_write + 1));
             }
             40..47 => {
                 driver.release();
