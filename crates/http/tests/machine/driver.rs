@@ -369,11 +369,8 @@ impl Driver {
 
     /// Gives a piece that is there, or begins to wait for one when nothing is left to be written.
     fn take_piece(&mut self, writes: bool) -> bool {
-        assert!(
-            self.out.queued() < STREAM_QUEUED_MAX,
-            "a piece is asked for, and there is no room"
-        );
-        let source = self.source.as_mut().expect("a piece is asked for, and there is no source");
+        assert!(self.out.queued() < STREAM_QUEUED_MAX, "no room for a piece");
+        let source = self.source.as_mut().expect("a piece is asked of nobody");
         if source.waits && writes {
             return false;
         }
@@ -443,8 +440,8 @@ pub struct Reply {
 
 impl Reply {
     /// The answer by path alone: `/file/N` is N bytes of a file, `/parts` is several pieces,
-    /// `/empty` nothing, `/close` ends the connection, those of [`Reply::produced`] are produced, any
-    /// other path is its own content.
+    /// `/empty` nothing, `/close` ends the connection, those of [`Reply::produced`] are produced,
+    /// any other path is its own content.
     pub fn to(path: &[u8]) -> Reply {
         if let Some(reply) = Reply::produced(path) {
             return reply;
