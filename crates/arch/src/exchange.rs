@@ -397,6 +397,11 @@ impl Exchange {
         self.source.is_some() && self.out().is_none()
     }
 
+    /// True while a body is being produced for it.
+    pub fn is_producing(&self) -> bool {
+        self.source.is_some()
+    }
+
     /// Takes a piece that need not be waited for; false when there is none.
     fn take_ready_piece(&mut self, desk: &mut Desk) -> bool {
         let Some(source) = &mut self.source else { return false };

@@ -9,7 +9,7 @@ mod caches;
 mod entry;
 mod held;
 pub mod hosts;
-pub mod listing;
+mod listing;
 mod lru;
 pub mod mime;
 mod pages;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use flyball_http::{OwnedRequest, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
-use flyball_sys::file::{self, DirectoryEntry, Failure, Kind, Links, Stamp, Whereabouts, failure};
+use flyball_sys::file::{self, Failure, Kind, Links, Stamp, failure};
 
 use crate::access::Verification;
 use crate::entry::OpenFile;
-use crate::listing::LISTING_ENTRIES_MAX;
+use crate::listing::Gather;
 use crate::path::Mapped;
 use crate::source::Steps;
 
@@ -39,7 +39,7 @@ pub struct Plan {
 enum Work {
     Translate(Translate),
     Load(Load),
-    List { directory: Arc<Descriptor>, place: Whereabouts<Arc<OwnedFd>> },
+    List(Option<Box<Gather>>),
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<Descriptor>, start: u64, len: usize },
     Verify(Arc<Verification>),
@@ -63,8 +63,8 @@ pub(crate) enum Outcome {
     Settled(Found),
     /// The file changed while it was read.
     Unstable(Found),
-    /// The names in a directory, and whether there are more.
-    Listed(Vec<DirectoryEntry>, bool),
+    /// The first names in a directory, or all.
+    Listed(Box<Gather>),
     /// A checksum.
     Digested(u32),
     /// The bytes are in memory now.
@@ -94,13 +94,8 @@ impl Plan {
         Plan::boxed(Some(request), site, Work::Load(Load::new(found, false)))
     }
 
-    pub(crate) fn list(
-        request: OwnedRequest,
-        site: usize,
-        directory: Arc<Descriptor>,
-        place: Whereabouts<Arc<OwnedFd>>,
-    ) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::List { directory, place })
+    pub(crate) fn list(request: OwnedRequest, site: usize, gather: Gather) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::List(Some(Box::new(gather))))
     }
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
@@ -124,6 +119,13 @@ impl Plan {
     /// done.
     pub fn steps(steps: impl Steps) -> Box<Plan> {
         Plan::boxed(None, 0, Work::Steps(Box::new(steps)))
+    }
+
+    /// A plan without any work, which has failed.
+    pub(crate) fn failed() -> Box<Plan> {
+        let mut plan = Plan::digest(Vec::new(), 0);
+        plan.fail();
+        plan
     }
 
     /// The steps that the plan was made of, finished; `None` when they could not be done, or when
@@ -169,11 +171,7 @@ impl Plan {
             Work::Steps(steps) => return steps.next_op(),
             Work::Translate(translate) => translate.next_op(),
             Work::Load(load) => load.next_op(),
-            Work::List { directory, place } => Op::List {
-                directory: Arc::clone(directory),
-                place: place.clone(),
-                limit: LISTING_ENTRIES_MAX,
-            },
+            Work::List(gather) => return gather.as_mut()?.next_op(),
             Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
             Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
             Work::Warm { file, start, len } => {
@@ -190,12 +188,20 @@ impl Plan {
             (Work::Load(load), Done::Settled) => load.settled(),
             (Work::Load(load), Done::Read(buffer, read)) => load.read(buffer, read),
             (Work::Load(load), Done::Stamped(stamp)) => load.stamped(stamp),
-            (Work::List { .. }, Done::Listed(Ok((entries, cut)))) => {
-                Some(Outcome::Listed(entries, cut))
-            }
-            (Work::List { .. }, Done::Listed(Err(error))) => {
-                Some(Outcome::Missing(status_of(&error)))
-            }
+            (Work::List(work), done) => match work.take() {
+                Some(mut gather) => {
+                    gather.done(done);
+                    match gather.error().map(status_of) {
+                        Some(status) => Some(Outcome::Missing(status)),
+                        None if gather.is_done() => Some(Outcome::Listed(gather)),
+                        None => {
+                            *work = Some(gather);
+                            None
+                        }
+                    }
+                }
+                None => Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR)),
+            },
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             (Work::Steps(steps), done) => {
                 steps.done(done);

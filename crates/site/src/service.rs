@@ -11,14 +11,14 @@ use flyball_http::head::TargetForm;
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_sys::descriptors::Member;
-use flyball_sys::file::{self, Kind, Links, Stamp, Whereabouts};
+use flyball_sys::file::{self, Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{CacheCounts, Place, Target};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
-use crate::listing;
+use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::mime::Types;
 use crate::pages;
 use crate::path::{self, PathError};
@@ -285,11 +285,13 @@ impl Service {
                 if served.settings.listing && mapped.is_ok() {
                     let (root, path) = (Arc::clone(&served.root), self.relative.clone());
                     let place = Whereabouts { root, path, links: served.links };
-                    return Lookup::Wait(Plan::list(request, site, directory, place));
+                    let wish = Wish::of(&request.request());
+                    let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX);
+                    return Lookup::Wait(Plan::list(request, site, gather));
                 }
                 self.refuse(&request.request(), Status::FORBIDDEN)
             }
-            Outcome::Listed(names, cut) => self.listing(&request, site, names, cut),
+            Outcome::Listed(gather) => self.listing(&request.request(), gather),
             Outcome::Verified(work) => {
                 let access = self.sites.sites[site].access.as_ref();
                 let verified = access.map_or(Ok(()), |access| access.verified(&work, now.ms()));
@@ -405,29 +407,21 @@ impl Service {
         Lookup::Answer(Answer { status: Status::MOVED_PERMANENTLY, fields, body, close: false })
     }
 
-    fn listing(
-        &mut self,
-        request: &OwnedRequest,
-        site: usize,
-        names: Vec<file::DirectoryEntry>,
-        cut: bool,
-    ) -> Lookup<'_> {
-        let request = request.request();
-        let hidden = self.sites.sites[site].settings.hidden;
-        if path::map(request.path(), hidden, &mut self.relative).is_err() {
-            return refusal(&request, Status::BAD_REQUEST, &mut self.fields);
+    fn listing(&mut self, request: &Request<'_>, mut gather: Box<Gather>) -> Lookup<'_> {
+        let fields = &mut self.fields;
+        fields.clear();
+        listing::write_fields(gather.wish().format, fields);
+        if !gather.is_at_end() {
+            fields.extend_from_slice(b"\r\n");
+            let body = h1::Body::Stream { len: None };
+            let answer = Answer { status: Status::OK, fields, body, close: false };
+            return Lookup::Stream(answer, Box::new(Listing::new(gather)));
         }
-        let is_shown = |name: &file::DirectoryEntry| hidden || !name.name.starts_with(b".");
-        let mut entries: Vec<_> =
-            names.into_iter().filter(is_shown).filter_map(listing_entry).collect();
-        let html = listing::html(&self.relative, &mut entries, cut);
-        self.fields.clear();
-        // A listing has no validator that could be had without building it.
-        self.fields.extend_from_slice(b"Cache-Control: no-cache\r\n");
-        pages::write_fields(html.len(), &mut self.fields);
+        let content = listing::whole(&mut gather, fields);
+        fields.extend_from_slice(b"\r\n");
         let with_body = request.method() == Method::Get;
-        let body = if with_body { h1::Body::Bytes(html.into()) } else { h1::Body::Empty };
-        Lookup::Answer(Answer { status: Status::OK, fields: &self.fields, body, close: false })
+        let body = if with_body { h1::Body::Bytes(content) } else { h1::Body::Empty };
+        Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
     }
 
     /// The next window of an upload, as work that may wait; its bytes are copied.
@@ -507,17 +501,6 @@ fn page_body(request: &Request<'_>, page: &'static [u8]) -> h1::Body<File> {
 
 fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
-}
-
-fn listing_entry(name: file::DirectoryEntry) -> Option<listing::Entry> {
-    let stamp: Stamp = name.stamp?;
-    let directory = match stamp.kind {
-        Kind::Directory => true,
-        Kind::Regular => false,
-        Kind::Other => return None,
-    };
-    let modified = u64::try_from(stamp.modified_ns / 1_000_000_000).unwrap_or(0);
-    Some(listing::Entry { name: name.name, directory, size: stamp.size, modified })
 }
 
 fn whole_body(entry: &FileEntry) -> h1::Body<File> {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 
 use crate::clock;
 use crate::descriptors::Descriptor;
-use crate::file::{self, DirectoryEntry, Links, Stamp, Whereabouts};
+use crate::file::{self, Batch, Links, Stamp, Whereabouts};
 use crate::residency::Residency;
 
 /// A file that has not changed for so long is hardly being written by a call that is still under
@@ -57,14 +57,14 @@ pub enum Op {
         /// Offset in the file of the first byte of the buffer.
         start: u64,
     },
-    /// Lists an open directory.
+    /// Lists some of the names of an open directory.
     List {
         /// The directory.
         directory: Arc<Descriptor>,
         /// Where it was found.
         place: Whereabouts<Arc<OwnedFd>>,
-        /// Most names.
-        limit: usize,
+        /// Where in the directory: 0, or what the last batch says comes next.
+        position: u64,
     },
     /// Adds to a CRC-32: work for the processor, which an event loop would rather not do itself.
     Digest {
@@ -103,8 +103,8 @@ pub enum Done {
     Settled,
     /// The buffer, and how many bytes were read into it.
     Read(Vec<u8>, io::Result<usize>),
-    /// The names, and whether there are more.
-    Listed(io::Result<(Vec<DirectoryEntry>, bool)>),
+    /// The names, and where the next are.
+    Listed(io::Result<Batch>),
     /// The checksum.
     Digested(u32),
     /// The work is done.
@@ -127,8 +127,8 @@ impl Op {
                 let read = file::read_at(&*file, &mut buffer[filled..], start + filled as u64);
                 Done::Read(buffer, read)
             }
-            Op::List { directory, place, limit } => {
-                Done::Listed(file::list(&*directory, &place, limit))
+            Op::List { directory, place, position } => {
+                Done::Listed(file::list(&*directory, &place, position))
             }
             Op::Digest { bytes, crc } => {
                 let mut hasher = crc32fast::Hasher::new_with_initial(crc);

@@ -6,7 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use rustix::fs::{AtFlags, MemfdFlags, Mode, OFlags, ResolveFlags, SealFlags, Statx, StatxFlags};
+use rustix::fs::{
+    AtFlags, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags, SeekFrom, Statx, StatxFlags,
+};
 
 /// Most times that a link is looked at again because names were changed meanwhile.
 const RACES_MAX: u32 = 200;
@@ -333,40 +335,53 @@ pub struct Whereabouts<R> {
     pub links: Links,
 }
 
-/// Lists an open directory, without `.` and `..`, at most `limit` names. Nothing is told about what
-/// a link leads to that [`open_beneath`] would not open. Blocks on the disk.
+/// Bytes of names that the kernel gives in one go: some four hundred of ordinary length, and never
+/// less than fifty.
+const NAMES_BYTES: usize = 16 * 1024;
+
+/// Some of the names in a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// What they name; `.` and `..` are left out.
+    pub entries: Vec<DirectoryEntry>,
+    /// Where the next batch begins; `None` when there are no more names.
+    pub next: Option<u64>,
+}
+
+/// Lists an open directory from `position` on, which is 0 or what the last batch says comes next:
+/// as many names as the kernel gives at once. Nothing is told about what a link leads to that
+/// [`open_beneath`] would not open. Blocks on the disk.
+///
+/// A name that is added or removed between two batches may be in none of them; every other is in
+/// exactly one (POSIX, readdir).
 ///
 /// # Errors
 /// When it is no directory or the file system fails.
 pub fn list(
     directory: impl AsFd,
     place: &Whereabouts<impl AsFd>,
-    limit: usize,
-) -> io::Result<(Vec<DirectoryEntry>, bool)> {
+    position: u64,
+) -> io::Result<Batch> {
     let directory = directory.as_fd();
-    let mut entries = Vec::new();
-    for entry in rustix::fs::Dir::read_from(directory)? {
+    // Where the last batch ended the descriptor stands already, and so it does on a file system
+    // whose positions cannot be sought.
+    let _ = rustix::fs::seek(directory, SeekFrom::Start(position));
+    let mut buffer = Vec::with_capacity(NAMES_BYTES);
+    let mut names = RawDir::new(directory, buffer.spare_capacity_mut());
+    let mut batch = Batch::default();
+    while let Some(entry) = names.next() {
         let entry = entry?;
+        batch.next = Some(entry.next_entry_cookie());
         let name = entry.file_name().to_bytes();
-        if matches!(name, b"." | b"..") {
-            continue;
+        if !matches!(name, b"." | b"..") {
+            let stamp = place.stamp_of(directory, name);
+            batch.entries.push(DirectoryEntry { name: name.to_vec(), stamp });
         }
-        if entries.len() == limit {
-            return Ok((entries, true));
+        if names.is_buffer_empty() {
+            break;
         }
-        let stat = rustix::fs::statx(
-            directory,
-            OsStr::from_bytes(name),
-            AtFlags::SYMLINK_NOFOLLOW,
-            StatxFlags::BASIC_STATS,
-        );
-        let stamp = match stat {
-            Ok(statx) if is_link(&statx) => place.stamp_of_link(name),
-            stat => stat.ok().map(|statx| stamp_of(&statx)),
-        };
-        entries.push(DirectoryEntry { name: name.to_vec(), stamp });
     }
-    Ok((entries, false))
+    Ok(batch)
 }
 
 fn is_link(statx: &Statx) -> bool {
@@ -374,6 +389,20 @@ fn is_link(statx: &Statx) -> bool {
 }
 
 impl<R: AsFd> Whereabouts<R> {
+    /// What a name in this place names, links followed where they may be.
+    fn stamp_of(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Option<Stamp> {
+        let looked = rustix::fs::statx(
+            directory,
+            OsStr::from_bytes(name),
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BASIC_STATS,
+        );
+        match looked {
+            Ok(statx) if is_link(&statx) => self.stamp_of_link(name),
+            looked => looked.ok().map(|statx| stamp_of(&statx)),
+        }
+    }
+
     /// What a link in this place leads to, if it may be followed.
     fn stamp_of_link(&self, name: &[u8]) -> Option<Stamp> {
         let path = [&self.path, &b"/"[..], name].concat();
@@ -469,12 +498,40 @@ mod tests {
         assert_eq!(read_resident(&file, &mut buffer, 0).unwrap(), 4);
         let directory = open_beneath(&root, b".", Links::Deny).unwrap();
         let place = |links| Whereabouts { root: &root, path: b".".to_vec(), links };
-        let (mut entries, cut) = list(&directory, &place(Links::Beneath), 10).unwrap();
+        let Batch { mut entries, next } = list(&directory, &place(Links::Beneath), 0).unwrap();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         let names: Vec<_> = entries.iter().map(|e| e.name.as_slice()).collect();
         assert_eq!(names, [&b"absolute"[..], b"inside", b"outside", b"sub"]);
-        assert!(!cut);
-        assert_eq!(list(&directory, &place(Links::Deny), 2).unwrap().0.len(), 2);
+        let end = list(&directory, &place(Links::Beneath), next.unwrap()).unwrap();
+        assert_eq!(end, Batch::default());
+        // From the beginning again.
+        assert_eq!(list(&directory, &place(Links::Deny), 0).unwrap().entries.len(), 4);
+    }
+
+    #[test]
+    fn a_large_directory_is_listed_in_batches_each_name_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for at in 0..3_000 {
+            fs::write(dir.path().join(format!("name-of-file-{at}")), "").unwrap();
+        }
+        let directory = fs::File::open(dir.path()).unwrap();
+        let place = Whereabouts { root: &directory, path: b".".to_vec(), links: Links::Deny };
+        let (mut names, mut position, mut batches) = (Vec::new(), Some(0), 0);
+        while let Some(from) = position {
+            let batch = list(&directory, &place, from).unwrap();
+            assert!(batch.entries.len() < NAMES_BYTES / 24);
+            // A batch whose result was lost is the same again.
+            if batches == 2 {
+                assert_eq!(list(&directory, &place, from).unwrap(), batch);
+            }
+            names.extend(batch.entries.into_iter().map(|entry| entry.name));
+            (position, batches) = (batch.next, batches + 1);
+        }
+        assert!(batches > 3, "{batches}");
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!((count, names.len()), (3_000, 3_000));
     }
 
     #[test]
@@ -506,7 +563,7 @@ mod tests {
         let seen = |path: &str, links| {
             let directory = open_beneath(&root, path.as_bytes(), Links::Deny).unwrap();
             let place = Whereabouts { root: &root, path: path.into(), links };
-            let (entries, _) = list(&directory, &place, 10).unwrap();
+            let entries = list(&directory, &place, 0).unwrap().entries;
             let seen = entries.into_iter().filter(|entry| entry.stamp.is_some());
             let mut names: Vec<_> =
                 seen.map(|entry| String::from_utf8(entry.name).unwrap()).collect();

@@ -5,7 +5,6 @@
 //! what a fork shares.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Arc;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::disk::Op;
@@ -24,9 +23,6 @@ pub(super) const COMPLETION_BYTES: usize = 8;
 /// Bytes that a helper reads at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Names of a directory that a helper looks at.
-const NAMES_MAX: usize = 100_000;
-
 /// What a helper brings into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -39,7 +35,7 @@ enum Kind {
     Settle = 3,
     /// Pages of a file.
     Pages = 4,
-    /// The names in a directory, and what they name.
+    /// Some names in a directory, and what they name.
     Names = 5,
 }
 
@@ -69,7 +65,9 @@ pub(super) fn request(op: &Op, number: u64) -> Option<(Vec<u8>, BorrowedFd<'_>)>
             let (offset, len) = (start + *filled as u64, buffer.len() - filled);
             (record(Kind::Pages, 0, offset, len, b""), file.as_fd())
         }
-        Op::List { directory, .. } => (record(Kind::Names, 0, 0, 0, b""), directory.as_fd()),
+        Op::List { directory, position, .. } => {
+            (record(Kind::Names, 0, *position, 0, b""), directory.as_fd())
+        }
         Op::Digest { .. } | Op::Compute { .. } | Op::Keep { .. } => return None,
     })
 }
@@ -131,9 +129,10 @@ fn bring_in(head: &[u8], path: &[u8], descriptor: OwnedFd, scratch: &mut Vec<u8>
             touch(&descriptor, word(head, 16), word(head, 24), scratch);
         }
         kind if kind == Kind::Names as u8 => {
-            let root = Arc::new(descriptor);
-            let place = Whereabouts { root: &root, path: b".".to_vec(), links: Links::Beneath };
-            let _ = file::list(&*root, &place, NAMES_MAX);
+            let (path, links) = (b".".to_vec(), Links::Beneath);
+            let place = Whereabouts { root: &descriptor, path, links };
+            // The position of the descriptor is the loop's too, which seeks before it lists.
+            let _ = file::list(&descriptor, &place, word(head, 16));
         }
         _ => {}
     }

@@ -165,6 +165,10 @@ pub(super) fn drive<D: DiskWork>(
                         if let Some(turn) = resume(slot, *done, token, desk, disk) {
                             return turn;
                         }
+                        // A body that is produced here may be long: others have their turn.
+                        if slot.exchange.is_producing() {
+                            return Turn::Again;
+                        }
                     }
                     None => return Turn::Wait(Interest::NONE),
                 }

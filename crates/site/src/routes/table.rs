@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_prefix_that_ends_within_a_character_of_the_path_is_passed_over() {
         let table = table(&["/\u{e9}*", "/ab*"]);
-        assert_eq!(table.all("/a\u{e9}"), []);
+        assert!(table.all("/a\u{e9}").is_empty());
         assert_eq!(table.all("/\u{e9}b"), [0]);
     }
 

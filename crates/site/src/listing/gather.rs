@@ -1,0 +1,150 @@
+//! Reading a directory: its names in batches, and a README at the end.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_sys::descriptors::Descriptor;
+use flyball_sys::disk::{Done, Op};
+use flyball_sys::file::{DirectoryEntry, Kind, Whereabouts};
+
+use super::Entry;
+use super::readme::Readme;
+use super::wish::{Format, Wish};
+use crate::source::Steps;
+
+/// A directory that is being read. What was found waits here until somebody takes it.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    directory: Arc<Descriptor>,
+    place: Whereabouts<Arc<OwnedFd>>,
+    /// Whether names that begin with a dot are shown.
+    hidden: bool,
+    wish: Wish,
+    /// Where the next names are; `None` when there are no more.
+    position: Option<u64>,
+    /// So many entries are enough for now.
+    enough: usize,
+    /// False once entries were taken that were not sorted.
+    whole: bool,
+    pub(super) entries: Vec<Entry>,
+    pub(super) readme: Readme,
+    error: Option<io::Error>,
+}
+
+impl Gather {
+    /// From the beginning, until there are `enough` entries.
+    pub(crate) fn new(
+        directory: Arc<Descriptor>,
+        place: Whereabouts<Arc<OwnedFd>>,
+        hidden: bool,
+        wish: Wish,
+        enough: usize,
+    ) -> Gather {
+        let readme = Readme::wanted(wish.format == Format::Html);
+        let (entries, error) = (Vec::new(), None);
+        let position = Some(0);
+        Gather {
+            directory,
+            place,
+            hidden,
+            wish,
+            position,
+            enough,
+            whole: true,
+            entries,
+            readme,
+            error,
+        }
+    }
+
+    /// What the client wants.
+    pub(crate) fn wish(&self) -> Wish {
+        self.wish
+    }
+
+    /// The directory, relative to the root.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.place.path
+    }
+
+    /// Why it cannot be read.
+    pub(crate) fn error(&self) -> Option<&io::Error> {
+        self.error.as_ref()
+    }
+
+    /// True when the directory was read to its end.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.position.is_none()
+    }
+
+    /// Takes what was found. Unless that was the end, the rest will not be sorted.
+    pub(super) fn take(&mut self) -> Vec<Entry> {
+        self.whole = false;
+        std::mem::take(&mut self.entries)
+    }
+
+    /// Goes on, by one batch of names at least.
+    pub(super) fn go_on(&mut self) {
+        self.enough = self.entries.len() + 1;
+    }
+
+    /// True when there is nothing to do for now.
+    pub(crate) fn is_done(&self) -> bool {
+        match self.position {
+            _ if self.error.is_some() => true,
+            Some(_) => self.entries.len() >= self.enough,
+            None => self.readme.is_done(),
+        }
+    }
+
+    fn listed(&mut self, names: Vec<DirectoryEntry>, next: Option<u64>) {
+        let hidden = self.hidden;
+        let shown = names.into_iter().filter(|name| hidden || !name.name.starts_with(b"."));
+        for entry in shown.filter_map(entry_of) {
+            self.readme.see(&entry);
+            self.entries.push(entry);
+        }
+        self.position = next;
+        // Here, since a helper may be doing this.
+        if next.is_none() && self.whole {
+            self.entries.sort_unstable_by(|a, b| self.wish.compare(a, b));
+        }
+    }
+}
+
+impl Steps for Gather {
+    fn next_op(&mut self) -> Option<Op> {
+        if self.is_done() {
+            return None;
+        }
+        match self.position {
+            Some(position) => {
+                let (directory, place) = (Arc::clone(&self.directory), self.place.clone());
+                Some(Op::List { directory, place, position })
+            }
+            None => self.readme.next_op(&self.place),
+        }
+    }
+
+    fn done(&mut self, done: Done) {
+        match done {
+            Done::Listed(Ok(batch)) => self.listed(batch.entries, batch.next),
+            Done::Listed(Err(error)) => self.error = Some(error),
+            done => self.readme.done(done),
+        }
+    }
+}
+
+/// What is shown of a name: nothing when it leads out of the root, or to what is neither a file
+/// nor a directory.
+fn entry_of(name: DirectoryEntry) -> Option<Entry> {
+    let stamp = name.stamp?;
+    let directory = match stamp.kind {
+        Kind::Directory => true,
+        Kind::Regular => false,
+        Kind::Other => return None,
+    };
+    let modified = u64::try_from(stamp.modified_ns / 1_000_000_000).unwrap_or(0);
+    Some(Entry { name: name.name, directory, size: stamp.size, modified })
+}
