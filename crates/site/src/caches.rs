@@ -11,14 +11,24 @@ use flyball_http::Status;
 use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 
-use crate::entry::{Content, FileEntry};
-use crate::lru::{Handle, Lru};
-use crate::settings::CacheSettings;
+use crate::counts::CacheCounts;
+use crate::entry::FileEntry;
+use crate::files::{Files, Room, block_bytes};
+use crate::pattern;
+use crate::policy::{Class, Lru, Traits};
+use crate::settings::{CachePolicy, CacheSettings};
+use crate::store::{Handle, Store};
 use crate::variant::Scope;
 
 /// A file whose inode changed this recently, in milliseconds, is not cached: within one tick of a
 /// coarse file-system clock it could change again and look the same.
 pub(crate) const YOUNG_MS: u64 = 50;
+
+/// Longest path that is remembered, in bytes; longer ones are looked up anew with each request.
+const PATH_BYTES_MAX: usize = 1024;
+
+/// Paths may take one in so many bytes of what all is to take, where that is bounded.
+const PATHS_SHARE: u64 = 4;
 
 /// A scope and a name in it: a path of a request, or the name of a file. Hashed once.
 #[derive(Clone, Copy)]
@@ -55,42 +65,22 @@ struct PathEntry {
     checked_ms: u64,
 }
 
-/// What one thread of control saw of its caches since it started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheCounts {
-    /// Requests answered from the path cache.
-    pub path_hits: u64,
-    /// Requests whose path was not in the cache.
-    pub path_misses: u64,
-    /// Entries looked at again because their time was over.
-    pub revalidations: u64,
-    /// Entries that were found changed.
-    pub changes: u64,
-    /// Bodies answered from memory or from a kept descriptor.
-    pub content_hits: u64,
-    /// Bodies that were brought in.
-    pub content_misses: u64,
-    /// Files pushed out.
-    pub evictions: u64,
-    /// Times that a lock of shared caches was taken.
-    pub lock_operations: u64,
-    /// Bodies that should be pinned in memory, and could not be.
-    pub unpinned: u64,
-}
-
 /// The caches of one worker, or one bucket of those that threads share.
 #[derive(Debug)]
 pub(crate) struct Caches {
     settings: CacheSettings,
-    paths: Lru<PathEntry>,
-    files: Lru<Arc<FileEntry>>,
-    memory_bytes: u64,
-    descriptors: usize,
+    paths: Store<PathEntry, Lru>,
+    /// Bytes of the paths.
+    path_bytes: u64,
+    files: Files<Arc<FileEntry>>,
 }
 
 impl Caches {
     pub(crate) fn new(settings: CacheSettings) -> Caches {
-        Caches { settings, paths: Lru::new(), files: Lru::new(), memory_bytes: 0, descriptors: 0 }
+        // Where nothing is ever pushed out, there is no order to keep.
+        let policy = if settings.pinned { CachePolicy::Lru } else { settings.policy };
+        let (paths, files) = (Store::new(Lru::default()), Files::new(policy, settings.pinned));
+        Caches { settings, paths, path_bytes: 0, files }
     }
 
     /// What `path` names, if that is known and was looked at recently. An entry whose time is over
@@ -130,14 +120,20 @@ impl Caches {
             counts.revalidations += 1;
             return None;
         }
-        counts.content_hits += 1;
         counts.path_hits += 1;
+        counts.hit(&entry.content, self.settings.heads);
         Some(entry)
     }
 
-    /// Remembers what a path names.
-    pub(crate) fn set_path(&mut self, path: Key<'_>, target: Target, now_ms: u64) {
-        if self.settings.paths_max == 0 {
+    /// Remembers what a path names, unless it is very long.
+    pub(crate) fn set_path(
+        &mut self,
+        path: Key<'_>,
+        target: Target,
+        now_ms: u64,
+        counts: &mut CacheCounts,
+    ) {
+        if self.settings.paths_max == 0 || path.name.len() > PATH_BYTES_MAX {
             return;
         }
         let found = self.find_path(path);
@@ -148,14 +144,35 @@ impl Caches {
                 self.drop_pinned(before, target);
             }
             None => {
-                while self.paths.len() >= self.settings.paths_max {
-                    self.paths.evict();
+                if self.make_room_for_path(path.name.len(), target, counts) {
+                    let (scope, name) = (path.scope, path.name.into());
+                    let entry = PathEntry { scope, path: name, target, checked_ms: now_ms };
+                    self.paths.insert(path.hash, entry, &Traits::default());
                 }
-                let (scope, name) = (path.scope, path.name.into());
-                let entry = PathEntry { scope, path: name, target, checked_ms: now_ms };
-                self.paths.insert(path.hash, entry);
             }
         }
+    }
+
+    /// Pushes paths and files out until one more path fits, but not the file that it names; false
+    /// when it does not fit.
+    fn make_room_for_path(&mut self, len: usize, to: Target, counts: &mut CacheCounts) -> bool {
+        self.paths.reserve(&Traits::default());
+        self.path_bytes += block_bytes(len);
+        while self.paths.len() > 0 && self.has_too_many_paths() {
+            let bytes = &mut self.path_bytes;
+            self.paths.evict(None, |gone| *bytes -= block_bytes(gone.path.len()));
+            counts.path_evictions += 1;
+        }
+        let spared = match to {
+            Target::File(place) => Some(place.handle),
+            _ => None,
+        };
+        let (room, heads) = (self.room(), self.settings.heads);
+        let fits = self.files.shrink(room, spared, |file| counts.evicted(&file.content, heads));
+        if !fits {
+            self.path_bytes -= block_bytes(len);
+        }
+        fits
     }
 
     /// Forgets what a path names.
@@ -163,6 +180,7 @@ impl Caches {
         if let Some(handle) = self.find_path(path)
             && let Some(entry) = self.paths.remove(handle)
         {
+            self.path_bytes -= block_bytes(entry.path.len());
             self.drop_pinned(entry.target, Target::NeedsSlash);
         }
     }
@@ -175,13 +193,18 @@ impl Caches {
         counts: &mut CacheCounts,
     ) -> Option<Handle> {
         let handle = self.find_file(name)?;
-        if self.files.peek(handle).is_some_and(|entry| entry.stamp == *stamp) {
-            counts.content_hits += 1;
-            return Some(handle);
+        match self.files.peek(handle) {
+            Some(entry) if entry.stamp == *stamp => {
+                counts.hit(&entry.content, self.settings.heads);
+                counts.revalidated(&entry.content, self.settings.heads);
+                Some(handle)
+            }
+            _ => {
+                counts.changes += 1;
+                self.files.remove(handle);
+                None
+            }
         }
-        counts.changes += 1;
-        self.drop_file(handle);
-        None
     }
 
     /// The entry behind a handle.
@@ -195,44 +218,61 @@ impl Caches {
         &mut self,
         name: Key<'_>,
         entry: Arc<FileEntry>,
+        traits: &Traits<'_>,
         unix_ms: u64,
         counts: &mut CacheCounts,
     ) -> Result<Handle, Arc<FileEntry>> {
         if let Some(handle) = self.find_file(name) {
-            self.drop_file(handle);
+            self.files.remove(handle);
         }
-        counts.content_misses += 1;
+        let (heads, class) = (self.settings.heads, self.class_of(plain_name(&entry.name)));
+        counts.missed(&entry.content, heads);
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
-        let fits = match &entry.content {
-            Content::Memory(_) => self.cost(&entry) <= self.room_bytes(),
-            Content::Open(_) => self.room_files() > 0,
+        let is_young = unix_ms.saturating_sub(changed_ms) < YOUNG_MS;
+        let Some(class) = class.filter(|_| !is_young) else { return Err(entry) };
+        let traits = Traits { class, ..*traits };
+        let room = self.room();
+        let gone = |file: &Arc<FileEntry>| counts.evicted(&file.content, heads);
+        self.files.admit(name.hash, entry, &traits, room, gone)
+    }
+
+    /// What hints say of a file; `None` when it is never held.
+    fn class_of(&self, name: &[u8]) -> Option<Class> {
+        let hints = &self.settings.hints;
+        let is_in = |patterns: &[String]| patterns.iter().any(|p| pattern::matches(p, name));
+        Some(match self.settings.policy {
+            CachePolicy::Hinted if is_in(&hints.never) => return None,
+            CachePolicy::Hinted if is_in(&hints.pin) => Class::Pinned,
+            CachePolicy::Hinted if is_in(&hints.keep) => Class::Kept,
+            _ => Class::Plain,
+        })
+    }
+
+    /// What the paths leave to the files.
+    fn room(&self) -> Room {
+        let bytes_max = match self.settings.content_bytes_max {
+            0 => 0,
+            most => most.saturating_sub(self.paths_memory()).max(1),
         };
-        if !fits || unix_ms.saturating_sub(changed_ms) < YOUNG_MS {
-            return Err(entry);
-        }
-        self.count(&entry, 1);
-        while self.is_over_its_limits() {
-            let Some(evicted) = self.files.evict() else { break };
-            counts.evictions += 1;
-            self.count(&evicted, -1);
-        }
-        Ok(self.files.insert(name.hash, entry))
+        Room { bytes_max, files_max: self.settings.files_max, stays: self.settings.pinned }
     }
 
-    /// Bytes that a file in memory may cost to be admitted at all.
-    fn room_bytes(&self) -> u64 {
-        let taken = if self.settings.pinned { self.memory_bytes } else { 0 };
-        self.settings.content_bytes_max.saturating_sub(taken)
+    fn paths_memory(&self) -> u64 {
+        self.path_bytes + self.paths.overhead_bytes()
     }
 
-    fn room_files(&self) -> usize {
-        let taken = if self.settings.pinned { self.descriptors } else { 0 };
-        self.settings.files_max.saturating_sub(taken)
+    /// With one more path, there would be too many, or they would take more than their share.
+    fn has_too_many_paths(&self) -> bool {
+        let share = match self.settings.content_bytes_max {
+            0 => u64::MAX,
+            most => most / PATHS_SHARE,
+        };
+        self.paths.len() >= self.settings.paths_max || self.paths_memory() > share
     }
 
     /// True when a body of so many bytes would be pinned and nothing else is in the way.
     pub(crate) fn pins(&self, len: usize) -> bool {
-        self.settings.pinned && Pinned::cost(len) as u64 <= self.room_bytes()
+        self.settings.pinned && Pinned::cost(len) as u64 <= self.files.bytes_left(self.room())
     }
 
     /// A path that led to a file leads elsewhere: nobody else would push the file out.
@@ -241,17 +281,8 @@ impl Caches {
             && self.settings.pinned
             && !matches!(now, Target::File(other) if other.handle == file.handle)
         {
-            self.drop_file(file.handle);
+            self.files.remove(file.handle);
         }
-    }
-
-    /// What an entry costs in memory; a pinned body has pages of its own.
-    fn cost(&self, entry: &FileEntry) -> u64 {
-        let rounding = match &entry.content {
-            Content::Memory(body) if self.settings.pinned => Pinned::cost(body.len()) - body.len(),
-            _ => 0,
-        };
-        entry.memory_bytes() + rounding as u64
     }
 
     fn find_path(&mut self, path: Key<'_>) -> Option<Handle> {
@@ -261,35 +292,17 @@ impl Caches {
     fn find_file(&mut self, name: Key<'_>) -> Option<Handle> {
         self.files.find(name.hash, |entry| entry.scope == name.scope && *entry.name == *name.name)
     }
+}
 
-    fn is_over_its_limits(&self) -> bool {
-        self.memory_bytes > self.settings.content_bytes_max
-            || self.descriptors > self.settings.files_max
-    }
-
-    fn drop_file(&mut self, handle: Handle) {
-        if let Some(entry) = self.files.remove(handle) {
-            self.count(&entry, -1);
-        }
-    }
-
-    fn count(&mut self, entry: &FileEntry, sign: i64) {
-        match &entry.content {
-            Content::Memory(_) => {
-                let bytes = self.cost(entry) as i64;
-                self.memory_bytes = self.memory_bytes.wrapping_add_signed(sign * bytes);
-            }
-            Content::Open(_) => {
-                self.descriptors = self.descriptors.wrapping_add_signed(sign as isize);
-            }
-        }
-    }
+/// The name of a file: what is behind a NUL tells its variants apart.
+pub(crate) fn plain_name(name: &[u8]) -> &[u8] {
+    name.split(|&byte| byte == 0).next().unwrap_or(name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entry::Head;
+    use crate::entry::{Content, Head};
     use crate::held::HeldCaches;
     use bytes::Bytes;
     use flyball_sys::file::Kind;

@@ -8,7 +8,9 @@ use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Stamp;
+use flyball_sys::pinned::Pinned;
 
+use crate::files::{Held, block_bytes, shared_bytes};
 use crate::variant::Scope;
 
 /// An open file whose body is sent in pieces, and the stamp that its head was built from.
@@ -124,8 +126,8 @@ const LAST_MODIFIED: &[u8] = b"Last-Modified: ";
 /// The blank line.
 const END: &[u8] = b"\r\n";
 
-/// Bytes of an entry beside what it points to, with its place in the cache.
-const ENTRY_BYTES: usize = 320;
+/// What shared bytes hold beside the bytes themselves: where they are, their room, and a count.
+const BYTES_HEAD: usize = 24;
 
 impl FileEntry {
     pub(crate) fn new(
@@ -168,16 +170,6 @@ impl FileEntry {
     /// Bytes of the body.
     pub(crate) fn len(&self) -> u64 {
         self.content.len()
-    }
-
-    /// What the entry costs in memory: its body and what stands beside it.
-    pub(crate) fn memory_bytes(&self) -> u64 {
-        let body = match &self.content {
-            Content::Memory(body) => body.len(),
-            Content::Open(_) => 0,
-        };
-        let beside = self.name.len() + self.head.len();
-        (body + beside + ENTRY_BYTES) as u64
     }
 
     /// The fields of a plain 200, with the blank line, as built when the file entered the cache.
@@ -239,6 +231,22 @@ impl FileEntry {
 
     fn between(&self, start: u32, end: u32) -> &[u8] {
         self.head.get(start as usize..end as usize).unwrap_or_default()
+    }
+}
+
+impl Held for FileEntry {
+    fn memory_bytes(&self, pages: bool) -> u64 {
+        let content = match &self.content {
+            Content::Memory(body) if pages => Pinned::cost(body.len()) as u64,
+            Content::Memory(body) => block_bytes(body.len()),
+            Content::Open(_) => shared_bytes::<OpenFile>() + shared_bytes::<Descriptor>(),
+        };
+        let shared = if self.is_open() { 0 } else { block_bytes(BYTES_HEAD) };
+        content + shared + block_bytes(self.name.len()) + block_bytes(self.head.capacity())
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.content, Content::Open(_))
     }
 }
 

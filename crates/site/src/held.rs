@@ -13,8 +13,10 @@ use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 use hashbrown::DefaultHashBuilder;
 
-use crate::caches::{CacheCounts, Caches, Key, Place, Target};
+use crate::caches::{Caches, Key, Place, Target};
+use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
+use crate::policy::Traits;
 use crate::settings::CacheSettings;
 use crate::shared::{SharedCaches, Sharing};
 use crate::shared_table::{Part, SharedTable};
@@ -95,7 +97,7 @@ impl HeldCaches {
     pub(crate) fn set_path(&mut self, scope: Scope, path: &[u8], target: Target, now_ms: u64) {
         let key = key(&self.hasher, scope, path);
         match &mut self.backend {
-            Backend::Private(caches) => caches.set_path(key, target, now_ms),
+            Backend::Private(caches) => caches.set_path(key, target, now_ms, &mut self.counts),
             Backend::Shared(sharing) => sharing.set_path(key, target, now_ms, &mut self.counts),
             Backend::Table(part) => part.set_path(key, target, now_ms, &mut self.counts),
         }
@@ -130,9 +132,12 @@ impl HeldCaches {
     ) -> Result<Place, Arc<FileEntry>> {
         let kept = Arc::clone(&entry);
         let (key, counts) = (key(&self.hasher, kept.scope, &kept.name), &mut self.counts);
+        let traits = Traits { id: key.hash, ..Traits::default() };
         match &mut self.backend {
-            Backend::Private(caches) => caches.admit(key, entry, unix_ms, counts).map(alone),
-            Backend::Shared(sharing) => sharing.admit(key, entry, unix_ms, counts),
+            Backend::Private(caches) => {
+                caches.admit(key, entry, &traits, unix_ms, counts).map(alone)
+            }
+            Backend::Shared(sharing) => sharing.admit(key, entry, &traits, unix_ms, counts),
             Backend::Table(part) => part.admit(key, entry, unix_ms, counts),
         }
     }
@@ -176,6 +181,6 @@ fn key<'a>(hasher: &DefaultHashBuilder, scope: Scope, name: &'a [u8]) -> Key<'a>
 }
 
 /// Private caches are one bucket.
-fn alone(handle: crate::lru::Handle) -> Place {
+fn alone(handle: crate::store::Handle) -> Place {
     Place { bucket: 0, handle }
 }

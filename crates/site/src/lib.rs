@@ -6,30 +6,34 @@
 
 pub mod access;
 mod caches;
+mod counts;
 mod entry;
+mod files;
 mod held;
 pub mod hosts;
 mod listing;
-mod lru;
 pub mod mime;
 mod pages;
 pub mod path;
+pub mod pattern;
 mod pid_locks;
 mod plan;
+mod policy;
 pub mod routes;
 mod service;
 mod settings;
 mod shared;
 mod shared_table;
 mod source;
+mod store;
 mod upload;
 mod variant;
 
-pub use caches::CacheCounts;
+pub use counts::CacheCounts;
 pub use entry::OpenFile;
 pub use plan::Plan;
 pub use service::{Answer, File, Lookup, Out, Service, Sites};
-pub use settings::{CacheSettings, SiteSettings, Symlinks};
+pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;
 pub use source::{Piece, Source, Steps};

@@ -14,7 +14,8 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::{self, Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
-use crate::caches::{CacheCounts, Place, Target};
+use crate::caches::{Place, Target};
+use crate::counts::CacheCounts;
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;

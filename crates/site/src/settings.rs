@@ -43,6 +43,48 @@ pub enum Symlinks {
     Follow,
 }
 
+/// Which file makes room for the next in a full cache (S3, section 3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CachePolicy {
+    /// The one that was used longest ago.
+    #[default]
+    Lru,
+    /// The one with the fewest uses; counts fade.
+    Lfu,
+    /// As hints say: pinned files stay, kept ones go last, others are never held.
+    Hinted,
+    /// Pages go together with the objects that they refer to.
+    Structured,
+}
+
+impl CachePolicy {
+    /// Every policy.
+    pub const ALL: [CachePolicy; 4] =
+        [CachePolicy::Lru, CachePolicy::Lfu, CachePolicy::Hinted, CachePolicy::Structured];
+
+    /// Its name in the settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            CachePolicy::Lru => "lru",
+            CachePolicy::Lfu => "lfu",
+            CachePolicy::Hinted => "hinted",
+            CachePolicy::Structured => "structured",
+        }
+    }
+}
+
+/// What is said in advance about the files that match a [pattern](crate::pattern); the policy
+/// `hinted` goes by it. Of several that match, never holds before pin, and pin before keep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hints {
+    /// Files that are brought in and never pushed out.
+    pub pin: Vec<String>,
+    /// Files that are pushed out after all others.
+    pub keep: Vec<String>,
+    /// Files that are never held.
+    pub never: Vec<String>,
+}
+
 /// Sizes of the caches; each is per worker where caches are private, in all where they are shared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheSettings {
@@ -58,6 +100,10 @@ pub struct CacheSettings {
     pub small_bytes_max: u64,
     /// How long an entry is believed before its file is looked at again, in milliseconds.
     pub revalidate_ms: u64,
+    /// Which file makes room for the next.
+    pub policy: CachePolicy,
+    /// What the policy `hinted` goes by.
+    pub hints: Hints,
     /// Whether files stay in the cache, and small bodies in memory, until they change: when it is
     /// full, none is pushed out, and no other is admitted.
     pub pinned: bool,
@@ -90,6 +136,8 @@ impl Default for CacheSettings {
             files_max: 1_024,
             small_bytes_max: 64 * 1024,
             revalidate_ms: 1_000,
+            policy: CachePolicy::Lru,
+            hints: Hints::default(),
             pinned: false,
         }
     }

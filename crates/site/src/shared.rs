@@ -10,9 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flyball_sys::file::Stamp;
 use hashbrown::DefaultHashBuilder;
 
-use crate::caches::{CacheCounts, Caches, Key, Place, Target};
+use crate::caches::{Caches, Key, Place, Target};
+use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
-use crate::settings::CacheSettings;
+use crate::policy::Traits;
+use crate::settings::{CachePolicy, CacheSettings};
 
 /// Most buckets: enough that threads on many processors seldom meet at one.
 const BUCKETS_MAX: u64 = 64;
@@ -76,8 +78,12 @@ impl SharedCaches {
     }
 }
 
-/// So many buckets that none is too small for the limits; caches that are off do not matter.
+/// So many buckets that none is too small for the limits; caches that are off do not matter. Where
+/// files go together, all of them have to be in one.
 fn buckets_for(settings: &CacheSettings) -> usize {
+    if settings.policy == CachePolicy::Structured {
+        return 1;
+    }
     let body = settings.small_bytes_max.max(1);
     let shares = [
         settings.paths_max as u64 / BUCKET_PATHS_MIN,
@@ -127,7 +133,7 @@ impl Sharing {
         counts: &mut CacheCounts,
     ) {
         let bucket = self.caches.bucket_of(path);
-        self.caches.lock(bucket, counts).set_path(path, target, now_ms);
+        self.caches.lock(bucket, counts).set_path(path, target, now_ms, counts);
     }
 
     pub(crate) fn forget_path(&mut self, path: Key<'_>, counts: &mut CacheCounts) {
@@ -152,12 +158,14 @@ impl Sharing {
         &mut self,
         name: Key<'_>,
         entry: Arc<FileEntry>,
+        traits: &Traits<'_>,
         unix_ms: u64,
         counts: &mut CacheCounts,
     ) -> Result<Place, Arc<FileEntry>> {
         let bucket = self.caches.bucket_of(name);
         let found = Arc::clone(&entry);
-        let handle = self.caches.lock(bucket, counts).admit(name, entry, unix_ms, counts)?;
+        let mut caches = self.caches.lock(bucket, counts);
+        let handle = caches.admit(name, entry, traits, unix_ms, counts)?;
         self.found = Some(found);
         Ok(Place { bucket, handle })
     }

@@ -23,11 +23,12 @@ use flyball_sys::file::{Kind, Stamp};
 use flyball_sys::shared::SharedCounters;
 use hashbrown::DefaultHashBuilder;
 
-use crate::caches::{CacheCounts, Key, Place, Target, YOUNG_MS};
+use crate::caches::{Key, Place, Target, YOUNG_MS};
+use crate::counts::CacheCounts;
 use crate::entry::{Content, Cuts, FileEntry, OpenFile};
-use crate::lru::Handle;
 use crate::pid_locks::{self, Locked, NameLock};
 use crate::settings::CacheSettings;
+use crate::store::Handle;
 
 /// Longest name that is cached, in bytes; longer ones are looked up anew with each request.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
@@ -324,7 +325,8 @@ impl Part {
                 return None;
             }
             note_use(&table.files.record(index as usize)[USED_MS], now_ms);
-            counts.content_hits += 1;
+            counts.descriptor_hits += 1;
+            counts.head_hits += 1;
         }
         counts.path_hits += 1;
         Some(target)
@@ -438,7 +440,10 @@ impl Part {
         if stamp_of_words(&record[STAMP..]) == *stamp
             && self.copy_out(&table, index, generation, &locked)
         {
-            counts.content_hits += 1;
+            counts.descriptor_hits += 1;
+            counts.descriptor_revalidations += 1;
+            counts.head_hits += 1;
+            counts.head_revalidations += 1;
             return Some(place(index as u32, generation));
         }
         counts.changes += 1;
@@ -459,7 +464,7 @@ impl Part {
         if let Some(place) = self.file(name, &entry.stamp, counts) {
             return Ok(place);
         }
-        counts.content_misses += 1;
+        counts.missed(&entry.content, true);
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let fits = name.name.len() <= NAME_BYTES_MAX && entry.head().len() <= HEAD_BYTES_MAX;
         if !fits || unix_ms.saturating_sub(changed_ms) < YOUNG_MS || self.table.files.len() == 0 {
@@ -503,7 +508,9 @@ impl Part {
                 record[HASH].store(before, SeqCst);
                 continue;
             }
-            counts.evictions += u64::from(before != 0);
+            if before != 0 {
+                counts.evicted(&entry.content, true);
+            }
             record[SCOPE_AND_LEN].store(scope_and_len(name), SeqCst);
             store(&record[NAME..], words_of(name.name));
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
@@ -699,7 +706,7 @@ mod tests {
         let mut bench = bench(64);
         assert!(bench.bring_in(0, "a", stamp(7)));
         assert!(bench.bring_in(1, "a", stamp(7)));
-        assert_eq!(bench.parts[1].0.counts().content_misses, 0);
+        assert_eq!(bench.parts[1].0.counts().descriptor_misses, 0);
         assert!(bench.bring_in(1, "a", stamp(8)));
         assert!(bench.parts[0].0.file(SCOPE, b"a", &stamp(8)).is_some());
         assert!(bench.parts[2].0.file(SCOPE, b"a", &stamp(7)).is_none());
