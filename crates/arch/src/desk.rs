@@ -25,6 +25,30 @@ const STATES_MS: u64 = 1_000;
 /// watch, and seldom enough to cost a request nothing.
 const PUBLISH_MS: u64 = 100;
 
+/// Where each counter of the caches is counted.
+const COUNTED: [(Counter, fn(&CacheCounts) -> u64); 20] = [
+    (Counter::PathHits, |c| c.path_hits),
+    (Counter::PathMisses, |c| c.path_misses),
+    (Counter::PathEvictions, |c| c.path_evictions),
+    (Counter::Revalidations, |c| c.revalidations),
+    (Counter::HeadHits, |c| c.head_hits),
+    (Counter::HeadMisses, |c| c.head_misses),
+    (Counter::HeadEvictions, |c| c.head_evictions),
+    (Counter::HeadRevalidations, |c| c.head_revalidations),
+    (Counter::ContentHits, |c| c.content_hits),
+    (Counter::ContentMisses, |c| c.content_misses),
+    (Counter::ContentEvictions, |c| c.content_evictions),
+    (Counter::ContentRevalidations, |c| c.content_revalidations),
+    (Counter::DescriptorHits, |c| c.descriptor_hits),
+    (Counter::DescriptorMisses, |c| c.descriptor_misses),
+    (Counter::DescriptorEvictions, |c| c.descriptor_evictions),
+    (Counter::DescriptorRevalidations, |c| c.descriptor_revalidations),
+    (Counter::Changes, |c| c.changes),
+    (Counter::Evictions, |c| c.evictions),
+    (Counter::Prefetches, |c| c.prefetches),
+    (Counter::LockOperations, |c| c.lock_operations),
+];
+
 /// The buffers of a connection that is not idle.
 #[derive(Debug)]
 pub struct Buffers {
@@ -313,17 +337,8 @@ impl Desk {
     fn count_caches(&mut self) {
         let counts = self.service.cache_counts();
         let before = std::mem::replace(&mut self.cache_counts, counts);
-        for (counter, now, then) in [
-            (Counter::PathHits, counts.path_hits, before.path_hits),
-            (Counter::PathMisses, counts.path_misses, before.path_misses),
-            (Counter::Revalidations, counts.revalidations, before.revalidations),
-            (Counter::Changes, counts.changes, before.changes),
-            (Counter::ContentHits, counts.content_hits, before.content_hits),
-            (Counter::ContentMisses, counts.content_misses, before.content_misses),
-            (Counter::Evictions, counts.evictions, before.evictions),
-            (Counter::LockOperations, counts.lock_operations, before.lock_operations),
-        ] {
-            self.tally.add(counter, now - then);
+        for (counter, of) in COUNTED {
+            self.tally.add(counter, of(&counts) - of(&before));
         }
     }
 }

@@ -33,6 +33,11 @@ pub trait Architecture: Sync + fmt::Debug {
     /// The settings that it honours, of those that some architecture does not.
     fn settings(&self) -> &'static [&'static str];
 
+    /// Settings that all others honour and this one does not.
+    fn ignores(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What it needs of the kernel.
     fn needs(&self) -> &'static str;
 
@@ -147,7 +152,10 @@ pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> 
     // Who asks a single process for one worker gets what was asked for.
     let is_so =
         |key: &str| key == "workers" && settings.workers == Some(architecture.workers(settings));
-    let is_unused = |key: &&&str| !honoured.contains(*key) && is_of_others(key) && !is_so(key);
+    let is_ignored = |key: &str| architecture.ignores().contains(&key);
+    let is_unused = |key: &&&str| {
+        is_ignored(key) || !honoured.contains(*key) && is_of_others(key) && !is_so(key)
+    };
     let unused = settings.given.iter().filter(is_unused);
     unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flyball_site::Sites;
+use flyball_site::{CachePolicy, Sites};
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::process;
 
@@ -87,6 +87,7 @@ impl Server {
     /// What the kernel will do differently than asked, for whoever started the server.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = registry::unused_settings(self.architecture, &self.settings);
+        warnings.extend(self.idle_hints());
         let backlog = self.settings.backlog;
         if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
             warnings.push(format!(
@@ -101,6 +102,18 @@ impl Server {
             ));
         }
         warnings
+    }
+
+    /// Hints that the policy does not go by.
+    fn idle_hints(&self) -> Vec<String> {
+        let Settings { given, caches, .. } = &*self.settings;
+        if caches.policy == CachePolicy::Hinted {
+            return Vec::new();
+        }
+        let hints = ["cache.pin", "cache.keep", "cache.never"];
+        let idle = hints.into_iter().filter(|key| given.contains(key));
+        idle.map(|key| format!("`{key}` has a meaning only with cache.policy = \"hinted\""))
+            .collect()
     }
 
     /// Socket buffers that the kernel made smaller than asked for.

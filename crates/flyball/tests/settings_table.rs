@@ -13,7 +13,7 @@ use flyball_arch::{
 };
 use flyball_http::Limits;
 use flyball_site::routes::RouteSettings;
-use flyball_site::{CacheSettings, SiteSettings, Symlinks};
+use flyball_site::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
@@ -103,6 +103,12 @@ fn different_caches() -> CacheSettings {
         files_max: 3,
         small_bytes_max: 3,
         revalidate_ms: 3,
+        policy: CachePolicy::Lfu,
+        hints: Hints {
+            pin: vec!["other".into()],
+            keep: vec!["other".into()],
+            never: vec!["other".into()],
+        },
         pinned: false,
     }
 }

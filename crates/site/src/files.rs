@@ -104,6 +104,7 @@ impl<E: Held> Files<E> {
     }
 
     /// Bytes of memory that the files take, and the store itself.
+    #[cfg(test)]
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.used.bytes + self.store.overhead_bytes()
     }

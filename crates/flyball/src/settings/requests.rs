@@ -1,10 +1,13 @@
 //! Settings of what a client may ask and how long it may take, of heads, and of the caches.
 
+use flyball_arch::Settings;
 use flyball_http::scan::FIELDS_CAP;
+use flyball_site::CachePolicy;
+use flyball_site::pattern::is_pattern;
 
 use super::kind::Kind;
 use super::server::TIME_MS_MAX;
-use super::table::Setting;
+use super::table::{Setting, Word};
 
 /// Longest head that may be allowed, and longest target: they are held in memory.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -24,6 +27,31 @@ const RATE_MAX: u64 = 1 << 30;
 const ENTRIES_MAX: u64 = 1 << 24;
 /// Largest content cache.
 const CONTENT_BYTES_MAX: u64 = 1 << 44;
+
+/// A list of patterns of file names.
+const fn hint(
+    key: &'static str,
+    doc: &'static str,
+    more: &'static str,
+    set: fn(&mut Settings, Vec<String>),
+    clear: fn(&mut Settings),
+) -> Setting {
+    Setting {
+        key,
+        flag: None,
+        kind: Kind::Texts {
+            form: "a pattern of file names such as *.css or /assets/**",
+            empty: true,
+            valid: is_pattern,
+            set,
+        },
+        word: Some(Word { name: "none", set: clear }),
+        default: Some("none"),
+        doc,
+        more,
+        source: "S3 section 3.1 (M111)",
+    }
+}
 
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
@@ -296,6 +324,55 @@ pub(super) const ROWS: &[Setting] = &[
                of `send.piece`.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
     },
+    Setting {
+        key: "cache.policy",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "lru", set: |s| s.caches.policy = CachePolicy::Lru },
+                Word { name: "lfu", set: |s| s.caches.policy = CachePolicy::Lfu },
+                Word { name: "hinted", set: |s| s.caches.policy = CachePolicy::Hinted },
+                Word { name: "structured", set: |s| s.caches.policy = CachePolicy::Structured },
+            ],
+        },
+        word: None,
+        default: Some("lru"),
+        doc: "Which file makes room for the next when the caches are full",
+        more: "`lru` pushes out the one that was used longest ago, `lfu` the one with the fewest \
+               uses, which fade with time. `hinted` goes by `cache.pin`, `cache.keep` and \
+               `cache.never`, and else by use. `structured` takes a page and the images, scripts \
+               and style sheets that it refers to as one: they are brought in after the page was \
+               answered, and pushed out with it; where threads share caches, these then have one \
+               lock. `flyball cache simulate` tells how well each would do on an access log. \
+               `tux`, which pins what it caches, and `shared-symped` have an order of their own.",
+        source: "S3 section 3.1 (M111)",
+    },
+    hint(
+        "cache.pin",
+        "Files that `hinted` brings in and never pushes out",
+        "A pattern without a slash is matched against the last part of a file's name, such as \
+         `*.css`; one with a slash against the whole name from the root of its site, such as \
+         `/assets/**`. `*` and `?` stand for no slash, `**` for anything. Files that are named \
+         without any of them are brought in as soon as a connection has nothing else to do, the \
+         others when they are first asked for. When the pinned ones fill the cache, no other is \
+         admitted.",
+        |s, patterns| s.caches.hints.pin = patterns,
+        |s| s.caches.hints.pin.clear(),
+    ),
+    hint(
+        "cache.keep",
+        "Files that `hinted` pushes out last",
+        "Patterns as in `cache.pin`.",
+        |s, patterns| s.caches.hints.keep = patterns,
+        |s| s.caches.hints.keep.clear(),
+    ),
+    hint(
+        "cache.never",
+        "Files that `hinted` never holds",
+        "Patterns as in `cache.pin`, before which they come: each request opens such a file anew.",
+        |s, patterns| s.caches.hints.never = patterns,
+        |s| s.caches.hints.never.clear(),
+    ),
     Setting {
         key: "cache.revalidate",
         flag: None,

@@ -291,7 +291,7 @@ mod tests {
             self.groups.retain(|group| !group.is_empty());
         }
 
-        fn to_the_end(&mut self, key: u8) {
+        fn put_last(&mut self, key: u8) {
             let group = self.groups.remove(self.at(key).unwrap());
             self.groups.push(group);
         }
@@ -310,7 +310,7 @@ mod tests {
             if self.groups.last().is_some_and(|group| group.contains(&key)) {
                 return;
             }
-            self.to_the_end(key);
+            self.put_last(key);
             let leader = self.groups.last().unwrap()[0];
             self.gather(leader);
             if key != leader {
