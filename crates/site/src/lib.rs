@@ -20,6 +20,7 @@ mod pid_locks;
 mod plan;
 mod policy;
 pub mod routes;
+pub mod references;
 mod service;
 mod settings;
 mod shared;
