@@ -12,6 +12,7 @@ use flyball_arch::{
     Settings, WorkOrder,
 };
 use flyball_http::Limits;
+use flyball_site::access::{AccessSettings, Admission, AuthSettings};
 use flyball_site::routes::RouteSettings;
 use flyball_site::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 use flyball_sys::uring::Features;
@@ -88,6 +89,10 @@ fn all_different() -> Settings {
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
         access_log: AccessLog::Stdout,
+        connections_per_address: Some(3),
+        requests_per_address: Some(3),
+        requests_burst: Some(3),
+        bandwidth: Some(3),
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
@@ -131,6 +136,24 @@ fn different_limits() -> Limits {
         send_rate_min: 3,
         server_field: false,
         head_align: 3,
+    }
+}
+
+/// Access of which every field differs from its default, but for the tables.
+fn different_access() -> AccessSettings {
+    AccessSettings {
+        admission: Admission {
+            allow: vec!["::1".parse().unwrap()],
+            deny: vec!["::1".parse().unwrap()],
+        },
+        rules: Vec::new(),
+        auth: AuthSettings {
+            file: Some("other".into()),
+            realm: "other".into(),
+            paths: vec!["/other".into()],
+            remember_ms: 3,
+            failures_per_minute: 3,
+        },
     }
 }
 
@@ -194,6 +217,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         charset: "other".into(),
         digest_path: Some("/other".into()),
         routes: different_routes(),
+        access: different_access(),
     };
     for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
         let before = site.clone();
@@ -213,6 +237,7 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
     let text = |text: &str| Raw::Text(text.to_owned());
     let field = Raw::Map(vec![("X".into(), text("1"))]);
     let other = |table: &str, key: &str| match (table, key) {
+        ("access", "allow" | "deny") => text("::1"),
         (_, "status") => text("301"),
         (_, "type") => text("text/html"),
         (_, "set" | "add") => field.clone(),
@@ -265,6 +290,15 @@ fn check_docs<T>(setting: &Setting<T>) {
     assert!((1..=DOC_CHARS_MAX).contains(&setting.doc.chars().count()), "{key}: {}", setting.doc);
     assert!(!setting.doc.ends_with('.'), "{key}: a full stop is added where one is needed");
     assert!(setting.more.is_empty() || setting.more.ends_with('.'), "{key}: {}", setting.more);
+}
+
+#[test]
+fn each_limit_says_for_what_it_holds() {
+    for setting in SETTINGS.iter().filter(|setting| setting.key.starts_with("limit.")) {
+        let text = format!("{} {}", setting.doc, setting.more);
+        let scopes = ["per connection", "per worker", "in all"];
+        assert!(scopes.iter().any(|scope| text.contains(scope)), "{}: {text}", setting.key);
+    }
 }
 
 #[test]

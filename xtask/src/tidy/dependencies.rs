@@ -41,6 +41,9 @@ const PRODUCT: &[Allowed] = &[
         packages: &[
             ("flyball-http", "requests, conditions, ranges and heads"),
             ("flyball-sys", "files, pipes and backend sockets"),
+            ("argon2", "verifies passwords"),
+            ("bcrypt", "verifies passwords"),
+            ("blake2", "the keyed hash of a login"),
             ("bytes", "bodies in memory"),
             ("hashbrown", "lookup by borrowed keys without allocation"),
             ("memchr", "searches bytes"),

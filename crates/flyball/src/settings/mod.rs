@@ -7,6 +7,8 @@
 //!
 //! [`Settings`]: flyball_arch::Settings
 
+mod access;
+mod access_files;
 mod address;
 mod architectures;
 mod error;

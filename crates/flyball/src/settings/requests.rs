@@ -23,6 +23,14 @@ const WINDOW_MS_LEAST: u64 = 100;
 const WINDOW_MS_MAX: u64 = 3_600_000;
 /// Highest minimum data rate, in bytes per second.
 const RATE_MAX: u64 = 1 << 30;
+/// Most connections of one client: beyond what a port can tell apart.
+const CLIENT_CONNECTIONS_MAX: u64 = 65_535;
+/// Most requests of one client in a second: beyond what a server answers.
+const CLIENT_REQUESTS_MAX: u64 = 1_000_000;
+/// Least pace: a segment of 64 KiB, which loopback has, takes its minute.
+const BANDWIDTH_LEAST: u64 = 1024;
+/// Greatest pace.
+const BANDWIDTH_MAX: u64 = 1 << 40;
 /// Most entries of a cache.
 const ENTRIES_MAX: u64 = 1 << 24;
 /// Largest content cache.
@@ -66,7 +74,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("8KiB"),
         doc: "Longest request target; a longer one is refused with 414",
-        more: "",
+        more: "It holds per connection.",
         source: "RFC 9112 section 3, RFC 9110 section 15.5.15",
     },
     Setting {
@@ -80,7 +88,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("16KiB"),
         doc: "Longest request head; a longer one is refused with 431",
-        more: "",
+        more: "It holds per connection.",
         source: "RFC 6585 section 5",
     },
     Setting {
@@ -94,7 +102,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("100"),
         doc: "Most field lines in a request head; more are refused with 431",
-        more: "",
+        more: "It holds per connection.",
         source: "RFC 6585 section 5",
     },
     Setting {
@@ -108,7 +116,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("64MiB"),
         doc: "Longest request body; a longer one is refused with 413",
-        more: "",
+        more: "It holds per connection.",
         source: "RFC 9110 section 15.5.14",
     },
     Setting {
@@ -122,7 +130,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("64KiB"),
         doc: "Most bytes of an unwanted request body read to keep the connection",
-        more: "A longer body costs the connection: it is closed after the answer.",
+        more: "It holds per connection. A longer body costs the connection: it is closed after the answer.",
         source: "RFC 9112 section 9.3",
     },
     Setting {
@@ -136,7 +144,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("1MiB"),
         doc: "Most bytes thrown away while the client reads a refusal",
-        more: "",
+        more: "It holds per connection.",
         source: "RFC 9112 section 9.6",
     },
     Setting {
@@ -152,6 +160,69 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Most pipelined answers gathered before one write, per connection",
         more: "",
         source: "RFC 9112 section 9.3.2, S0 section 2 (M15)",
+    },
+    Setting {
+        key: "limit.connections-per-address",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: CLIENT_CONNECTIONS_MAX,
+            set: |s, n| s.connections_per_address = Some(n),
+        },
+        word: Some(Word { name: "off", set: |s| s.connections_per_address = None }),
+        default: Some("off"),
+        doc: "Most connections of one client address at a time, in all",
+        more: "One more is answered with 429, whatever it asks for, and closed. It holds in all: \
+               over all workers, and what a worker held that died is free. The address is that of \
+               the peer, which behind a proxy is the proxy. An IPv6 client is its network of 64 \
+               bits. Of clients beyond 128Ki divided by the number of workers, connections are \
+               not counted.",
+        source: "RFC 6585 section 4",
+    },
+    Setting {
+        key: "limit.requests-per-address",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: CLIENT_REQUESTS_MAX,
+            set: |s, n| s.requests_per_address = Some(n),
+        },
+        word: Some(Word { name: "off", set: |s| s.requests_per_address = None }),
+        default: Some("off"),
+        doc: "Most requests of one client address in a second, in all",
+        more: "Others are answered with 429 and `Retry-After`. It holds in all, over all workers. \
+               An IPv6 client is its network of 64 bits. Of more than 64Ki clients at a time, \
+               those that ask least are forgotten first.",
+        source: "RFC 6585 section 4",
+    },
+    Setting {
+        key: "limit.requests-burst",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: CLIENT_REQUESTS_MAX,
+            set: |s, n| s.requests_burst = Some(n),
+        },
+        word: Some(Word { name: "auto", set: |s| s.requests_burst = None }),
+        default: Some("auto"),
+        doc: "So many requests of one client address may come at once, in all",
+        more: "`auto` is as many as `limit.requests-per-address` allows in a second.",
+        source: "ITU-T I.371 annex A",
+    },
+    Setting {
+        key: "limit.bandwidth",
+        flag: None,
+        kind: Kind::Size {
+            least: BANDWIDTH_LEAST,
+            most: BANDWIDTH_MAX,
+            set: |s, n| s.bandwidth = Some(n),
+        },
+        word: Some(Word { name: "off", set: |s| s.bandwidth = None }),
+        default: Some("off"),
+        doc: "Most bytes that a connection is sent in a second",
+        more: "It holds per connection. The kernel paces the segments of the connection; its \
+               first ten go at once. Headers of packets count.",
+        source: "SO_MAX_PACING_RATE in socket(7)",
     },
     Setting {
         key: "timeout.head",

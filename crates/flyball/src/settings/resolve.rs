@@ -9,6 +9,7 @@ use flyball_site::SiteSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
 
+use super::access_files;
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
 use super::file::SITE;
@@ -205,6 +206,7 @@ impl Resolver<'_> {
             if self.errors.len() == before {
                 self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
+                self.errors.extend(access_files::faults(&site, &origins));
             }
             sites.push(site);
         }

@@ -3,18 +3,21 @@
 use flyball_site::{SiteSettings, Symlinks};
 
 use super::kind::Kind;
-use super::routes;
-use super::table::{Setting, Table, Word, count, join};
+use super::table::{Setting, Table, Word, count, count_tables, join, join_tables};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
+use super::{access, routes};
 
 /// Every setting of a site, in the order of the documentation.
 pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
     &join::<SiteSettings, { count(GROUPS) }>(GROUPS);
 
 /// Every kind of table below a site that may come more than once.
-pub static SITE_TABLES: &[Table<SiteSettings>] = routes::TABLES;
+pub static SITE_TABLES: &[Table<SiteSettings>] =
+    &join_tables::<SiteSettings, { count_tables(TABLES) }>(TABLES);
 
-const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS];
+const TABLES: &[&[Table<SiteSettings>]] = &[routes::TABLES, access::TABLES];
+
+const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS, access::ROWS];
 
 /// Which site it is, and where its files are.
 const ROWS: &[Setting<SiteSettings>] = &[

@@ -116,6 +116,32 @@ pub(super) const fn join<T, const N: usize>(groups: &[&[Setting<T>]]) -> [Settin
     table
 }
 
+/// How many kinds of tables the groups have in all.
+pub(super) const fn count_tables<T>(groups: &[&[Table<T>]]) -> usize {
+    let (mut sum, mut at) = (0, 0);
+    while at < groups.len() {
+        sum += groups[at].len();
+        at += 1;
+    }
+    sum
+}
+
+/// The groups as one list of `N` tables, which is what [`count_tables`] says.
+pub(super) const fn join_tables<T, const N: usize>(groups: &[&[Table<T>]]) -> [Table<T>; N] {
+    let mut tables = [groups[0][0]; N];
+    let (mut next, mut group) = (0, 0);
+    while group < groups.len() {
+        let mut at = 0;
+        while at < groups[group].len() {
+            tables[next] = groups[group][at];
+            next += 1;
+            at += 1;
+        }
+        group += 1;
+    }
+    tables
+}
+
 /// The setting of this key.
 pub fn find<T>(table: &'static [Setting<T>], key: &str) -> Option<&'static Setting<T>> {
     table.iter().find(|setting| setting.key == key)
@@ -149,3 +175,12 @@ impl<T> Clone for Word<T> {
 }
 
 impl<T> Copy for Word<T> {}
+
+// Derived, these would ask the same of `T`, of which nothing is held.
+impl<T> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Table<T> {}
