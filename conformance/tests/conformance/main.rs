@@ -5,6 +5,7 @@
 
 #[macro_use]
 mod mount;
+mod access;
 mod arrival;
 mod conditionals;
 mod deadlines;
@@ -146,6 +147,15 @@ for_each_architecture! {
     draining: [
         a_stopping_server_finishes_what_is_under_way,
         a_stopping_server_does_not_wait_for_ever,
+    ],
+    access: [
+        a_password_opens_what_it_protects,
+        a_body_waits_for_its_password,
+        logins_that_fail_are_slowed_down,
+        networks_are_let_in_or_not,
+        one_client_has_so_many_connections,
+        one_client_asks_so_often,
+        a_connection_has_its_pace,
     ],
     variants: [
         caches_do_not_change_an_answer,

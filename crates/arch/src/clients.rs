@@ -71,11 +71,6 @@ impl ClientLimits {
         }
     }
 
-    /// Whether requests are limited.
-    pub(crate) fn limits_requests(&self) -> bool {
-        self.requests.is_some()
-    }
-
     /// A request from this address.
     ///
     /// # Errors
@@ -99,7 +94,6 @@ mod tests {
         let limits = limits(Settings::default());
         let address: IpAddr = [192, 0, 2, 1].into();
         assert_eq!(limits.sit_down(address, 0), Seat::Free);
-        assert!(!limits.limits_requests());
         assert!((0..10_000).all(|_| limits.ask(address, 0).is_ok()));
     }
 
