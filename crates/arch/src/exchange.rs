@@ -49,6 +49,10 @@ pub struct Exchange {
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
+    /// True while a file is brought in that nobody has asked for yet.
+    fetching: bool,
+    /// True after an answer: the connection may bring such files in while it has nothing to do.
+    may_fetch: bool,
     /// Bytes at the front of the output that have been brought into memory.
     warmed: u64,
     /// False once `recv` has seen all of the input and needs more.
@@ -67,6 +71,8 @@ impl Exchange {
             source: None,
             buffers: None,
             warming: false,
+            fetching: false,
+            may_fetch: false,
             warmed: 0,
             unseen: false,
         }
@@ -128,7 +134,7 @@ impl Exchange {
             if wants.shut {
                 return Step::Shut;
             }
-            if self.warming {
+            if self.warming || self.fetching {
                 return Step::Waiting;
             }
             if wants.body > 0
@@ -156,7 +162,7 @@ impl Exchange {
                 }
             }
             return match (wants.read, wants.write) {
-                (true, false) => Step::Read,
+                (true, false) => self.fetch_ahead(desk).unwrap_or(Step::Read),
                 (false, true) => Step::Write,
                 (true, true) => Step::ReadWrite,
                 (false, false) => Step::Waiting,
@@ -292,6 +298,7 @@ impl Exchange {
                 tally.answered(answer.status);
                 log.write(&request, &answer, now);
                 self.conn.answered(answer, out, now);
+                self.may_fetch = service.has_ahead();
                 None
             }
             Lookup::Stream(answer, source) => {
@@ -331,6 +338,11 @@ impl Exchange {
 
     /// The work is done: the answer, or the next work.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+        if plan.is_ahead() {
+            let next = desk.service.resume_ahead(plan, &desk.now);
+            self.fetching = next.is_some();
+            return next;
+        }
         // Other work may be under way at the same time: that of a request behind this output.
         if let Some(len) = plan.warmed() {
             self.warming = false;
@@ -367,6 +379,7 @@ impl Exchange {
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
+                self.may_fetch = service.has_ahead();
                 None
             }
             Lookup::Stream(answer, source) => {
@@ -455,6 +468,17 @@ impl Exchange {
         let upload = self.upload.as_mut().filter(|upload| upload.window_len() == 0)?;
         let input = &self.buffers.as_ref()?.input;
         Some(desk.service.take_body(upload, &input.bytes()[..ready]))
+    }
+
+    /// After an answer, and before it waits for the next request, a connection brings in what the
+    /// caches should hold: no answer is delayed by that but its own next one.
+    fn fetch_ahead(&mut self, desk: &mut Desk) -> Option<Step> {
+        if !std::mem::take(&mut self.may_fetch) {
+            return None;
+        }
+        let plan = desk.service.fetch_ahead(&desk.now)?;
+        (self.fetching, self.may_fetch) = (true, true);
+        Some(Step::Disk(plan))
     }
 
     /// A request that was refused before the site saw it is counted and logged here.

@@ -90,4 +90,22 @@ impl CacheCounts {
             Content::Open(_) => self.descriptor_revalidations += 1,
         }
     }
+
+    /// Takes back what was counted of requests since `before`: files were brought in that nobody
+    /// had asked for yet. What was pushed out for them, and how often locks were taken, stays.
+    pub(crate) fn forget_requests(&mut self, before: &CacheCounts) {
+        let brought_in = |counts: &CacheCounts| counts.content_misses + counts.descriptor_misses;
+        *self = CacheCounts {
+            path_evictions: self.path_evictions,
+            head_evictions: self.head_evictions,
+            content_evictions: self.content_evictions,
+            descriptor_evictions: self.descriptor_evictions,
+            changes: self.changes,
+            evictions: self.evictions,
+            prefetches: before.prefetches + brought_in(self) - brought_in(before),
+            lock_operations: self.lock_operations,
+            unpinned: self.unpinned,
+            ..*before
+        };
+    }
 }

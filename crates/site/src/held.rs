@@ -17,7 +17,7 @@ use crate::caches::{Caches, Key, Place, Target};
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::policy::Traits;
-use crate::settings::CacheSettings;
+use crate::settings::{CachePolicy, CacheSettings};
 use crate::shared::{SharedCaches, Sharing};
 use crate::shared_table::{Part, SharedTable};
 use crate::variant::Scope;
@@ -29,6 +29,15 @@ pub(crate) struct HeldCaches {
     hasher: DefaultHashBuilder,
     counts: CacheCounts,
     backend: Backend,
+}
+
+/// How a file stands to others (policy `structured`).
+#[derive(Debug, Default)]
+pub(crate) struct Relations {
+    /// What others refer to it by.
+    id: u64,
+    /// What it refers to.
+    objects: Vec<u64>,
 }
 
 #[derive(Debug)]
@@ -123,16 +132,28 @@ impl HeldCaches {
         }
     }
 
-    /// Takes a file in and pushes out others, if there is room at all; gives it back if not. An
-    /// older entry of the same name is dropped.
+    /// Takes a file in as [`HeldCaches::admit_as`] does, where nothing is known of it.
+    #[cfg(test)]
     pub(crate) fn admit(
         &mut self,
         entry: Arc<FileEntry>,
         unix_ms: u64,
     ) -> Result<Place, Arc<FileEntry>> {
+        self.admit_as(entry, &Relations::default(), unix_ms)
+    }
+
+    /// Takes a file in and pushes out others, if there is room at all; gives it back if not. An
+    /// older entry of the same name is dropped.
+    pub(crate) fn admit_as(
+        &mut self,
+        entry: Arc<FileEntry>,
+        relations: &Relations,
+        unix_ms: u64,
+    ) -> Result<Place, Arc<FileEntry>> {
         let kept = Arc::clone(&entry);
         let (key, counts) = (key(&self.hasher, kept.scope, &kept.name), &mut self.counts);
-        let traits = Traits { id: key.hash, ..Traits::default() };
+        let Relations { id, objects } = relations;
+        let traits = Traits { id: *id, objects, ..Traits::default() };
         match &mut self.backend {
             Backend::Private(caches) => {
                 caches.admit(key, entry, &traits, unix_ms, counts).map(alone)
@@ -140,6 +161,27 @@ impl HeldCaches {
             Backend::Shared(sharing) => sharing.admit(key, entry, &traits, unix_ms, counts),
             Backend::Table(part) => part.admit(key, entry, unix_ms, counts),
         }
+    }
+
+    /// Whether pages are kept together with what they refer to.
+    pub(crate) fn keeps_groups(&self) -> bool {
+        self.settings.policy == CachePolicy::Structured
+            && !self.settings.pinned
+            && !matches!(self.backend, Backend::Table(_))
+    }
+
+    /// What makes a file of a site known to those that refer to it, and what it refers to itself.
+    pub(crate) fn relations(&self, site: usize, name: &[u8], objects: &[Vec<u8>]) -> Relations {
+        if !self.keeps_groups() {
+            return Relations::default();
+        }
+        let id = |name: &[u8]| self.hasher.hash_one((site, name));
+        Relations { id: id(name), objects: objects.iter().map(|name| id(name)).collect() }
+    }
+
+    /// Takes back what was counted of requests since then: nobody made them.
+    pub(crate) fn forget_requests(&mut self, before: &CacheCounts) {
+        self.counts.forget_requests(before);
     }
 
     /// A body that was brought in, pinned in memory if it is to be and will be admitted.

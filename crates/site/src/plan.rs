@@ -33,6 +33,8 @@ pub struct Plan {
     /// An operation that was given back.
     pending: Option<Op>,
     outcome: Option<Outcome>,
+    /// How far from a client's request the file is that it brings in; 0 is that of the request.
+    pub(crate) ahead: u8,
 }
 
 #[derive(Debug)]
@@ -141,13 +143,19 @@ impl Plan {
     }
 
     fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
-        Box::new(Plan { request, site, work, pending: None, outcome: None })
+        Box::new(Plan { request, site, work, pending: None, outcome: None, ahead: 0 })
     }
 
     /// The request that waits for the answer; `None` for a window of its body and for a piece of
     /// the answer's.
     pub fn request(&self) -> Option<&OwnedRequest> {
         self.request.as_ref()
+    }
+
+    /// True when nobody waits for what it brings in: it goes to
+    /// [`Service::resume_ahead`](crate::Service::resume_ahead).
+    pub fn is_ahead(&self) -> bool {
+        self.ahead > 0
     }
 
     /// How many bytes the plan was to bring into memory, if it was made for nothing else.

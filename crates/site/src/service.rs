@@ -30,6 +30,10 @@ use crate::shared_table::SharedTable;
 use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
+mod ahead;
+
+use ahead::Ahead;
+
 /// What a file segment of an answer carries.
 pub type File = Arc<OpenFile>;
 
@@ -108,6 +112,8 @@ pub struct Service {
     caches: HeldCaches,
     /// The entry of an answer that did not enter the cache, alive while the answer is written.
     transient: Option<Arc<FileEntry>>,
+    /// Files to be brought in when there is time.
+    ahead: Ahead,
     /// Fields that are formatted for one answer.
     fields: Vec<u8>,
     relative: Vec<u8>,
@@ -140,8 +146,12 @@ impl Service {
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
-        let (fields, relative, scratch) = (Vec::new(), Vec::new(), Scratch::default());
-        Service { sites, caches, transient: None, fields, relative, scratch }
+        let (ahead, fields, relative) = (Ahead::default(), Vec::new(), Vec::new());
+        let scratch = Scratch::default();
+        let mut service =
+            Service { sites, caches, transient: None, ahead, fields, relative, scratch };
+        service.fetch_pinned();
+        service
     }
 
     /// What this service saw of its caches since the start.
@@ -345,9 +355,12 @@ impl Service {
         let media_type = self.sites.sites[site].types.of(file_name(&found.name));
         let variant = self.variant(site, &request, found);
         let (scope, name) = (variant.scope(site), variant.name(&found.name));
+        let objects = self.objects_of(&request, &media_type, &content);
+        let relations = self.caches.relations(site, &found.name, &objects);
         let entry = FileEntry::new(scope, &name, found.stamp, &Head::of(&media_type), content);
-        let source = match self.caches.admit(Arc::new(entry), now.unix_ms()) {
+        let source = match self.caches.admit_as(Arc::new(entry), &relations, now.unix_ms()) {
             Ok(file) => {
+                self.fetch_objects(&request, &objects);
                 self.set_path(site, &request, Target::File(file), now);
                 Source::Cached(file)
             }

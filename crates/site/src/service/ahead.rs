@@ -1,0 +1,175 @@
+//! Files that are brought in before anybody asks for them: the objects of a page (policy
+//! `structured`) and what is pinned by its name (policy `hinted`). They wait in a bounded queue
+//! until a connection has nothing else to do; who asks for one meanwhile does not wait for it.
+
+use std::collections::VecDeque;
+
+use flyball_http::{Head, Limits, Now, OwnedRequest, Request, scan};
+
+use super::{Lookup, Service};
+use crate::entry::Content;
+use crate::path;
+use crate::pattern;
+use crate::plan::Plan;
+use crate::references::{self, Language};
+use crate::settings::CachePolicy;
+
+/// Most files that wait; what does not fit is brought in when somebody asks for it.
+pub(crate) const QUEUE_MAX: usize = 64;
+
+/// How far references are followed: from a page to its objects, and from these to theirs.
+const DEPTH_MAX: u8 = 2;
+
+/// The requests that would bring the files in, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Ahead {
+    queue: VecDeque<(OwnedRequest, u8)>,
+    /// How far from a client's request the file is that is being brought in; 0 is its own.
+    depth: u8,
+}
+
+impl Ahead {
+    /// Adds a file, by its name relative to the root of the site that this host names.
+    fn push(&mut self, host: &[u8], name: &[u8]) {
+        if self.queue.len() < QUEUE_MAX && self.depth < DEPTH_MAX {
+            let request = request(host, name);
+            self.queue.extend(request.map(|request| (request, self.depth + 1)));
+        }
+    }
+
+    fn pop(&mut self) -> Option<(OwnedRequest, u8)> {
+        self.queue.pop_front()
+    }
+}
+
+impl Service {
+    /// True when a file waits to be brought in before anybody asks for it.
+    pub fn has_ahead(&self) -> bool {
+        !self.ahead.queue.is_empty()
+    }
+
+    /// The work that brings the next such file in; it goes to [`Service::resume_ahead`]. Never
+    /// blocks.
+    pub fn fetch_ahead(&mut self, now: &Now) -> Option<Box<Plan>> {
+        while let Some((request, depth)) = self.ahead.pop() {
+            let counts = self.caches.counts();
+            let plan = match self.lookup(request.request(), now) {
+                Lookup::Wait(plan) => Some(plan),
+                Lookup::Answer(_) | Lookup::Upload(_) => None,
+            };
+            self.caches.forget_requests(&counts);
+            if let Some(mut plan) = plan {
+                plan.ahead = depth;
+                return Some(plan);
+            }
+        }
+        None
+    }
+
+    /// Takes a finished plan of [`Service::fetch_ahead`] into the caches, and says what has to be
+    /// waited for next. Never blocks.
+    pub fn resume_ahead(&mut self, plan: Plan, now: &Now) -> Option<Box<Plan>> {
+        let (counts, depth) = (self.caches.counts(), plan.ahead);
+        self.ahead.depth = depth;
+        let next = match self.resume(plan, now) {
+            Lookup::Wait(plan) => Some(plan),
+            Lookup::Answer(_) | Lookup::Upload(_) => None,
+        };
+        self.ahead.depth = 0;
+        self.caches.forget_requests(&counts);
+        self.rest();
+        next.map(|mut plan| {
+            plan.ahead = depth;
+            plan
+        })
+    }
+
+    /// The names of what a page refers to that has just been brought in.
+    pub(super) fn objects_of(
+        &self,
+        page: &Request<'_>,
+        media_type: &str,
+        content: &Content,
+    ) -> Vec<Vec<u8>> {
+        match (Language::of_media_type(media_type), content) {
+            (Some(language), Content::Memory(body)) if self.caches.keeps_groups() => {
+                references::references(language, body, page.path())
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Has the objects of a page brought in, when there is time.
+    pub(super) fn fetch_objects(&mut self, page: &Request<'_>, names: &[Vec<u8>]) {
+        for name in names {
+            self.ahead.push(page.host(), name);
+        }
+    }
+
+    /// Has what is pinned by its name brought in, when there is time.
+    pub(super) fn fetch_pinned(&mut self) {
+        let settings = self.caches.settings();
+        if settings.policy != CachePolicy::Hinted {
+            return;
+        }
+        let names = settings.hints.pin.iter().filter(|pattern| pattern::is_exact(pattern));
+        let names: Vec<_> = names.map(|name| name.trim_start_matches('/').to_owned()).collect();
+        for (index, site) in self.sites.sites.iter().enumerate() {
+            // A host that leads to the site.
+            let host = site.settings.hosts.first().map_or("", String::as_str);
+            let host =
+                host.strip_prefix("*.").map_or(host.replace('*', ""), |name| format!("a.{name}"));
+            if self.sites.hosts.choose(host.as_bytes()) == Some(index) {
+                names.iter().for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes()));
+            }
+        }
+    }
+}
+
+/// What a client would send for a file. One that would get another variant is not helped by it.
+fn request(host: &[u8], name: &[u8]) -> Option<OwnedRequest> {
+    let mut bytes = b"GET ".to_vec();
+    path::encode_path(name, &mut bytes);
+    let version: &[u8] = if host.is_empty() { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\nHost: " };
+    bytes.extend_from_slice(version);
+    if !host.is_empty() {
+        bytes.extend_from_slice(host);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"\r\n");
+    let mut head = Head::default();
+    scan::parse_head(&bytes, &Limits::default(), &mut head).ok()?;
+    Some(head.request(&bytes).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_asked_for_as_a_client_would() {
+        let mut ahead = Ahead::default();
+        ahead.push(b"example.org", b"a b/c.png");
+        ahead.push(b"", b"d");
+        ahead.push(b"bad host", b"e");
+        let (first, depth) = ahead.pop().unwrap();
+        assert_eq!(depth, 1);
+        assert_eq!(first.request().path(), b"/a%20b/c.png");
+        assert_eq!(first.request().host(), b"example.org");
+        assert_eq!(ahead.pop().unwrap().0.request().path(), b"/d");
+        assert!(ahead.pop().is_none());
+    }
+
+    #[test]
+    fn the_queue_is_bounded() {
+        let mut ahead = Ahead::default();
+        for n in 0..2 * QUEUE_MAX {
+            ahead.push(b"a", format!("{n}").as_bytes());
+        }
+        let mut deep = Ahead { depth: DEPTH_MAX, ..Ahead::default() };
+        deep.push(b"a", b"b");
+        assert!(deep.pop().is_none());
+        let waiting = std::iter::from_fn(|| ahead.pop()).count();
+        assert_eq!(waiting, QUEUE_MAX);
+    }
+}
