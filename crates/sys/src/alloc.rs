@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 
@@ -13,6 +13,12 @@ static PRIVATE: AtomicU64 = AtomicU64::new(0);
 
 /// The counter in use. It is never freed: an allocation may happen at any time.
 static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const PRIVATE).cast_mut());
+
+/// Bytes of all blocks of this process, what the allocator puts in front of them included.
+static LIVE: AtomicI64 = AtomicI64::new(0);
+
+/// Bytes that the allocator keeps in front of a block (glibc).
+const BLOCK_HEAD: i64 = 8;
 
 /// The system's allocator, with every allocation and reallocation counted. To be installed with
 /// `#[global_allocator]`.
@@ -25,27 +31,45 @@ fn counter() -> &'static AtomicU64 {
     unsafe { &*COUNTER.load(Ordering::Acquire) }
 }
 
+/// Counts a block that came or, with -1, that is about to go.
+fn count_block(block: *mut u8, sign: i64) {
+    if !block.is_null() {
+        // SAFETY: the block came from the system's allocator and was not given back yet.
+        let usable = unsafe { libc::malloc_usable_size(block.cast()) };
+        LIVE.fetch_add(sign * (usable as i64 + BLOCK_HEAD), Ordering::Relaxed);
+    }
+}
+
 // SAFETY: every call goes unchanged to the system's allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
-        unsafe { System.alloc(layout) }
+        let block = unsafe { System.alloc(layout) };
+        count_block(block, 1);
+        block
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
-        unsafe { System.alloc_zeroed(layout) }
+        let block = unsafe { System.alloc_zeroed(layout) };
+        count_block(block, 1);
+        block
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
+        count_block(block, -1);
         // SAFETY: as above; `block` came from the system's allocator, as all blocks do.
-        unsafe { System.realloc(block, layout, size) }
+        let moved = unsafe { System.realloc(block, layout, size) };
+        // A block that could not be moved is still there.
+        count_block(if moved.is_null() { block } else { moved }, 1);
+        moved
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count_block(block, -1);
         // SAFETY: as above.
         unsafe { System.dealloc(block, layout) }
     }
@@ -54,6 +78,12 @@ unsafe impl GlobalAlloc for Counting {
 /// Allocations counted so far, where [`Counting`] is installed.
 pub fn allocations() -> u64 {
     counter().load(Ordering::Relaxed)
+}
+
+/// Bytes of the blocks that this process holds now, where [`Counting`] is installed: as the
+/// allocator rounds them, with what it puts in front of each.
+pub fn live_bytes() -> i64 {
+    LIVE.load(Ordering::Relaxed)
 }
 
 /// From now on this process, and every child that it forks later, counts into the first eight bytes
@@ -99,9 +129,15 @@ mod tests {
                 Counting.dealloc(black_box(Counting.alloc_zeroed(layout)), layout);
             }
         };
-        let before = allocations();
+        let before = (allocations(), live_bytes());
         allocate();
-        assert_eq!(allocations() - before, 3);
+        assert_eq!((allocations() - before.0, live_bytes()), (3, before.1));
+        // SAFETY: the layout has a size; the block is freed with it.
+        unsafe {
+            let block = black_box(Counting.alloc(layout));
+            assert_eq!(live_bytes() - before.1, 48);
+            Counting.dealloc(block, layout);
+        }
 
         let file = tempfile::NamedTempFile::new().unwrap();
         count_into(file.as_file()).unwrap();
