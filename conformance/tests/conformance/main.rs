@@ -12,6 +12,7 @@ mod deadlines;
 mod draining;
 mod hosts;
 mod keep_alive;
+mod listings;
 mod methods;
 mod paths;
 mod pipelining;
@@ -19,6 +20,7 @@ mod ranges;
 mod refusals;
 mod requests;
 mod smuggling;
+mod streams;
 mod uploads;
 mod variants;
 
@@ -135,6 +137,23 @@ for_each_architecture! {
         links_that_leave_the_root_lead_nowhere,
         names_that_cannot_be_are_not_there,
         a_listing_names_what_is_there_and_not_what_is_hidden,
+    ],
+    streams: [
+        a_body_of_unknown_length_comes_in_chunks,
+        http_1_0_gets_it_until_the_connection_ends,
+        head_has_the_fields_and_no_body,
+        requests_behind_it_wait_for_its_end,
+        a_slow_reader_gets_it_whole,
+        a_client_that_goes_away_disturbs_nobody_else,
+        many_at_once_are_kept_apart,
+        an_unread_request_body_makes_it_the_last_answer,
+        a_stopping_server_finishes_it,
+    ],
+    listings: [
+        a_listing_is_sorted_as_the_query_says,
+        a_listing_is_json_when_that_is_preferred,
+        a_readme_is_shown_below,
+        what_links_out_of_the_root_is_not_listed,
     ],
     hosts: [
         the_site_is_chosen_by_host,

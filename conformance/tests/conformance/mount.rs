@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use flyball_testkit::{Client, Launch, Server, Site, skip};
+use flyball_testkit::{Client, Launch, Server, Site, many, skip};
 
 /// Part of what a server says when its architecture needs what this machine does not have.
 const UNAVAILABLE: &str = "cannot run here";
@@ -87,6 +87,7 @@ impl Mount {
             ("*.wild.test", root("hosts/wild"), ""),
             ("list.test", root("list"), "listing = true"),
             ("dots.test", root(""), "hidden = true"),
+            ("many.test", many().display().to_string(), "listing = true"),
         ];
         let site = |(host, root, more): (&str, String, &str)| {
             format!("[[site]]\nhosts = [\"{host}\"]\nroot = \"{root}\"\n{more}\n")

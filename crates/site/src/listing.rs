@@ -35,8 +35,8 @@ pub(crate) const ENTRIES_WHOLE_MAX: usize = 1_000;
 /// names may come on top. Those of ordinary length take about 1 MB then.
 const ENTRIES_SORTED_MAX: usize = 10_000;
 
-/// Entries that are rendered at once: some 50 KB.
-const ENTRIES_PER_PIECE: usize = 256;
+/// Bytes of the page after which a piece ends: some two hundred entries.
+const PIECE_BYTES: usize = 32 * 1024;
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,7 +167,9 @@ impl Source for Listing {
         if !std::mem::replace(&mut self.begun, true) {
             self.page.begin(&mut out);
         }
-        for entry in self.entries.by_ref().take(ENTRIES_PER_PIECE) {
+        while out.len() < PIECE_BYTES
+            && let Some(entry) = self.entries.next()
+        {
             self.page.entry(&entry, &mut out);
         }
         let last = at_end && self.entries.len() == 0;
@@ -289,8 +291,8 @@ mod tests {
         let (sorted, names) = names(&pieces.concat());
         assert_eq!((sorted, names.len()), (true, 3_000));
         assert!(names.is_sorted());
-        assert!(pieces.iter().filter(|piece| !piece.is_empty()).count() > 3_000 / 256);
-        assert!(pieces.iter().all(|piece| piece.len() < 64 * 1024));
+        assert!(pieces.iter().filter(|piece| !piece.is_empty()).count() > 5);
+        assert!(pieces.iter().all(|piece| piece.len() < PIECE_BYTES + 4 * 1024));
     }
 
     #[test]

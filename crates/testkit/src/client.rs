@@ -115,6 +115,32 @@ impl Client {
         std::mem::replace(&mut self.received, rest)
     }
 
+    /// A body in chunks (RFC 9112, section 7.1), to its end: what each of them holds. They have no
+    /// extensions here, and no trailers.
+    ///
+    /// # Panics
+    /// When they are framed in another way.
+    #[track_caller]
+    pub fn chunks(&mut self) -> Vec<Vec<u8>> {
+        let mut chunks = Vec::new();
+        loop {
+            let mut line = Vec::new();
+            while !line.ends_with(b"\r\n") {
+                assert!(line.len() < 18, "not the size of a chunk: {line:?}");
+                line.extend(self.take(1));
+            }
+            let size = std::str::from_utf8(&line[..line.len() - 2]).expect("a size is ASCII");
+            let size = usize::from_str_radix(size, 16).expect("a size is a number");
+            let mut chunk = self.take(size + 2);
+            assert!(chunk.ends_with(b"\r\n"), "a chunk of {size} bytes does not end there");
+            if size == 0 {
+                return chunks;
+            }
+            chunk.truncate(size);
+            chunks.push(chunk);
+        }
+    }
+
     /// Everything up to an orderly close by the server.
     #[track_caller]
     pub fn rest(&mut self) -> Vec<u8> {

@@ -22,5 +22,5 @@ pub use checksum::crc32;
 pub use client::Client;
 pub use response::{Response, responses};
 pub use server::{Launch, Refused, Server, Stopped};
-pub use site::{LARGE_BYTES, MODIFIED, Site, digits, large, large_at};
+pub use site::{LARGE_BYTES, MANY, MODIFIED, Site, digits, large, large_at, many, name_of_many};
 pub use skip::skip;

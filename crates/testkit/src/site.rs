@@ -23,6 +23,9 @@ const MODIFIED_UNIX: u64 = 784_111_777;
 /// Bytes of `large.bin` that say where they are.
 const LINE_BYTES: usize = 16;
 
+/// Files of [`many`].
+pub const MANY: usize = 6_000;
+
 /// A directory with a root below it, and a secret beside the root.
 #[derive(Debug)]
 pub struct Site {
@@ -48,6 +51,12 @@ const FILES: &[(&str, &str)] = &[
     ("list/b&<c>.txt", "b\n"),
     ("list/.secret", "SECRET in a list\n"),
     ("list/below/c.txt", "c\n"),
+    ("list/sorted/one.txt", "1"),
+    ("list/sorted/two.txt", "22"),
+    ("list/sorted/Ten.txt", "ten bytes\n"),
+    ("list/sorted/sub/x.txt", ""),
+    ("list/read/README", "Read <me> & go.\n"),
+    ("list/leaving/.dot", ""),
     ("evil.example/dir/index.html", "not evil\n"),
     ("hosts/wild/who.txt", "wild\n"),
     ("hosts/exact/who.txt", "exact\n"),
@@ -66,6 +75,9 @@ const LINKS: &[(&str, &str)] = &[
     ("absolute-dir", "/"),
     ("loop", "loop"),
     ("dangling", "nothing"),
+    ("list/leaving/inside", "../a.txt"),
+    ("list/leaving/out", "../../../secret.txt"),
+    ("list/leaving/README.md", "/etc/passwd"),
 ];
 
 impl Site {
@@ -130,6 +142,31 @@ fn put(path: &Path, content: &[u8]) -> io::Result<()> {
 
 fn modified() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(MODIFIED_UNIX)
+}
+
+/// A directory of [`MANY`] empty files, which all tests of this process share and none changes. A
+/// page that lists them is larger than what two sockets hold between them, since nothing of a name
+/// can be shown as it is.
+///
+/// # Panics
+/// When it cannot be written.
+pub fn many() -> &'static Path {
+    static MANY_FILES: OnceLock<(PathBuf, Watchdog)> = OnceLock::new();
+    let (path, _) = MANY_FILES.get_or_init(|| {
+        let directory = tempfile::Builder::new().prefix("flyball-many-").tempdir();
+        let directory = directory.expect("a temporary directory").keep();
+        let watchdog = Watchdog::delete(&directory);
+        for at in 0..MANY {
+            File::create(directory.join(name_of_many(at))).expect("a file can be written");
+        }
+        (directory, watchdog)
+    });
+    path
+}
+
+/// The name of one of [`many`]; they ascend.
+pub fn name_of_many(at: usize) -> String {
+    format!("{at:05}{}", "&".repeat(235))
 }
 
 /// What `digits.txt` holds: 1,000 bytes, of which every ten count up from `0000000000`.
