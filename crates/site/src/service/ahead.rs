@@ -55,7 +55,7 @@ impl Service {
             let counts = self.caches.counts();
             let plan = match self.lookup(request.request(), now) {
                 Lookup::Wait(plan) => Some(plan),
-                Lookup::Answer(_) | Lookup::Upload(_) => None,
+                Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) => None,
             };
             self.caches.forget_requests(&counts);
             if let Some(mut plan) = plan {
@@ -73,7 +73,7 @@ impl Service {
         self.ahead.depth = depth;
         let next = match self.resume(plan, now) {
             Lookup::Wait(plan) => Some(plan),
-            Lookup::Answer(_) | Lookup::Upload(_) => None,
+            Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) => None,
         };
         self.ahead.depth = 0;
         self.caches.forget_requests(&counts);
