@@ -43,7 +43,8 @@ const event = (target, name) => new Promise((done, failed) => {
   target.addEventListener("error", () => failed(new Error(name)), { once: true });
 });
 async function look() {
-  if (frame.contentDocument.readyState !== "complete" || frame.contentWindow.location.href === "about:blank") {
+  const blank = frame.contentWindow.location.href === "about:blank";
+  if (blank || frame.contentDocument.readyState !== "complete") {
     await event(frame, "load");
   }
   const page = frame.contentDocument;

@@ -501,7 +501,8 @@ mod tests {
         let value = String::from_utf8(value).unwrap();
         let boundary = value.strip_prefix("multipart/byteranges; boundary=").unwrap();
         let expected = format!(
-            "\r\n--{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 0-1/5\r\n\r\nab\r\n\
+            "\r\n--{boundary}\r\n\
+             Content-Type: text/plain\r\nContent-Range: bytes 0-1/5\r\n\r\nab\r\n\
              --{boundary}\r\nContent-Type: text/plain\r\nContent-Range: bytes 4-4/5\r\n\r\ne\r\n\
              --{boundary}--\r\n"
         );
