@@ -111,6 +111,7 @@ names! {
     IfRange "if-range",
     Range "range",
     Accept "accept",
+    AcceptLanguage "accept-language",
     UserAgent "user-agent",
     Referer "referer",
     Forwarded "forwarded",

@@ -55,6 +55,8 @@ pub(crate) enum Target {
     NeedsSlash,
     /// Nothing to serve.
     Missing(Status),
+    /// Another address, by the redirect of this number.
+    Redirect(u32),
 }
 
 #[derive(Debug)]

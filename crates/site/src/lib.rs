@@ -27,6 +27,7 @@ mod shared;
 mod shared_table;
 mod source;
 mod store;
+mod translate;
 mod upload;
 mod variant;
 

@@ -21,7 +21,11 @@ macro_rules! pages {
 }
 
 pages! {
-    MOVED_PERMANENTLY "Moved" "This directory's address ends in a slash.",
+    MOVED_PERMANENTLY "Moved" "This is at another address.",
+    FOUND "Found" "This is at another address for now.",
+    SEE_OTHER "See other" "The answer is at another address.",
+    TEMPORARY_REDIRECT "Moved for now" "This is at another address for now.",
+    PERMANENT_REDIRECT "Moved" "This is at another address.",
     BAD_REQUEST "Bad request" "This address is not valid.",
     UNAUTHORIZED "Unauthorized" "This can be read by those who have a name and a password.",
     FORBIDDEN "Forbidden" "This may not be read.",
@@ -36,9 +40,16 @@ pages! {
     INTERNAL_SERVER_ERROR "Server error" "Something went wrong here.",
 }
 
+/// The type of these pages.
+pub(crate) const TYPE: &str = "text/html; charset=utf-8";
+
 /// Writes the fields of a page of this length, with the blank line.
 pub(crate) fn write_fields(len: usize, fields: &mut Vec<u8>) {
-    fields.extend_from_slice(b"Content-Type: text/html; charset=utf-8\r\n");
+    write_fields_of(TYPE, len, fields);
+}
+
+/// Writes the fields of a page of this type and length, with the blank line.
+pub(crate) fn write_fields_of(media_type: &str, len: usize, fields: &mut Vec<u8>) {
     // Writing to a vector cannot fail.
-    let _ = write!(fields, "Content-Length: {len}\r\n\r\n");
+    let _ = write!(fields, "Content-Type: {media_type}\r\nContent-Length: {len}\r\n\r\n");
 }

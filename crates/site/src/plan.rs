@@ -5,24 +5,20 @@
 //! step to a ring; what comes of it goes back to [`crate::Service::resume`].
 
 use std::any::Any;
-use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::{OwnedRequest, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
-use flyball_sys::file::{self, Failure, Kind, Links, Stamp, failure};
+use flyball_sys::file::{Failure, Stamp, failure};
 
 use crate::access::Verification;
 use crate::entry::OpenFile;
 use crate::listing::Gather;
-use crate::path::Mapped;
+use crate::routes::Depends;
 use crate::source::Steps;
-
-/// Most times that one name is opened again because others were renamed meanwhile.
-const REOPENS_MAX: u32 = 200;
+use crate::translate::Translate;
 
 /// The work behind one answer.
 #[derive(Debug)]
@@ -81,6 +77,10 @@ pub(crate) struct Found {
     pub(crate) file: Arc<Descriptor>,
     pub(crate) stamp: Stamp,
     pub(crate) name: Vec<u8>,
+    /// The number of that root.
+    pub(crate) root: u16,
+    /// On what of the request it depends that this file was found.
+    pub(crate) depends: Depends,
 }
 
 impl Plan {
@@ -278,112 +278,11 @@ impl Plan {
 
 /// The status that tells a client of a failed open, and nothing more. A link that leaves the root
 /// looks like a name that is not there.
-fn status_of(error: &io::Error) -> Status {
+pub(crate) fn status_of(error: &io::Error) -> Status {
     match failure(error) {
         Failure::Denied => Status::FORBIDDEN,
         Failure::Exhausted => Status::SERVICE_UNAVAILABLE,
         Failure::Missing => Status::NOT_FOUND,
-    }
-}
-
-/// Pathname translation: from a relative path to an open file.
-#[derive(Debug)]
-pub(crate) struct Translate {
-    pub(crate) root: Arc<OwnedFd>,
-    pub(crate) links: Links,
-    pub(crate) path: Vec<u8>,
-    pub(crate) mapped: Mapped,
-    pub(crate) index: Arc<[String]>,
-    directory: Option<Arc<Descriptor>>,
-    opened: Option<Arc<Descriptor>>,
-    tried: usize,
-    reopened: u32,
-}
-
-impl Translate {
-    pub(crate) fn new(
-        root: Arc<OwnedFd>,
-        links: Links,
-        path: Vec<u8>,
-        mapped: Mapped,
-        index: Arc<[String]>,
-    ) -> Translate {
-        let (directory, opened) = (None, None);
-        Translate { root, links, path, mapped, index, directory, opened, tried: 0, reopened: 0 }
-    }
-
-    /// The path that is being tried: the one asked for, or an index below it.
-    fn current(&self) -> Vec<u8> {
-        match (&self.directory, self.index.get(self.tried)) {
-            (Some(_), Some(index)) if self.path == b"." => index.as_bytes().to_vec(),
-            (Some(_), Some(index)) => [&self.path, &b"/"[..], index.as_bytes()].concat(),
-            _ => self.path.clone(),
-        }
-    }
-
-    fn next_op(&mut self) -> Op {
-        match &self.opened {
-            Some(file) => Op::Stat { file: Arc::clone(file) },
-            None => Op::Open {
-                root: Arc::clone(&self.root),
-                // A mapped path holds no NUL; if one did, the empty path names nothing.
-                path: CString::new(self.current()).unwrap_or_default(),
-                links: self.links,
-            },
-        }
-    }
-
-    fn opened(&mut self, opened: io::Result<Descriptor>) -> Option<Outcome> {
-        match opened {
-            Ok(file) => {
-                self.opened = Some(Arc::new(file));
-                None
-            }
-            // openat2 cannot tell whether a `..` in a link stays beneath the root while any name
-            // anywhere is changed, and asks for another try.
-            Err(error) if file::is_race(&error) && self.reopened < REOPENS_MAX => {
-                self.reopened += 1;
-                None
-            }
-            Err(error) if self.directory.is_some() => match status_of(&error) {
-                Status::NOT_FOUND => self.next_index(),
-                status => Some(Outcome::Missing(status)),
-            },
-            Err(error) => Some(Outcome::Missing(status_of(&error))),
-        }
-    }
-
-    fn stamped(&mut self, stamp: io::Result<Stamp>) -> Option<Outcome> {
-        let file = self.opened.take()?;
-        let stamp = match stamp {
-            Ok(stamp) => stamp,
-            Err(error) => return Some(Outcome::Missing(status_of(&error))),
-        };
-        match (stamp.kind, self.mapped, self.directory.is_some()) {
-            (Kind::Regular, Mapped::File, _) | (Kind::Regular, _, true) => {
-                Some(Outcome::File(Found { file, stamp, name: self.current() }))
-            }
-            (Kind::Directory, Mapped::File, false) => Some(Outcome::NeedsSlash),
-            (Kind::Directory, Mapped::Directory, false) => {
-                self.directory = Some(file);
-                self.current_index()
-            }
-            (_, _, true) => self.next_index(),
-            _ => Some(Outcome::Missing(Status::NOT_FOUND)),
-        }
-    }
-
-    fn next_index(&mut self) -> Option<Outcome> {
-        self.tried += 1;
-        self.current_index()
-    }
-
-    /// Goes on with the index that is next, or tells that none is there.
-    fn current_index(&mut self) -> Option<Outcome> {
-        if self.tried < self.index.len() {
-            return None;
-        }
-        self.directory.take().map(Outcome::Directory)
     }
 }
 
@@ -451,6 +350,7 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use flyball_sys::file;
 
     #[test]
     fn an_operation_that_was_lost_is_asked_for_again_whole() {
@@ -459,7 +359,8 @@ mod tests {
         let page = std::fs::File::open(dir.path().join("page")).unwrap();
         let file = Arc::new(Descriptor::from(page));
         let stamp = file::stamp(&*file).unwrap();
-        let found = Found { file, stamp, name: b"page".to_vec() };
+        let found =
+            Found { file, stamp, name: b"page".to_vec(), root: 0, depends: Depends::default() };
         let mut plan =
             Plan { work: Work::Load(Load::new(found, true)), ..*Plan::digest(vec![], 0) };
         loop {

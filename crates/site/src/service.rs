@@ -2,7 +2,6 @@
 //! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -11,7 +10,7 @@ use flyball_http::head::TargetForm;
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_sys::descriptors::Member;
-use flyball_sys::file::{self, Links, Whereabouts};
+use flyball_sys::file::{Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
@@ -22,17 +21,23 @@ use crate::hosts::Hosts;
 use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::mime::Types;
 use crate::pages;
-use crate::path::{self, PathError};
-use crate::plan::{Found, Outcome, Plan, Translate};
+use crate::path;
+use crate::plan::{Found, Outcome, Plan};
+use crate::routes::{self, ErrorPages, Route, SiteRoutes};
 use crate::settings::{CacheSettings, SiteSettings, Symlinks};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
+use crate::translate::{Asked, Translate};
 use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
 mod ahead;
 
 use ahead::Ahead;
+
+/// Marks in the key of a file's entry, which are no numbers of rules.
+const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
+const DEPENDS_ON_IMAGE: u16 = u16::MAX - 1;
 
 /// What a file segment of an answer carries.
 pub type File = Arc<OpenFile>;
@@ -68,7 +73,8 @@ pub struct Sites {
 
 #[derive(Debug)]
 struct Site {
-    root: Arc<OwnedFd>,
+    routes: SiteRoutes,
+    error_pages: ErrorPages,
     links: Links,
     index: Arc<[String]>,
     types: Types,
@@ -77,24 +83,24 @@ struct Site {
 }
 
 impl Sites {
-    /// Opens the root of every site.
+    /// Opens the roots of every site and reads its error pages. Blocks on the disk.
     ///
     /// # Errors
-    /// The root that cannot be opened, and why.
+    /// What cannot be opened or read, and why.
     pub fn open(settings: &[SiteSettings]) -> io::Result<Sites> {
         let open = |site: &SiteSettings| {
-            let root = file::open_root(&site.root).map_err(|error| {
-                io::Error::new(error.kind(), format!("{}: {error}", site.root.display()))
-            })?;
+            let links = match site.symlinks {
+                Symlinks::Deny => Links::Deny,
+                Symlinks::Beneath => Links::Beneath,
+                Symlinks::Follow => Links::Follow,
+            };
+            let types = Types::new(&site.types, &site.charset);
             Ok(Site {
-                root: Arc::new(root),
-                links: match site.symlinks {
-                    Symlinks::Deny => Links::Deny,
-                    Symlinks::Beneath => Links::Beneath,
-                    Symlinks::Follow => Links::Follow,
-                },
+                routes: SiteRoutes::open(site, links)?,
+                error_pages: ErrorPages::read(&site.routes, &types)?,
+                links,
                 index: site.index.clone().into(),
-                types: Types::new(&site.types, &site.charset),
+                types,
                 access: Access::new(&site.access)?,
                 settings: site.clone(),
             })
@@ -200,33 +206,37 @@ impl Service {
     fn admitted(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         match request.method() {
             Method::Get | Method::Head => {}
-            Method::Options => return self.allow(Status::NO_CONTENT),
+            Method::Options => return self.allow(&request, Status::NO_CONTENT),
             Method::Post | Method::Put if self.takes_upload(site, &request) => {
                 return Lookup::Upload(Upload::default());
             }
             Method::Other => return self.refuse(&request, Status::NOT_IMPLEMENTED),
-            _ => return self.allow(Status::METHOD_NOT_ALLOWED),
+            _ => return self.allow(&request, Status::METHOD_NOT_ALLOWED),
         }
         if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
             return self.refuse(&request, Status::BAD_REQUEST);
         }
         match self.caches.path(self.scope(site, &request), request.path(), now.ms()) {
-            Some(Target::File(file)) => self.answer_file(Source::Cached(file), &request, now),
+            Some(Target::File(file)) => self.answer_file(Source::Cached(file), site, &request, now),
+            Some(Target::Redirect(rule)) => self.redirect(site, rule, &request),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
             Some(Target::Missing(status)) => self.refuse(&request, status),
-            None => self.translate(site, request),
+            None => self.translate(site, request, now),
         }
     }
 
     /// What the path of a request is looked up in: its site, and the class of what its client
     /// accepts.
-    fn scope(&self, site: usize, _request: &Request<'_>) -> Scope {
-        Scope::of_path(site, 0)
+    fn scope(&self, site: usize, request: &Request<'_>) -> Scope {
+        Scope::of_path(site, self.sites.sites[site].routes.class(request))
     }
 
     /// Which of the answers of a file this request gets.
-    fn variant(&self, _site: usize, _request: &Request<'_>, _found: &Found) -> Variant {
-        Variant::default()
+    fn variant(&self, site: usize, request: &Request<'_>, found: &Found) -> Variant {
+        let mut rules = self.sites.sites[site].routes.rules(request.path()).numbers();
+        rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
+        rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
+        Variant { root: found.root, rules, ..Variant::default() }
     }
 
     fn set_path(&mut self, site: usize, request: &Request<'_>, target: Target, now: &Now) {
@@ -244,15 +254,16 @@ impl Service {
         path.is_some_and(|path| path.as_bytes() == request.path())
     }
 
-    fn translate(&mut self, site: usize, request: Request<'_>) -> Lookup<'_> {
-        let place = &self.sites.sites[site];
-        match path::map(request.path(), place.settings.hidden, &mut self.relative) {
-            Err(PathError::Malformed) => self.refuse(&request, Status::BAD_REQUEST),
-            Err(PathError::Hidden | PathError::TooLong) => self.refuse(&request, Status::NOT_FOUND),
-            Ok(mapped) => {
-                let (root, index) = (Arc::clone(&place.root), Arc::clone(&place.index));
-                let path = self.relative.clone();
-                let work = Translate::new(root, place.links, path, mapped, index);
+    fn translate(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        let served = &self.sites.sites[site];
+        match served.routes.route(request.path(), &mut self.relative) {
+            Route::Refuse(status) => self.refuse(&request, status),
+            Route::Redirect(rule) => {
+                self.set_path(site, &request, Target::Redirect(rule), now);
+                self.redirect(site, rule, &request)
+            }
+            Route::File(place) => {
+                let work = Translate::new(served.asked(&request, place));
                 Lookup::Wait(Plan::translate(request.to_owned(), site, work))
             }
         }
@@ -264,7 +275,7 @@ impl Service {
         let (request, site, outcome) = plan.into_parts();
         let Some(request) = request else {
             debug_assert!(false, "a window of an upload goes to taken_body");
-            return self.allow(Status::METHOD_NOT_ALLOWED);
+            return self.refuse_without_request(Status::METHOD_NOT_ALLOWED);
         };
         match outcome {
             Outcome::File(found) => self.found(request, site, found, now),
@@ -291,18 +302,20 @@ impl Service {
             Outcome::Directory(directory) => {
                 self.forget_path(site, &request.request());
                 let served = &self.sites.sites[site];
-                let hidden = served.settings.hidden;
-                let mapped = path::map(request.request().path(), hidden, &mut self.relative);
-                if served.settings.listing && mapped.is_ok() {
-                    let (root, path) = (Arc::clone(&served.root), self.relative.clone());
+                let route = served.routes.route(request.request().path(), &mut self.relative);
+                // What is asked for, which is not what is looked for beneath an alias.
+                let _ = path::map(request.request().path(), true, &mut self.relative);
+                if let (true, Route::File(place)) = (served.settings.listing, route) {
+                    let (root, path) = (served.routes.root(place.root), place.path);
                     let place = Whereabouts { root, path, links: served.links };
-                    let wish = Wish::of(&request.request());
-                    let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX);
+                    let (wish, hidden) = (Wish::of(&request.request()), served.settings.hidden);
+                    let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
+                        .shown_as(&self.relative);
                     return Lookup::Wait(Plan::list(request, site, gather));
                 }
                 self.refuse(&request.request(), Status::FORBIDDEN)
             }
-            Outcome::Listed(gather) => self.listing(&request.request(), gather),
+            Outcome::Listed(gather) => self.listing(&request.request(), site, gather),
             Outcome::Verified(work) => {
                 let access = self.sites.sites[site].access.as_ref();
                 let verified = access.map_or(Ok(()), |access| access.verified(&work, now.ms()));
@@ -318,11 +331,18 @@ impl Service {
     }
 
     fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
+        let access = self.sites.sites[site].access.as_ref().filter(|_| found.root == 0);
+        let around = access.is_some_and(|access| {
+            access.is_got_around(&request.request(), &found.name, &mut self.scratch)
+        });
+        if around {
+            return self.refuse(&request.request(), Status::FORBIDDEN);
+        }
         let variant = self.variant(site, &request.request(), &found);
         let name = variant.name(&found.name);
         if let Some(file) = self.caches.file(variant.scope(site), &name, &found.stamp) {
             self.set_path(site, &request.request(), Target::File(file), now);
-            return self.answer_file(Source::Cached(file), &request.request(), now);
+            return self.answer_file(Source::Cached(file), site, &request.request(), now);
         }
         let settings = self.caches.settings();
         if settings.content_bytes_max > 0 && found.stamp.size <= settings.small_bytes_max {
@@ -352,12 +372,12 @@ impl Service {
         now: &Now,
     ) -> Lookup<'_> {
         let request = request.request();
-        let media_type = self.sites.sites[site].types.of(file_name(&found.name));
         let variant = self.variant(site, &request, found);
         let (scope, name) = (variant.scope(site), variant.name(&found.name));
-        let objects = self.objects_of(&request, &media_type, &content);
+        let says = self.sites.sites[site].says(&request, found);
+        let objects = self.objects_of(&request, &says.media_type, &content);
         let relations = self.caches.relations(site, &found.name, &objects);
-        let entry = FileEntry::new(scope, &name, found.stamp, &Head::of(&media_type), content);
+        let entry = FileEntry::new(scope, &name, found.stamp, &says.head(), content);
         let source = match self.caches.admit_as(Arc::new(entry), &relations, now.unix_ms()) {
             Ok(file) => {
                 self.fetch_objects(&request, &objects);
@@ -369,21 +389,31 @@ impl Service {
                 Source::Transient
             }
         };
-        self.answer_file(source, &request, now)
+        self.answer_file(source, site, &request, now)
     }
 
     /// A 200, 206, 304, 412 or 416, by RFC 9110, section 13.2.2.
-    fn answer_file(&mut self, source: Source, request: &Request<'_>, now: &Now) -> Lookup<'_> {
+    fn answer_file(
+        &mut self,
+        source: Source,
+        site: usize,
+        request: &Request<'_>,
+        now: &Now,
+    ) -> Lookup<'_> {
         let entry = match source {
             Source::Cached(handle) => self.caches.entry(handle),
             Source::Transient => self.transient.as_deref(),
         };
         let Some(entry) = entry else {
-            return refusal(request, Status::INTERNAL_SERVER_ERROR, &mut self.fields);
+            let status = Status::INTERNAL_SERVER_ERROR;
+            self.fields.clear();
+            let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
+            return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
         };
         let with_body = request.method() == Method::Get;
         if request.has_any(CONDITIONAL) {
-            let conditional = conditional_answer(entry, request, &mut self.fields, now);
+            let served = &self.sites.sites[site];
+            let conditional = conditional_answer(entry, served, request, &mut self.fields, now);
             if let Some((status, body)) = conditional {
                 return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
             }
@@ -399,10 +429,19 @@ impl Service {
         Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
     }
 
+    fn redirect(&mut self, site: usize, rule: u32, request: &Request<'_>) -> Lookup<'_> {
+        self.fields.clear();
+        self.fields.extend_from_slice(b"Location: ");
+        let status = self.sites.sites[site].routes.location(rule, request, &mut self.fields);
+        match status {
+            Some(status) => self.moved(site, status, request),
+            None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
+        }
+    }
+
     fn redirect_to_slash(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
-        let hidden = self.sites.sites[site].settings.hidden;
-        if path::map(request.path(), hidden, &mut self.relative).is_err() {
-            return refusal(request, Status::BAD_REQUEST, &mut self.fields);
+        if path::map(request.path(), true, &mut self.relative).is_err() {
+            return self.refuse(request, Status::BAD_REQUEST);
         }
         // Built from the normalised path, so that `//host` in a request never becomes a Location.
         let fields = &mut self.fields;
@@ -414,17 +453,30 @@ impl Service {
             fields.push(b'?');
             fields.extend_from_slice(request.query());
         }
-        fields.extend_from_slice(b"\r\n");
-        let page = pages::page(Status::MOVED_PERMANENTLY);
-        pages::write_fields(page.len(), fields);
-        let body = page_body(request, page);
-        Lookup::Answer(Answer { status: Status::MOVED_PERMANENTLY, fields, body, close: false })
+        self.moved(site, Status::MOVED_PERMANENTLY, request)
     }
 
-    fn listing(&mut self, request: &Request<'_>, mut gather: Box<Gather>) -> Lookup<'_> {
+    /// The rest of an answer whose fields end in the value of `Location`.
+    fn moved(&mut self, site: usize, status: Status, request: &Request<'_>) -> Lookup<'_> {
+        self.fields.extend_from_slice(b"\r\n");
+        let page = pages::page(status);
+        self.sites.sites[site].amend(request, pages::TYPE, false, &mut self.fields);
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = page_body(request, Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    fn listing(
+        &mut self,
+        request: &Request<'_>,
+        site: usize,
+        mut gather: Box<Gather>,
+    ) -> Lookup<'_> {
         let fields = &mut self.fields;
         fields.clear();
-        listing::write_fields(gather.wish().format, fields);
+        let format = gather.wish().format;
+        listing::write_fields(format, fields);
+        self.sites.sites[site].amend(request, format.media_type(), false, fields);
         if !gather.is_at_end() {
             fields.extend_from_slice(b"\r\n");
             let body = h1::Body::Stream { len: None };
@@ -455,61 +507,150 @@ impl Service {
         upload.answer(&mut self.fields)
     }
 
+    /// A page that says what is wrong, and nothing about why; the site's own, if it has one.
     fn refuse(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        refusal(request, status, &mut self.fields)
+        self.fields.clear();
+        self.refuse_with(request, status)
+    }
+
+    /// The same, behind fields that are there already.
+    fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        let Some(site) = self.sites.hosts.choose(request.host()) else {
+            return self.refuse_without_site(request, status);
+        };
+        let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    fn refuse_without_site(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        let page = pages::page(status);
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = page_body(request, Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    fn refuse_without_request(&mut self, status: Status) -> Lookup<'_> {
+        let page = pages::page(status);
+        self.fields.clear();
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = h1::Body::Bytes(Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 
     /// The answer to a client that asks too fast, and may ask again after so many seconds.
     pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
-        let page = pages::page(Status::TOO_MANY_REQUESTS);
         self.fields.clear();
         self.fields.extend_from_slice(format!("Retry-After: {wait_s}\r\n").as_bytes());
-        pages::write_fields(page.len(), &mut self.fields);
-        let (status, body) = (Status::TOO_MANY_REQUESTS, page_body(request, page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        self.refuse_with(request, Status::TOO_MANY_REQUESTS)
     }
 
     /// The answer to a request that may not be answered.
     fn turn_away(&mut self, site: usize, request: &Request<'_>, refused: Refused) -> Lookup<'_> {
-        let page = pages::page(refused.status());
         self.fields.clear();
         if let Some(access) = &self.sites.sites[site].access {
             access.write_fields(refused, &mut self.fields);
         }
-        pages::write_fields(page.len(), &mut self.fields);
-        let (status, body) = (refused.status(), page_body(request, page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        self.refuse_with(request, refused.status())
     }
 
     /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
-    fn allow(&mut self, status: Status) -> Lookup<'_> {
+    fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
         self.fields.clear();
         self.fields.extend_from_slice(ALLOW);
-        let body = if status == Status::NO_CONTENT {
-            self.fields.extend_from_slice(b"\r\n");
-            h1::Body::Empty
-        } else {
-            let page = pages::page(status);
-            pages::write_fields(page.len(), &mut self.fields);
-            h1::Body::Bytes(Bytes::from_static(page))
-        };
+        if status != Status::NO_CONTENT {
+            return self.refuse_with(request, status);
+        }
+        if let Some(site) = self.sites.hosts.choose(request.host()) {
+            self.sites.sites[site].amend(request, "", true, &mut self.fields);
+        }
+        self.fields.extend_from_slice(b"\r\n");
+        let body = h1::Body::Empty;
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 }
 
-/// A page that says what is wrong, and nothing about why.
-fn refusal<'a>(request: &Request<'_>, status: Status, fields: &'a mut Vec<u8>) -> Lookup<'a> {
-    let page = pages::page(status);
-    fields.clear();
-    pages::write_fields(page.len(), fields);
-    Lookup::Answer(Answer { status, fields, body: page_body(request, page), close: false })
+impl Site {
+    /// What a request asks for at this place, and where else it may be.
+    fn asked(&self, request: &Request<'_>, place: routes::Place) -> Asked {
+        let settings = &self.settings.routes;
+        let fallback = settings.fallback.as_ref();
+        Asked {
+            root: self.routes.root(place.root),
+            links: self.links,
+            index: Arc::clone(&self.index),
+            neighbours: self.routes.neighbours(request),
+            pretty: settings.pretty_urls,
+            fallback: fallback
+                .map(|path| (self.routes.root(0), path.trim_start_matches('/').into())),
+            lists: self.settings.listing,
+            place,
+        }
+    }
+
+    /// What a file's head says of it.
+    fn says(&self, request: &Request<'_>, found: &Found) -> Says {
+        let name = file_name(&found.name);
+        let language = routes::language_in(self.routes.languages(), name).unwrap_or_default();
+        // The extension of a file's language comes behind that of its type.
+        let plain = match language {
+            "" => name,
+            tag => &name[..name.len() - tag.len() - 1],
+        };
+        let media_type = self.types.of(plain).into_owned();
+        let mut shared: Vec<u8> = Vec::new();
+        shared.extend_from_slice(match (found.depends.language, found.depends.image) {
+            (true, true) => b"Vary: Accept, Accept-Language\r\n",
+            (true, false) => b"Vary: Accept-Language\r\n",
+            (false, true) => b"Vary: Accept\r\n",
+            (false, false) => b"",
+        });
+        if self.settings.routes.cache_control {
+            let (name, restricted) = (String::from_utf8_lossy(plain), self.access.is_some());
+            let value = routes::cache_control(&name, &media_type, restricted);
+            shared.extend_from_slice(format!("Cache-Control: {value}\r\n").as_bytes());
+        }
+        self.amend(request, &media_type, false, &mut shared);
+        Says { media_type, language: language.to_owned(), shared }
+    }
+
+    /// Changes fields by the rules for the path of a request.
+    fn amend(&self, request: &Request<'_>, media_type: &str, error: bool, fields: &mut Vec<u8>) {
+        let rules = self.routes.rules(request.path());
+        self.routes.amend(&rules, media_type, error, fields);
+    }
+
+    /// Appends the fields of a refusal, with the blank line, and gives its page.
+    fn write_refusal(
+        &self,
+        request: &Request<'_>,
+        status: Status,
+        fields: &mut Vec<u8>,
+    ) -> h1::Body<File> {
+        let page = self.error_pages.of(status);
+        self.amend(request, page.media_type, true, fields);
+        pages::write_fields_of(page.media_type, page.body.len(), fields);
+        page_body(request, page.body)
+    }
 }
 
-fn page_body(request: &Request<'_>, page: &'static [u8]) -> h1::Body<File> {
+/// What a file's head says of it.
+struct Says {
+    media_type: String,
+    language: String,
+    shared: Vec<u8>,
+}
+
+impl Says {
+    fn head(&self) -> Head<'_> {
+        Head { language: &self.language, shared: &self.shared, ..Head::of(&self.media_type) }
+    }
+}
+
+fn page_body(request: &Request<'_>, page: Bytes) -> h1::Body<File> {
     match request.method() {
         Method::Head => h1::Body::Empty,
-        _ => h1::Body::Bytes(Bytes::from_static(page)),
+        _ => h1::Body::Bytes(page),
     }
 }
 
@@ -534,6 +675,7 @@ fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
 /// The answer to a conditional or range request; `None` when it is a plain 200 after all.
 fn conditional_answer(
     entry: &FileEntry,
+    served: &Site,
     request: &Request<'_>,
     fields: &mut Vec<u8>,
     now: &Now,
@@ -547,9 +689,8 @@ fn conditional_answer(
             (Status::NOT_MODIFIED, h1::Body::Empty)
         }
         Verdict::Failed => {
-            let page = pages::page(Status::PRECONDITION_FAILED);
-            pages::write_fields(page.len(), fields);
-            (Status::PRECONDITION_FAILED, page_body(request, page))
+            let status = Status::PRECONDITION_FAILED;
+            (status, served.write_refusal(request, status, fields))
         }
         Verdict::Proceed => {
             if !conditional::range_applies(request, &validators, now.unix()) {
@@ -557,7 +698,7 @@ fn conditional_answer(
             }
             match range::requested(request, entry.len()) {
                 Ranges::Whole => return None,
-                Ranges::Unsatisfiable => unsatisfiable(entry, request, fields),
+                Ranges::Unsatisfiable => unsatisfiable(entry, served, request, fields),
                 Ranges::Parts(parts) => partial(entry, &parts, fields, now),
             }
         }
@@ -566,15 +707,15 @@ fn conditional_answer(
 
 fn unsatisfiable(
     entry: &FileEntry,
+    served: &Site,
     request: &Request<'_>,
     fields: &mut Vec<u8>,
 ) -> (Status, h1::Body<File>) {
     fields.extend_from_slice(b"Content-Range: ");
     range::write_unsatisfied(entry.len(), fields);
     fields.extend_from_slice(b"\r\n");
-    let page = pages::page(Status::RANGE_NOT_SATISFIABLE);
-    pages::write_fields(page.len(), fields);
-    (Status::RANGE_NOT_SATISFIABLE, page_body(request, page))
+    let status = Status::RANGE_NOT_SATISFIABLE;
+    (status, served.write_refusal(request, status, fields))
 }
 
 /// RFC 9110, section 15.3.7: one range as it is, several as multipart/byteranges.

@@ -33,8 +33,8 @@ use crate::store::Handle;
 /// Longest name that is cached, in bytes; longer ones are looked up anew with each request.
 pub(crate) const NAME_BYTES_MAX: usize = 256;
 
-/// Longest head that is cached, in bytes.
-pub(crate) const HEAD_BYTES_MAX: usize = 512;
+/// Longest head that is cached, in bytes: room for the fields of security that a site may set.
+pub(crate) const HEAD_BYTES_MAX: usize = 2_048;
 
 /// Most records in a set.
 const WAYS_MAX: usize = 16;
@@ -244,12 +244,14 @@ fn stamp_of_words(words: &[AtomicU64]) -> Stamp {
 const NEEDS_SLASH: u64 = 1;
 const MISSING: u64 = 2;
 const FILE: u64 = 3;
+const REDIRECT: u64 = 4;
 
 /// The kind in the lowest 4 bits; a status or the number of a record above; then its generation.
 fn target_to_word(target: Target) -> u64 {
     match target {
         Target::NeedsSlash => NEEDS_SLASH,
         Target::Missing(status) => MISSING | u64::from(status.code()) << 4,
+        Target::Redirect(rule) => REDIRECT | u64::from(rule) << 4,
         Target::File(place) => {
             let (index, generation) = place.handle.parts();
             FILE | u64::from(index) << 4 | u64::from(generation) << 32
@@ -265,6 +267,7 @@ fn target_of_word(word: u64) -> Option<Target> {
             Some(Target::Missing(Status::NOT_FOUND))
         }
         MISSING => Some(Target::Missing(Status::FORBIDDEN)),
+        REDIRECT => Some(Target::Redirect(above)),
         FILE => Some(Target::File(place(above, (word >> 32) as u32))),
         _ => None,
     }
@@ -692,6 +695,7 @@ mod tests {
             (&b"a"[..], Target::NeedsSlash),
             (b"b", Target::Missing(Status::NOT_FOUND)),
             (b"c", Target::Missing(Status::FORBIDDEN)),
+            (b"d", Target::Redirect(70_000)),
         ] {
             bench.parts[0].0.set_path(SCOPE, name, target, 0);
             let found = bench.parts[1].0.path(SCOPE, name, 1).unwrap();

@@ -42,17 +42,17 @@ impl Scope {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// The root that its name is relative to: the site's own, or an alias.
-    pub(crate) root: u8,
+    pub(crate) root: u16,
     /// The coding of its body; 0 is none.
     pub(crate) coding: u8,
-    /// The header rules that apply, in their order.
+    /// The header rules that apply, in their order, and marks for what else is said of the file.
     pub(crate) rules: Vec<u16>,
 }
 
 impl Variant {
     /// Where an entry of this variant is looked up.
     pub(crate) fn scope(&self, site: usize) -> Scope {
-        Scope::of(site, u32::from(self.root) | u32::from(self.coding) << 8)
+        Scope::of(site, u32::from(self.root) | u32::from(self.coding) << 16)
     }
 
     /// The name that an entry of this variant has: that of the file, which holds no NUL, and the

@@ -1,7 +1,7 @@
 //! Files beneath a root: opening, looking at, reading, listing, sending.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -231,6 +231,37 @@ pub type Sink = std::fs::File;
 /// When it can be neither opened nor made.
 pub fn open_log(path: &Path) -> io::Result<Sink> {
     std::fs::File::options().append(true).create(true).open(path)
+}
+
+/// Reads a regular file of at most this many bytes. Blocks on the disk.
+///
+/// # Errors
+/// When it is not there, no regular file, not readable, or longer.
+pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if stamp(&opened)?.kind != Kind::Regular {
+        return Err(io::Error::other("is not a file"));
+    }
+    let mut bytes = Vec::new();
+    opened.take(bytes_max + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > bytes_max {
+        return Err(io::Error::other(format!("is longer than {bytes_max} bytes")));
+    }
+    Ok(bytes)
+}
+
+/// Opens the directory of this path beneath `root`, as [`open_beneath`] does. Blocks on the disk.
+///
+/// # Errors
+/// As [`open_beneath`], and when it is no directory.
+pub fn open_directory(root: impl AsFd, path: &Path, links: Links) -> io::Result<OwnedFd> {
+    let opened = open_beneath(root, path.as_os_str().as_bytes(), links)?;
+    match stamp(&opened)?.kind {
+        Kind::Directory => Ok(opened),
+        _ => Err(io::ErrorKind::NotADirectory.into()),
+    }
 }
 
 /// Looks at an open file. May block on the disk.

@@ -154,7 +154,8 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         key: "rewrite",
         doc: "Paths that are answered as if another had been asked for",
         more: "Which rule counts is decided as for a redirect, and again for what comes of it, \
-               ten times at most. Redirects come first.",
+               ten times at most. Redirects come first. Who may read is decided by the path that \
+               is asked for, and no rewrite leads to what is closed to others.",
         begin: |s| s.routes.rewrites.push(RewriteSettings::default()),
         settings: REWRITE,
     },

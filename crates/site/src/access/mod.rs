@@ -137,6 +137,23 @@ impl Access {
             || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
     }
 
+    /// Whether a request would get a file of this name, relative to the root, although it would
+    /// not, or not so, by asking for the file's own path: a rewrite, a fallback or `.html` behind
+    /// a name must open no way around a rule.
+    pub(crate) fn is_got_around(
+        &self,
+        request: &Request<'_>,
+        name: &[u8],
+        scratch: &mut Scratch,
+    ) -> bool {
+        let asked = relative_of(request.path(), &mut scratch.relative);
+        let rule = |path: &[u8]| self.rules.iter().position(|(prefix, _)| prefix.covers(path));
+        let logins = |path: &[u8]| self.logins.as_ref().is_some_and(|logins| logins.cover(path));
+        let closed = |at: usize| self.rules.get(at).is_some_and(|(_, rule)| !rule.is_open());
+        let by_rule = rule(name) != rule(asked) && rule(name).is_some_and(closed);
+        by_rule || (logins(name) && !logins(asked))
+    }
+
     /// A password was verified: whether the request is answered.
     pub(crate) fn verified(&self, verification: &Verification, now_ms: u64) -> Result<(), Refused> {
         let Some(logins) = &self.logins else { return Err(Refused::Login) };

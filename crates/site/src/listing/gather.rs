@@ -18,6 +18,8 @@ use crate::source::Steps;
 pub(crate) struct Gather {
     directory: Arc<Descriptor>,
     place: Whereabouts<Arc<OwnedFd>>,
+    /// The path that it is shown under.
+    shown: Vec<u8>,
     /// Whether names that begin with a dot are shown.
     hidden: bool,
     wish: Wish,
@@ -46,6 +48,7 @@ impl Gather {
         let position = Some(0);
         Gather {
             directory,
+            shown: place.path.clone(),
             place,
             hidden,
             wish,
@@ -63,9 +66,15 @@ impl Gather {
         self.wish
     }
 
-    /// The directory, relative to the root.
+    /// Shows it under another path than that beneath its root.
+    pub(crate) fn shown_as(mut self, path: &[u8]) -> Gather {
+        self.shown = path.to_vec();
+        self
+    }
+
+    /// The path that it is shown under, without slashes at its ends; `.` for the root.
     pub(crate) fn path(&self) -> &[u8] {
-        &self.place.path
+        &self.shown
     }
 
     /// Why it cannot be read.

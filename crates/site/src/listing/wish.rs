@@ -19,6 +19,16 @@ pub(crate) enum Format {
     Json,
 }
 
+impl Format {
+    /// Its media type.
+    pub(crate) fn media_type(self) -> &'static str {
+        match self {
+            Format::Html => "text/html; charset=utf-8",
+            Format::Json => "application/json",
+        }
+    }
+}
+
 /// What entries are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Key {

@@ -12,6 +12,15 @@ use super::rewrites::{ROUNDS_MAX, Rewrites};
 use super::settings::{RedirectSettings, RouteSettings};
 use super::target::Target;
 
+/// Most bytes of the fields of all rules of a site, so that no head grows out of its buffer.
+const FIELDS_BYTES_MAX: usize = 64 * 1024;
+
+/// Most rules for fields: two numbers of 16 bits have another meaning in the keys of caches.
+const RULES_MAX: usize = 10_000;
+
+/// Most aliases: with the directories of users, their numbers have 16 bits.
+const ALIASES_MAX: usize = 1_024;
+
 /// Something wrong with the routes of a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -53,6 +62,7 @@ pub fn faults(routes: &RouteSettings) -> Vec<Fault> {
     let rewrites = routes.rewrites.iter().map(|rule| (&*rule.from, &*rule.to)).collect();
     rules("rewrite", rewrites, &mut faults);
     headers(routes, &mut faults);
+    amount(routes, &mut faults);
     aliases(routes, &mut faults);
     keys(routes, &mut faults);
     if faults.is_empty() {
@@ -99,11 +109,33 @@ fn headers(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     }
 }
 
+/// Rules whose fields together are too long, or too many, for a head.
+fn amount(routes: &RouteSettings, faults: &mut Vec<Fault>) {
+    let mut bytes = 0;
+    for (at, rule) in routes.headers.iter().enumerate() {
+        let fields = rule.set.iter().chain(&rule.add);
+        bytes += fields.map(|(name, value)| name.len() + value.len() + 4).sum::<usize>();
+        if bytes > FIELDS_BYTES_MAX || at >= RULES_MAX {
+            let why = format!(
+                "too much: the fields of all rules have at most {FIELDS_BYTES_MAX} bytes, and \
+                 there are at most {RULES_MAX} rules"
+            );
+            faults.push(fault("header", at, "path", why));
+            return;
+        }
+    }
+}
+
 fn aliases(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     for (at, alias) in routes.aliases.iter().enumerate() {
         if routes.aliases[..at].iter().any(|other| other.path == alias.path) {
             let why = format!("{} is an alias already, above", alias.path);
             faults.push(fault("alias", at, "path", why));
+        }
+        if at == ALIASES_MAX {
+            let why = format!("too many: at most {ALIASES_MAX} aliases");
+            faults.push(fault("alias", at, "path", why));
+            return;
         }
     }
 }

@@ -7,6 +7,12 @@ use super::table::Table;
 /// Longest value of a field, in bytes.
 const VALUE_BYTES_MAX: usize = 4_096;
 
+/// Most rules that are told one by one in a key.
+const NUMBERS_MAX: usize = 4;
+
+/// Marks a hash of rules; no rule has this number.
+const MANY: u16 = u16::MAX - 2;
+
 /// Fields that rules must leave alone, and why.
 const KEPT: &[(&str, &str)] = &[
     ("content-length", "tells where the body ends"),
@@ -20,14 +26,14 @@ const KEPT: &[(&str, &str)] = &[
     ("date", "is the time of the answer"),
     ("server", "is switched by the setting head.server"),
     ("content-type", "comes from the setting types of the site"),
+    ("content-language", "comes from the setting languages of the site"),
     ("content-encoding", "tells how the body is coded"),
     ("content-range", "tells which part of the body is sent"),
     ("accept-ranges", "tells what requests are understood"),
     ("location", "comes from [[site.redirect]]"),
+    ("etag", "requests are compared with"),
+    ("last-modified", "requests are compared with"),
 ];
-
-/// Fields that a rule may remove but not bring: requests are compared with ours.
-const VALIDATORS: [&str; 2] = ["etag", "last-modified"];
 
 /// Fields that only count where there is something to keep, and not for an error.
 const FRESHNESS: [&str; 2] = ["cache-control", "expires"];
@@ -39,9 +45,6 @@ pub fn field_fault(name: &str, value: &str) -> Option<String> {
     }
     if let Some(why) = kept(name) {
         return Some(why);
-    }
-    if VALIDATORS.iter().any(|validator| validator.eq_ignore_ascii_case(name)) {
-        return Some(format!("another field than {name}, which requests are compared with"));
     }
     if name.eq_ignore_ascii_case("vary") && value.trim() == "*" {
         return Some("names of fields: `*` would forbid every cache to keep the answer".into());
@@ -99,17 +102,21 @@ pub(crate) struct RuleSet {
 }
 
 impl RuleSet {
-    /// A number that stands for the set in keys of caches: 0 for the empty one, the same in every
-    /// process. It is 64 bits of a hash, which no client can choose.
-    pub(crate) fn id(&self) -> u64 {
+    /// What stands for the rules in keys of caches, the same in every process: their numbers, or
+    /// where there are many, 64 bits of a hash of them, which no client can choose.
+    pub(crate) fn numbers(&self) -> Vec<u16> {
         // FNV-1a: short, and the same everywhere.
         const START: u64 = 0xcbf2_9ce4_8422_2325;
         const PRIME: u64 = 0x100_0000_01b3;
-        if self.rules.is_empty() {
-            return 0;
+        if self.rules.len() <= NUMBERS_MAX {
+            return self.rules.iter().map(|&rule| rule as u16).collect();
         }
         let bytes = self.rules.iter().flat_map(|rule| rule.to_le_bytes());
-        bytes.fold(START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME)).max(1)
+        let hash = bytes.fold(START, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+        let words = hash.to_le_bytes();
+        let mut numbers = vec![MANY];
+        numbers.extend(words.chunks(2).map(|word| u16::from_le_bytes([word[0], word[1]])));
+        numbers
     }
 }
 
@@ -204,7 +211,7 @@ mod tests {
     }
 
     fn amended(rules: &FieldRules, path: &str, media_type: &str, error: bool) -> String {
-        let mut fields = b"Cache-Control: no-cache\r\nETag: \"1\"\r\n".to_vec();
+        let mut fields = b"Cache-Control: no-cache\r\nX-Power: 1\r\n".to_vec();
         rules.amend(&rules.of(path), media_type, error, &mut fields);
         String::from_utf8(fields).unwrap()
     }
@@ -221,15 +228,15 @@ mod tests {
                 ..all("/*")
             },
             HeaderSettings { add: pairs(&[("a", "2")]), ..all("/b/*") },
-            HeaderSettings { remove: vec!["ETAG".into(), "a".into()], ..all("/b/c") },
+            HeaderSettings { remove: vec!["X-POWER".into(), "a".into()], ..all("/b/c") },
         ]);
         assert_eq!(
             amended(&rules, "/x", "text/plain", false),
-            "ETag: \"1\"\r\ncache-control: no-store\r\nA: 1\r\n"
+            "X-Power: 1\r\ncache-control: no-store\r\nA: 1\r\n"
         );
         assert_eq!(
             amended(&rules, "/b/x", "text/plain", false),
-            "ETag: \"1\"\r\ncache-control: no-store\r\nA: 1\r\na: 2\r\n"
+            "X-Power: 1\r\ncache-control: no-store\r\nA: 1\r\na: 2\r\n"
         );
         assert_eq!(amended(&rules, "/b/c", "text/plain", false), "cache-control: no-store\r\n");
     }
@@ -245,8 +252,8 @@ mod tests {
         let added = |media_type| amended(&rules, "/", media_type, false).replace("\r\n", " ");
         assert!(added("text/html; charset=utf-8").ends_with("X: text/* "));
         assert!(added("TEXT/plain").ends_with("X: text/* "));
-        assert!(!added("image/svg+xml").contains('X'));
-        assert!(!added("textual/html").contains('X'));
+        assert!(!added("image/svg+xml").contains("X: "));
+        assert!(!added("textual/html").contains("X: "));
     }
 
     #[test]
@@ -257,7 +264,7 @@ mod tests {
             ..all("/*")
         }]);
         let error = amended(&rules, "/", "text/html", true);
-        assert_eq!(error, "Cache-Control: no-cache\r\nETag: \"1\"\r\nX: 1\r\n");
+        assert_eq!(error, "Cache-Control: no-cache\r\nX-Power: 1\r\nX: 1\r\n");
     }
 
     #[test]
@@ -276,7 +283,7 @@ mod tests {
             assert!(told.starts_with(&format!("another field than {name}, which ")), "{told}");
             assert!(removal_fault(name).is_some());
         }
-        assert!(field_fault("ETag", "1").is_some() && removal_fault("ETag").is_none());
+        assert!(field_fault("ETag", "1").is_some() && removal_fault("ETag").is_some());
         for (name, value) in
             [("", "1"), ("a b", "1"), ("a", "1\r\nb: 2"), ("a", "\0"), ("Vary", "*")]
         {
@@ -287,11 +294,18 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_told_apart_by_number() {
-        let rules = rules(vec![all("/a*"), all("/ab*"), all("/x")]);
-        let ids = ["/q", "/a", "/ab", "/x"].map(|path| rules.of(path).id());
-        assert_eq!(ids[0], 0);
-        assert!((0..4).all(|a| (0..a).all(|b| ids[a] != ids[b])), "{ids:?}");
+    fn sets_of_rules_are_told_apart_and_stay_short() {
+        let patterns: Vec<HeaderSettings> = (0..300)
+            .map(|n| if n < 200 { all("/a*") } else { all(&format!("/a{n}*")) })
+            .chain([all("/b"), all("/c")])
+            .collect();
+        let rules = rules(patterns);
+        let paths = ["/q", "/a", "/a200", "/a299", "/b", "/c"];
+        let keys = paths.map(|path| rules.of(path).numbers());
+        assert!(keys[0].is_empty());
+        for (at, key) in keys.iter().enumerate() {
+            assert!(key.len() <= NUMBERS_MAX + 1 && !keys[..at].contains(key), "{keys:?}");
+        }
     }
 
     proptest! {

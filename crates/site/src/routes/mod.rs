@@ -5,21 +5,32 @@
 //! hold what comes of it: a request that is answered from there meets no rule.
 
 mod check;
+mod error_pages;
 mod fields;
+mod freshness;
+mod images;
 mod language;
+mod neighbours;
 mod pattern;
+mod perfect_hash;
 mod redirects;
 mod rewrites;
 mod settings;
+mod site_routes;
 mod table;
 mod target;
+mod users;
 
 pub use check::{Fault, faults, is_path_target, is_pattern, is_target};
+pub(crate) use error_pages::ErrorPages;
 pub use fields::{field_fault, is_media_range};
+pub(crate) use freshness::cache_control;
 pub use language::{LANGUAGES_MAX, is_language};
 /// Longest error page, in bytes: each stays in memory.
 pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
+pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
 pub use settings::{
     AliasSettings, HeaderSettings, RedirectSettings, RewriteSettings, RouteSettings,
 };
+pub(crate) use site_routes::{Place, Route, SiteRoutes};

@@ -1,0 +1,277 @@
+//! The routes of one site as they are asked: from a request to where to look for its file.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use flyball_http::head::Name;
+use flyball_http::{Request, Status};
+use flyball_sys::file::{self, Links};
+
+use crate::path::{self, Mapped, PathError};
+use crate::settings::SiteSettings;
+
+use super::fields::{FieldRules, RuleSet};
+use super::images::Images;
+use super::language::Preferences;
+use super::neighbours::Neighbours;
+use super::pattern::{Pattern, write_canonical};
+use super::perfect_hash::PerfectHash;
+use super::redirects::Redirects;
+use super::rewrites::Rewrites;
+use super::settings::RouteSettings;
+use super::users::{USER_TABLE_BYTES_MAX, users};
+
+/// Most directories of users that are held open; each costs a descriptor.
+const USER_DIRECTORIES_MAX: usize = 4_096;
+
+/// What becomes of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// It is sent elsewhere, by the rule of this number.
+    Redirect(u32),
+    /// It is refused.
+    Refuse(Status),
+    /// A file is looked for.
+    File(Place),
+}
+
+/// Where a file is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// The number of the root: 0 is that of the site.
+    pub(crate) root: u16,
+    /// The path beneath it.
+    pub(crate) path: Vec<u8>,
+    /// What its form asks for.
+    pub(crate) mapped: Mapped,
+}
+
+/// The routes of a site.
+#[derive(Debug)]
+pub(crate) struct SiteRoutes {
+    hidden: bool,
+    redirects: Redirects,
+    rewrites: Rewrites,
+    fields: FieldRules,
+    /// Canonical paths without a closing slash and their roots, the longest first.
+    aliases: Vec<(String, u16)>,
+    users: Option<PerfectHash<u16>>,
+    /// All roots; the first is that of the site.
+    roots: Vec<Arc<OwnedFd>>,
+    languages: Arc<[String]>,
+    images: bool,
+    /// Whether a path is only mapped and looked for.
+    is_plain: bool,
+}
+
+impl SiteRoutes {
+    /// Opens the roots of a site and reads what its routes need. Blocks on the disk.
+    ///
+    /// # Errors
+    /// What cannot be opened or read, and why.
+    pub(crate) fn open(site: &SiteSettings, links: Links) -> io::Result<SiteRoutes> {
+        let routes = &site.routes;
+        let mut roots = vec![open_root(&site.root)?];
+        let mut aliases = Vec::new();
+        for alias in &routes.aliases {
+            aliases.push((alias.path.trim_end_matches('/').to_owned(), roots.len() as u16));
+            roots.push(open_root(&alias.root)?);
+        }
+        aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        let users = match &routes.user_directories {
+            Some(directory) => Some(open_users(routes, directory, links, &mut roots)?),
+            None => None,
+        };
+        let patterns: Vec<Pattern> =
+            routes.headers.iter().filter_map(|rule| Pattern::parse(&rule.path).ok()).collect();
+        Ok(SiteRoutes {
+            hidden: site.hidden,
+            redirects: Redirects::new(&routes.redirects),
+            rewrites: Rewrites::new(&routes.rewrites),
+            fields: FieldRules::new(&routes.headers, &patterns),
+            is_plain: routes.redirects.is_empty()
+                && routes.rewrites.is_empty()
+                && aliases.is_empty()
+                && users.is_none(),
+            aliases,
+            users,
+            roots,
+            languages: routes.languages.clone().into(),
+            images: routes.image_neighbours,
+        })
+    }
+
+    /// A root by its number.
+    pub(crate) fn root(&self, number: u16) -> Arc<OwnedFd> {
+        Arc::clone(&self.roots[usize::from(number).min(self.roots.len() - 1)])
+    }
+
+    /// What becomes of the path of a request. `relative` is scratch.
+    pub(crate) fn route(&self, path: &[u8], relative: &mut Vec<u8>) -> Route {
+        if self.is_plain {
+            return match path::map(path, self.hidden, relative) {
+                Ok(mapped) => Route::File(Place { root: 0, path: relative.clone(), mapped }),
+                Err(error) => refused(error),
+            };
+        }
+        // A name that is hidden may still be sent elsewhere.
+        let asked = match canonical(path, relative) {
+            Ok(asked) => asked,
+            Err(error) => return refused(error),
+        };
+        if let Some(rule) = self.redirects.of(&asked) {
+            return Route::Redirect(rule);
+        }
+        let asked = match self.rewrites.apply(&asked) {
+            Ok(rewritten) => rewritten.unwrap_or(asked),
+            Err(_) => return Route::Refuse(Status::INTERNAL_SERVER_ERROR),
+        };
+        let (root, below) = self.root_of(&asked);
+        let (below, mapped) = match below.strip_suffix('/') {
+            Some(below) => (below, Mapped::Directory),
+            None if below.is_empty() && root == 0 => (below, Mapped::Directory),
+            None => (below, Mapped::File),
+        };
+        let below = below.trim_start_matches('/').as_bytes();
+        if !self.hidden && path::has_hidden_segment(below) {
+            return refused(PathError::Hidden);
+        }
+        let path = if below.is_empty() { b"." } else { below };
+        Route::File(Place { root, path: path.to_vec(), mapped })
+    }
+
+    /// The root of a canonical path, and what is left of it: empty, or with a slash at its start.
+    fn root_of<'a>(&self, asked: &'a str) -> (u16, &'a str) {
+        if let (Some(users), Some(name)) = (&self.users, asked.strip_prefix("/~")) {
+            let end = name.find('/').unwrap_or(name.len());
+            if let Some(&root) = users.get(&name[..end]) {
+                return (root, &name[end..]);
+            }
+        }
+        let below = |alias: &str| {
+            asked.strip_prefix(alias).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let alias = self.aliases.iter().find_map(|(path, root)| Some((*root, below(path)?)));
+        alias.unwrap_or((0, asked))
+    }
+
+    /// Appends where a redirect sends a request, and tells its status.
+    pub(crate) fn location(
+        &self,
+        rule: u32,
+        request: &Request<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<Status> {
+        let path = canonical(request.path(), &mut Vec::new()).ok()?;
+        let status = self.redirects.location(rule, &path, request.query(), out)?;
+        Status::ALL.iter().copied().find(|known| known.code() == status)
+    }
+
+    /// The rules for fields that hold for a path.
+    pub(crate) fn rules(&self, path: &[u8]) -> RuleSet {
+        if self.fields.is_empty() {
+            return RuleSet::default();
+        }
+        match canonical(path, &mut Vec::new()) {
+            Ok(path) => self.fields.of(&path),
+            // What is no path gets the fields that all paths get.
+            Err(_) => self.fields.of("/"),
+        }
+    }
+
+    /// Changes `fields`, lines with their CRLF, by rules.
+    pub(crate) fn amend(&self, set: &RuleSet, media_type: &str, error: bool, fields: &mut Vec<u8>) {
+        self.fields.amend(set, media_type, error, fields);
+    }
+
+    /// A small number for what of a request's preferences this site looks at: requests of one class
+    /// get the same answers. Always 0 where nothing is negotiated.
+    pub(crate) fn class(&self, request: &Request<'_>) -> u32 {
+        let languages = match self.languages.is_empty() {
+            true => 0,
+            false => self.preferences(request).code(),
+        };
+        let images = if self.images { accepted_images(request).code() } else { 0 };
+        (languages << super::images::CODE_BITS | images) as u32
+    }
+
+    /// What a request accepts of neighbours.
+    pub(crate) fn neighbours(&self, request: &Request<'_>) -> Neighbours {
+        Neighbours {
+            languages: Arc::clone(&self.languages),
+            preferences: self.preferences(request),
+            images: self.images.then(|| accepted_images(request)),
+        }
+    }
+
+    fn preferences(&self, request: &Request<'_>) -> Preferences {
+        if self.languages.is_empty() {
+            return Preferences::default();
+        }
+        Preferences::of(request.values(Name::AcceptLanguage), &self.languages)
+    }
+
+    /// The languages of the site.
+    pub(crate) fn languages(&self) -> &[String] {
+        &self.languages
+    }
+}
+
+/// Bits of [`SiteRoutes::class`].
+const CLASS_BITS: u32 = Preferences::CODE_BITS + super::images::CODE_BITS;
+
+const _: () = assert!(CLASS_BITS <= 22, "ten bits of a class are for the codings of bodies");
+
+fn accepted_images(request: &Request<'_>) -> Images {
+    Images::of(request.values(Name::Accept))
+}
+
+/// The canonical form of the path of a request.
+fn canonical(path: &[u8], relative: &mut Vec<u8>) -> Result<String, PathError> {
+    let mapped = path::map(path, true, relative)?;
+    let mut canonical = Vec::with_capacity(relative.len() + 2);
+    write_canonical(relative, mapped, &mut canonical);
+    String::from_utf8(canonical).map_err(|_| PathError::Malformed)
+}
+
+fn refused(error: PathError) -> Route {
+    Route::Refuse(match error {
+        PathError::Malformed => Status::BAD_REQUEST,
+        PathError::Hidden | PathError::TooLong => Status::NOT_FOUND,
+    })
+}
+
+fn open_root(path: &Path) -> io::Result<Arc<OwnedFd>> {
+    file::open_root(path).map(Arc::new).map_err(|error| named(path, error))
+}
+
+fn named(path: &Path, error: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {error}", path.display()))
+}
+
+/// Opens the directories of all users that have one.
+fn open_users(
+    routes: &RouteSettings,
+    directory: &Path,
+    links: Links,
+    roots: &mut Vec<Arc<OwnedFd>>,
+) -> io::Result<PerfectHash<u16>> {
+    let path = &routes.user_table;
+    let table = file::read_whole(path, USER_TABLE_BYTES_MAX).map_err(|error| named(path, error))?;
+    let table = String::from_utf8_lossy(&table);
+    let mut entries = Vec::new();
+    for user in users(&table, routes.user_id_min) {
+        // Whoever has no such directory, or keeps us out, shows nothing.
+        let Ok(home) = file::open_root(&user.home) else { continue };
+        let Ok(opened) = file::open_directory(&home, directory, links) else { continue };
+        if entries.len() == USER_DIRECTORIES_MAX {
+            let why = format!("more than {USER_DIRECTORIES_MAX} users have a directory");
+            return Err(named(path, why));
+        }
+        entries.push((user.name, roots.len() as u16));
+        roots.push(Arc::new(opened));
+    }
+    PerfectHash::new(entries).ok_or_else(|| named(path, "the names of its users are not hashed"))
+}
