@@ -19,6 +19,7 @@ mod pipelining;
 mod ranges;
 mod refusals;
 mod requests;
+mod routes;
 mod smuggling;
 mod streams;
 mod uploads;
@@ -159,6 +160,19 @@ for_each_architecture! {
         the_site_is_chosen_by_host,
         one_site_does_not_answer_with_the_files_of_another,
         a_host_without_a_site_is_421,
+    ],
+    routes: [
+        redirects_lead_where_their_rules_say,
+        rewrites_are_answered_in_place,
+        fields_are_set_added_and_removed_by_path_and_type,
+        answers_say_how_long_they_may_be_kept,
+        error_pages_are_the_sites_own,
+        aliases_have_roots_of_their_own,
+        what_is_not_there_falls_back_when_asked,
+        no_route_leads_around_a_login,
+        languages_are_negotiated_by_neighbours,
+        newer_images_answer_where_they_are_taken,
+        directories_of_users_are_shown,
     ],
     deadlines: [
         every_wait_for_a_client_has_an_end,

@@ -61,6 +61,33 @@ const FILES: &[(&str, &str)] = &[
     ("hosts/wild/who.txt", "wild\n"),
     ("hosts/exact/who.txt", "exact\n"),
     ("who.txt", "default\n"),
+    ("routed/index.html", "<!doctype html>\n<title>Routed</title>\n"),
+    ("routed/new.txt", "new\n"),
+    ("routed/app.3f2a91bc.js", "1;\n"),
+    ("routed/plain.css", "a{}\n"),
+    ("routed/about.html", "about\n"),
+    ("routed/articles/7.html", "seven\n"),
+    ("routed/articles/index.html", "articles\n"),
+    ("routed/closed/inner.html", "closed\n"),
+    ("routed/.secret", "SECRET below routes\n"),
+    ("routed/tongues/index.html.en", "english\n"),
+    ("routed/tongues/index.html.de", "deutsch\n"),
+    ("routed/tongues/mixed.txt", "plain\n"),
+    ("routed/tongues/mixed.txt.de", "gemischt\n"),
+    ("routed/tongues/alone.txt", "alone\n"),
+    ("routed/picture.png", "png\n"),
+    ("routed/picture.webp", "webp\n"),
+    ("routed/lonely.png", "png alone\n"),
+    ("aliased/index.html", "aliased\n"),
+    ("aliased/below/file.txt", "below\n"),
+    ("aliased/.secret", "SECRET below an alias\n"),
+    ("pages/404.html", "<!doctype html>\n<title>Lost</title>\n"),
+    ("pages/403.txt", "closed\n"),
+    ("homes/bob/public_html/index.html", "bob\n"),
+    ("homes/bob/public_html/notes/a.txt", "note\n"),
+    ("homes/bob/secret.txt", "SECRET at home\n"),
+    ("homes/ann/other.txt", "SECRET of ann\n"),
+    ("homes/sys/public_html/index.html", "SECRET of the system\n"),
 ];
 
 /// Names below the root, and where they lead.
@@ -78,6 +105,10 @@ const LINKS: &[(&str, &str)] = &[
     ("list/leaving/inside", "../a.txt"),
     ("list/leaving/out", "../../../secret.txt"),
     ("list/leaving/README.md", "/etc/passwd"),
+    ("aliased/escape.txt", "../who.txt"),
+    ("homes/bob/public_html/escape.txt", "../secret.txt"),
+    ("homes/bob/public_html/inside.txt", "notes/a.txt"),
+    ("homes/mal/public_html", "/"),
 ];
 
 impl Site {
@@ -131,6 +162,7 @@ fn write(directory: &Path) -> io::Result<()> {
     put(&root.join("digits.txt"), digits().as_bytes())?;
     put(&root.join("large.bin"), large())?;
     fs::create_dir(root.join("empty"))?;
+    fs::create_dir(root.join("homes/mal"))?;
     LINKS.iter().try_for_each(|(name, target)| symlink(target, root.join(name)))
 }
 
