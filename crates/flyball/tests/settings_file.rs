@@ -508,6 +508,80 @@ fn a_root_is_a_directory_that_is_there() {
     );
 }
 
+/// Errors of a site that has these lines; `USERS` in them is a file of users with this text.
+fn access_errors(users: &str, lines: &str) -> Vec<String> {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, users).unwrap();
+    let path = file.path().display().to_string();
+    let text = format!("{SITE}{}\n", lines.replace("USERS", &path));
+    errors(&text).into_iter().map(|error| error.replace(&path, "USERS")).collect()
+}
+
+#[test]
+fn a_wrong_file_of_users_is_told_with_its_line_and_with_what_to_run() {
+    assert_eq!(
+        access_errors("# users\nann:{SHA}x=\nbob:secret\n", "auth.file = \"USERS\""),
+        [
+            "USERS:2: site.auth.file: user \"ann\": the password is hashed by SHA-1, which is not \
+             accepted; run: htpasswd -B USERS ann",
+            "USERS:3: site.auth.file: user \"bob\": the password is plain text, which is not \
+             accepted; run: htpasswd -B USERS bob",
+        ]
+    );
+    assert_eq!(
+        access_errors("", "auth.file = \"USERS\""),
+        ["flyball.toml:4: site.auth.file: USERS names no user; run: htpasswd -B USERS USER"]
+    );
+    let missing = access_errors("", "auth.file = \"/nowhere/users\"");
+    assert!(
+        missing[0].starts_with("flyball.toml:4: site.auth.file: /nowhere/users cannot be read: ")
+    );
+    assert_eq!(
+        access_errors("", "auth.file = \"src/lib.rs\""),
+        ["flyball.toml:4: site.auth.file: src/lib.rs is beneath the root, where everybody could \
+          read it"]
+    );
+    assert_eq!(
+        access_errors("", "auth.paths = [\"/in\"]"),
+        [
+            "flyball.toml:4: site.auth.paths: does nothing without auth.file, which says who may log \
+          in"
+        ]
+    );
+}
+
+#[test]
+fn access_that_would_protect_something_else_is_refused() {
+    for (line, expected) in [
+        ("allow = [\"10.0.0.1/8\"]", "found \"10.0.0.1/8\""),
+        ("deny = \"localhost\"", "found \"localhost\""),
+        ("auth.paths = [\"/a/../..\"]", "found \"/a/../..\""),
+        ("auth.paths = [\"in\"]", "found \"in\""),
+        ("auth.paths = []", "found"),
+        ("auth.realm = 'a \"b\"'", "expected text without quotes"),
+        ("auth.fle = \"x\"", "did you mean site.auth.file?"),
+        ("[[site.access]]\nallow = \"::1\"", "site.access.path: is missing"),
+        ("[[site.access]]\npath = \"/a\"\nalow = \"::1\"", "did you mean site.access.allow?"),
+    ] {
+        let errors = errors(&format!("{SITE}{line}\n"));
+        assert!(errors[0].starts_with("flyball.toml:"), "{errors:?}");
+        assert!(errors[0].contains(expected), "{line}: {errors:?}");
+    }
+}
+
+#[test]
+fn access_is_read_with_its_paths() {
+    let text = format!(
+        "{SITE}allow = [\"10.0.0.0/8\", \"::1\"]\n[[site.access]]\npath = \"/a\"\n\
+         [[site.access]]\npath = \"/b\"\ndeny = \"192.0.2.1\"\n"
+    );
+    let access = settings(&text).sites.remove(0).access;
+    assert_eq!((access.admission.allow.len(), access.admission.deny.len()), (2, 0));
+    let paths: Vec<&str> = access.rules.iter().map(|rule| rule.path.as_str()).collect();
+    assert_eq!(paths, ["/a", "/b"]);
+    assert!(access.rules[0].admission.is_open() && !access.rules[1].admission.is_open());
+}
+
 #[test]
 fn sites_are_an_array_of_tables() {
     let expected = ": site: sites are written as [[site]] tables in a file";
