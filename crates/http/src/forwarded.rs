@@ -1,0 +1,274 @@
+//! Whose request a proxy passes on, as it says in the request: `Forwarded` (RFC 7239) and
+//! `X-Forwarded-For`, read from the right past trusted proxies.
+//!
+//! Each proxy appends the address that it was asked from. What stands left of the first address
+//! that is not trusted may have been written by anybody.
+
+use std::net::{IpAddr, SocketAddr};
+
+use crate::head::{Name, Request};
+use crate::network::Network;
+
+/// Most proxies in a row that are looked through.
+pub const HOPS_MAX: usize = 32;
+
+/// The client of a request that came from `peer`, by the field `name`, which is
+/// [`Name::Forwarded`] or [`Name::XForwardedFor`]. A peer that is not trusted is the client, and so
+/// is the last proxy that says nothing that can be read as an address. Does not allocate.
+pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Network]) -> IpAddr {
+    let is_trusted = |address| trusted.iter().any(|network| network.contains(address));
+    let mut client = peer.to_canonical();
+    let mut hops = 0;
+    for value in request.values(name).rev() {
+        let mut elements = Elements::of(value, name == Name::Forwarded && closes_quotes(value));
+        loop {
+            if !is_trusted(client) || hops == HOPS_MAX {
+                return client;
+            }
+            hops += 1;
+            let Some(element) = elements.last() else { break };
+            let said = match name {
+                Name::Forwarded => forwarded_for(element),
+                _ => address_of(element),
+            };
+            match said {
+                Some(address) => client = address,
+                None => return client,
+            }
+        }
+        hops -= 1;
+    }
+    client
+}
+
+/// Whether every quote is closed. If not, somebody wrote one to hide what a proxy appends, and
+/// quotes mean nothing.
+fn closes_quotes(value: &[u8]) -> bool {
+    let mut split = Split { rest: Some(value), separator: b',', quotes: true, open: false };
+    split.by_ref().for_each(drop);
+    !split.open
+}
+
+/// The last elements of a list.
+struct Elements<'a> {
+    found: [&'a [u8]; HOPS_MAX],
+    /// How many elements there were.
+    count: usize,
+    /// How many were taken.
+    taken: usize,
+}
+
+impl<'a> Elements<'a> {
+    fn of(value: &'a [u8], quotes: bool) -> Elements<'a> {
+        let mut elements = Elements { found: [b""; HOPS_MAX], count: 0, taken: 0 };
+        for element in Split::new(value, b',', quotes) {
+            elements.found[elements.count % HOPS_MAX] = element;
+            elements.count += 1;
+        }
+        elements
+    }
+
+    /// The last one that was not taken yet; `None` when there is none.
+    fn last(&mut self) -> Option<&'a [u8]> {
+        if self.taken == self.count.min(HOPS_MAX) {
+            return None;
+        }
+        self.taken += 1;
+        Some(self.found[(self.count - self.taken) % HOPS_MAX])
+    }
+}
+
+/// Parts of a value between separators, without the white space around them. Where there are
+/// quotes, a separator within them is none.
+struct Split<'a> {
+    rest: Option<&'a [u8]>,
+    separator: u8,
+    quotes: bool,
+    /// A quote was not closed.
+    open: bool,
+}
+
+impl<'a> Split<'a> {
+    fn new(value: &'a [u8], separator: u8, quotes: bool) -> Split<'a> {
+        Split { rest: Some(value), separator, quotes, open: false }
+    }
+
+    /// Where the next separator is.
+    fn end(&mut self, rest: &[u8]) -> Option<usize> {
+        if !self.quotes {
+            return memchr::memchr(self.separator, rest);
+        }
+        let (mut quoted, mut escaped) = (false, false);
+        let end = rest.iter().position(|&byte| {
+            if escaped {
+                escaped = false;
+            } else if quoted && byte == b'\\' {
+                escaped = true;
+            } else if byte == b'"' {
+                quoted = !quoted;
+            }
+            byte == self.separator && !quoted
+        });
+        self.open = quoted;
+        end
+    }
+}
+
+impl<'a> Iterator for Split<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let rest = self.rest?;
+        let end = self.end(rest);
+        self.rest = end.map(|end| &rest[end + 1..]);
+        Some(rest[..end.unwrap_or(rest.len())].trim_ascii())
+    }
+}
+
+/// The address of the `for` parameter of one element (RFC 7239, sections 4 and 6).
+fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+    let mut found = None;
+    for pair in Split::new(element, b';', true) {
+        let Some(equals) = memchr::memchr(b'=', pair) else { continue };
+        if pair[..equals].eq_ignore_ascii_case(b"for")
+            && found.replace(&pair[equals + 1..]).is_some()
+        {
+            // Given twice, it says nothing.
+            return None;
+        }
+    }
+    let value = found?;
+    let value = match value {
+        [b'"', inner @ .., b'"'] => inner,
+        value => value,
+    };
+    address_of(value)
+}
+
+/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:80`. Not `unknown`, and no obfuscated identifier.
+fn address_of(text: &[u8]) -> Option<IpAddr> {
+    let text = std::str::from_utf8(text).ok()?;
+    let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
+    let address = text.parse().ok();
+    let address = address.or_else(bare);
+    let address = address.or_else(|| text.parse().ok().map(|with_port: SocketAddr| with_port.ip()));
+    address.map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Head, Limits, scan};
+    use proptest::prelude::*;
+
+    /// The client of a request with these field lines that comes from 10.0.0.1, where 10.0.0.0/8
+    /// and fd00::/8 are trusted.
+    fn client(name: Name, fields: &[&str]) -> String {
+        client_from("10.0.0.1", name, fields)
+    }
+
+    fn client_from(peer: &str, name: Name, fields: &[&str]) -> String {
+        let field = if name == Name::Forwarded { "Forwarded" } else { "X-Forwarded-For" };
+        let lines: String = fields.iter().map(|value| format!("{field}: {value}\r\n")).collect();
+        let bytes = format!("GET / HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
+        let mut head = Head::default();
+        scan::parse_head(bytes.as_bytes(), &Limits::default(), &mut head).unwrap();
+        let trusted = ["10.0.0.0/8", "fd00::/8"].map(|text| text.parse().unwrap());
+        client_of(&head.request(bytes.as_bytes()), name, peer.parse().unwrap(), &trusted)
+            .to_string()
+    }
+
+    #[test]
+    fn x_forwarded_for_is_read_from_the_right_past_those_that_are_trusted() {
+        for (fields, expected) in [
+            (&[][..], "10.0.0.1"),
+            (&["192.0.2.1"], "192.0.2.1"),
+            (&["6.6.6.6, 192.0.2.1"], "192.0.2.1"),
+            (&["6.6.6.6, 192.0.2.1, 10.1.1.1,fd00::2"], "192.0.2.1"),
+            (&["6.6.6.6", "192.0.2.1", "10.1.1.1"], "192.0.2.1"),
+            (&["6.6.6.6, 192.0.2.1", "10.1.1.1, 10.2.2.2"], "192.0.2.1"),
+            (&["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
+            (&["192.0.2.1:5000"], "192.0.2.1"),
+            (&["[2001:db8::1]:5000"], "2001:db8::1"),
+            (&["[2001:db8::1]"], "2001:db8::1"),
+            (&["2001:db8::1"], "2001:db8::1"),
+            (&["::ffff:192.0.2.1"], "192.0.2.1"),
+            (&["192.0.2.1, unknown"], "10.0.0.1"),
+            (&["192.0.2.1, 10.9.9.9, hello"], "10.0.0.1"),
+            (&["192.0.2.1, hello, 10.9.9.9"], "10.9.9.9"),
+            (&["192.0.2.1,"], "10.0.0.1"),
+            (&[""], "10.0.0.1"),
+        ] {
+            assert_eq!(client(Name::XForwardedFor, fields), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn forwarded_is_read_the_same_way() {
+        for (fields, expected) in [
+            (&["for=192.0.2.1"][..], "192.0.2.1"),
+            (&["For=192.0.2.1;proto=https;by=10.0.0.1"], "192.0.2.1"),
+            (&["proto=https; for=\"192.0.2.1:80\""], "192.0.2.1"),
+            (&["for=\"[2001:db8::1]:4711\""], "2001:db8::1"),
+            (&["for=6.6.6.6, for=192.0.2.1, for=10.1.1.1"], "192.0.2.1"),
+            (&["for=6.6.6.6;ext=\", for=9.9.9.9\", for=10.1.1.1"], "6.6.6.6"),
+            (&["for=6.6.6.6;ext=\"\\\", for=9.9.9.9\", for=10.1.1.1"], "6.6.6.6"),
+            (&["for=192.0.2.1, for=unknown"], "10.0.0.1"),
+            (&["for=192.0.2.1, for=\"_gazonk\", for=10.1.1.1"], "10.1.1.1"),
+            (&["for=192.0.2.1, proto=http"], "10.0.0.1"),
+            (&["for=192.0.2.1;for=192.0.2.2"], "10.0.0.1"),
+            (&["for=192.0.2.1, for=\"10.1.1.1"], "10.0.0.1"),
+            (&["for=6.6.6.6;ext=\", for=192.0.2.1"], "192.0.2.1"),
+            (&["for=6.6.6.6;ext=\"\\, for=\"[2001:db8::1]\""], "2001:db8::1"),
+        ] {
+            assert_eq!(client(Name::Forwarded, fields), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_not_trusted_is_not_believed() {
+        for name in [Name::Forwarded, Name::XForwardedFor] {
+            let said = client_from("192.0.2.9", name, &["for=6.6.6.6", "6.6.6.6"]);
+            assert_eq!(said, "192.0.2.9");
+        }
+        let mapped = client_from("::ffff:192.0.2.9", Name::XForwardedFor, &["6.6.6.6"]);
+        assert_eq!(mapped, "192.0.2.9");
+        assert_eq!(client_from("::ffff:10.0.0.1", Name::XForwardedFor, &["6.6.6.6"]), "6.6.6.6");
+    }
+
+    #[test]
+    fn a_row_of_proxies_is_bounded() {
+        let row = |hops: usize| format!("192.0.2.1{}", ", 10.0.0.2".repeat(hops - 1));
+        assert_eq!(client(Name::XForwardedFor, &[&row(HOPS_MAX)]), "192.0.2.1");
+        assert_eq!(client(Name::XForwardedFor, &[&row(HOPS_MAX + 1)]), "10.0.0.2");
+        let lines = vec!["10.0.0.2"; HOPS_MAX];
+        assert_eq!(
+            client(Name::XForwardedFor, &[&["192.0.2.1"], &lines[1..]].concat()),
+            "192.0.2.1"
+        );
+        assert_eq!(client(Name::XForwardedFor, &[&["192.0.2.1"], &lines[..]].concat()), "10.0.0.2");
+    }
+
+    proptest! {
+        #[test]
+        fn any_value_is_read_or_passed_over(value in "[ -~]{0,60}", more in "[0-9.,:;=\"\\\\for]{0,60}") {
+            for name in [Name::Forwarded, Name::XForwardedFor] {
+                client(name, &[&value, &more]);
+            }
+        }
+
+        #[test]
+        fn what_a_client_writes_never_matters(forged in "[ -~]{0,60}") {
+            // The proxy appends to what it got.
+            let lines = [forged.as_str(), "192.0.2.1"];
+            prop_assert_eq!(client(Name::XForwardedFor, &lines), "192.0.2.1");
+            let appended = format!("{forged}, 192.0.2.1");
+            prop_assert_eq!(client(Name::XForwardedFor, &[&appended]), "192.0.2.1");
+            let appended = format!("{forged}, for=192.0.2.1");
+            prop_assert_eq!(client(Name::Forwarded, &[&appended]), "192.0.2.1");
+            let appended = format!("{forged}, for=\"[2001:db8::1]\"");
+            prop_assert_eq!(client(Name::Forwarded, &[&appended]), "2001:db8::1");
+        }
+    }
+}
