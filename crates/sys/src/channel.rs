@@ -40,6 +40,23 @@ impl Channel {
         Ok(rustix::io::ioctl_fionbio(&self.0, true)?)
     }
 
+    /// Asks the kernel for room for this many bytes of records that nobody has received yet, and
+    /// of its own account of them.
+    ///
+    /// # Errors
+    /// Never on Linux, in practice; less than asked for is no error.
+    pub fn set_room(&self, bytes: usize) -> io::Result<()> {
+        Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, bytes)?)
+    }
+
+    /// Waits until there is room for another record, at most `timeout_ms`; whether there is. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses the wait; an interrupting signal is no error.
+    pub fn wait_for_room(&self, timeout_ms: u64) -> io::Result<bool> {
+        crate::net::wait_writable(&self.0, timeout_ms)
+    }
+
     /// Sends one record, and a copy of a descriptor with it.
     ///
     /// # Errors
@@ -109,6 +126,20 @@ mod tests {
         let mut byte = [0];
         std::fs::File::from(pipe.unwrap()).read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");
+    }
+
+    #[test]
+    fn a_full_one_is_not_waited_for_and_tells_when_there_is_room() {
+        let (here, there) = Channel::pair().unwrap();
+        here.set_nonblocking().unwrap();
+        here.set_room(1 << 16).unwrap();
+        assert!(here.wait_for_room(0).unwrap());
+        let full = (0..1000).find_map(|_| here.send(&[7; 4096], None).err());
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+        assert!(!here.wait_for_room(0).unwrap());
+        there.set_nonblocking().unwrap();
+        while there.receive(&mut [0; 4096]).is_ok() {}
+        assert!(here.wait_for_room(0).unwrap());
     }
 
     #[test]

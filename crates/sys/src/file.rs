@@ -222,17 +222,6 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
     directory.ok_or_else(|| io::ErrorKind::NotFound.into())
 }
 
-/// Something that is only written to.
-pub type Sink = std::fs::File;
-
-/// Opens a file for appending, and makes it if need be.
-///
-/// # Errors
-/// When it can be neither opened nor made.
-pub fn open_log(path: &Path) -> io::Result<Sink> {
-    std::fs::File::options().append(true).create(true).open(path)
-}
-
 /// Reads a regular file of at most this many bytes. Blocks on the disk.
 ///
 /// # Errors

@@ -370,6 +370,15 @@ pub fn wait_readable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
     Ok(!wait_for(fd, PollFlags::IN, timeout_ms)?.is_empty())
 }
 
+/// Waits until a descriptor can be written or has failed, at most `timeout_ms`; whether that is so.
+/// Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_writable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    Ok(!wait_for(fd, PollFlags::OUT, timeout_ms)?.is_empty())
+}
+
 fn wait_for(fd: impl AsFd, events: PollFlags, timeout_ms: u64) -> io::Result<PollFlags> {
     let mut fds = [PollFd::new(&fd, events)];
     let limit = Timespec {

@@ -51,28 +51,34 @@ pub fn fork() -> io::Result<Forked> {
     }
 }
 
-/// Forks a child that holds no descriptor but the standard three and those of `keep`, is killed
-/// when its parent dies, reaps nobody, and ends with the code that `life` returns. The child runs
-/// no destructor of what its parent had; `life` must use no descriptor that was not kept.
+/// Forks a child that holds no descriptor but the standard three and those of `keep`, reaps nobody,
+/// and ends with the code that `life` returns. The child runs no destructor of what its parent had;
+/// `life` must use no descriptor that was not kept.
 ///
 /// # Errors
 /// As [`fork`].
-pub fn fork_apart(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::Result<ProcessId> {
-    let parent = own_id();
+pub fn fork_holding(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::Result<ProcessId> {
     match fork()? {
         Forked::Parent(child) => Ok(child),
         Forked::Child => {
             close_all_but(keep);
-            let _ = rustix::process::set_parent_process_death_signal(Some(KernelSignal::KILL));
-            // The parent may have died before the call.
-            if rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get()) != Some(parent) {
-                exit_now(0);
-            }
             // SAFETY: an ignored SIGCHLD runs no code; children of this process leave no zombies.
             unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
             exit_now(life());
         }
     }
+}
+
+/// As [`fork_holding`], and the child is killed when its parent dies.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_apart(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::Result<ProcessId> {
+    let parent = own_id();
+    fork_holding(keep, || match be_killed_with_parent(parent) {
+        Ok(()) => life(),
+        Err(_) => 1,
+    })
 }
 
 /// Closes every descriptor but the standard three and those of `keep`.
@@ -281,6 +287,12 @@ pub fn wait_for_end(lifeline: impl AsFd, timeout_ms: u64) -> bool {
 pub fn retire(child: ProcessId) {
     // SAFETY: kill takes two numbers.
     unsafe { libc::kill(child.number(), crate::signal::retire()) };
+}
+
+/// Sends a child SIGUSR1, which it takes as [`Signal::Reopen`](crate::signal::Signal). A child that
+/// is gone is no error.
+pub fn ask_to_reopen(child: ProcessId) {
+    let _ = rustix::process::kill_process(child.0, KernelSignal::USR1);
 }
 
 /// Sends a child SIGKILL. A child that is gone is no error.

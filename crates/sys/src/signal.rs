@@ -12,6 +12,8 @@ pub enum Signal {
     /// The first real-time signal but one, from the master to a worker: leave the listening sockets
     /// to another generation, finish what is open, and stop. No program sends it by accident.
     Retire,
+    /// SIGUSR1: open the logs anew.
+    Reopen,
     /// SIGCHLD: a child ended.
     Child,
     /// Any other of the blocked set.
@@ -28,7 +30,7 @@ pub(crate) fn retire() -> i32 {
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT, SIGCHLD and the signal to retire for this thread and those that it
+    /// Blocks SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal to retire for this thread and those that it
     /// starts from now on, and turns them into reads. Also ignores SIGPIPE.
     ///
     /// # Errors
@@ -39,7 +41,7 @@ impl Signals {
         // them; the old mask is not asked for; a new descriptor is owned by nobody else.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGCHLD, retire()] {
+            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGCHLD, retire()] {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -66,6 +68,7 @@ impl Signals {
         Some(match number {
             libc::SIGTERM | libc::SIGINT => Signal::Stop,
             number if number == retire() => Signal::Retire,
+            libc::SIGUSR1 => Signal::Reopen,
             libc::SIGCHLD => Signal::Child,
             other => Signal::Other(other),
         })

@@ -1,0 +1,166 @@
+//! A file that lines are appended to: opened without waiting, looked at, and put aside.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+
+/// A file, pipe or device that is open for appending.
+#[derive(Debug)]
+pub struct LogFile(File);
+
+/// What is known about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogState {
+    /// Whether it is a regular file, which can be put aside.
+    pub is_regular: bool,
+    /// Its length in bytes.
+    pub len: u64,
+    /// When it was made, in milliseconds since 1970, if the file system knows.
+    pub born_ms: Option<u64>,
+}
+
+impl LogFile {
+    /// Opens a file for appending, and makes it if need be. Waits for nobody: writing to a pipe or
+    /// a terminal that is full gives `WouldBlock`.
+    ///
+    /// # Errors
+    /// When it can be neither opened nor made; [`has_no_reader`] tells of a named pipe that nobody
+    /// reads.
+    pub fn open(path: &Path) -> io::Result<LogFile> {
+        let flags = OFlags::WRONLY
+            | OFlags::APPEND
+            | OFlags::CREATE
+            | OFlags::CLOEXEC
+            | OFlags::NOCTTY
+            | OFlags::NONBLOCK;
+        let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?;
+        Ok(LogFile(opened.into()))
+    }
+
+    /// A descriptor that is open already. Writing to it blocks if it does.
+    pub fn of(file: File) -> LogFile {
+        LogFile(file)
+    }
+
+    /// Appends bytes, as many as there is room for.
+    ///
+    /// # Errors
+    /// `WouldBlock`; `StorageFull`, `BrokenPipe` and the like.
+    pub fn append(&self, bytes: &[u8]) -> io::Result<usize> {
+        (&self.0).write(bytes)
+    }
+
+    /// Looks at it.
+    ///
+    /// # Errors
+    /// When the file system fails.
+    pub fn state(&self) -> io::Result<LogState> {
+        let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
+        let found = rustix::fs::statx(&self.0, c"", AtFlags::EMPTY_PATH, mask)?;
+        let is_regular =
+            FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::RegularFile;
+        let knows = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);
+        let born_ms = knows.then(|| {
+            let born = found.stx_btime;
+            born.tv_sec.max(0) as u64 * 1000 + u64::from(born.tv_nsec) / 1_000_000
+        });
+        Ok(LogState { is_regular, len: found.stx_size, born_ms })
+    }
+
+    /// Whether this path still names it.
+    pub fn is_at(&self, path: &Path) -> bool {
+        let own = rustix::fs::fstat(&self.0);
+        let there = rustix::fs::stat(path);
+        own.is_ok_and(|own| {
+            there.is_ok_and(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
+        })
+    }
+}
+
+impl AsFd for LogFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Whether an open failed because nobody reads the named pipe.
+pub fn has_no_reader(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENXIO)
+}
+
+/// Puts the file of this path aside: `log` becomes `log.1`, that becomes `log.2`, and so on; the
+/// one that was `log.{keep}` is gone. Blocks on the disk.
+///
+/// # Errors
+/// When the first of these cannot be renamed; then nothing is lost.
+pub fn put_aside(path: &Path, keep: usize) -> io::Result<()> {
+    let numbered = |n: usize| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".{n}"));
+        PathBuf::from(name)
+    };
+    for n in (1..keep).rev() {
+        match std::fs::rename(numbered(n), numbered(n + 1)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    std::fs::rename(path, numbered(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn lines_are_appended_and_the_file_is_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        fs::write(&path, "old\n").unwrap();
+        let log = LogFile::open(&path).unwrap();
+        assert_eq!(log.append(b"new\n").unwrap(), 4);
+        assert_eq!(fs::read(&path).unwrap(), b"old\nnew\n");
+        let state = log.state().unwrap();
+        assert_eq!((state.is_regular, state.len), (true, 8));
+        assert!(log.is_at(&path) && !log.is_at(dir.path()) && !log.is_at(&dir.path().join("no")));
+        let now = crate::clock::unix_ms();
+        assert!(state.born_ms.is_none_or(|born| now.abs_diff(born) < 60_000), "{state:?}");
+    }
+
+    #[test]
+    fn a_pipe_without_a_reader_is_told_and_a_full_one_does_not_block() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+        assert!(has_no_reader(&LogFile::open(&path).unwrap_err()));
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let reader = rustix::fs::open(&path, flags, Mode::empty()).unwrap();
+        let log = LogFile::open(&path).unwrap();
+        assert!(!log.state().unwrap().is_regular);
+        let full = (0..1000).find_map(|_| log.append(&[b'x'; 65_536]).err());
+        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+        drop(reader);
+        // SIGPIPE is ignored in Rust programs.
+        assert_eq!(log.append(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
+
+    #[test]
+    fn files_are_put_aside_in_order_and_the_oldest_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        for n in 0..5 {
+            fs::write(&path, n.to_string()).unwrap();
+            put_aside(&path, 3).unwrap();
+        }
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).ok();
+        assert_eq!(
+            ["log", "log.1", "log.2", "log.3", "log.4"].map(read),
+            [None, Some("4".into()), Some("3".into()), Some("2".into()), None]
+        );
+        assert_eq!(put_aside(&path, 3).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+}
