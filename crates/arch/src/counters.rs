@@ -86,6 +86,8 @@ counters! {
     QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
     Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
+    AccessLogLines "access_log_lines" "Lines of the access log that were written.",
+    AccessLogLost "access_log_lost" "Lines of the access log that were lost.",
     AcceptPhase0 "accept_phase_0" "Accept phases that accepted nothing.",
     AcceptPhase1 "accept_phase_1" "Accept phases that accepted 1 connection.",
     AcceptPhase2 "accept_phase_2" "Accept phases that accepted 2 or 3 connections.",

@@ -220,8 +220,7 @@ impl Desk {
         let settings = Arc::new(Settings::default());
         let sites = Arc::new(flyball_site::Sites::open(&[]).unwrap());
         let blocks = Arc::new(Blocks::new(1).unwrap());
-        let off = crate::settings::AccessLog::Off;
-        let log = AccessLogWriter::new(&crate::log::LogFile::open(&off).unwrap());
+        let log = AccessLogWriter::new(&crate::log::LogSender::off());
         let service = Service::new(sites, settings.caches.clone());
         Desk::new(service, &settings, &blocks, 0, log)
     }
@@ -275,6 +274,7 @@ impl Desk {
     /// Publishes what was counted, and lets the log go out when it is due.
     pub fn publish(&mut self) {
         self.count_caches();
+        self.tally.add(Counter::AccessLogLost, self.log.take_lost());
         if self.shares_block {
             self.blocks.publish_among_others(self.block, &mut self.tally);
         } else {

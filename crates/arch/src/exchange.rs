@@ -7,12 +7,14 @@ use std::sync::Arc;
 use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
-use flyball_http::{CloseReason, OwnedRequest, Refusal};
+use flyball_http::proxy_protocol::{self, ProxyError};
+use flyball_http::{CloseReason, OwnedRequest, Refusal, forwarded};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
 
 use crate::clients::Seat;
 use crate::counters::Counter;
 use crate::desk::{Buffers, Desk};
+use crate::settings::ClientAddress;
 use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
@@ -41,6 +43,10 @@ pub struct Exchange {
     client: IpAddr,
     /// How the limits of its client see the connection.
     seat: Seat,
+    /// A header of the PROXY protocol may stand before the first request.
+    awaits_proxy: bool,
+    /// When the request that is answered next began, on the clock of the log.
+    began_ns: u64,
     upload: Option<Box<Upload>>,
     /// The request of the upload, if it will be logged.
     logged: Option<Box<OwnedRequest>>,
@@ -62,10 +68,15 @@ pub struct Exchange {
 impl Exchange {
     /// A connection that was accepted now.
     pub fn new(peer: SocketAddr, desk: &Desk) -> Exchange {
+        let (client, told_by) = (peer.ip().to_canonical(), desk.settings.client_address);
+        // A proxy's connections are those of many clients.
+        let is_proxy = told_by != ClientAddress::Peer && desk.settings.trusts(client);
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
-            client: peer.ip().to_canonical(),
-            seat: desk.seat(peer.ip()),
+            client,
+            seat: if is_proxy { Seat::Free } else { desk.seat(client) },
+            awaits_proxy: told_by == ClientAddress::ProxyProtocol,
+            began_ns: 0,
             upload: None,
             logged: None,
             source: None,
@@ -262,7 +273,10 @@ impl Exchange {
 
     /// Gives input to the machine, and its request to the site.
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        let Desk { service, head, now, tally, log, closes_parsed, blocks, .. } = desk;
+        if self.awaits_proxy && !self.take_proxy_header(desk) {
+            return None;
+        }
+        let Desk { service, settings, head, now, tally, log, closes_parsed, blocks, .. } = desk;
         let Some(buffers) = &mut self.buffers else {
             self.unseen = false;
             return None;
@@ -281,7 +295,14 @@ impl Exchange {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        head.client = self.client;
+        head.client = match settings.client_address.field() {
+            None => self.client,
+            Some(name) => {
+                let request = head.request(input.since(at));
+                forwarded::client_of(&request, name, self.client, &settings.trusted)
+            }
+        };
+        self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
@@ -296,7 +317,7 @@ impl Exchange {
         match lookup {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
-                log.write(&request, &answer, now);
+                log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
                 self.may_fetch = service.has_ahead();
                 None
@@ -321,6 +342,33 @@ impl Exchange {
                 None
             }
         }
+    }
+
+    /// Takes what a proxy says in front of the first request; true when a request may be read.
+    /// Whoever is trusted must say it, and whoever is not must not (The PROXY protocol, section 2).
+    fn take_proxy_header(&mut self, desk: &mut Desk) -> bool {
+        let Some(buffers) = &mut self.buffers else { return false };
+        let input = &mut buffers.input;
+        let is_trusted = desk.settings.trusts(self.client);
+        match proxy_protocol::read_header(input.bytes(), desk.limits.head_bytes_max) {
+            Ok(None) => self.unseen = false,
+            Ok(Some(header)) if is_trusted => {
+                input.consume(header.len);
+                self.awaits_proxy = false;
+                self.unseen = !input.is_empty();
+                if let Some(source) = header.source {
+                    self.client = source.ip().to_canonical();
+                    self.seat = desk.seat(self.client);
+                }
+                if self.seat == Seat::Refused {
+                    self.turn_away(desk);
+                    return false;
+                }
+            }
+            Err(ProxyError::Absent) if !is_trusted => self.awaits_proxy = false,
+            Ok(Some(_)) | Err(_) => self.conn.abort(CloseReason::ProxyRefused),
+        }
+        !self.awaits_proxy && self.unseen
     }
 
     /// How many bytes at the front of the output are in memory because they were brought there.
@@ -375,7 +423,7 @@ impl Exchange {
             Lookup::Answer(answer) => {
                 tally.answered(answer.status);
                 if let Some(request) = logged {
-                    log.write(&request.request(), &answer, now);
+                    log.write(&request.request(), &answer, self.began_ns, now);
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
@@ -501,7 +549,7 @@ impl Exchange {
         let answer: Answer<'_> = desk.service.finish_upload(&upload);
         desk.tally.answered(answer.status);
         if let Some(request) = self.logged.take() {
-            desk.log.write(&request.request(), &answer, &desk.now);
+            desk.log.write(&request.request(), &answer, self.began_ns, &desk.now);
         }
         self.conn.answered(answer, &mut buffers.out, &desk.now);
         self.unseen = !buffers.input.is_empty();

@@ -175,7 +175,7 @@ impl Group {
                     Signal::Stop => self.pass_on(Order::Stop),
                     Signal::Retire => self.pass_on(Order::Retire),
                     Signal::Child => self.reap(),
-                    Signal::Other(_) => {}
+                    Signal::Reopen | Signal::Other(_) => {}
                 }
             }
             if let Some(how) = self.failed.take() {
@@ -276,7 +276,7 @@ impl Group {
             block: block + index,
             signals,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
-            log: log.clone(),
+            log: log.of_worker(index),
             in_group: true,
             accepting: Mutex::new(None),
         }
@@ -449,7 +449,7 @@ impl DiskWork for Owning {
 mod tests {
     use super::*;
     use crate::counters::Blocks;
-    use crate::log::LogFile;
+    use crate::log::LogSender;
     use flyball_site::Sites;
     use flyball_sys::net;
     use std::cell::Cell;
@@ -479,7 +479,7 @@ mod tests {
             block: 0,
             signals: Signals::block().unwrap(),
             connections_max: 1,
-            log: LogFile::open(&settings.access_log).unwrap(),
+            log: LogSender::off(),
             in_group: true,
             accepting: Mutex::new(None),
             settings,

@@ -36,10 +36,11 @@ mod transmit;
 mod user_threads;
 mod worker;
 
+pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, CloseAfter, Events, HelperKind, ResidencyTest, SendMode,
-    Settings, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events, HelperKind,
+    ResidencyTest, SendMode, Settings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -9,9 +9,9 @@ use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::process;
 
 use crate::listening::{Listening, explain};
-use crate::log::LogFile;
+use crate::log::{self, Appender, LogSender};
 use crate::registry::{self, Architecture};
-use crate::settings::{AccessLog, AdminAddress, Settings};
+use crate::settings::{AdminAddress, Settings};
 use crate::supervise::Master;
 
 /// Descriptors a worker keeps for things other than connections.
@@ -31,7 +31,10 @@ pub struct Server {
     pub(crate) sites: Arc<Sites>,
     pub(crate) listening: Listening,
     pub(crate) admin: Option<Arc<OwnedFd>>,
-    pub(crate) log: LogFile,
+    /// Where workers send lines of the access log.
+    pub(crate) log: LogSender,
+    /// Who takes them.
+    pub(crate) appender: Option<Appender>,
 }
 
 impl Server {
@@ -54,8 +57,8 @@ impl Server {
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
         check_cpus(&settings)?;
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
-        let log =
-            LogFile::open(&settings.access_log).map_err(|error| format!("access-log: {error}"))?;
+        let (log, appender) =
+            log::open(&settings).map_err(|error| format!("access-log: {error}"))?;
         let mut listening = Listening::bind(&settings)?;
         listening.prepare(architecture, &settings)?;
         let admin = settings.admin.as_ref().map(bind_admin).transpose()?;
@@ -66,6 +69,7 @@ impl Server {
             listening,
             admin,
             log,
+            appender,
         })
     }
 
@@ -142,7 +146,7 @@ impl Server {
     /// Never, in practice.
     pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
         self.sites = Arc::new(Sites::open(&[])?);
-        self.log = LogFile::open(&AccessLog::Off)?;
+        (self.log, self.appender) = (LogSender::off(), None);
         Ok(())
     }
 

@@ -1,14 +1,18 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
-use flyball_http::Limits;
+use flyball_http::head::Name;
+use flyball_http::{Limits, Network};
 use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
+
+use crate::log::LogFormat;
 
 pub use flyball_sys::residency::Test as ResidencyTest;
 
@@ -139,6 +143,18 @@ pub struct Settings {
     pub requests_burst: Option<u64>,
     /// Most bytes that a connection is sent in a second; `None` limits none.
     pub bandwidth: Option<u64>,
+    /// What a line of the access log holds.
+    pub log_format: LogFormat,
+    /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
+    pub log_bytes_max: Option<u64>,
+    /// Age at which a file of the access log is put aside, in milliseconds; `None` keeps it.
+    pub log_ms_max: Option<u64>,
+    /// Files of the access log that are kept beside the one that is written.
+    pub log_keep: usize,
+    /// Who the client of a request is taken to be.
+    pub client_address: ClientAddress,
+    /// Proxies that are believed when they tell of a client.
+    pub trusted: Vec<Network>,
     /// Limits of each connection.
     pub limits: Limits,
     /// The sites.
@@ -289,6 +305,30 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
+/// Who the client of a request is taken to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// The peer of the connection.
+    Peer,
+    /// Whom a trusted peer names in a header of the PROXY protocol before the first request.
+    ProxyProtocol,
+    /// Whom trusted proxies name in `Forwarded` (RFC 7239).
+    Forwarded,
+    /// Whom trusted proxies name in `X-Forwarded-For`.
+    XForwardedFor,
+}
+
+impl ClientAddress {
+    /// The field of a request that tells its client.
+    pub(crate) fn field(self) -> Option<Name> {
+        match self {
+            ClientAddress::Forwarded => Some(Name::Forwarded),
+            ClientAddress::XForwardedFor => Some(Name::XForwardedFor),
+            ClientAddress::Peer | ClientAddress::ProxyProtocol => None,
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -352,6 +392,12 @@ impl Default for Settings {
             requests_per_address: None,
             requests_burst: None,
             bandwidth: None,
+            log_format: LogFormat::default(),
+            log_bytes_max: None,
+            log_ms_max: None,
+            log_keep: 7,
+            client_address: ClientAddress::Peer,
+            trusted: Vec::new(),
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),
@@ -374,6 +420,12 @@ impl Settings {
             || self.connections_per_address.is_some()
             || self.requests_per_address.is_some()
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
+            || self.client_address != ClientAddress::Peer
+    }
+
+    /// Whether the proxy at this address is believed.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(address))
     }
 }
 

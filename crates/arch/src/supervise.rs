@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use flyball_sys::clock;
-use flyball_sys::process::{self, Ending, Forked, ProcessId};
+use flyball_sys::process::{self, Ending, Forked, ProcessId, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
@@ -21,6 +21,7 @@ use crate::clients::ClientLimits;
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
+use crate::log::LogSender;
 use crate::registry::{self, Architecture};
 use crate::server::{Server, connections_that_fit};
 use crate::settings::AcceptLimit;
@@ -37,6 +38,9 @@ pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
+
+/// Time that the log process has to write what is left when all others have ended.
+const LOG_MS_MAX: u64 = 2_000;
 
 /// Generations of workers alive at the same time.
 const GENERATIONS_MAX: usize = 3;
@@ -57,6 +61,8 @@ enum Role {
     Worker { generation: u64, index: usize },
     /// Serves `--admin`.
     Admin,
+    /// Writes the access log.
+    Log,
 }
 
 /// A child process that shall be running, or is to end.
@@ -89,6 +95,12 @@ impl Child {
             accepting: None,
             kill_at_ms: None,
         }
+    }
+
+    fn started(&mut self, process: ProcessId) {
+        self.process = Some(process);
+        self.started_ms = clock::monotonic_ms();
+        self.due_ms = None;
     }
 
     fn is_retired(&self) -> bool {
@@ -131,9 +143,9 @@ impl Master {
             arch.workers(&server.settings) * arch.threads(&server.settings)
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
-        // One more for a generation that is taken back while the others finish.
+        // One generation more for one that is taken back while the others finish, and the log.
         let clients = ClientLimits::new(&server.settings)?;
-        let blocks = Blocks::new(most * (GENERATIONS_MAX + 1))?.with_clients(clients);
+        let blocks = Blocks::new(1 + most * (GENERATIONS_MAX + 1))?.with_clients(clients);
         let blocks = Arc::new(blocks);
         blocks.set_accept_limit(server.settings.accept_limit);
         blocks.set_sockets(server.listening.all().len());
@@ -159,6 +171,11 @@ impl Master {
     /// Starts everything, and waits for signals, commands and restarts that are due, until the
     /// server shall stop. Blocks.
     pub(crate) fn run(mut self) -> io::Result<bool> {
+        // The first to start and the last to end.
+        if self.server.appender.is_some() {
+            self.children.push(Child::new(Role::Log, 0, 1));
+            self.start(0)?;
+        }
         self.begin_generation(self.server.architecture)?;
         if self.server.admin.is_some() {
             self.children.push(Child::new(Role::Admin, 0, 0));
@@ -171,6 +188,7 @@ impl Master {
                 match signal {
                     Signal::Stop => return self.stop(),
                     Signal::Child => self.reap(true),
+                    Signal::Reopen => self.log_process().into_iter().for_each(ask_to_reopen),
                     Signal::Retire | Signal::Other(_) => {}
                 }
             }
@@ -265,6 +283,9 @@ impl Master {
     /// Forks one child.
     fn start(&mut self, at: usize) -> io::Result<()> {
         let role = self.children[at].role;
+        if role == Role::Log {
+            return self.start_log(at);
+        }
         let master = process::own_id();
         let (mut lifeline, mut commands) = (None, None);
         match role {
@@ -284,22 +305,21 @@ impl Master {
                 }
                 commands = Some(theirs);
             }
+            Role::Log => {}
         }
         match process::fork()? {
             Forked::Parent(process) => {
                 if let (Role::Admin, Some(ours)) = (role, &self.commands) {
                     self.mechanism.add(ours.as_fd(), COMMANDS, Interest::READ)?;
                 }
-                let child = &mut self.children[at];
-                child.process = Some(process);
-                child.started_ms = clock::monotonic_ms();
-                child.due_ms = None;
+                self.children[at].started(process);
                 Ok(())
             }
             Forked::Child => {
                 let ended = process::die_with_parent(master).and_then(|()| match role {
                     Role::Admin => self.run_admin(commands, master),
                     Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
+                    Role::Log => Ok(()),
                 });
                 let code = match ended {
                     Ok(()) => 0,
@@ -311,6 +331,27 @@ impl Master {
                 process::exit_now(code)
             }
         }
+    }
+
+    /// Forks the log process. It holds no socket, and lives until nobody can send it lines.
+    fn start_log(&mut self, at: usize) -> io::Result<()> {
+        let Some(appender) = &self.server.appender else { return Ok(()) };
+        let process = process::fork_holding(&[appender.descriptor()], || {
+            let written = appender.run(&self.blocks, self.children[at].block);
+            written.map_or_else(
+                |error| {
+                    eprintln!("flyball: {}: {error}", name(Role::Log));
+                    1
+                },
+                |()| 0,
+            )
+        })?;
+        self.children[at].started(process);
+        Ok(())
+    }
+
+    fn log_process(&self) -> Option<ProcessId> {
+        self.children.iter().find(|child| child.role == Role::Log)?.process
     }
 
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
@@ -349,7 +390,7 @@ impl Master {
         lifeline: Option<OwnedFd>,
     ) -> io::Result<()> {
         self.let_go();
-        self.server.admin = None;
+        (self.server.admin, self.server.appender) = (None, None);
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
         let settings = Arc::clone(&server.settings);
@@ -368,7 +409,7 @@ impl Master {
             block: self.children[child].block,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
-            log: server.log.clone(),
+            log: server.log.of_worker(index),
             in_group: false,
             accepting: Mutex::new(lifeline),
             settings,
@@ -580,23 +621,49 @@ impl Master {
     }
 
     /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
-    /// server is told to stop once more.
+    /// server is told to stop once more. The log process comes last.
     fn stop(mut self) -> io::Result<bool> {
         self.reap(false);
-        for child in self.children.iter().filter_map(|child| child.process) {
+        let serving = |child: &&Child| child.role != Role::Log;
+        for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
             process::terminate(child);
         }
         let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
+        let ended =
+            self.wait_for_children(mechanism.as_mut(), until_ms, |role| role != Role::Log)?;
+        for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
+            process::kill(child);
+        }
+        // It ends when nobody can send lines any more and all are written.
+        self.server.log = LogSender::off();
+        let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
+        let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;
+        if let (false, Some(process)) = (written, self.log_process()) {
+            eprintln!("flyball: the access log takes no lines; those that are left are lost");
+            process::kill(process);
+        }
+        Ok(ended)
+    }
+
+    /// Waits until no child of these roles is left: true. False when it is later than that, or the
+    /// server is told to stop once more.
+    fn wait_for_children(
+        &mut self,
+        mechanism: &mut dyn Readiness,
+        until_ms: u64,
+        roles: fn(Role) -> bool,
+    ) -> io::Result<bool> {
         loop {
             self.reap(false);
-            if self.children.iter().all(|child| child.process.is_none()) {
+            let is_left = |child: &Child| child.process.is_some() && roles(child.role);
+            if !self.children.iter().any(is_left) {
                 return Ok(true);
             }
             let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
             if left_ms == 0 {
-                break;
+                return Ok(false);
             }
             mechanism.wait(&mut Vec::new(), i32::try_from(left_ms).unwrap_or(i32::MAX))?;
             let mut again = false;
@@ -604,13 +671,9 @@ impl Master {
                 again |= signal == Signal::Stop;
             }
             if again {
-                break;
+                return Ok(false);
             }
         }
-        for child in self.children.iter().filter_map(|child| child.process) {
-            process::kill(child);
-        }
-        Ok(false)
     }
 }
 
@@ -619,7 +682,7 @@ impl Child {
     fn generation(&self) -> Option<u64> {
         match self.role {
             Role::Worker { generation, .. } => Some(generation),
-            Role::Admin => None,
+            Role::Admin | Role::Log => None,
         }
     }
 }
@@ -628,5 +691,6 @@ fn name(role: Role) -> String {
     match role {
         Role::Worker { index, .. } => format!("worker {index}"),
         Role::Admin => "the admin process".into(),
+        Role::Log => "the log process".into(),
     }
 }

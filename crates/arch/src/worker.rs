@@ -9,7 +9,7 @@ use flyball_sys::signal::{Signal, Signals};
 
 use crate::counters::Blocks;
 use crate::desk::Desk;
-use crate::log::{AccessLogWriter, LogFile};
+use crate::log::{AccessLogWriter, LogSender};
 use crate::settings::Settings;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
@@ -48,8 +48,8 @@ pub struct Worker {
     pub signals: Signals,
     /// Most connections it may have open.
     pub connections_max: usize,
-    /// The access log.
-    pub log: LogFile,
+    /// Where lines of the access log go.
+    pub log: LogSender,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
     pub(crate) in_group: bool,
     /// Open while the worker accepts: the master sees that it is closed.
@@ -90,7 +90,7 @@ impl Worker {
             match self.signals.next()? {
                 Signal::Stop => return Some(Order::Stop),
                 Signal::Retire => return Some(Order::Retire),
-                Signal::Child | Signal::Other(_) => {}
+                Signal::Reopen | Signal::Child | Signal::Other(_) => {}
             }
         }
     }

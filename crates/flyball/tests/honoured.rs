@@ -30,7 +30,8 @@ const GLOBAL: &[&str] = &[
 ];
 
 /// Tables of which every key is global.
-const GLOBAL_TABLES: &[&str] = &["limit.", "timeout.", "rate.", "head.", "cache."];
+const GLOBAL_TABLES: &[&str] =
+    &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
 
 /// A key of a table that is otherwise not global.
 const GLOBAL_OF_LAB: &str = "lab.head-align";

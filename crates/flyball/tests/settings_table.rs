@@ -8,8 +8,8 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AdminAddress, CloseAfter, Events, HelperKind, ResidencyTest, SendMode,
-    Settings, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events, HelperKind, LogFormat,
+    ResidencyTest, SendMode, Settings, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -93,6 +93,12 @@ fn all_different() -> Settings {
         requests_per_address: Some(3),
         requests_burst: Some(3),
         bandwidth: Some(3),
+        log_format: LogFormat::parse("json").unwrap(),
+        log_bytes_max: Some(3),
+        log_ms_max: Some(3),
+        log_keep: 3,
+        client_address: ClientAddress::ProxyProtocol,
+        trusted: vec!["10.0.0.0/8".parse().unwrap()],
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),

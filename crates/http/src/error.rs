@@ -156,6 +156,8 @@ close_reasons! {
     SourceFailed "source-failed" "What produced the answer failed; closing tells the client so.",
     /// The end of the body is the end of the connection: HTTP/1.0, and no length was known.
     EndsBody "ends-body" "The end of the connection was the end of a body of unknown length.",
+    /// A header of the PROXY protocol was missing, malformed, or not the peer's to send.
+    ProxyRefused "proxy-refused" "The PROXY header was missing, malformed or from a stranger.",
     /// A measurement wants connections to end here.
     LabStage "lab-stage" "A setting for measurements ends connections at this stage.",
 }

@@ -288,6 +288,22 @@ impl<'a> Request<'a> {
         self.values(name).next()
     }
 
+    /// The value of the first field line with this name, whichever it is; names are compared
+    /// without regard to case. Walks over the bytes of the head: [`Request::value`] does not.
+    pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
+        let head = &self.bytes[..self.head.len.min(self.bytes.len())];
+        let mut rest = head.get(self.head.target.end as usize..)?;
+        loop {
+            // The rest of the request line first, then the end of each field line.
+            rest = &rest[memchr::memchr(b'\n', rest)? + 1..];
+            let colon = memchr::memchr2(b':', b'\n', rest)?;
+            if rest[..colon].eq_ignore_ascii_case(name) && rest[colon] == b':' {
+                let end = memchr::memchr(b'\n', rest)?;
+                return Some(rest[colon + 1..end].trim_ascii());
+            }
+        }
+    }
+
     /// A copy that outlives the caller's buffer, for an answer that has to wait.
     pub fn to_owned(&self) -> OwnedRequest {
         let len = self.head.len.min(self.bytes.len());

@@ -280,8 +280,8 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
 pub(super) mod tests {
     use super::*;
     use crate::counters::Blocks;
-    use crate::log::{AccessLogWriter, LogFile};
-    use crate::settings::{AccessLog, Settings};
+    use crate::log::{AccessLogWriter, LogSender};
+    use crate::settings::Settings;
     use flyball_site::{Service, Sites};
     use flyball_sys::readiness;
     use std::os::unix::net::UnixStream;
@@ -291,7 +291,7 @@ pub(super) mod tests {
         let settings = Arc::new(Settings::default());
         let sites = Arc::new(Sites::open(&[]).unwrap());
         let blocks = Arc::new(Blocks::new(1).unwrap());
-        let log = AccessLogWriter::new(&LogFile::open(&AccessLog::Off).unwrap());
+        let log = AccessLogWriter::new(&LogSender::off());
         let service = Service::new(sites, settings.caches.clone());
         Desk::new(service, &settings, &blocks, 0, log)
     }

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{AcceptLimit, AccessLog, AdminAddress};
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, LogFormat};
 use flyball_site::routes;
 use flyball_sys::net::Address;
 
 use super::raw::Raw;
+use super::suggest::nearest;
 use super::table::Word;
 use super::{address, text};
 
@@ -105,6 +106,11 @@ pub enum Kind<T: 'static> {
         /// Stores it.
         set: fn(&mut T, AccessLog),
     },
+    /// What a line of the access log holds.
+    LogFormat {
+        /// Stores it.
+        set: fn(&mut T, LogFormat),
+    },
     /// The path of a file or directory.
     Path {
         /// Stores it.
@@ -191,6 +197,7 @@ impl<T> Kind<T> {
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
             Kind::Log { set } => set(target, address::access_log(raw.text()?, base)?),
+            Kind::LogFormat { set } => set(target, LogFormat::parse(raw.text()?).ok()?),
             Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
             Kind::Types { set } => set(target, entries(raw, type_of)?),
             Kind::Fields { set } => set(target, entries(raw, field_of)?),
@@ -215,6 +222,11 @@ impl<T> Kind<T> {
             Kind::Duration { .. } if text::duration_ms(number).is_none() => {
                 "a duration such as 10s or 250ms".into()
             }
+            Kind::LogFormat { .. } => {
+                let unknown = raw.text().and_then(unknown_field);
+                let near = unknown.and_then(|field| near_field(&field));
+                near.map_or_else(|| self.form(), |near| format!("a field such as {near}"))
+            }
             _ => self.form(),
         }
     }
@@ -232,10 +244,11 @@ impl<T> Kind<T> {
             Kind::Pages { .. } => page_of(entry, Path::new("")).is_none(),
             _ => false,
         };
-        match raw {
-            Raw::Map(entries) => {
+        match (self, raw) {
+            (_, Raw::Map(entries)) => {
                 entries.iter().find(wrong_entry).map(|(name, value)| format!("{name:?} = {value}"))
             }
+            (Kind::LogFormat { .. }, raw) => raw.text().and_then(unknown_field),
             _ => raw.items().iter().find(|item| wrong(item)).map(Raw::to_string),
         }
         .unwrap_or_else(|| raw.to_string())
@@ -265,6 +278,7 @@ impl<T> Kind<T> {
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
             Kind::Log { .. } => "a path, or - for standard output".into(),
+            Kind::LogFormat { .. } => LogFormat::FORM.into(),
             Kind::Path { .. } => "a path".into(),
             Kind::Types { .. } => {
                 "a table of media types by extension such as { md = \"text/markdown\" }".into()
@@ -318,6 +332,20 @@ fn addresses(raw: &Raw) -> Option<Vec<Address>> {
 
 fn address_of(item: &Raw) -> Option<Address> {
     address::address(item.number()?)
+}
+
+/// The field of a format that there is none of.
+fn unknown_field(format: &str) -> Option<String> {
+    match LogFormat::parse(format) {
+        Err(FormatError::UnknownField(field)) => Some(field),
+        _ => None,
+    }
+}
+
+/// The field that was probably meant.
+fn near_field(unknown: &str) -> Option<String> {
+    let fields: Vec<String> = LogFormat::fields().collect();
+    nearest(unknown, fields.iter().map(String::as_str)).map(str::to_owned)
 }
 
 fn entries<V>(raw: &Raw, entry: impl Fn(&(String, Raw)) -> Option<V>) -> Option<Vec<V>> {

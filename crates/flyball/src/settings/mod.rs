@@ -11,6 +11,7 @@ mod access;
 mod access_files;
 mod address;
 mod architectures;
+mod clients;
 mod error;
 mod expand;
 mod file;

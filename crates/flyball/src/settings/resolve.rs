@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::Path;
 
-use flyball_arch::{AdminAddress, Settings};
+use flyball_arch::{AccessLog, AdminAddress, ClientAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
@@ -56,6 +56,7 @@ pub fn resolve_in(
         settings.port_tries = PORT_TRIES;
     }
     resolver.addresses(&settings, &origins);
+    resolver.clients(&settings, &origins);
     settings.given = origins.keys.keys().copied().collect();
     settings.given.sort_unstable();
     settings.sites = resolver.sites(typed);
@@ -143,6 +144,26 @@ impl Resolver<'_> {
         {
             let why = format!("{admin} is an address of `listen` too");
             self.errors.push(wrong("admin", &admin.to_string(), why, origins));
+        }
+    }
+
+    /// Somebody must be trusted before anybody is believed, and only a file can be put aside.
+    fn clients(&mut self, settings: &Settings, origins: &Origins) {
+        if settings.client_address != ClientAddress::Peer && settings.trusted.is_empty() {
+            let why = "nobody would be believed; list the proxies in client.trusted".to_owned();
+            self.errors.push(missing("client.address", why, origins));
+        }
+        if matches!(settings.access_log, AccessLog::File(_)) {
+            return;
+        }
+        for (key, is_set) in [
+            ("log.rotate-size", settings.log_bytes_max.is_some()),
+            ("log.rotate-age", settings.log_ms_max.is_some()),
+        ] {
+            if is_set {
+                let why = "there is no file to put aside: access-log is not a path".to_owned();
+                self.errors.push(missing(key, why, origins));
+            }
         }
     }
 
@@ -354,6 +375,12 @@ fn error_page(path: &Path) -> Result<(), String> {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
     }
+}
+
+/// What is wrong with a value that is right by itself.
+fn missing(key: &'static str, why: String, origins: &Origins) -> SettingError {
+    let origin = origins.get(key).cloned().unwrap_or(Origin::Default);
+    SettingError { key: key.into(), value: None, why, origin }
 }
 
 /// `None` for an empty table whose name is known: it says nothing, and that is no error.

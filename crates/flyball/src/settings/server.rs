@@ -6,7 +6,7 @@ use flyball_arch::{AccessLog, Events, SendMode, Settings};
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, mechanisms, requests};
+use super::{architectures, clients, mechanisms, requests};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -24,7 +24,8 @@ const HEAD_ALIGN_MAX: u64 = 64;
 /// Every setting of the server, in the order of the documentation.
 pub static SETTINGS: &[Setting] = &join::<Settings, { count(GROUPS) }>(GROUPS);
 
-const GROUPS: &[&[Setting]] = &[ROWS, mechanisms::ROWS, architectures::ROWS, requests::ROWS];
+const GROUPS: &[&[Setting]] =
+    &[ROWS, clients::ROWS, mechanisms::ROWS, architectures::ROWS, requests::ROWS];
 
 /// What concerns the whole server, and all architectures or most of them.
 const ROWS: &[Setting] = &[
@@ -258,7 +259,7 @@ const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.access_log = AccessLog::Off }),
         default: Some("off"),
         doc: "Where the access log goes",
-        more: "`-` is standard output; a file is appended to.",
+        more: "`-` is standard output; a file is appended to. SIGUSR1 opens it anew.",
         source: "S3 section 4 (M122)",
     },
     Setting {

@@ -1,0 +1,289 @@
+//! The log process: takes batches of lines and appends them, opens the file anew when it is told
+//! to, and puts files aside that are too long or too old. It may block where a worker must not.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+
+use flyball_sys::channel::Channel;
+use flyball_sys::log_file::{self, LogFile, LogState};
+use flyball_sys::readiness::{self, Interest};
+use flyball_sys::signal::{Signal, Signals};
+use flyball_sys::{clock, process};
+
+use super::BATCH_BYTES_MAX;
+use super::writer::count_lines;
+use crate::counters::{Blocks, Counter, Tally};
+use crate::settings::{AccessLog, Settings};
+
+/// Wait before a file is opened again that could not be opened, or put aside again, in milliseconds.
+const AGAIN_MS: u64 = 1_000;
+
+/// Longest wait before the age of a file is looked at, in milliseconds: the clock may be set.
+const LOOK_MS_MAX: u64 = 60_000;
+
+/// Batches that are taken before signals are looked at.
+const BATCHES_PER_TURN: usize = 64;
+
+/// Tokens of what the process waits for.
+const CHANNEL: u64 = 0;
+const SIGNALS: u64 = 1;
+const FILE: u64 = 2;
+
+/// Who takes the lines, before it runs.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    channel: Channel,
+    /// `None` is standard output.
+    path: Option<PathBuf>,
+    bytes_max: Option<u64>,
+    ms_max: Option<u64>,
+    keep: usize,
+}
+
+/// The log process while it runs.
+struct Run<'a> {
+    plan: &'a Appender,
+    signals: Signals,
+    file: Option<Open>,
+    /// When the file may be opened again.
+    open_ms: u64,
+    /// When it may be put aside again.
+    aside_ms: u64,
+    tally: Tally,
+    /// What was said last about the log; said once.
+    said: Option<String>,
+}
+
+/// The file that is written.
+struct Open {
+    file: LogFile,
+    /// As it was when it was opened, and how much longer it is by now; not for pipes and devices.
+    state: Option<LogState>,
+    opened_unix_ms: u64,
+    /// The last write ended within a line.
+    is_torn: bool,
+}
+
+impl Appender {
+    pub(super) fn new(settings: &Settings, channel: Channel) -> Appender {
+        let path = match &settings.access_log {
+            AccessLog::File(path) => Some(path.clone()),
+            AccessLog::Stdout | AccessLog::Off => None,
+        };
+        Appender {
+            channel,
+            path,
+            bytes_max: settings.log_bytes_max,
+            ms_max: settings.log_ms_max,
+            keep: settings.log_keep,
+        }
+    }
+
+    /// The descriptor that the log process must keep.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.channel.as_fd()
+    }
+
+    /// In the log process: appends until nobody can send lines any more and all are written.
+    /// Counts in block `block`. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    pub(crate) fn run(&self, blocks: &Blocks, block: usize) -> io::Result<()> {
+        let signals = Signals::block()?;
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(self.channel.as_fd(), CHANNEL, Interest::READ)?;
+        mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
+        let (file, tally, said) = (None, Tally::default(), None);
+        let mut run = Run { plan: self, signals, file, open_ms: 0, aside_ms: 0, tally, said };
+        run.open();
+        let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
+        loop {
+            mechanism.wait(&mut events, run.wait_ms())?;
+            run.obey();
+            run.put_aside_when_due(0);
+            let is_over = run.take(&mut batch);
+            blocks.publish(block, &mut run.tally);
+            if is_over {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Appends what has come; true when nobody can send any more.
+    fn take(&mut self, batch: &mut [u8]) -> bool {
+        for _ in 0..BATCHES_PER_TURN {
+            match self.plan.channel.receive(batch) {
+                Ok((0, _)) => return true,
+                Ok((len, _)) => self.append(&batch[..len]),
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        false
+    }
+
+    /// Only SIGUSR1 has a meaning here: the process ends after those whose lines it writes,
+    /// whoever else was told to stop. True when the file was opened anew.
+    fn obey(&mut self) -> bool {
+        let mut reopens = false;
+        while let Some(signal) = self.signals.next() {
+            reopens |= signal == Signal::Reopen && self.plan.path.is_some();
+        }
+        if reopens {
+            self.open();
+        }
+        reopens
+    }
+
+    /// Appends a batch of whole lines. Waits for a pipe that is full; what cannot be written at
+    /// all is counted.
+    fn append(&mut self, batch: &[u8]) {
+        self.put_aside_when_due(batch.len() as u64);
+        let mut at = 0;
+        while at < batch.len() {
+            let Some(open) = self.opened() else { break };
+            if std::mem::take(&mut open.is_torn) && open.file.append(b"\n").is_err() {
+                open.is_torn = true;
+                break;
+            }
+            match open.file.append(&batch[at..]) {
+                Ok(0) => break,
+                Ok(n) => {
+                    if let Some(state) = &mut open.state {
+                        state.len += n as u64;
+                    }
+                    at += n;
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if self.wait_for_room() {
+                        // Another file begins with a whole line.
+                        at = line_start(batch, at);
+                    }
+                }
+                Err(error) => {
+                    self.failed(&error);
+                    break;
+                }
+            }
+        }
+        let whole = line_start(batch, at);
+        if at > whole
+            && let Some(open) = &mut self.file
+        {
+            open.is_torn = true;
+        }
+        let lost = count_lines(&batch[whole..]);
+        self.tally.add(Counter::AccessLogLost, lost);
+        self.tally.add(Counter::AccessLogLines, count_lines(&batch[..whole]));
+        if lost == 0 {
+            self.said = None;
+        }
+    }
+
+    /// The file, opened if it can be.
+    fn opened(&mut self) -> Option<&mut Open> {
+        if self.file.is_none() && clock::monotonic_ms() >= self.open_ms {
+            self.open();
+        }
+        self.file.as_mut()
+    }
+
+    /// Opens the file, in the place of the one that is open.
+    fn open(&mut self) {
+        self.file = None;
+        let file = match &self.plan.path {
+            Some(path) => LogFile::open(path),
+            None => process::duplicate_stdout().map(LogFile::of),
+        };
+        match file {
+            Ok(file) => {
+                let state = file.state().ok().filter(|state| state.is_regular);
+                let opened_unix_ms = clock::unix_ms();
+                self.file = Some(Open { file, state, opened_unix_ms, is_torn: false });
+            }
+            Err(error) => {
+                self.open_ms = clock::monotonic_ms() + AGAIN_MS;
+                self.say(match log_file::has_no_reader(&error) {
+                    true => "nobody reads the access log".to_owned(),
+                    false => format!("the access log cannot be opened: {error}"),
+                });
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        // A pipe whose reader has gone is opened again for the next.
+        if error.kind() == ErrorKind::BrokenPipe && self.plan.path.is_some() {
+            self.file = None;
+        }
+        self.say(format!("the access log cannot be written, and lines are lost: {error}"));
+    }
+
+    /// Waits until a pipe has room or there is a signal. Blocks. True when another file is open.
+    fn wait_for_room(&mut self) -> bool {
+        let Some(open) = &self.file else { return true };
+        let waited = readiness::open("poll").and_then(|mut mechanism| {
+            mechanism.add(open.file.as_fd(), FILE, Interest::WRITE)?;
+            mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
+            mechanism.wait(&mut Vec::new(), -1)
+        });
+        if let Err(error) = waited {
+            self.failed(&error);
+            self.file = None;
+            return true;
+        }
+        self.obey()
+    }
+
+    /// How long to wait for lines before a file is too old.
+    fn wait_ms(&self) -> i32 {
+        let due = self.file.as_ref().and_then(|open| self.old_unix_ms(open));
+        let left = due.map(|due| due.saturating_sub(clock::unix_ms()).clamp(AGAIN_MS, LOOK_MS_MAX));
+        left.map_or(-1, |ms| ms as i32)
+    }
+
+    /// When a file is too old; `None` for one that may stay, or is empty.
+    fn old_unix_ms(&self, open: &Open) -> Option<u64> {
+        let state = open.state.filter(|state| state.len > 0)?;
+        Some(state.born_ms.unwrap_or(open.opened_unix_ms) + self.plan.ms_max?)
+    }
+
+    /// Puts the file aside when it is too old, or would be too long with so many bytes more.
+    fn put_aside_when_due(&mut self, more: u64) {
+        let (Some(open), Some(path)) = (&self.file, &self.plan.path) else { return };
+        let Some(state) = open.state.filter(|state| state.len > 0) else { return };
+        let is_long = self.plan.bytes_max.is_some_and(|most| more > 0 && state.len + more > most);
+        let is_old = self.old_unix_ms(open).is_some_and(|due| due <= clock::unix_ms());
+        let now_ms = clock::monotonic_ms();
+        if (is_long || is_old) && now_ms >= self.aside_ms {
+            if let Err(error) = put_aside(path, open, self.plan.keep) {
+                self.aside_ms = now_ms + AGAIN_MS;
+                self.say(format!("the access log cannot be put aside: {error}"));
+                return;
+            }
+            self.open();
+        }
+    }
+
+    /// Tells whoever runs the server, once for each trouble.
+    fn say(&mut self, what: String) {
+        if self.said.as_ref() != Some(&what) {
+            eprintln!("flyball: {what}");
+            self.said = Some(what);
+        }
+    }
+}
+
+/// Puts the file aside if its path still names it: somebody else may have moved it already.
+fn put_aside(path: &Path, open: &Open, keep: usize) -> io::Result<()> {
+    if open.file.is_at(path) { log_file::put_aside(path, keep) } else { Ok(()) }
+}
+
+/// Where the line begins that byte `at` belongs to.
+fn line_start(batch: &[u8], at: usize) -> usize {
+    batch[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |feed| feed + 1)
+}

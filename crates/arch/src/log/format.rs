@@ -1,0 +1,356 @@
+//! What a line of the access log holds: compiled once, at the start.
+
+use std::net::IpAddr;
+
+use flyball_http::head::Name;
+use flyball_http::{Request, Status, Version};
+
+use super::text::{self, Dates, Style};
+
+/// Longest format that can be written, in bytes.
+pub const FORMAT_BYTES_MAX: usize = 1024;
+
+/// The common log format of NCSA httpd.
+const COMMON: &str = "$remote_addr - - [$time_local] \"$request\" $status $bytes_sent";
+
+/// The common format with two fields more.
+const COMBINED: &str = "$remote_addr - - [$time_local] \"$request\" $status $bytes_sent \
+                        \"$http_referer\" \"$http_user_agent\"";
+
+/// An object of JSON for each line.
+const JSON: &str = "{\"time\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\",\
+                    \"host\":\"$host\",\"method\":\"$method\",\"path\":\"$path\",\
+                    \"query\":\"$query\",\"protocol\":\"$protocol\",\"status\":$status,\
+                    \"bytes_sent\":$bytes_sent,\"referer\":\"$http_referer\",\
+                    \"user_agent\":\"$http_user_agent\",\"duration_us\":$duration_us,\
+                    \"worker\":$worker}";
+
+/// What a line of the access log holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFormat {
+    items: Vec<Item>,
+    style: Style,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Item {
+    /// As it stands in the format.
+    Text(Vec<u8>),
+    Field(Field),
+    /// A field of the request that the parser keeps.
+    Known(Name),
+    /// Any other field of the request.
+    Header(Vec<u8>),
+}
+
+macro_rules! fields {
+    ($($name:ident $text:literal),* $(,)?) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Field { $($name),* }
+
+        /// The names of all fields but those of requests, which are `$http_` and a name.
+        const FIELDS: &[(&str, Field)] = &[$(($text, Field::$name)),*];
+    };
+}
+
+fields! {
+    RemoteAddr "remote_addr",
+    TimeLocal "time_local",
+    TimeIso "time_iso8601",
+    RequestLine "request",
+    Method "method",
+    Path "path",
+    Query "query",
+    Protocol "protocol",
+    Status "status",
+    BytesSent "bytes_sent",
+    Host "host",
+    DurationUs "duration_us",
+    Worker "worker",
+    RequestId "request_id",
+}
+
+/// What begins the name of a field of the request.
+const HEADER: &str = "http_";
+
+/// Why a text is no format.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// It names no field at all, and is no name of a format.
+    NoField,
+    /// There is no field of this name.
+    UnknownField(String),
+    /// It is longer than [`FORMAT_BYTES_MAX`], or has a byte that would break a line.
+    Malformed,
+}
+
+/// One request, as far as it is known.
+pub(super) struct Record<'a> {
+    /// `None` when it was refused before it was understood.
+    pub(super) request: Option<&'a Request<'a>>,
+    pub(super) client: IpAddr,
+    pub(super) status: Status,
+    pub(super) bytes: Option<u64>,
+    pub(super) duration_us: Option<u64>,
+    pub(super) worker: usize,
+    pub(super) id: [u64; 2],
+}
+
+impl<'a> Record<'a> {
+    pub(super) fn new(
+        request: Option<&'a Request<'a>>,
+        client: IpAddr,
+        status: Status,
+        bytes: Option<u64>,
+        duration_us: Option<u64>,
+    ) -> Record<'a> {
+        Record { request, client, status, bytes, duration_us, worker: 0, id: [0; 2] }
+    }
+}
+
+impl Default for LogFormat {
+    fn default() -> LogFormat {
+        LogFormat::compiled(COMBINED, Style::Plain)
+    }
+}
+
+impl LogFormat {
+    /// What a valid format looks like.
+    pub const FORM: &str =
+        "common, combined, json, or a text with fields such as $remote_addr and $http_referer";
+
+    /// The format of this name, or of these fields. `$$` is a dollar.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<LogFormat, FormatError> {
+        match text {
+            "common" => Ok(LogFormat::compiled(COMMON, Style::Plain)),
+            "combined" => Ok(LogFormat::compiled(COMBINED, Style::Plain)),
+            "json" => Ok(LogFormat::compiled(JSON, Style::Json)),
+            _ if text.len() > FORMAT_BYTES_MAX || text.bytes().any(|b| b < b' ' || b == 0x7f) => {
+                Err(FormatError::Malformed)
+            }
+            _ => {
+                let items = items_of(text)?;
+                let has_field = items.iter().any(|item| !matches!(item, Item::Text(_)));
+                has_field
+                    .then_some(LogFormat { items, style: Style::Plain })
+                    .ok_or(FormatError::NoField)
+            }
+        }
+    }
+
+    /// The names of the fields, each with its dollar.
+    pub fn fields() -> impl Iterator<Item = String> {
+        let headers = ["http_referer", "http_user_agent"];
+        let names = FIELDS.iter().map(|(name, _)| *name).chain(headers);
+        names.map(|name| format!("${name}"))
+    }
+
+    /// A format of our own, which has no unknown field.
+    fn compiled(text: &str, style: Style) -> LogFormat {
+        let items = items_of(text);
+        debug_assert!(items.is_ok(), "{text}");
+        LogFormat { items: items.unwrap_or_default(), style }
+    }
+
+    /// Whether it wants to know how long a request took.
+    pub(super) fn is_timed(&self) -> bool {
+        self.items.contains(&Item::Field(Field::DurationUs))
+    }
+
+    /// Whether it wants a number for each request.
+    pub(super) fn has_ids(&self) -> bool {
+        self.items.contains(&Item::Field(Field::RequestId))
+    }
+
+    /// Appends a line without its end. Of what a client chose, at most `most` bytes of each field.
+    pub(super) fn write(&self, record: &Record<'_>, dates: &Dates, most: usize, out: &mut Vec<u8>) {
+        let client_chose = |text: Option<&[u8]>, out: &mut Vec<u8>| match (text, self.style) {
+            (Some(text), style) => text::escape(text, most, style, out),
+            (None, Style::Plain) => out.push(b'-'),
+            (None, Style::Json) => {}
+        };
+        let request = record.request;
+        for item in &self.items {
+            match item {
+                Item::Text(text) => out.extend_from_slice(text),
+                Item::Field(field) => match field {
+                    Field::RemoteAddr => text::address(record.client, out),
+                    Field::TimeLocal => out.extend_from_slice(dates.local()),
+                    Field::TimeIso => out.extend_from_slice(dates.iso()),
+                    Field::Status => text::number(u64::from(record.status.code()), out),
+                    Field::BytesSent => self.number(record.bytes, out),
+                    Field::DurationUs => self.number(record.duration_us, out),
+                    Field::Worker => text::number(record.worker as u64, out),
+                    Field::RequestId => record.id.iter().for_each(|n| text::hexadecimal(*n, out)),
+                    Field::RequestLine => match request {
+                        None => out.push(b'-'),
+                        Some(request) => {
+                            text::escape(request.method_token(), most, self.style, out);
+                            out.push(b' ');
+                            text::escape(request.target(), most, self.style, out);
+                            out.push(b' ');
+                            out.extend_from_slice(protocol(request));
+                        }
+                    },
+                    Field::Protocol => client_chose(request.map(protocol), out),
+                    Field::Method => client_chose(request.map(Request::method_token), out),
+                    Field::Path => client_chose(request.map(Request::path), out),
+                    Field::Query => client_chose(request.map(Request::query).filter(is_there), out),
+                    Field::Host => client_chose(request.map(Request::host).filter(is_there), out),
+                },
+                Item::Known(name) => client_chose(request.and_then(|r| r.value(*name)), out),
+                Item::Header(name) => client_chose(request.and_then(|r| r.field(name)), out),
+            }
+        }
+    }
+
+    /// A number that may not be known.
+    fn number(&self, n: Option<u64>, out: &mut Vec<u8>) {
+        match (n, self.style) {
+            (Some(n), _) => text::number(n, out),
+            (None, Style::Plain) => out.push(b'-'),
+            (None, Style::Json) => out.extend_from_slice(b"null"),
+        }
+    }
+}
+
+fn is_there(text: &&[u8]) -> bool {
+    !text.is_empty()
+}
+
+fn protocol<'a>(request: &Request<'a>) -> &'a [u8] {
+    match request.head.version {
+        Version::Http10 => b"HTTP/1.0",
+        Version::Http11 => b"HTTP/1.1",
+    }
+}
+
+fn items_of(text: &str) -> Result<Vec<Item>, FormatError> {
+    let mut items: Vec<Item> = Vec::new();
+    let mut rest = text;
+    while let Some(dollar) = rest.find('$') {
+        add_text(&rest[..dollar], &mut items);
+        let after = &rest[dollar + 1..];
+        if let Some(after) = after.strip_prefix('$') {
+            add_text("$", &mut items);
+            rest = after;
+            continue;
+        }
+        let is_name = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        let len = after.bytes().take_while(is_name).count();
+        let (name, after) = after.split_at(len);
+        items.push(item_of(name).ok_or_else(|| FormatError::UnknownField(format!("${name}")))?);
+        rest = after;
+    }
+    add_text(rest, &mut items);
+    Ok(items)
+}
+
+fn add_text(text: &str, items: &mut Vec<Item>) {
+    match items.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Item::Text(before)) => before.extend_from_slice(text.as_bytes()),
+        _ => items.push(Item::Text(text.as_bytes().to_vec())),
+    }
+}
+
+fn item_of(name: &str) -> Option<Item> {
+    if let Some((_, field)) = FIELDS.iter().find(|(known, _)| *known == name) {
+        return Some(Item::Field(*field));
+    }
+    let header = name.strip_prefix(HEADER).filter(|name| !name.is_empty())?;
+    let header = header.replace('_', "-").to_ascii_lowercase().into_bytes();
+    Some(Name::from_bytes(&header).map_or_else(|| Item::Header(header), Item::Known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_http::{Head, Limits, Now, scan};
+
+    const REQUEST: &[u8] = b"GET /a%20\"b?q=\\1 HTTP/1.1\r\nHost: x.test:80\r\nX-Trace: t 1\r\n\
+                             User-Agent: me\xe9\r\nX-Trace-Id: no\r\n\r\n";
+
+    fn line(format: &str, bytes: Option<&[u8]>) -> String {
+        let mut head = Head::default();
+        let request = bytes.map(|bytes| {
+            scan::parse_head(bytes, &Limits::default(), &mut head).unwrap();
+            head.request(bytes)
+        });
+        let record = Record {
+            request: request.as_ref(),
+            client: [192, 0, 2, 7].into(),
+            status: Status::OK,
+            bytes: request.map(|_| 5),
+            duration_us: Some(12),
+            worker: 3,
+            id: [1, 0xabc],
+        };
+        let mut dates = Dates::new();
+        dates.set(&Now::new(0, 784_111_777_000));
+        let mut out = Vec::new();
+        LogFormat::parse(format).unwrap().write(&record, &dates, 100, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn the_formats_of_a_name_are_exactly_these() {
+        let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \
+                      \"GET /a%20\\x22b?q=\\x5c1 HTTP/1.1\" 200 5";
+        assert_eq!(line("common", Some(REQUEST)), common);
+        assert_eq!(line("combined", Some(REQUEST)), format!("{common} \"-\" \"me\\xe9\""));
+        assert_eq!(
+            line("json", Some(REQUEST)),
+            "{\"time\":\"1994-11-06T08:49:37Z\",\"remote_addr\":\"192.0.2.7\",\
+             \"host\":\"x.test\",\"method\":\"GET\",\"path\":\"/a%20\\\"b\",\"query\":\"q=\\\\1\",\
+             \"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes_sent\":5,\"referer\":\"\",\
+             \"user_agent\":\"me\\u00e9\",\"duration_us\":12,\"worker\":3}"
+        );
+    }
+
+    #[test]
+    fn a_request_that_was_not_understood_has_no_fields() {
+        assert_eq!(
+            line("combined", None),
+            "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \"-\" 200 - \"-\" \"-\""
+        );
+        let json: serde_json::Value = serde_json::from_str(&line("json", None)).unwrap();
+        assert_eq!((&json["method"], &json["bytes_sent"]), (&"".into(), &().into()));
+    }
+
+    #[test]
+    fn fields_may_be_put_together_at_will() {
+        for (format, expected) in [
+            ("$method $path $query $protocol", "GET /a%20\\x22b q=\\x5c1 HTTP/1.1"),
+            ("[$host]$status|$worker|$duration_us", "[x.test]200|3|12"),
+            ("$http_x_trace-$http_host", "t 1-x.test:80"),
+            ("$http_X_Trace_ID,$http_x,$http_trace", "no,-,-"),
+            ("$$$status$$", "$200$"),
+            ("$request_id", "00000000000000010000000000000abc"),
+        ] {
+            assert_eq!(line(format, Some(REQUEST)), expected, "{format}");
+        }
+        let bare = b"GET / HTTP/1.0\r\n\r\n";
+        assert_eq!(line("$query $host $http_x_trace $protocol", Some(bare)), "- - - HTTP/1.0");
+    }
+
+    #[test]
+    fn what_is_no_format_is_refused() {
+        for (format, error) in [
+            ("", FormatError::NoField),
+            ("combine", FormatError::NoField),
+            ("$$", FormatError::NoField),
+            ("$reqest", FormatError::UnknownField("$reqest".into())),
+            ("$status $", FormatError::UnknownField("$".into())),
+            ("$http_", FormatError::UnknownField("$http_".into())),
+            ("$status\n", FormatError::Malformed),
+            (&"$status ".repeat(200), FormatError::Malformed),
+        ] {
+            assert_eq!(LogFormat::parse(format), Err(error), "{format}");
+        }
+        assert!(LogFormat::fields().all(|field| LogFormat::parse(&field).is_ok()));
+    }
+}

@@ -1,0 +1,415 @@
+//! One thread's end of the access log: lines in a buffer of its own, handed over in batches.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use flyball_http::{Now, Request, Segment, Status};
+use flyball_site::Answer;
+use flyball_sys::clock;
+
+use super::format::Record;
+use super::text::Dates;
+use super::{BATCH_BYTES_MAX, Lines, LogSender};
+
+/// Bytes gathered before they are handed over; per thread of control.
+const BATCH_BYTES: usize = 48 * 1024;
+
+/// Longest line, in bytes: one that is begun at [`BATCH_BYTES`] ends within a batch.
+const LINE_BYTES_MAX: usize = BATCH_BYTES_MAX - BATCH_BYTES;
+
+/// Most bytes of each field that a client chose.
+const FIELD_BYTES_MAX: usize = 8 * 1024;
+
+/// The same for a line that would be longer than [`LINE_BYTES_MAX`]. A format has less than 1 KiB,
+/// hence less than 256 fields, and a byte is escaped to six.
+const FIELD_BYTES_CUT: usize = 8;
+
+/// The same for one that is still longer.
+const FIELD_BYTES_MIDDLE: usize = 512;
+
+/// Longest time a line waits in the buffer, in milliseconds.
+const DELAY_MS: u64 = 1_000;
+
+/// Wait before a batch is offered again for which there was no room, in milliseconds.
+const RETRY_MS: u64 = 5;
+
+/// Most bytes that wait in one process beyond one batch for each of its threads.
+const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Longest wait for room when a thread ends, in milliseconds.
+const LAST_MS_MAX: u64 = 1_000;
+
+/// One thread's end of the log. Whatever it holds is handed over when it is dropped.
+#[derive(Debug)]
+pub struct AccessLogWriter(Option<Box<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    lines: Arc<Lines>,
+    worker: usize,
+    is_timed: bool,
+    ids: Option<RequestIds>,
+    dates: Dates,
+    buffer: Vec<u8>,
+    /// Bytes of the buffer beyond one batch that were asked for and granted.
+    granted: usize,
+    since_ms: u64,
+    /// When a batch may be offered again.
+    offer_ms: u64,
+    lost: u64,
+}
+
+/// Numbers that no other request has: a random one for the thread, and a count, both mixed.
+#[derive(Debug)]
+struct RequestIds {
+    seed: [u64; 2],
+    count: u64,
+}
+
+impl RequestIds {
+    fn new() -> RequestIds {
+        // Keyed anew from the system's randomness in each thread, and a forked process differs by
+        // its number and the time.
+        let own = (flyball_sys::process::own_id(), clock::monotonic_ns());
+        let random = || RandomState::new().hash_one(own);
+        RequestIds { seed: [random(), random()], count: 0 }
+    }
+
+    fn next(&mut self) -> [u64; 2] {
+        self.count += 1;
+        self.seed.map(|seed| mix(seed.wrapping_add(self.count)))
+    }
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn mix(mut n: u64) -> u64 {
+    n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 31)
+}
+
+impl AccessLogWriter {
+    /// A writer to this log.
+    pub fn new(log: &LogSender) -> AccessLogWriter {
+        AccessLogWriter(log.on.as_ref().map(|lines| {
+            Box::new(Open {
+                worker: log.worker,
+                is_timed: lines.format.is_timed(),
+                ids: lines.format.has_ids().then(RequestIds::new),
+                dates: Dates::new(),
+                buffer: Vec::with_capacity(BATCH_BYTES_MAX),
+                granted: 0,
+                since_ms: 0,
+                offer_ms: 0,
+                lost: 0,
+                lines: Arc::clone(lines),
+            })
+        }))
+    }
+
+    /// True when lines go anywhere.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The time in nanoseconds, for [`AccessLogWriter::write`]; 0 when nobody asks how long a
+    /// request takes, so that no clock is read.
+    pub fn clock_ns(&self) -> u64 {
+        if self.0.as_ref().is_some_and(|open| open.is_timed) { clock::monotonic_ns() } else { 0 }
+    }
+
+    /// Adds the line of one request, when its answer is known. The length is that of the content
+    /// that the answer promises, not what the client took of it. Never waits.
+    pub fn write(&mut self, request: &Request<'_>, answer: &Answer<'_>, began_ns: u64, now: &Now) {
+        let Some(open) = &mut self.0 else { return };
+        let took = open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
+        let (status, bytes) = (answer.status, content_len(answer));
+        let record = Record::new(Some(request), request.client(), status, bytes, took);
+        open.add(record, now);
+    }
+
+    /// Adds the line of a request that was refused before it was understood.
+    pub fn write_refusal(&mut self, status: Status, client: IpAddr, now: &Now) {
+        if let Some(open) = &mut self.0 {
+            open.add(Record::new(None, client, status, None, None), now);
+        }
+    }
+
+    /// Hands the lines over when the oldest has waited long enough, or they are many. Never waits.
+    pub fn flush_when_due(&mut self, now: &Now) {
+        if let Some(open) = &mut self.0
+            && !open.buffer.is_empty()
+            && (now.ms().saturating_sub(open.since_ms) >= DELAY_MS
+                || open.buffer.len() > BATCH_BYTES)
+        {
+            open.offer(now.ms());
+        }
+    }
+
+    /// Hands the lines over, as far as there is room. Never waits.
+    pub fn flush(&mut self) {
+        if let Some(open) = &mut self.0 {
+            open.hand_over();
+        }
+    }
+
+    /// Lines that were lost since this was asked last.
+    pub fn take_lost(&mut self) -> u64 {
+        self.0.as_mut().map_or(0, |open| std::mem::take(&mut open.lost))
+    }
+}
+
+impl Drop for AccessLogWriter {
+    fn drop(&mut self) {
+        let Some(open) = &mut self.0 else { return };
+        let until_ms = clock::monotonic_ms() + LAST_MS_MAX;
+        while !open.hand_over() {
+            let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+            if left_ms == 0 || open.lines.channel.wait_for_room(left_ms).is_err() {
+                break;
+            }
+        }
+        open.give_back();
+    }
+}
+
+impl Open {
+    fn add(&mut self, mut record: Record<'_>, now: &Now) {
+        if self.buffer.is_empty() {
+            self.since_ms = now.ms();
+        }
+        self.dates.set(now);
+        record.worker = self.worker;
+        record.id = self.ids.as_mut().map_or([0; 2], RequestIds::next);
+        let start = self.buffer.len();
+        for most in [FIELD_BYTES_MAX, FIELD_BYTES_MIDDLE, FIELD_BYTES_CUT] {
+            self.buffer.truncate(start);
+            self.lines.format.write(&record, &self.dates, most, &mut self.buffer);
+            if self.buffer.len() - start < LINE_BYTES_MAX {
+                break;
+            }
+        }
+        self.buffer.push(b'\n');
+        if self.buffer.len() > BATCH_BYTES {
+            self.offer(now.ms());
+            if self.buffer.len() > BATCH_BYTES_MAX + self.granted && !self.ask_for_more() {
+                // There is no room anywhere: this line is lost, and nobody waits.
+                self.buffer.truncate(start);
+                self.lost += 1;
+            }
+        }
+    }
+
+    /// Hands over what there is, unless there was no room a moment ago.
+    fn offer(&mut self, now_ms: u64) {
+        if now_ms >= self.offer_ms && !self.hand_over() {
+            self.offer_ms = now_ms + RETRY_MS;
+        }
+    }
+
+    /// Hands over whole lines until there is no room; true when nothing is left.
+    fn hand_over(&mut self) -> bool {
+        let mut sent = 0;
+        while sent < self.buffer.len() {
+            let rest = &self.buffer[sent..];
+            let batch = &rest[..batch_len(rest)];
+            match self.lines.channel.send(batch, None) {
+                Ok(()) => sent += batch.len(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_full(&error) => break,
+                Err(_) => {
+                    // Nobody will ever take them.
+                    self.lost += count_lines(rest);
+                    sent = self.buffer.len();
+                }
+            }
+        }
+        if sent == self.buffer.len() {
+            self.buffer.clear();
+            self.give_back();
+            return true;
+        }
+        self.buffer.drain(..sent);
+        false
+    }
+
+    /// Asks for room in this process for another batch.
+    fn ask_for_more(&mut self) -> bool {
+        let waiting = &self.lines.waiting;
+        let more =
+            |waiting: usize| Some(waiting + BATCH_BYTES_MAX).filter(|n| *n <= WAITING_BYTES_MAX);
+        let granted = waiting.fetch_update(Relaxed, Relaxed, more).is_ok();
+        if granted {
+            self.granted += BATCH_BYTES_MAX;
+        }
+        granted
+    }
+
+    fn give_back(&mut self) {
+        if self.granted > 0 {
+            self.lines.waiting.fetch_sub(std::mem::take(&mut self.granted), Relaxed);
+            self.buffer.shrink_to(BATCH_BYTES_MAX);
+        }
+    }
+}
+
+/// Length of the longest batch of whole lines at the front.
+fn batch_len(lines: &[u8]) -> usize {
+    if lines.len() <= BATCH_BYTES_MAX {
+        return lines.len();
+    }
+    let front = &lines[..BATCH_BYTES_MAX];
+    front.iter().rposition(|&byte| byte == b'\n').map_or(front.len(), |feed| feed + 1)
+}
+
+/// How many lines end in these bytes.
+pub(super) fn count_lines(bytes: &[u8]) -> u64 {
+    bytes.iter().map(|&byte| u64::from(byte == b'\n')).sum()
+}
+
+/// Whether a record found no room: in the channel, or in the kernel's memory.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
+}
+
+fn content_len(answer: &Answer<'_>) -> Option<u64> {
+    use flyball_http::h1::Body;
+    match &answer.body {
+        Body::Empty => Some(0),
+        Body::Bytes(bytes) => Some(bytes.len() as u64),
+        Body::File { len, .. } => Some(*len),
+        Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),
+        Body::Stream { len } => *len,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Lines, LogFormat};
+    use super::*;
+    use flyball_http::h1::Body;
+    use flyball_http::{Head, Limits, scan};
+    use flyball_sys::channel::Channel;
+    use std::sync::atomic::AtomicUsize;
+
+    /// A writer of this format, and where its lines come out.
+    fn writer(format: &str) -> (AccessLogWriter, LogSender, Channel) {
+        let (channel, there) = Channel::pair().unwrap();
+        channel.set_nonblocking().unwrap();
+        there.set_nonblocking().unwrap();
+        let format = LogFormat::parse(format).unwrap();
+        let lines = Lines { format, channel, waiting: AtomicUsize::new(0) };
+        let sender = LogSender { on: Some(Arc::new(lines)), worker: 0 }.of_worker(2);
+        (AccessLogWriter::new(&sender), sender, there)
+    }
+
+    fn write(writer: &mut AccessLogWriter, target: &str, now: &Now) {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let limits = Limits { target_bytes_max: 1 << 20, ..Limits::default() };
+        let mut head = Head::default();
+        scan::parse_head(bytes.as_bytes(), &limits, &mut head).unwrap();
+        head.client = [127, 0, 0, 1].into();
+        let body = Body::Bytes(bytes::Bytes::from_static(b"hello"));
+        let answer = Answer { status: Status::OK, fields: b"\r\n", body, close: false };
+        writer.write(&head.request(bytes.as_bytes()), &answer, writer.clock_ns(), now);
+    }
+
+    fn batch(there: &Channel) -> Option<String> {
+        let mut batch = vec![0; BATCH_BYTES_MAX];
+        let (len, _) = there.receive(&mut batch).ok()?;
+        batch.truncate(len);
+        Some(String::from_utf8(batch).unwrap())
+    }
+
+    #[test]
+    fn lines_wait_for_each_other_but_not_long() {
+        let (mut writer, _sender, there) = writer("$remote_addr $path $worker $bytes_sent");
+        write(&mut writer, "/a", &Now::new(0, 0));
+        write(&mut writer, "/b", &Now::new(5, 0));
+        writer.write_refusal(Status::BAD_REQUEST, [127, 0, 0, 9].into(), &Now::new(6, 0));
+        writer.flush_when_due(&Now::new(DELAY_MS - 1, 0));
+        assert_eq!(batch(&there), None);
+        writer.flush_when_due(&Now::new(DELAY_MS, 0));
+        let lines = "127.0.0.1 /a 2 5\n127.0.0.1 /b 2 5\n127.0.0.9 - 2 -\n";
+        assert_eq!(batch(&there).as_deref(), Some(lines));
+        write(&mut writer, "/c", &Now::new(9, 0));
+        drop(writer);
+        assert_eq!(batch(&there).as_deref(), Some("127.0.0.1 /c 2 5\n"));
+        assert_eq!(batch(&there), None);
+    }
+
+    #[test]
+    fn many_lines_do_not_wait() {
+        let (mut writer, _sender, there) = writer("$path");
+        let path = format!("/{}", "x".repeat(999));
+        let count = BATCH_BYTES / 1001 + 1;
+        (0..count).for_each(|_| write(&mut writer, &path, &Now::new(0, 0)));
+        assert_eq!(batch(&there), Some(format!("{path}\n").repeat(count)));
+    }
+
+    #[test]
+    fn a_line_is_bounded_whatever_a_client_sends() {
+        for format in ["json", "combined", &"$path$request".repeat(70)] {
+            let (mut writer, _sender, there) = writer(format);
+            let target = format!("/{}", "\\".repeat(15_000));
+            write(&mut writer, &target, &Now::new(0, 0));
+            writer.flush();
+            let line = batch(&there).unwrap();
+            assert!(line.len() <= LINE_BYTES_MAX && line.ends_with('\n'), "{}", line.len());
+            assert!(line.contains("...") && line.matches('\n').count() == 1);
+            if format == "json" {
+                serde_json::from_str::<serde_json::Value>(&line).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn lines_without_room_are_counted_and_the_others_come_whole() {
+        let (mut writer, sender, there) = writer("$path");
+        let mut now = Now::new(0, 0);
+        let (path, mut written) = (format!("/{}", "x".repeat(98)), 0);
+        while writer.take_lost() == 0 {
+            now.set(now.ms() + 1, 0);
+            write(&mut writer, &path, &now);
+            written += 1;
+            assert!(written < 1_000_000, "there is no bound");
+        }
+        let lines = &sender.on.as_ref().unwrap();
+        assert!(lines.waiting.load(Relaxed) > WAITING_BYTES_MAX - 2 * BATCH_BYTES_MAX);
+        let mut came = 0;
+        let mut take = |writer: &mut AccessLogWriter| {
+            while let Some(batch) = batch(&there) {
+                assert!(batch.lines().all(|line| line == path) && batch.ends_with('\n'));
+                came += batch.lines().count();
+                writer.flush();
+            }
+        };
+        take(&mut writer);
+        assert_eq!(lines.waiting.load(Relaxed), 0);
+        write(&mut writer, &path, &now);
+        assert_eq!(writer.take_lost(), 0);
+        writer.flush();
+        take(&mut writer);
+        assert_eq!(came, written, "one was lost and one more written");
+    }
+
+    #[test]
+    fn every_request_has_a_number_of_its_own() {
+        let (mut ids, mut other) = (RequestIds::new(), RequestIds::new());
+        let mut seen: Vec<[u64; 2]> = (0..1000).flat_map(|_| [ids.next(), other.next()]).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 2000);
+    }
+
+    #[test]
+    fn the_clock_is_read_only_for_those_who_ask() {
+        assert_eq!(writer("combined").0.clock_ns(), 0);
+        assert!(writer("json").0.clock_ns() > 0);
+        assert_eq!(AccessLogWriter::new(&LogSender::off()).clock_ns(), 0);
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings of who clients are taken to be, and of what is written about them.
+
+use flyball_arch::ClientAddress;
+use flyball_http::Network;
+
+use super::kind::Kind;
+use super::server::TIME_MS_MAX;
+use super::table::{Setting, Word};
+
+/// Shortest file of the access log that is put aside: one batch of lines fits.
+const LOG_BYTES_LEAST: u64 = 64 * 1024;
+/// Longest file of the access log.
+const LOG_BYTES_MAX: u64 = 1 << 50;
+/// Shortest time after which a file of the access log is put aside.
+const LOG_MS_LEAST: u64 = 1_000;
+/// Longest such time: ten years.
+const LOG_MS_MAX: u64 = 520 * TIME_MS_MAX;
+/// Most files of the access log that are kept: each is renamed when another is put aside.
+const LOG_KEEP_MAX: u64 = 10_000;
+
+/// The settings.
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        key: "log.format",
+        flag: None,
+        kind: Kind::LogFormat { set: |s, format| s.log_format = format },
+        word: None,
+        default: Some("combined"),
+        doc: "What a line of the access log holds",
+        more: "`common`, `combined`, `json` (an object for each line), or a text with fields: \
+               `$remote_addr`, `$time_local`, `$time_iso8601`, `$request` (the request line), \
+               `$method`, `$path`, `$query`, `$protocol`, `$status`, `$bytes_sent`, `$host`, \
+               `$duration_us`, `$worker`, `$request_id`, and any field of the request as \
+               `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",
+        source: "S3 section 4 (M122)",
+    },
+    Setting {
+        key: "log.rotate-size",
+        flag: None,
+        kind: Kind::Size {
+            least: LOG_BYTES_LEAST,
+            most: LOG_BYTES_MAX,
+            set: |s, n| s.log_bytes_max = Some(n),
+        },
+        word: Some(Word { name: "off", set: |s| s.log_bytes_max = None }),
+        default: Some("off"),
+        doc: "Length that a file of the access log does not exceed",
+        more: "The file is put aside before it would: `access.log` becomes `access.log.1`.",
+        source: "",
+    },
+    Setting {
+        key: "log.rotate-age",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: LOG_MS_LEAST,
+            most_ms: LOG_MS_MAX,
+            set: |s, ms| s.log_ms_max = Some(ms),
+        },
+        word: Some(Word { name: "off", set: |s| s.log_ms_max = None }),
+        default: Some("off"),
+        doc: "Age at which a file of the access log is put aside",
+        more: "Counted from when the file was made, which a restart does not change.",
+        source: "",
+    },
+    Setting {
+        key: "log.keep",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: LOG_KEEP_MAX, set: |s, n| s.log_keep = n as usize },
+        word: None,
+        default: Some("7"),
+        doc: "Files of the access log that are kept beside the one that is written",
+        more: "Only where the server itself puts files aside.",
+        source: "",
+    },
+    Setting {
+        key: "client.address",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "peer", set: |s| s.client_address = ClientAddress::Peer },
+                Word {
+                    name: "proxy-protocol",
+                    set: |s| s.client_address = ClientAddress::ProxyProtocol,
+                },
+                Word { name: "forwarded", set: |s| s.client_address = ClientAddress::Forwarded },
+                Word {
+                    name: "x-forwarded-for",
+                    set: |s| s.client_address = ClientAddress::XForwardedFor,
+                },
+            ],
+        },
+        word: None,
+        default: Some("peer"),
+        doc: "Who the client of a request is taken to be",
+        more: "`peer` is whoever connects. `proxy-protocol` is whom a trusted peer names in a \
+               header of the PROXY protocol, version 1 or 2, which it must send; from others such \
+               a header is refused. `forwarded` and `x-forwarded-for` are read in that field of \
+               the request, from the right past trusted proxies.",
+        source: "RFC 7239, HAProxy's PROXY protocol",
+    },
+    Setting {
+        key: "client.trusted",
+        flag: None,
+        kind: Kind::Texts {
+            form: Network::FORM,
+            empty: true,
+            valid: |text| text.parse::<Network>().is_ok(),
+            set: |s, texts| {
+                s.trusted = texts.iter().filter_map(|text| text.parse().ok()).collect();
+            },
+        },
+        word: Some(Word { name: "nobody", set: |s| s.trusted.clear() }),
+        default: Some("nobody"),
+        doc: "Proxies that are believed when they name a client",
+        more: "A list of addresses and networks.",
+        source: "",
+    },
+];
