@@ -324,7 +324,7 @@ impl Exchange {
             }
             Lookup::Stream(answer, source) => {
                 tally.answered(answer.status);
-                log.write(&request, &answer, now);
+                log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
                 self.source = Some(source);
                 self.let_go_of_source();
@@ -433,7 +433,7 @@ impl Exchange {
             Lookup::Stream(answer, source) => {
                 tally.answered(answer.status);
                 if let Some(request) = logged {
-                    log.write(&request.request(), &answer, now);
+                    log.write(&request.request(), &answer, self.began_ns, now);
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
