@@ -12,6 +12,7 @@
 mod gather;
 mod html;
 mod json;
+mod markdown;
 mod readme;
 mod time;
 mod wish;
@@ -326,6 +327,10 @@ mod tests {
         fs::write(dir.path().join("README"), "x".repeat(readme::README_BYTES_MAX + 1)).unwrap();
         let page = shown(Format::Html);
         assert!(page.contains("more in the file") && page.len() < 80 * 1024, "{}", page.len());
+        fs::write(dir.path().join("README.md"), "# Best").unwrap();
+        let page = shown(Format::Html);
+        assert!(page.contains("<h3>Best</h3>") && !page.contains("xxx"), "{page}");
+        fs::remove_file(dir.path().join("README.md")).unwrap();
         fs::remove_file(dir.path().join("README")).unwrap();
         fs::remove_file(dir.path().join("README.txt")).unwrap();
         std::os::unix::fs::symlink("/etc/passwd", dir.path().join("README")).unwrap();

@@ -48,6 +48,7 @@ const PRODUCT: &[Allowed] = &[
             ("hashbrown", "lookup by borrowed keys without allocation"),
             ("memchr", "searches bytes"),
             ("mime_guess", "the maintained table of media types"),
+            ("pulldown-cmark", "Markdown as CommonMark defines it"),
             ("regex", "patterns of paths, in linear time"),
         ],
     },

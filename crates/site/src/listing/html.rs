@@ -29,14 +29,15 @@ pub(super) fn begin(page: &Page, out: &mut Vec<u8>) {
         );
         out.extend_from_slice(note.as_bytes());
     }
-    out.extend_from_slice(b"<table>\n<thead><tr>");
+    out.extend_from_slice(b"<table class=\"list\">\n<thead><tr>");
     for key in Key::ALL {
         push_column(page, key, out);
     }
     out.extend_from_slice(b"</tr></thead>\n<tbody>\n");
     if !root {
         out.extend_from_slice(
-            b"<tr class=\"up\"><td><a href=\"../\">Parent directory</a></td><td></td><td></td></tr>\n",
+            b"<tr class=\"up\"><td><a href=\"../\">Parent directory</a></td>\
+              <td></td><td></td></tr>\n",
         );
     }
 }
@@ -113,9 +114,16 @@ fn counted(count: u64, one: &str, many: &str) -> String {
 fn push_readme(readme: &Readme, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<section>\n<h2>");
     push_text(readme.name(), out);
-    out.extend_from_slice(b"</h2>\n<pre>");
-    push_lines(&readme.text, out);
-    out.extend_from_slice(b"</pre>\n");
+    out.extend_from_slice(b"</h2>\n");
+    if readme.rendered {
+        out.extend_from_slice(b"<div>\n");
+        out.extend_from_slice(&readme.text);
+        out.extend_from_slice(b"</div>\n");
+    } else {
+        out.extend_from_slice(b"<pre>");
+        push_lines(&readme.text, out);
+        out.extend_from_slice(b"</pre>\n");
+    }
     if readme.cut {
         out.extend_from_slice(b"<p class=\"note\">There is more in the file.</p>\n");
     }
@@ -181,7 +189,7 @@ pub(super) fn push_text(text: &[u8], page: &mut Vec<u8>) {
 
 /// True for control characters, which HTML forbids, and for those that make `gpj.exe` read as
 /// `exe.jpg` (Unicode Standard Annex 9, section 2: explicit directional formatting).
-fn is_deceptive(character: char) -> bool {
+pub(super) fn is_deceptive(character: char) -> bool {
     character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -229,27 +237,27 @@ color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
 h1 { margin: 0 0 1rem; font-size: 1.375rem; font-weight: 600; overflow-wrap: anywhere; }
 a { color: var(--link); text-decoration: none; }
 a:hover, a:focus-visible { text-decoration: underline; }
-table { width: 100%; border-collapse: collapse; }
-th, td { padding: 0 .75rem; text-align: left; vertical-align: baseline; }
-th { border-bottom: 1px solid var(--line); color: var(--quiet); font-size: .875rem;
+.list { width: 100%; border-collapse: collapse; }
+.list th, .list td { padding: 0 .75rem; text-align: left; vertical-align: baseline; }
+.list th { border-bottom: 1px solid var(--line); color: var(--quiet); font-size: .875rem;
 font-weight: 600; }
-th a { display: inline-block; padding: .375rem 0; color: inherit; }
-th[aria-sort] a { color: var(--text); }
-th[aria-sort=ascending] a::after { content: ' \\2191'; }
-th[aria-sort=descending] a::after { content: ' \\2193'; }
-td { border-bottom: 1px solid var(--line); }
-th:nth-child(n+2), td:nth-child(n+2) { width: 1%; text-align: right; white-space: nowrap; }
-td:nth-child(n+2) { color: var(--quiet); font-size: .875rem; font-variant-numeric: tabular-nums; }
-td a { display: block; position: relative; padding: .4375rem 0 .4375rem 1.875rem;
+.list th a { display: inline-block; padding: .375rem 0; color: inherit; }
+.list th[aria-sort] a { color: var(--text); }
+.list th[aria-sort=ascending] a::after { content: ' \\2191'; }
+.list th[aria-sort=descending] a::after { content: ' \\2193'; }
+.list td { border-bottom: 1px solid var(--line); }
+.list th:nth-child(n+2), .list td:nth-child(n+2) { width: 1%; text-align: right; white-space: nowrap; }
+.list td:nth-child(n+2) { color: var(--quiet); font-size: .875rem; font-variant-numeric: tabular-nums; }
+.list td a { display: block; position: relative; padding: .4375rem 0 .4375rem 1.875rem;
 overflow-wrap: anywhere; }
-td a::before { content: ''; position: absolute; left: .125rem; top: .8125rem; width: .75rem;
+.list td a::before { content: ''; position: absolute; left: .125rem; top: .8125rem; width: .75rem;
 height: .9375rem; background: var(--sheet);
 clip-path: polygon(0 0, 62% 0, 100% 30%, 100% 100%, 0 100%); }
 .dir a::before { left: 0; width: 1.0625rem; height: .8125rem; background: var(--folder);
 clip-path: polygon(0 0, 40% 0, 52% 18%, 100% 18%, 100% 100%, 0 100%); }
 .up a::before { left: .125rem; width: .8125rem; background: var(--quiet);
 clip-path: polygon(50% 0, 100% 50%, 65% 50%, 65% 100%, 35% 100%, 35% 50%, 0 50%); }
-tbody tr:hover { background: var(--hover); }
+.list tbody tr:hover { background: var(--hover); }
 .sum, .note { color: var(--quiet); font-size: .875rem; }
 .sum { margin: .75rem; }
 .sum a { margin-left: .75rem; }
@@ -259,21 +267,37 @@ color: var(--quiet); font-size: .875rem; }
 section > :not(h2) { margin: 0; padding: 1rem; overflow-x: auto; }
 pre, code { font: .875rem/1.5 ui-monospace, monospace; }
 section > pre { white-space: pre-wrap; overflow-wrap: anywhere; }
+section > div > :first-child { margin-top: 0; }
+section > div > :last-child { margin-bottom: 0; }
+section div { overflow-wrap: break-word; }
+section div pre { padding: .75rem 1rem; border-radius: .375rem; background: var(--hover);
+overflow-x: auto; }
+section h3, section h4 { padding-bottom: .25rem; border-bottom: 1px solid var(--line); }
+section h3 { font-size: 1.375rem; }
+section h4 { font-size: 1.1875rem; }
+section h5, section h6 { font-size: 1rem; }
+section :not(pre) > code { padding: .125rem .25rem; border-radius: .25rem;
+background: var(--hover); }
+section table { border-collapse: collapse; }
+section th, section td { padding: .25rem .75rem; border: 1px solid var(--line); }
+section blockquote { margin: 1rem 0; padding-left: 1rem; border-left: .25rem solid var(--line);
+color: var(--quiet); }
+section hr { height: 1px; border: 0; background: var(--line); }
 @media (max-width: 36rem) {
 body { padding-top: 1rem; }
-table, thead, tbody { display: block; }
-thead tr { display: flex; gap: 1.5rem; border-bottom: 1px solid var(--line); }
-th:nth-child(n) { width: auto; padding: 0; border: 0; }
-th a { padding: .625rem 0; }
-tbody tr { display: flex; flex-wrap: wrap; column-gap: 1rem; padding-bottom: .5rem;
+.list, .list thead, .list tbody { display: block; }
+.list thead tr { display: flex; gap: 1.5rem; border-bottom: 1px solid var(--line); }
+.list th:nth-child(n) { width: auto; padding: 0; border: 0; }
+.list th a { padding: .625rem 0; }
+.list tbody tr { display: flex; flex-wrap: wrap; column-gap: 1rem; padding-bottom: .5rem;
 border-bottom: 1px solid var(--line); }
-td:nth-child(n) { width: auto; padding: 0; border: 0; }
-td:empty { display: none; }
-td:first-child { flex-basis: 100%; }
-td:nth-child(n+2) { font-size: .8125rem; line-height: 1.25; }
-td:nth-child(2), .dir td:nth-child(3) { padding-left: 1.875rem; }
-td a { padding: .5625rem 0 .125rem 1.875rem; }
-td a::before { top: .9375rem; }
+.list td:nth-child(n) { width: auto; padding: 0; border: 0; }
+.list td:empty { display: none; }
+.list td:first-child { flex-basis: 100%; }
+.list td:nth-child(n+2) { font-size: .8125rem; line-height: 1.25; }
+.list td:nth-child(2), .list .dir td:nth-child(3) { padding-left: 1.875rem; }
+.list td a { padding: .5625rem 0 .125rem 1.875rem; }
+.list td a::before { top: .9375rem; }
 .up { align-items: center; }
 .sum { margin: .75rem 0; }
 }

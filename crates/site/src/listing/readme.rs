@@ -8,7 +8,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::file::{Kind, Whereabouts};
 
-use super::Entry;
+use super::{Entry, markdown};
 
 /// Bytes of a README that are shown.
 pub(super) const README_BYTES_MAX: usize = 64 * 1024;
@@ -23,6 +23,8 @@ pub(super) struct Readme {
     rank: Option<usize>,
     step: Step,
     pub(super) text: Vec<u8>,
+    /// Whether the text is HTML already.
+    pub(super) rendered: bool,
     /// Whether there is more than is shown.
     pub(super) cut: bool,
 }
@@ -39,7 +41,7 @@ impl Readme {
     /// None yet; none ever unless it is `wanted`.
     pub(super) fn wanted(wanted: bool) -> Readme {
         let step = if wanted { Step::Open } else { Step::Done };
-        Readme { rank: None, step, text: Vec::new(), cut: false }
+        Readme { rank: None, step, text: Vec::new(), rendered: false, cut: false }
     }
 
     /// Looks whether an entry is one.
@@ -95,8 +97,10 @@ impl Readme {
             (Step::Read(_), Done::Read(mut buffer, Ok(read))) => {
                 self.cut = read > README_BYTES_MAX;
                 buffer.truncate(read.min(README_BYTES_MAX));
-                buffer.shrink_to_fit();
-                self.text = buffer;
+                // Here, since a helper may be doing this.
+                self.rendered = self.name().ends_with(b".md");
+                self.text = if self.rendered { markdown::render(&buffer) } else { buffer };
+                self.text.shrink_to_fit();
                 Step::Done
             }
             _ => Step::Done,
