@@ -112,6 +112,7 @@ names! {
     Range "range",
     Accept "accept",
     AcceptLanguage "accept-language",
+    AcceptEncoding "accept-encoding",
     UserAgent "user-agent",
     Referer "referer",
     Forwarded "forwarded",

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod body;
+pub mod coding;
 pub mod conditional;
 pub mod date;
 pub mod error;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod network;
 pub mod out;
 pub mod proxy_protocol;
+pub mod quality;
 pub mod range;
 pub mod scan;
 pub mod status;
