@@ -1,0 +1,212 @@
+//! The protocol pipeline (S3, section 3.1: M113): filters over the body of a response, in a chain
+//! that is chosen for each response (section 6: M140). A filter is one file below `filter/` and a
+//! row of [`FILTERS`].
+
+mod brotli;
+mod gzip;
+mod zstd;
+
+use std::fmt;
+use std::io;
+use std::ops::RangeInclusive;
+
+use flyball_http::coding::Coding;
+
+/// A filter at work on one body. What it makes of a body depends on the body and on the filter's
+/// level alone, not on how the body is cut into pieces between two flushes of the encoder: the same
+/// entity tag always means the same bytes.
+pub(crate) trait Filter: fmt::Debug + Send {
+    /// Takes the next piece of the body, and appends what comes out of it, which may be nothing.
+    ///
+    /// # Errors
+    /// When the encoder has no memory or fails otherwise; the body is lost then.
+    fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// The body is complete: appends what is left.
+    ///
+    /// # Errors
+    /// As [`Filter::write`].
+    fn finish(self: Box<Self>, out: &mut Vec<u8>) -> io::Result<()>;
+}
+
+/// A kind of filter.
+pub(crate) struct FilterKind {
+    /// The content coding that it applies.
+    pub(crate) coding: Coding,
+    /// What the name of a file ends with that is coded beforehand.
+    pub(crate) suffix: &'static str,
+    /// What entity tags of its bodies end with, before the level.
+    pub(crate) tag: &'static str,
+    /// The levels that it has; a higher one costs more and saves more.
+    pub(crate) levels: RangeInclusive<u32>,
+    /// The level when none is set.
+    pub(crate) level: u32,
+    /// Makes one for a body of so many bytes.
+    pub(crate) make: fn(level: u32, body_bytes: u64) -> io::Result<Box<dyn Filter>>,
+}
+
+/// Every filter, in the order of preference when a client likes them equally: since bodies are
+/// coded once and kept, what makes them smallest comes first.
+pub(crate) static FILTERS: &[FilterKind] = &[brotli::KIND, zstd::KIND, gzip::KIND];
+
+impl FilterKind {
+    /// The filter of this coding.
+    pub(crate) fn of(coding: Coding) -> &'static FilterKind {
+        let found = FILTERS.iter().find(|kind| kind.coding == coding);
+        found.unwrap_or(&FILTERS[FILTERS.len() - 1])
+    }
+}
+
+/// Filters in a row: what comes out of one goes into the next.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    filters: Vec<Box<dyn Filter>>,
+}
+
+impl Chain {
+    /// With one more filter behind the others.
+    pub(crate) fn then(mut self, filter: Box<dyn Filter>) -> Chain {
+        self.filters.push(filter);
+        self
+    }
+
+    /// Takes the next piece of the body, and appends what comes out at the end of the chain.
+    ///
+    /// # Errors
+    /// When a filter fails; the body is lost then.
+    pub(crate) fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        let Some((last, before)) = self.filters.split_last_mut() else {
+            out.extend_from_slice(piece);
+            return Ok(());
+        };
+        let Some((first, between)) = before.split_first_mut() else {
+            return last.write(piece, out);
+        };
+        let mut passed = Vec::new();
+        first.write(piece, &mut passed)?;
+        for filter in between {
+            let taken = std::mem::take(&mut passed);
+            filter.write(&taken, &mut passed)?;
+        }
+        last.write(&passed, out)
+    }
+
+    /// The body is complete: appends what is left in all filters.
+    ///
+    /// # Errors
+    /// As [`Chain::write`].
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> io::Result<()> {
+        let mut filters = self.filters.into_iter();
+        let Some(first) = filters.next() else { return Ok(()) };
+        if filters.len() == 0 {
+            return first.finish(out);
+        }
+        let mut left = Vec::new();
+        first.finish(&mut left)?;
+        let mut rest = Chain { filters: filters.collect() };
+        rest.write(&left, out)?;
+        rest.finish(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+
+    fn decoded(coding: Coding, body: &[u8]) -> Vec<u8> {
+        let mut plain = Vec::new();
+        match coding {
+            Coding::Gzip => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
+            Coding::Brotli => ::brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
+            Coding::Zstd => ::zstd::Decoder::new(body).unwrap().read_to_end(&mut plain),
+        }
+        .unwrap();
+        plain
+    }
+
+    fn coded(kind: &FilterKind, level: u32, pieces: &[&[u8]]) -> Vec<u8> {
+        let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
+        let mut chain = Chain::default().then((kind.make)(level, bytes).unwrap());
+        let mut out = Vec::new();
+        pieces.iter().for_each(|piece| chain.write(piece, &mut out).unwrap());
+        chain.finish(&mut out).unwrap();
+        out
+    }
+
+    /// Text that repeats itself, but never exactly.
+    fn text(bytes: usize) -> Vec<u8> {
+        let mut text = Vec::new();
+        for line in 0u32.. {
+            writeln!(text, "{line} the quick brown fox {:x}", line.wrapping_mul(2_654_435_761))
+                .unwrap();
+            if text.len() >= bytes {
+                break;
+            }
+        }
+        text.truncate(bytes);
+        text
+    }
+
+    #[test]
+    fn what_a_filter_codes_is_decoded_to_the_same_bytes_at_every_level() {
+        for kind in FILTERS {
+            for level in kind.levels.clone() {
+                for bytes in [0, 1, 1_000, 70_000] {
+                    let plain = text(bytes);
+                    let body = coded(kind, level, &[&plain]);
+                    assert!(decoded(kind.coding, &body) == plain, "{} {level}", kind.tag);
+                    assert!(bytes < 1_000 || body.len() < bytes, "{} {level}", kind.tag);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_body_is_always_coded_to_the_same_bytes() {
+        let plain = text(300_000);
+        for kind in FILTERS {
+            let pieces: Vec<&[u8]> = plain.chunks(64 * 1024).collect();
+            let once = coded(kind, kind.level, &pieces);
+            assert!(once == coded(kind, kind.level, &pieces), "{}", kind.tag);
+            assert!(decoded(kind.coding, &once) == plain, "{}", kind.tag);
+        }
+    }
+
+    #[test]
+    fn every_filter_has_its_own_coding_suffix_and_tag_and_a_level_within_bounds() {
+        for (at, kind) in FILTERS.iter().enumerate() {
+            assert!(kind.levels.contains(&kind.level));
+            assert_eq!(FilterKind::of(kind.coding).tag, kind.tag);
+            for other in &FILTERS[..at] {
+                assert!(other.coding != kind.coding && other.suffix != kind.suffix);
+                assert_ne!(other.tag, kind.tag);
+            }
+        }
+    }
+
+    #[test]
+    fn filters_in_a_row_are_undone_from_the_last_to_the_first() {
+        let plain = text(100_000);
+        let make = |coding: Coding| {
+            let kind = FilterKind::of(coding);
+            (kind.make)(kind.level, plain.len() as u64).unwrap()
+        };
+        let mut chain = Chain::default();
+        for coding in Coding::ALL {
+            chain = chain.then(make(coding));
+        }
+        let mut body = Vec::new();
+        plain.chunks(10_000).for_each(|piece| chain.write(piece, &mut body).unwrap());
+        chain.finish(&mut body).unwrap();
+        for coding in Coding::ALL.into_iter().rev() {
+            body = decoded(coding, &body);
+        }
+        assert!(body == plain);
+        let mut plain_chain = Chain::default();
+        let mut out = Vec::new();
+        plain_chain.write(b"as it is", &mut out).unwrap();
+        plain_chain.finish(&mut out).unwrap();
+        assert_eq!(out, b"as it is");
+    }
+}
