@@ -70,6 +70,7 @@ on_architectures! {
     ]
     [
         no_body_is_torn_while_files_change_and_bodies_are_copied,
+        no_body_is_torn_while_files_change_and_bodies_are_sent_from_mappings,
         no_body_is_torn_while_files_change_as_the_server_is_set_by_default,
         no_body_is_torn_while_files_are_rewritten_in_place_without_a_pause,
         a_change_is_seen_within_the_time_of_revalidation,
@@ -82,6 +83,12 @@ on_architectures! {
 fn no_body_is_torn_while_files_change_and_bodies_are_copied(arch: &str) {
     // Looked at again much more often than by default, so that many loads meet a change.
     hammer_all(arch, &["send.mode=copy", "cache.revalidate=20ms"], &every_change());
+}
+
+fn no_body_is_torn_while_files_change_and_bodies_are_sent_from_mappings(arch: &str) {
+    // Few chunks stay mapped, so that many are mapped and unmapped meanwhile.
+    let mapped = ["send.mode=mapped", "cache.mapped=1MiB", "cache.revalidate=20ms"];
+    hammer_all(arch, &mapped, &every_change());
 }
 
 fn no_body_is_torn_while_files_change_as_the_server_is_set_by_default(arch: &str) {

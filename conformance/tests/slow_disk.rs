@@ -75,6 +75,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_slow_piece_sent_by_reference_delays_nobody_else,
         an_answer_may_be_ready_before_the_piece_in_front_of_it,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -87,6 +88,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
@@ -96,6 +98,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
@@ -105,6 +108,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_slow_piece_sent_by_reference_delays_nobody_else,
         an_answer_may_be_ready_before_the_piece_in_front_of_it,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -117,6 +121,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
@@ -126,6 +131,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -136,6 +142,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -146,6 +153,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
@@ -155,6 +163,7 @@ mount! {
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -237,6 +246,12 @@ fn a_slow_piece_of_a_large_body_delays_nobody_else(architecture: &str) {
 /// Here the bytes never pass through the server, so that no read tells whether they are there.
 fn a_slow_piece_sent_by_reference_delays_nobody_else(architecture: &str) {
     let settings = "send.mode = \"sendfile\"\n";
+    delays_nobody_else_with(settings, architecture, Operation::Read, "slow/large-0.bin");
+}
+
+/// Here nobody reads: the pages of the mapping are brought in, and the kernel copies from there.
+fn a_slow_piece_sent_from_a_mapping_delays_nobody_else(architecture: &str) {
+    let settings = "send.mode = \"mapped\"\ncache.chunk = \"64KiB\"\n";
     delays_nobody_else_with(settings, architecture, Operation::Read, "slow/large-0.bin");
 }
 

@@ -63,6 +63,12 @@ pub(crate) fn the_way_to_send_does_not_change_an_answer(mount: &Mount) {
     check(mount, "send.mode = \"sendfile\"\n");
     check(mount, "send.piece = \"9999B\"\n");
     check(mount, "send.mode = \"sendfile\"\nsend.piece = \"64KiB\"\ncache.content = 0\n");
+    check(mount, "send.mode = \"mapped\"\n");
+    check(
+        mount,
+        "send.mode = \"mapped\"\nsend.piece = \"99999B\"\ncache.content = 0\n\
+         cache.mapped = 0\ncache.chunk = \"64KiB\"\nsend.cork = true\n",
+    );
     check(mount, "limit.pipeline = 1\nlimit.head = \"1KiB\"\n");
 }
 

@@ -9,10 +9,11 @@ use flyball_site::{CacheCounts, Out, Service};
 use flyball_sys::clock;
 use flyball_sys::residency::Residency;
 
+use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Blocks, Counter, StateChanges, Tally};
 use crate::log::AccessLogWriter;
-use crate::settings::Settings;
+use crate::settings::{SendMode, Settings};
 
 /// Sets of buffers kept for reuse when no connection needs them; per thread of control,
 /// or per group of threads that share them.
@@ -56,6 +57,8 @@ pub struct Buffers {
     pub input: Input,
     /// What is to be sent.
     pub out: Out,
+    /// The part of a large body that is being sent, where it is mapped.
+    pub chunk: Option<ChunkInUse>,
 }
 
 /// Spare buffers of threads that hand connections to each other: what one takes out another gives
@@ -149,6 +152,8 @@ pub struct Desk {
     pub only_sendfile_waits: bool,
     /// Whether a connection ends as soon as a whole head is parsed (M55).
     pub closes_parsed: bool,
+    /// Files that are mapped to be sent, with the other threads of the worker.
+    pub chunks: Arc<Chunks>,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
     pub(crate) blocks: Arc<Blocks>,
@@ -188,6 +193,7 @@ impl Desk {
             residency: Residency::by(settings.residency),
             only_sendfile_waits: false,
             closes_parsed: false,
+            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,
@@ -253,7 +259,7 @@ impl Desk {
         };
         spare.unwrap_or_else(|| {
             let input = Input::new(self.limits.head_bytes_max + 1);
-            Box::new(Buffers { input, out: Out::new() })
+            Box::new(Buffers { input, out: Out::new(), chunk: None })
         })
     }
 
@@ -261,6 +267,7 @@ impl Desk {
     pub fn give_back(&mut self, mut buffers: Box<Buffers>) {
         buffers.input.clear();
         buffers.out.clear();
+        buffers.chunk = None;
         let mut common = self
             .common
             .as_ref()
@@ -275,6 +282,9 @@ impl Desk {
     pub fn publish(&mut self) {
         self.count_caches();
         self.tally.add(Counter::AccessLogLost, self.log.take_lost());
+        if self.settings.send == SendMode::Mapped {
+            self.count_chunks();
+        }
         if self.shares_block {
             self.blocks.publish_among_others(self.block, &mut self.tally);
         } else {
@@ -332,6 +342,13 @@ impl Desk {
     /// Says how the connections' states changed under this thread.
     pub fn publish_state_changes(&self, changes: &StateChanges) {
         self.blocks.set_states(self.block, changes.counts());
+    }
+
+    fn count_chunks(&mut self) {
+        let ChunkCounts { hits, misses, unmaps } = self.chunks.take_counts();
+        self.tally.add(Counter::MappedHits, hits);
+        self.tally.add(Counter::MappedMisses, misses);
+        self.tally.add(Counter::MappedUnmaps, unmaps);
     }
 
     fn count_caches(&mut self) {

@@ -11,6 +11,7 @@ use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, forwarded};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
 
+use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
 use crate::counters::Counter;
 use crate::desk::{Buffers, Desk};
@@ -202,6 +203,9 @@ impl Exchange {
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
             self.conn.sent(n, &buffers.out, &desk.now);
+            if buffers.chunk.is_some() && !matches!(buffers.out.front(), Front::File { .. }) {
+                buffers.chunk = None;
+            }
         }
     }
 
@@ -281,7 +285,7 @@ impl Exchange {
             self.unseen = false;
             return None;
         };
-        let Buffers { input, out } = &mut **buffers;
+        let Buffers { input, out, .. } = &mut **buffers;
         let at = input.position();
         let consumed = self.conn.recv(input.bytes(), head, out, now);
         input.consume(consumed);
@@ -376,10 +380,32 @@ impl Exchange {
         self.warmed
     }
 
+    /// Has the front of the output mapped if that is a large body, and lets go of what was before
+    /// it. What cannot be mapped is sent in another way.
+    pub fn map_front(&mut self, desk: &Desk) {
+        let Some(buffers) = &mut self.buffers else { return };
+        let Buffers { out, chunk, .. } = &mut **buffers;
+        let Front::File { file, offset, .. } = out.front() else { return *chunk = None };
+        if !chunk.as_ref().is_some_and(|chunk| chunk.is_at(file, offset)) {
+            // First, so that it can make room.
+            *chunk = None;
+            *chunk = desk.chunks.take(file, offset).ok();
+        }
+    }
+
+    /// What is mapped of the front of the output.
+    pub fn chunk(&self) -> Option<&ChunkInUse> {
+        self.buffers.as_ref()?.chunk.as_ref()
+    }
+
     /// The work that brings the next piece of the output into memory.
     pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = self.out()?.front() else { return None };
-        let plan = Plan::warm(file, offset, len.min(desk.settings.piece_bytes as u64) as usize);
+        let most = len.min(desk.settings.piece_bytes as u64) as usize;
+        let plan = match self.chunk().filter(|chunk| chunk.is_at(file, offset)) {
+            Some(chunk) => Plan::populate(file, chunk.mapping(), offset, most),
+            None => Plan::warm(file, offset, most),
+        };
         self.warming = true;
         Some(plan)
     }

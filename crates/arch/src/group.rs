@@ -21,6 +21,7 @@ use flyball_sys::shared::SharedCounters;
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
+use crate::chunks::Chunks;
 use crate::listening::cpu_of_worker;
 use crate::phases::{DiskWork, Phases};
 use crate::server::connections_that_fit;
@@ -277,6 +278,7 @@ impl Group {
             signals,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
+            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
             accepting: Mutex::new(None),
         }
@@ -480,6 +482,7 @@ mod tests {
             signals: Signals::block().unwrap(),
             connections_max: 1,
             log: LogSender::off(),
+            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
             accepting: Mutex::new(None),
             settings,

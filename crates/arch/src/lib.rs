@@ -12,6 +12,7 @@ pub mod architectures;
 mod atoms;
 mod blocking;
 mod cachemiss;
+mod chunks;
 mod clients;
 pub mod control;
 pub mod counters;

@@ -265,7 +265,7 @@ impl Operations {
             (Reference::Installed(installed), None) => installed.as_fd(),
             (Reference::Wanted, None) => return Some(false),
             (Reference::Never, None) => return None,
-            (Reference::No, None) if !goes_by_reference(&slot.exchange, desk) => return None,
+            (Reference::No, None) if !goes_by_reference(&mut slot.exchange, desk) => return None,
             (Reference::No, None) => {
                 let wanted = self.ring.install(&slot.socket, token.bits());
                 slot.reference = if wanted { Reference::Wanted } else { Reference::Never };

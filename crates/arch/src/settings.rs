@@ -80,6 +80,10 @@ pub struct Settings {
     pub exclusive: bool,
     /// How bodies too large for memory leave.
     pub send: SendMode,
+    /// Bytes of a file that are mapped at a time by [`SendMode::Mapped`].
+    pub chunk_bytes: usize,
+    /// Bytes that stay mapped while they are not sent, per worker.
+    pub mapped_bytes_max: u64,
     /// Whether sending waits for room in the socket.
     pub send_blocking: bool,
     /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
@@ -274,6 +278,8 @@ pub enum SendMode {
     /// sendfile(2): no copy, but pages that change while they wait in the socket change on the
     /// wire.
     Sendfile,
+    /// From a mapping of the file, kept for the next request: the bytes are copied as they leave.
+    Mapped,
 }
 
 /// What a helper is (S2, section 5.1).
@@ -362,6 +368,8 @@ impl Default for Settings {
             exclusive: true,
             send: SendMode::Auto,
             quiet_ms: 60_000,
+            chunk_bytes: 256 * 1024,
+            mapped_bytes_max: 128 * 1024 * 1024,
             send_blocking: false,
             cork: false,
             no_delay: true,

@@ -17,6 +17,7 @@ use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
 use crate::admin;
+use crate::chunks::Chunks;
 use crate::clients::ClientLimits;
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
@@ -410,6 +411,7 @@ impl Master {
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.of_worker(index),
+            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: false,
             accepting: Mutex::new(lifeline),
             settings,

@@ -5,7 +5,8 @@
 //! that is torn. By sendfile the pages are only referenced; a file that is rewritten in place while
 //! they wait in the socket changes on the wire, which nothing on this side can see. On a 10 MiB
 //! file sendfile costs a fifth of what the copies do, so it is used for files that have long been
-//! unchanged.
+//! unchanged. From a mapping (S2, section 5.4) the kernel copies while the call lasts; the tail of
+//! the body is read instead, so that all of it has been copied when the file is looked at.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,9 +14,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
 use flyball_site::{File, Out};
+use flyball_sys::mapping::{self, Mapping};
 use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
+use crate::chunks::ChunkInUse;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::settings::SendMode;
@@ -25,6 +28,9 @@ const GATHER_MAX: usize = 64;
 
 /// Bytes that one sendfile may take, if the socket's buffer does.
 const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Bytes at the end of a body that are never sent from a mapping.
+const TAIL_BYTES: u64 = 4096;
 
 /// How a transmission ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +58,18 @@ enum Only {
     InMemory(u64, Residency),
 }
 
+/// How the next piece of a large body goes.
+enum Way<'a> {
+    /// At most so many bytes by reference.
+    Reference(usize),
+    /// At most so many bytes from a mapping.
+    Mapped(&'a Mapping, usize),
+    /// Read into a buffer.
+    Copy,
+    /// Not before somebody has brought it in.
+    Absent,
+}
+
 /// What one call to the socket did.
 enum Call {
     /// It took `sent` of `offered` bytes; `large` says that they were a piece of a large body.
@@ -68,6 +86,9 @@ enum Call {
 pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
     let socket = socket.as_fd();
     loop {
+        if desk.settings.send == SendMode::Mapped {
+            exchange.map_front(desk);
+        }
         let Some(out) = exchange.out() else { return Sent::All };
         let ends = exchange.ends_with_output();
         let only = match desk.resident_only {
@@ -79,10 +100,11 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             Front::Memory => send_memory(socket, out, ends, desk),
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
-                match part.by_reference(desk, only) {
-                    Some(0) => Call::Absent,
-                    Some(most) => part.send_file(socket, most),
-                    None => part.send_copy(socket, desk, only, ends),
+                match part.way(exchange.chunk(), desk, only) {
+                    Way::Reference(most) => part.send_file(socket, most),
+                    Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
+                    Way::Copy => part.send_copy(socket, desk, only, ends),
+                    Way::Absent => Call::Absent,
                 }
             }
         };
@@ -92,19 +114,25 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
     }
 }
 
-/// Sends the next piece of a large body if it goes by reference and nothing has to be read for
-/// that; `None` when it shall be copied. The socket must not block.
+/// Sends the next piece of a large body if it goes by reference or from a mapping and nothing has
+/// to be read for that; `None` when it shall be read. The socket must not block.
 pub fn transmit_reference(
     socket: BorrowedFd<'_>,
     exchange: &mut Exchange,
     desk: &mut Desk,
 ) -> Option<Sent> {
     loop {
+        if desk.settings.send == SendMode::Mapped {
+            exchange.map_front(desk);
+        }
         let Front::File { file, offset, len } = exchange.out()?.front() else { return None };
         let part = Part { file, offset, len };
         let only = Only::InMemory(0, desk.residency);
-        let most = part.by_reference(desk, only).filter(|most| *most > 0)?;
-        let call = part.send_file(socket, most);
+        let call = match part.way(exchange.chunk(), desk, only) {
+            Way::Reference(most) => part.send_file(socket, most),
+            Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
+            Way::Copy | Way::Absent => return None,
+        };
         if let Some(sent) = after(call, socket, exchange, desk) {
             return Some(sent);
         }
@@ -112,11 +140,15 @@ pub fn transmit_reference(
 }
 
 /// Whether the next piece of a large body would go by [`transmit_reference`].
-pub fn goes_by_reference(exchange: &Exchange, desk: &mut Desk) -> bool {
+pub fn goes_by_reference(exchange: &mut Exchange, desk: &mut Desk) -> bool {
+    if desk.settings.send == SendMode::Mapped {
+        exchange.map_front(desk);
+    }
     let Some(out) = exchange.out() else { return false };
     let Front::File { file, offset, len } = out.front() else { return false };
     let only = Only::InMemory(0, desk.residency);
-    Part { file, offset, len }.by_reference(desk, only).is_some_and(|most| most > 0)
+    let way = Part { file, offset, len }.way(exchange.chunk(), desk, only);
+    matches!(way, Way::Reference(_) | Way::Mapped(..))
 }
 
 /// Takes notice of what a call did; `None` when there is more to be sent now.
@@ -197,6 +229,65 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// How the next piece goes, where `chunk` is what is mapped of it.
+    fn way<'a>(&self, chunk: Option<&'a ChunkInUse>, desk: &mut Desk, only: Only) -> Way<'a> {
+        if desk.settings.send == SendMode::Mapped {
+            let body = self.len.saturating_sub(TAIL_BYTES);
+            return match chunk.filter(|_| body > 0) {
+                Some(chunk) => self.by_mapping(chunk.mapping(), body, desk, only),
+                None => Way::Copy,
+            };
+        }
+        match self.by_reference(desk, only) {
+            Some(0) => Way::Absent,
+            Some(most) => Way::Reference(most),
+            None => Way::Copy,
+        }
+    }
+
+    /// How much of the next `body` bytes goes from the mapping. Where somebody else brings in what
+    /// is not in memory, each piece is looked at before; else it is brought in here.
+    fn by_mapping<'a>(&self, mapping: &'a Mapping, body: u64, desk: &Desk, only: Only) -> Way<'a> {
+        let rest = mapping.rest_from(self.offset).unwrap_or(0) as u64;
+        let most = rest.min(body).min(desk.settings.piece_bytes as u64) as usize;
+        let Only::InMemory(warmed, _) = only else {
+            // What cannot be had is found when it is sent.
+            let _ = mapping.populate(self.offset, most);
+            return Way::Mapped(mapping, most);
+        };
+        let (file, size) = (&*self.file.file, self.file.stamp.size);
+        match mapping.holds(file, size, self.offset, most) {
+            Resident::Yes => Way::Mapped(mapping, most),
+            // What was just brought in is taken to be there.
+            Resident::No | Resident::Unknown => {
+                match most.min(usize::try_from(warmed).unwrap_or(usize::MAX)) {
+                    0 => Way::Absent,
+                    most => Way::Mapped(mapping, most),
+                }
+            }
+        }
+    }
+
+    /// Sends from a mapping; more of the body always follows. A short count may mean a full socket
+    /// or the end of the file: the next call tells.
+    fn send_mapped(
+        &self,
+        socket: BorrowedFd<'_>,
+        mapping: &Mapping,
+        most: usize,
+        desk: &Desk,
+    ) -> Call {
+        let waits = !desk.only_sendfile_waits;
+        match mapping.send(socket, self.offset, most, true, waits) {
+            Ok(sent) => Call::Took { sent, offered: sent, large: true },
+            Err(error) if mapping::is_fault(&error) && self.is_unchanged() => {
+                Call::Spoilt(CloseReason::FileFailed)
+            }
+            Err(error) if mapping::is_fault(&error) => Call::Spoilt(CloseReason::FileChanged),
+            Err(error) => Call::Error(error),
+        }
+    }
+
     /// Reads the next piece, checks the file if it is the last, and sends it.
     fn send_copy(&self, socket: BorrowedFd<'_>, desk: &mut Desk, only: Only, ends: bool) -> Call {
         let waits = !desk.only_sendfile_waits;
@@ -248,7 +339,7 @@ impl Part<'_> {
     /// been unchanged and nothing has to be read to tell that the piece is in memory.
     fn by_reference(&self, desk: &mut Desk, only: Only) -> Option<usize> {
         let asked = match desk.settings.send {
-            SendMode::Copy => return None,
+            SendMode::Copy | SendMode::Mapped => return None,
             SendMode::Sendfile => true,
             SendMode::Auto => false,
         };

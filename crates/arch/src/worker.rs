@@ -7,6 +7,7 @@ use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::net;
 use flyball_sys::signal::{Signal, Signals};
 
+use crate::chunks::Chunks;
 use crate::counters::Blocks;
 use crate::desk::Desk;
 use crate::log::{AccessLogWriter, LogSender};
@@ -50,6 +51,8 @@ pub struct Worker {
     pub connections_max: usize,
     /// Where lines of the access log go.
     pub log: LogSender,
+    /// Files that are mapped to be sent.
+    pub chunks: Arc<Chunks>,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
     pub(crate) in_group: bool,
     /// Open while the worker accepts: the master sees that it is closed.
@@ -65,7 +68,8 @@ impl Worker {
     /// A desk that serves by `service` and counts in block `block` of this worker's.
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = AccessLogWriter::new(&self.log);
-        let desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
+        let mut desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
+        desk.chunks = Arc::clone(&self.chunks);
         desk.of_process(self.block)
     }
 

@@ -153,9 +153,11 @@ fn every_residency_test_and_way_to_send_gives_the_same_bytes() {
     let evicts = is_on_disk(&site);
     for kind in KINDS {
         for test in ["auto", "nowait", "cachestat", "mincore"] {
-            for mode in ["copy", "sendfile"] {
+            for mode in ["copy", "sendfile", "mapped"] {
                 let (test, mode) = (format!("amped.residency={test}"), format!("send.mode={mode}"));
-                let settings = [&test[..], &mode, "send.piece=64KiB", "cache.content=0"];
+                // Pages that stay mapped would not be pushed out.
+                let none_kept = ["send.piece=64KiB", "cache.content=0", "cache.mapped=0"];
+                let settings = [&[&test[..], &mode][..], &none_kept].concat();
                 let server = amped(site.path(), kind, &settings).start();
                 let mut client = server.connect();
                 assert_whole(&mut client, LARGE);

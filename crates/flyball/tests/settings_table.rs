@@ -63,6 +63,8 @@ fn all_different() -> Settings {
         exclusive: false,
         send: SendMode::Sendfile,
         quiet_ms: 3,
+        chunk_bytes: 3,
+        mapped_bytes_max: 3,
         send_blocking: true,
         cork: true,
         no_delay: false,

@@ -12,6 +12,7 @@ use flyball_http::{OwnedRequest, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{Failure, Stamp, failure};
+use flyball_sys::mapping::Mapping;
 
 use crate::access::Verification;
 use crate::entry::OpenFile;
@@ -39,7 +40,7 @@ enum Work {
     Load(Load),
     List(Option<Box<Gather>>),
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
-    Warm { file: Arc<Descriptor>, start: u64, len: usize },
+    Warm { file: Arc<Descriptor>, mapping: Option<Arc<Mapping>>, start: u64, len: usize },
     Verify(Arc<Verification>),
     Steps(Box<dyn Steps>),
 }
@@ -114,7 +115,15 @@ impl Plan {
 
     /// Reads a range of a file only to bring it into memory.
     pub fn warm(file: &OpenFile, start: u64, len: usize) -> Box<Plan> {
-        Plan::boxed(None, 0, Work::Warm { file: Arc::clone(&file.file), start, len })
+        let file = Arc::clone(&file.file);
+        Plan::boxed(None, 0, Work::Warm { file, mapping: None, start, len })
+    }
+
+    /// The same for a range that is mapped, as far as it is: it is also brought into the mapping.
+    pub fn populate(file: &OpenFile, mapping: &Arc<Mapping>, start: u64, len: usize) -> Box<Plan> {
+        let len = len.min(mapping.rest_from(start).unwrap_or(0));
+        let (file, mapping) = (Arc::clone(&file.file), Some(Arc::clone(mapping)));
+        Plan::boxed(None, 0, Work::Warm { file, mapping, start, len })
     }
 
     /// The steps that make a piece of a body; [`Plan::into_steps`] gives them back when they are
@@ -182,7 +191,13 @@ impl Plan {
             Work::List(gather) => return gather.as_mut()?.next_op(),
             Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
             Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
-            Work::Warm { file, start, len } => {
+            Work::Warm { file, mapping: Some(mapping), start, len } => Op::Populate {
+                mapping: Arc::clone(mapping),
+                file: Arc::clone(file),
+                start: *start,
+                len: *len,
+            },
+            Work::Warm { file, mapping: None, start, len } => {
                 Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
             }
         })
@@ -216,7 +231,7 @@ impl Plan {
                 None
             }
             // A read that failed will fail again when the piece is sent, and is told there.
-            (Work::Warm { .. }, Done::Read(..)) => Some(Outcome::Warm),
+            (Work::Warm { .. }, Done::Read(..) | Done::Populated) => Some(Outcome::Warm),
             (Work::Verify(verification), Done::Computed) => {
                 Some(Outcome::Verified(Arc::clone(verification)))
             }

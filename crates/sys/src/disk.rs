@@ -13,11 +13,15 @@ use bytes::Bytes;
 use crate::clock;
 use crate::descriptors::Descriptor;
 use crate::file::{self, Batch, Links, Stamp, Whereabouts};
+use crate::mapping::Mapping;
 use crate::residency::Residency;
 
 /// A file that has not changed for so long is hardly being written by a call that is still under
 /// way, in milliseconds.
 const QUIET_MS: i128 = 2_000;
+
+/// Bytes that are read at a time to bring them into memory.
+const TOUCH_BYTES: usize = 64 * 1024;
 
 /// Roots whose file systems are remembered.
 const ROOTS_MAX: usize = 4_096;
@@ -56,6 +60,17 @@ pub enum Op {
         filled: usize,
         /// Offset in the file of the first byte of the buffer.
         start: u64,
+    },
+    /// Brings a range of a file, and its pages of a mapping, into memory.
+    Populate {
+        /// The mapping.
+        mapping: Arc<Mapping>,
+        /// The file that is mapped.
+        file: Arc<Descriptor>,
+        /// Offset in the file.
+        start: u64,
+        /// How many bytes, as far as they are mapped.
+        len: usize,
     },
     /// Lists some of the names of an open directory.
     List {
@@ -103,6 +118,8 @@ pub enum Done {
     Settled,
     /// The buffer, and how many bytes were read into it.
     Read(Vec<u8>, io::Result<usize>),
+    /// The range is in memory, unless it cannot be read.
+    Populated,
     /// The names, and where the next are.
     Listed(io::Result<Batch>),
     /// The checksum.
@@ -126,6 +143,10 @@ impl Op {
             Op::Read { file, mut buffer, filled, start } => {
                 let read = file::read_at(&*file, &mut buffer[filled..], start + filled as u64);
                 Done::Read(buffer, read)
+            }
+            Op::Populate { mapping, file, start, len } => {
+                populate(&mapping, &file, start, len);
+                Done::Populated
             }
             Op::List { directory, place, position } => {
                 Done::Listed(file::list(&*directory, &place, position))
@@ -176,7 +197,7 @@ impl Nowait {
     ///
     /// A stamp is taken at once: whoever asks for one has opened the file here just before, on a
     /// file system where that is in memory. A listing, and work for the processor, are always
-    /// refused.
+    /// refused, and so is to populate a mapping, which is asked for where it is known to be absent.
     ///
     /// # Errors
     /// The operation, and why it was not performed.
@@ -207,9 +228,10 @@ impl Nowait {
                 };
                 Err((Op::Read { file, buffer, filled, start }, refusal))
             }
-            op @ (Op::List { .. } | Op::Digest { .. } | Op::Compute { .. }) => {
-                Err((op, Refusal::Untold))
-            }
+            op @ (Op::List { .. }
+            | Op::Digest { .. }
+            | Op::Compute { .. }
+            | Op::Populate { .. }) => Err((op, Refusal::Untold)),
         }
     }
 
@@ -224,6 +246,15 @@ impl Nowait {
             self.roots.insert(address, (Arc::clone(root), local));
         }
         local
+    }
+}
+
+/// Populates a mapping; before Linux 5.14 by reading what it maps. What cannot be read is found
+/// again by whoever sends it.
+fn populate(mapping: &Mapping, file: &Descriptor, start: u64, len: usize) {
+    let populated = mapping.populate(start, len);
+    if populated.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
+        file::touch(file, start, len as u64, &mut vec![0; TOUCH_BYTES]);
     }
 }
 

@@ -302,6 +302,18 @@ pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> io::Result<us
     Ok(rustix::io::pread(file, buffer, offset)?)
 }
 
+/// Reads a range, so that its pages are in memory, as far as that succeeds. Blocks on the disk.
+pub fn touch(file: impl AsFd, start: u64, len: u64, scratch: &mut [u8]) {
+    let (mut at, end) = (start, start.saturating_add(len));
+    while at < end {
+        let most = scratch.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+        match read_at(&file, &mut scratch[..most], at) {
+            Ok(0) | Err(_) => return,
+            Ok(read) => at += read as u64,
+        }
+    }
+}
+
 /// Reads at an offset only what is in memory. Never blocks.
 ///
 /// # Errors

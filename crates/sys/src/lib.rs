@@ -13,6 +13,7 @@ pub mod descriptors;
 pub mod disk;
 pub mod file;
 pub mod log_file;
+pub mod mapping;
 pub mod net;
 pub mod netstat;
 pub mod pinned;

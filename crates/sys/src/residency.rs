@@ -19,6 +19,7 @@ use std::sync::OnceLock;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::file;
+use crate::mapping::Mapping;
 
 /// Pages that one look at a mapping tells of.
 const PAGES_MAX: usize = 1024;
@@ -79,6 +80,8 @@ pub struct Probe {
     pub cachestat: Finding,
     /// mincore(2).
     pub mincore: Finding,
+    /// madvise(2) with MADV_POPULATE_READ, by which a mapping is brought into memory.
+    pub populate: Finding,
 }
 
 impl Probe {
@@ -91,6 +94,7 @@ impl Probe {
                 nowait: Finding::Works,
                 cachestat: Finding::Refused("could not be tried"),
                 mincore: Finding::Refused("could not be tried"),
+                populate: Finding::Refused("could not be tried"),
             },
         })
     }
@@ -119,7 +123,11 @@ impl Probe {
             Ok(Resident::Unknown) => Finding::Refused("tells nothing of files that others own"),
             Err(_) => Finding::Refused("not supported"),
         };
-        Probe { nowait, cachestat, mincore }
+        let populate = match Mapping::new(sample, 0, 1).and_then(|page| page.populate(0, 1)) {
+            Ok(()) => Finding::Works,
+            Err(_) => Finding::Refused("not supported (Linux 5.14): what is mapped is read"),
+        };
+        Probe { nowait, cachestat, mincore, populate }
     }
 
     /// What is used where bytes are read.
@@ -137,6 +145,14 @@ impl Probe {
             (_, Finding::Works, _) => "preadv2 with RWF_NOWAIT, of the whole piece",
             (.., Finding::Works) => "cachestat",
             _ => "none: a helper always",
+        }
+    }
+
+    /// What is used before bytes are sent from a mapping.
+    pub fn for_mappings(&self) -> &'static str {
+        match self.mincore {
+            Finding::Works => "mincore",
+            Finding::Refused(_) => "none: a helper always",
         }
     }
 }
@@ -287,7 +303,7 @@ fn mapped_pages(file: impl AsFd, offset: u64, len: usize, size: u64) -> io::Resu
             start,
         )
     }?;
-    let found = look(at, pages, behind, page as usize);
+    let found = look(at, pages, behind);
     // SAFETY: this is the mapping made above, and no reference into it was ever made.
     unsafe { rustix::mm::munmap(at, mapped) }?;
     found
@@ -295,7 +311,22 @@ fn mapped_pages(file: impl AsFd, offset: u64, len: usize, size: u64) -> io::Resu
 
 /// What mincore says of the first `pages` of a mapping, unless the page at `behind`, which cannot
 /// be in memory, shows that it says so of every page.
-fn look(at: *mut c_void, pages: usize, behind: usize, page: usize) -> io::Result<Resident> {
+fn look(at: *mut c_void, pages: usize, behind: usize) -> io::Result<Resident> {
+    // SAFETY: these are the first pages of the mapping.
+    if !unsafe { all_seen(at, pages) }? {
+        return Ok(Resident::No);
+    }
+    // SAFETY: `behind` is the last page of the mapping.
+    let lies = unsafe { all_seen(at.byte_add(behind), 1) }?;
+    Ok(if lies { Resident::Unknown } else { Resident::Yes })
+}
+
+/// Whether mincore says that all of these pages are in memory.
+///
+/// # Safety
+/// The pages must be mapped.
+pub(crate) unsafe fn all_seen(at: *mut c_void, pages: usize) -> io::Result<bool> {
+    let page = rustix::param::page_size();
     let mut vector = [0_u8; PAGES_MAX];
     let mut seen = 0;
     while seen < pages {
@@ -308,17 +339,18 @@ fn look(at: *mut c_void, pages: usize, behind: usize, page: usize) -> io::Result
             return Err(io::Error::last_os_error());
         }
         if vector[..most].iter().any(|resident| resident & 1 == 0) {
-            return Ok(Resident::No);
+            return Ok(false);
         }
         seen += most;
     }
-    // SAFETY: `behind` is the last page of the mapping; the vector has room for one byte.
-    let done = unsafe { libc::mincore(at.byte_add(behind), page, vector.as_mut_ptr()) };
-    match (done, vector[0] & 1) {
-        (0, 0) => Ok(Resident::Yes),
-        (0, _) => Ok(Resident::Unknown),
-        _ => Err(io::Error::last_os_error()),
-    }
+    Ok(true)
+}
+
+/// Whether mincore tells the truth about a file of `size` bytes: of a page behind its end it must
+/// not say that it is in memory.
+pub(crate) fn mincore_tells(file: impl AsFd, size: u64) -> bool {
+    let end = size.next_multiple_of(rustix::param::page_size() as u64);
+    matches!(mapped_pages(file, end, 0, end), Ok(Resident::Yes))
 }
 
 #[cfg(test)]

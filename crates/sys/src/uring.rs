@@ -275,6 +275,7 @@ impl Ring {
                 self.start(entry, token, Held::Read { _file: file, buffer });
             }
             op @ (Op::Settle { .. }
+            | Op::Populate { .. }
             | Op::List { .. }
             | Op::Digest { .. }
             | Op::Compute { .. }

@@ -88,9 +88,11 @@ impl Architecture for Amped {
             ("residency test before a path is opened", path.to_string()),
             ("residency test before bytes are read", probe.for_reading().to_string()),
             ("residency test before sendfile", probe.for_sending().to_string()),
+            ("residency test before sending from a mapping", probe.for_mappings().to_string()),
             ("preadv2 with RWF_NOWAIT", probe.nowait.to_string()),
             ("cachestat", probe.cachestat.to_string()),
             ("mincore", probe.mincore.to_string()),
+            ("madvise with MADV_POPULATE_READ", probe.populate.to_string()),
         ];
         tests.into_iter().map(|(feature, here)| (feature.into(), here)).collect()
     }

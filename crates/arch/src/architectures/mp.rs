@@ -10,11 +10,11 @@
 //! **Differs from the paper**:
 //! * The kernel's socket time-outs, which accepted sockets inherit, are the watchdog: a call
 //!   that is overdue returns, and its process looks at the time and for orders.
-//! * The paper's processes hold 4 MB of mapped files each; here that is memory that bodies were
-//!   read into. Open files are limited as well.
+//! * The paper's processes hold 4 MB of mapped files each; here so much is mapped when `send.mode`
+//!   says so, and as much memory holds bodies that were read. Open files are limited as well.
 //!
 //! **Reads with**: section 3.1, figure 2: a process's life is [`Thread::run`]; sections 5.2
-//! and 5.4 for the sizes of its caches: [`caches`].
+//! and 5.4 for the sizes of its caches: [`caches`] and [`mapped_bytes_max`].
 //!
 //! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`.
 //!
@@ -26,6 +26,7 @@ use std::sync::Arc;
 use flyball_site::{CacheSettings, Service};
 
 use crate::blocking::{Crew, Thread};
+use crate::chunks::Chunks;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -35,6 +36,9 @@ const PATHS_MAX: usize = 200;
 
 /// Bytes of file bodies that a process holds (section 5.4).
 const CONTENT_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// Bytes of files that a process keeps mapped (section 5.4).
+const MAPPED_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
 /// Open files that a process holds; 32 processes hold as many as one of another architecture.
 const FILES_MAX: usize = 32;
@@ -80,7 +84,9 @@ impl Architecture for Mp {
         let (number, processes) = (worker.index, worker.settings.processes);
         let service = Service::new(Arc::clone(&worker.sites), caches(&worker.settings));
         let crew = Crew::new(&worker)?;
-        let process = Thread::new(&crew, worker.desk_with(service, 0)).alone();
+        let mut desk = worker.desk_with(service, 0);
+        desk.chunks = Chunks::new(worker.settings.chunk_bytes, mapped_bytes_max(&worker.settings));
+        let process = Thread::new(&crew, desk).alone();
         process.run(number, processes)?;
         crew.leave_listeners();
         Ok(Report { unfinished: crew.unfinished() })
@@ -103,6 +109,12 @@ fn caches(settings: &Settings) -> CacheSettings {
     caches
 }
 
+/// What stays mapped of one process.
+fn mapped_bytes_max(settings: &Settings) -> u64 {
+    let is_given = settings.given.contains(&"cache.mapped");
+    if is_given { settings.mapped_bytes_max } else { MAPPED_BYTES_MAX }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,5 +132,9 @@ mod tests {
         assert_eq!(sizes(&["cache.paths"]), (default.paths_max, 4 << 20, 32));
         let all = ["cache.paths", "cache.content", "cache.files"];
         assert_eq!(sizes(&all), (default.paths_max, bytes, default.files_max));
+        let default = Settings::default();
+        let given = Settings { given: vec!["cache.mapped"], ..Settings::default() };
+        assert_eq!(mapped_bytes_max(&default), 4 << 20);
+        assert_eq!(mapped_bytes_max(&given), default.mapped_bytes_max);
     }
 }

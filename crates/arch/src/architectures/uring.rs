@@ -23,7 +23,7 @@
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
 //! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `workers`, `pin`,
-//! `accept.incoming-cpu`, `accept.limit`, `send.piece`.
+//! `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
 //!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
@@ -70,6 +70,7 @@ impl Architecture for Uring {
             "pin",
             "accept.incoming-cpu",
             "accept.limit",
+            "send.mode",
             "send.piece",
         ]
     }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use flyball_sys::channel::Channel;
 use flyball_sys::disk::Op;
 use flyball_sys::file::{self, Links, Whereabouts};
+use flyball_sys::mapping::Mapping;
 use flyball_sys::process;
 
 /// Bytes of a request in front of its path: operation, links, 6 unused, number, offset, length.
@@ -22,6 +23,9 @@ pub(super) const COMPLETION_BYTES: usize = 8;
 
 /// Bytes that a helper reads at a time.
 const READ_BYTES: usize = 256 * 1024;
+
+/// Mappings begin at a multiple of this: no page of Linux is larger.
+const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
 /// What a helper brings into memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ enum Kind {
     Pages = 4,
     /// Some names in a directory, and what they name.
     Names = 5,
+    /// Pages of a file that is mapped.
+    Mapped = 6,
 }
 
 /// The record that asks for an operation's names or pages, and the descriptor that goes with it.
@@ -64,6 +70,9 @@ pub(super) fn request(op: &Op, number: u64) -> Option<(Vec<u8>, BorrowedFd<'_>)>
         Op::Read { file, buffer, filled, start } => {
             let (offset, len) = (start + *filled as u64, buffer.len() - filled);
             (record(Kind::Pages, 0, offset, len, b""), file.as_fd())
+        }
+        Op::Populate { file, start, len, .. } => {
+            (record(Kind::Mapped, 0, *start, *len, b""), file.as_fd())
         }
         Op::List { directory, position, .. } => {
             (record(Kind::Names, 0, *position, 0, b""), directory.as_fd())
@@ -126,7 +135,10 @@ fn bring_in(head: &[u8], path: &[u8], descriptor: OwnedFd, scratch: &mut Vec<u8>
         }
         kind if kind == Kind::Pages as u8 => {
             scratch.resize(READ_BYTES, 0);
-            touch(&descriptor, word(head, 16), word(head, 24), scratch);
+            file::touch(&descriptor, word(head, 16), word(head, 24), scratch);
+        }
+        kind if kind == Kind::Mapped as u8 => {
+            populate(&descriptor, word(head, 16), word(head, 24), scratch);
         }
         kind if kind == Kind::Names as u8 => {
             let (path, links) = (b".".to_vec(), Links::Beneath);
@@ -138,15 +150,15 @@ fn bring_in(head: &[u8], path: &[u8], descriptor: OwnedFd, scratch: &mut Vec<u8>
     }
 }
 
-/// Reads a range, so that its pages are in memory.
-fn touch(file: &OwnedFd, start: u64, len: u64, scratch: &mut [u8]) {
-    let (mut at, end) = (start, start.saturating_add(len));
-    while at < end {
-        let most = scratch.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
-        match file::read_at(file, &mut scratch[..most], at) {
-            Ok(0) | Err(_) => return,
-            Ok(read) => at += read as u64,
-        }
+/// Maps a range, so that its pages are in memory, as Flash's helpers do; reads it where that fails.
+fn populate(file: &OwnedFd, start: u64, len: u64, scratch: &mut Vec<u8>) {
+    let first = start / PAGE_BYTES_MAX * PAGE_BYTES_MAX;
+    let mapped = usize::try_from(start - first + len).unwrap_or(usize::MAX);
+    let mapping = Mapping::new(file, first, mapped);
+    let rest = usize::try_from(len).unwrap_or(usize::MAX);
+    if mapping.and_then(|mapping| mapping.populate(start, rest)).is_err() {
+        scratch.resize(READ_BYTES, 0);
+        file::touch(file, start, len, scratch);
     }
 }
 

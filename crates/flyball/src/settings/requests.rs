@@ -36,6 +36,11 @@ const ENTRIES_MAX: u64 = 1 << 24;
 /// Largest content cache.
 const CONTENT_BYTES_MAX: u64 = 1 << 44;
 
+/// Smallest chunk of a file that is mapped: a page of the kernel with the largest pages.
+const CHUNK_BYTES_LEAST: u64 = 64 * 1024;
+/// Largest chunk.
+const CHUNK_BYTES_MAX: u64 = 1 << 30;
+
 /// A list of patterns of file names.
 const fn hint(
     key: &'static str,
@@ -379,6 +384,33 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Open descriptors of larger files held; 0 holds none",
         more: "",
         source: "S4 section 4 (M148)",
+    },
+    Setting {
+        key: "cache.mapped",
+        flag: None,
+        kind: Kind::Size { least: 0, most: CONTENT_BYTES_MAX, set: |s, n| s.mapped_bytes_max = n },
+        word: None,
+        default: Some("128MiB"),
+        doc: "Bytes of files that stay mapped, per worker, with `send.mode` mapped",
+        more: "Beyond that, chunks that are not being sent are unmapped, those first that were \
+               used longest ago; what is being sent may be more. A file that is removed is not \
+               freed before its chunks are unmapped. Unless it is written, it is 4MiB for each \
+               process of `mp`.",
+        source: "S2 section 5.4 (M91)",
+    },
+    Setting {
+        key: "cache.chunk",
+        flag: None,
+        kind: Kind::Size {
+            least: CHUNK_BYTES_LEAST,
+            most: CHUNK_BYTES_MAX,
+            set: |s, n| s.chunk_bytes = n as usize,
+        },
+        word: None,
+        default: Some("256KiB"),
+        doc: "Bytes of a file that are mapped at a time, in whole 64 KiB",
+        more: "A smaller file is one chunk.",
+        source: "S2 section 5.4 (M91)",
     },
     Setting {
         key: "cache.small",

@@ -178,6 +178,7 @@ const ROWS: &[Setting] = &[
                 Word { name: "auto", set: |s| s.send = SendMode::Auto },
                 Word { name: "copy", set: |s| s.send = SendMode::Copy },
                 Word { name: "sendfile", set: |s| s.send = SendMode::Sendfile },
+                Word { name: "mapped", set: |s| s.send = SendMode::Mapped },
             ],
         },
         word: None,
@@ -187,9 +188,10 @@ const ROWS: &[Setting] = &[
                the copy, but a page of a file that is rewritten in place changes on the wire \
                while it waits in the socket. `auto` uses sendfile for files that have not changed \
                for `send.quiet`, and copies the others: only the first rewrite in place after a \
-               quiet time can still meet a page in a socket. Files that are replaced by renaming \
-               are safe in every mode.",
-        source: "S4 section 5 (M149), sendfile(2)",
+               quiet time can still meet a page in a socket. `mapped` sends from mappings that are \
+               kept (`cache.mapped`): the bytes are copied once, as they leave, and checked as in \
+               `copy`. Files that are replaced by renaming are safe in every mode.",
+        source: "S2 section 5.4 (M91), S4 section 5 (M149), sendfile(2)",
     },
     Setting {
         key: "send.quiet",
