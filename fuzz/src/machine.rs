@@ -238,7 +238,7 @@ impl<'a> Program<'a> {
         };
         match kind {
             250.. => self.conn.piece_failed(CloseReason::SourceFailed),
-            _ => self.conn.piece(content, kind % 4 == 0, &mut self.out, &self.now),
+            _ => self.conn.piece(content, kind.is_multiple_of(4), &mut self.out, &self.now),
         }
     }
 

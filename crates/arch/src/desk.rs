@@ -26,8 +26,11 @@ const STATES_MS: u64 = 1_000;
 /// watch, and seldom enough to cost a request nothing.
 const PUBLISH_MS: u64 = 100;
 
+/// Reads one counter of the caches.
+type Count = fn(&CacheCounts) -> u64;
+
 /// Where each counter of the caches is counted.
-const COUNTED: [(Counter, fn(&CacheCounts) -> u64); 20] = [
+const COUNTED: [(Counter, Count); 20] = [
     (Counter::PathHits, |c| c.path_hits),
     (Counter::PathMisses, |c| c.path_misses),
     (Counter::PathEvictions, |c| c.path_evictions),

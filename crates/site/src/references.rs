@@ -167,10 +167,13 @@ fn leads_to_object(relation: &[u8]) -> bool {
     words.any(|word| FETCHED.iter().any(|fetched| word.eq_ignore_ascii_case(fetched.as_bytes())))
 }
 
+/// The name of an attribute, and its value.
+type Attribute<'a> = (&'a [u8], &'a [u8]);
+
 /// The next attribute of a tag and its value, `None` at the end of the tag, and what follows: `>`
 /// at the end, and nothing when the tag never ends.
-fn attribute(text: &[u8]) -> (Option<(&[u8], &[u8])>, &[u8]) {
-    const UNENDING: (Option<(&[u8], &[u8])>, &[u8]) = (None, &[]);
+fn attribute(text: &[u8]) -> (Option<Attribute<'_>>, &[u8]) {
+    const UNENDING: (Option<Attribute<'_>>, &[u8]) = (None, &[]);
     let is_space = |byte: &u8| byte.is_ascii_whitespace();
     let Some(start) = text.iter().position(|b| !is_space(b) && *b != b'/') else {
         return UNENDING;

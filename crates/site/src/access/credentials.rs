@@ -36,7 +36,7 @@ fn parse<'a>(value: &[u8], decoded: &'a mut Vec<u8>) -> Option<Credentials<'a>> 
 fn decode(text: &[u8], bytes: &mut Vec<u8>) -> Option<()> {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let digits = &text[..text.len() - padding];
-    if padding > 0 && (padding > 2 || text.len() % 4 != 0) || digits.len() % 4 == 1 {
+    if padding > 0 && (padding > 2 || !text.len().is_multiple_of(4)) || digits.len() % 4 == 1 {
         return None;
     }
     for group in digits.chunks(4) {
@@ -125,7 +125,7 @@ mod tests {
         let sextet = |at: usize| (0..6).fold(0, |bits, i| bits << 1 | bit(at * 6 + i)) as usize;
         let digits = (bytes.len() * 8).div_ceil(6);
         let mut text: String = (0..digits).map(|at| DIGITS[sextet(at)] as char).collect();
-        while text.len() % 4 != 0 {
+        while !text.len().is_multiple_of(4) {
             text.push('=');
         }
         text

@@ -24,8 +24,11 @@ const SEEDS_MAX: u64 = 64;
 pub(crate) struct PerfectHash<V> {
     seed: u64,
     displacements: Box<[u32]>,
-    places: Box<[Option<(Box<str>, V)>]>,
+    places: Box<[Place<V>]>,
 }
+
+/// A name and its value, if there is one here.
+type Place<V> = Option<(Box<str>, V)>;
 
 impl<V> PerfectHash<V> {
     /// The perfect hash of these names; where one comes twice, the first counts. `None` when none
@@ -84,7 +87,7 @@ fn place(hash: u64, displacement: u32, places: usize) -> usize {
     let (start, step) = (hash as u32, (hash >> 20) as u32 | 1);
     let moved = u64::from(start)
         + u64::from(step) * u64::from(displacement)
-        + (u64::from(displacement) * u64::from(displacement) >> 8);
+        + ((u64::from(displacement) * u64::from(displacement)) >> 8);
     (moved % places as u64) as usize
 }
 

@@ -28,7 +28,8 @@ impl Default for Table {
 impl Table {
     /// The table of these patterns, each the rule of its index.
     pub(crate) fn new(patterns: &[Pattern]) -> Table {
-        let (mut exact, mut prefixes) = (HashMap::new(), HashMap::new());
+        let mut exact = HashMap::new();
+        let mut prefixes: HashMap<Box<str>, Vec<u32>> = HashMap::new();
         let (mut expressions, mut of_expression) = (Vec::new(), Vec::new());
         for (rule, pattern) in patterns.iter().enumerate() {
             let rule = rule as u32;
@@ -42,7 +43,7 @@ impl Table {
             };
             rules.push(rule);
         }
-        let mut lengths: Vec<usize> = prefixes.keys().map(|path: &Box<str>| path.len()).collect();
+        let mut lengths: Vec<usize> = prefixes.keys().map(|path| path.len()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.dedup();
         // All compiled once already; should they be too large together, each is asked alone.
