@@ -3,6 +3,8 @@
 //! The flags of settings, and their help, are made from [`SETTINGS`]. Their values are checked with
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
+mod cache;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::fmt::Write as _;
@@ -11,6 +13,8 @@ use std::process::ExitCode;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
+
+pub use cache::Simulate;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
 
@@ -39,6 +43,8 @@ pub enum Command {
         /// What it is asked.
         ask: Ask,
     },
+    /// Replay an access log against caches.
+    Simulate(Simulate),
     /// Print `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Docs,
@@ -79,6 +85,7 @@ where
     Ok(match matches.subcommand() {
         Some(("serve", given)) => Command::Serve(typed(given)?),
         Some(("check", given)) => Command::Check(typed(given)?),
+        Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
         Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
@@ -145,6 +152,7 @@ fn program() -> clap::Command {
         .subcommand(serve())
         .subcommand(check())
         .subcommand(arch())
+        .subcommand(cache::program())
         .subcommand(ctl())
         .subcommand(docs())
 }

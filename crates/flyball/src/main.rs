@@ -12,6 +12,7 @@ fn main() -> ExitCode {
         Ok(Command::Serve(typed)) => commands::serve::run(typed),
         Ok(Command::Check(typed)) => commands::check::run(typed),
         Ok(Command::Arch { json }) => commands::arch::run(json),
+        Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
         Ok(Command::Docs) => commands::docs::run(),
         Err(failure) => failure.report(),

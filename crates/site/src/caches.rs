@@ -14,7 +14,6 @@ use flyball_sys::pinned::Pinned;
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::files::{Files, Room, block_bytes};
-use crate::pattern;
 use crate::policy::{Class, Lru, Traits};
 use crate::settings::{CachePolicy, CacheSettings};
 use crate::store::{Handle, Store};
@@ -66,6 +65,9 @@ struct PathEntry {
     target: Target,
     checked_ms: u64,
 }
+
+/// Bytes of a path's node, and of its place in the table of a store that is not quite full.
+pub(crate) const PATH_NODE_BYTES: u64 = (size_of::<PathEntry>() + 24 + 8) as u64;
 
 /// The caches of one worker, or one bucket of those that threads share.
 #[derive(Debug)]
@@ -238,16 +240,12 @@ impl Caches {
         self.files.admit(name.hash, entry, &traits, room, gone)
     }
 
-    /// What hints say of a file; `None` when it is never held.
+    /// What hints say of a file, if they matter; `None` when it is never held.
     fn class_of(&self, name: &[u8]) -> Option<Class> {
-        let hints = &self.settings.hints;
-        let is_in = |patterns: &[String]| patterns.iter().any(|p| pattern::matches(p, name));
-        Some(match self.settings.policy {
-            CachePolicy::Hinted if is_in(&hints.never) => return None,
-            CachePolicy::Hinted if is_in(&hints.pin) => Class::Pinned,
-            CachePolicy::Hinted if is_in(&hints.keep) => Class::Kept,
-            _ => Class::Plain,
-        })
+        match self.settings.policy {
+            CachePolicy::Hinted => self.settings.hints.class_of(name),
+            _ => Some(Class::Plain),
+        }
     }
 
     /// What the paths leave to the files.

@@ -25,6 +25,7 @@ mod service;
 mod settings;
 mod shared;
 mod shared_table;
+pub mod simulate;
 mod source;
 mod store;
 mod translate;

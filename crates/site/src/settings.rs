@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use crate::access::AccessSettings;
+use crate::pattern;
+use crate::policy::Class;
 use crate::routes::RouteSettings;
 
 /// One site: which hosts it answers to and where its files are.
@@ -83,6 +85,21 @@ pub struct Hints {
     pub keep: Vec<String>,
     /// Files that are never held.
     pub never: Vec<String>,
+}
+
+impl Hints {
+    /// What they say of the file of this name; `None` when it is never held.
+    pub(crate) fn class_of(&self, name: &[u8]) -> Option<Class> {
+        let is_in = |patterns: &[String]| patterns.iter().any(|p| pattern::matches(p, name));
+        if is_in(&self.never) {
+            return None;
+        }
+        Some(match (is_in(&self.pin), is_in(&self.keep)) {
+            (true, _) => Class::Pinned,
+            (false, true) => Class::Kept,
+            (false, false) => Class::Plain,
+        })
+    }
 }
 
 /// Sizes of the caches; each is per worker where caches are private, in all where they are shared.

@@ -52,6 +52,7 @@ const PRODUCT: &[Allowed] = &[
             ("mime_guess", "the maintained table of media types"),
             ("pulldown-cmark", "Markdown as CommonMark defines it"),
             ("regex", "patterns of paths, in linear time"),
+            ("serde_json", "reads access logs of JSON"),
             ("zstd", "codes bodies"),
         ],
     },

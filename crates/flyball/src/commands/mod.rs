@@ -1,6 +1,7 @@
 //! What each subcommand does.
 
 pub(crate) mod arch;
+pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod docs;

@@ -41,4 +41,5 @@ pub use server::SETTINGS;
 pub use site::{SITE_SETTINGS, SITE_TABLES};
 pub use suggest::nearest;
 pub use table::{Flag, Setting, Table, Word, find};
+pub use text::size as parse_size;
 pub use typed::{Typed, TypedSite, TypedTable, Written};

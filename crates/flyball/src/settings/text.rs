@@ -23,7 +23,7 @@ const DURATION_UNITS: [(&str, u64); 4] =
     [("h", 3_600_000), ("min", 60_000), ("ms", 1), ("s", 1_000)];
 
 /// Bytes of a size such as `64KiB`, `10MB`, `512B` or `4096`.
-pub(super) fn size(text: &str) -> Option<u64> {
+pub fn size(text: &str) -> Option<u64> {
     match unit(text, &SIZE_UNITS) {
         Some((number, factor)) => integer(number)?.checked_mul(factor),
         None => integer(text),

@@ -1,0 +1,246 @@
+//! One line of an access log: the common and the combined format, and objects of JSON.
+
+use serde_json::Value;
+
+/// What a replay needs of one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    /// The path, as it was sent, without the query.
+    pub(super) path: Vec<u8>,
+    pub(super) status: u16,
+    /// Bytes of the answer, if the log says so.
+    pub(super) bytes: Option<u64>,
+    /// The path of the page that led here, if it is told.
+    pub(super) referer: Option<Vec<u8>>,
+}
+
+/// What a line is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    Entry(Entry),
+    /// A request, but not one for a file: another method, or one that was not understood.
+    Other,
+    Malformed,
+}
+
+/// Keys of JSON under which servers write the same thing; the first that is there counts.
+const METHOD: &[&str] = &["method", "request_method"];
+const TARGET: &[&str] = &["path", "uri", "target", "request_uri", "url"];
+const REQUEST: &[&str] = &["request", "request_line"];
+const STATUS: &[&str] = &["status", "status_code"];
+const BYTES: &[&str] = &["bytes_sent", "bytes", "body_bytes_sent", "size", "length"];
+const REFERER: &[&str] = &["referer", "http_referer", "referrer"];
+
+/// Reads a line without its end.
+pub(super) fn parse(line: &[u8]) -> Line {
+    let line = line.trim_ascii();
+    match line.first() {
+        Some(b'{') => json(line).unwrap_or(Line::Malformed),
+        _ => combined(line).unwrap_or(Line::Malformed),
+    }
+}
+
+/// `ADDRESS - USER [TIME] "METHOD TARGET VERSION" STATUS BYTES`, and then perhaps `"REFERER"`.
+fn combined(line: &[u8]) -> Option<Line> {
+    let (_, rest) = quoted_at(line)?;
+    let (request, rest) = rest;
+    let mut fields = rest.splitn(2, |&byte| byte == b'"');
+    let mut numbers =
+        fields.next()?.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+    let status = number(numbers.next()?).filter(|status| (100..1000).contains(status))?;
+    let bytes = match numbers.next()? {
+        b"-" => None,
+        digits => Some(number(digits)?),
+    };
+    let referer = fields.next().and_then(|rest| rest.split(|&byte| byte == b'"').next());
+    let mut words = request.split(|&byte| byte == b' ');
+    let (method, target) = (words.next()?, words.next());
+    Some(entry(method, target, status as u16, bytes, referer))
+}
+
+/// What stands before the first quote; and the quoted text and what follows it.
+#[expect(clippy::type_complexity, reason = "three parts of a line")]
+fn quoted_at(line: &[u8]) -> Option<(&[u8], (&[u8], &[u8]))> {
+    let start = memchr::memchr(b'"', line)?;
+    let body = &line[start + 1..];
+    let is_end = |&at: &usize| at == 0 || body[at - 1] != b'\\';
+    let end = memchr::memchr_iter(b'"', body).find(is_end)?;
+    Some((&line[..start], (&body[..end], &body[end + 1..])))
+}
+
+fn json(line: &[u8]) -> Option<Line> {
+    let Ok(Value::Object(object)) = serde_json::from_slice(line) else { return None };
+    // Some servers put what was asked into an object of its own.
+    let inner = object.get("request").and_then(Value::as_object);
+    let find = |keys: &[&str]| {
+        let objects = [Some(&object), inner];
+        let found = objects.into_iter().flatten();
+        found.flat_map(|object| keys.iter().filter_map(|key| object.get(*key))).next()
+    };
+    let status = find(STATUS).and_then(as_number).filter(|status| (100..1000).contains(status))?;
+    let bytes = find(BYTES).and_then(as_number);
+    let referer = find(REFERER).and_then(Value::as_str).map(str::as_bytes);
+    let request = find(REQUEST).and_then(Value::as_str);
+    let (method, target) = match (find(METHOD).and_then(Value::as_str), request) {
+        (Some(method), _) => (method, find(TARGET).and_then(Value::as_str)),
+        (None, Some(request)) => {
+            let mut words = request.split(' ');
+            (words.next()?, words.next())
+        }
+        (None, None) => return None,
+    };
+    let target = target.map(str::as_bytes);
+    Some(entry(method.as_bytes(), target, status as u16, bytes, referer))
+}
+
+/// A number, or its digits in a string.
+fn as_number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| number(value.as_str()?.as_bytes()))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    let is_number = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(digits).ok().filter(|_| is_number)?.parse().ok()
+}
+
+fn entry(
+    method: &[u8],
+    target: Option<&[u8]>,
+    status: u16,
+    bytes: Option<u64>,
+    referer: Option<&[u8]>,
+) -> Line {
+    let path = target.and_then(|target| path_of(&unescaped(target)));
+    match (method, path) {
+        (b"GET" | b"HEAD", Some(path)) => {
+            // The length of what was not sent is that of nothing.
+            let bytes = bytes.filter(|_| method == b"GET");
+            let referer = referer.map(unescaped).and_then(|referer| path_of(&referer));
+            Line::Entry(Entry { path, status, bytes, referer })
+        }
+        _ => Line::Other,
+    }
+}
+
+/// The path of a target or of a URL, without its query.
+fn path_of(target: &[u8]) -> Option<Vec<u8>> {
+    let schemes: [&[u8]; 2] = [b"http://", b"https://"];
+    let behind = schemes.iter().find_map(|scheme| target.strip_prefix(*scheme));
+    let target = match behind {
+        // The host ends where the path begins.
+        Some(rest) => memchr::memchr(b'/', rest).map_or(&b"/"[..], |at| &rest[at..]),
+        None => target,
+    };
+    let end = target.iter().position(|byte| b"?#".contains(byte)).unwrap_or(target.len());
+    target.starts_with(b"/").then(|| target[..end].to_vec())
+}
+
+/// The bytes that `\xHH`, `\"` and `\\` stand for.
+fn unescaped(text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((&first, behind)) = rest.split_first() {
+        let hex = behind.strip_prefix(b"x").and_then(|digits| digits.get(..2));
+        let code = hex.and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        rest = match (first, code, behind) {
+            (b'\\', Some(code), _) => {
+                bytes.push(code);
+                &behind[3..]
+            }
+            (b'\\', None, [escaped @ (b'"' | b'\\'), after @ ..]) => {
+                bytes.push(*escaped);
+                after
+            }
+            _ => {
+                bytes.push(first);
+                behind
+            }
+        };
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn file(path: &str, bytes: Option<u64>, referer: Option<&str>) -> Line {
+        let referer = referer.map(|referer| referer.as_bytes().to_vec());
+        Line::Entry(Entry { path: path.as_bytes().to_vec(), status: 200, bytes, referer })
+    }
+
+    #[test]
+    fn the_formats_that_servers_write_are_read() {
+        let start = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000]";
+        for (line, expected) in [
+            (format!("{start} \"GET /a?q=1 HTTP/1.1\" 200 5"), file("/a", Some(5), None)),
+            (
+                format!("{start} \"GET /a HTTP/1.1\" 200 5 \"http://x/page?y\" \"me\""),
+                file("/a", Some(5), Some("/page")),
+            ),
+            (format!("{start} \"GET /a\\x22b HTTP/1.1\" 200 -"), file("/a\"b", None, None)),
+            (format!("{start} \"GET /a\\\"b HTTP/1.1\" 200 7 \"-\""), file("/a\"b", Some(7), None)),
+            (format!("{start} \"GET http://x HTTP/1.1\" 200 5"), file("/", Some(5), None)),
+            (format!("{start} \"HEAD /a HTTP/1.1\" 200 0"), file("/a", None, None)),
+            (format!("{start} \"POST /a HTTP/1.1\" 200 5"), Line::Other),
+            (format!("{start} \"-\" 400 - \"-\" \"-\""), Line::Other),
+            (format!("{start} \"\\x16\\x03\" 400 0"), Line::Other),
+            (
+                "{\"method\":\"GET\",\"path\":\"/a\",\"status\":200,\"bytes_sent\":5,\
+                 \"referer\":\"https://x/p\"}"
+                    .into(),
+                file("/a", Some(5), Some("/p")),
+            ),
+            (
+                "{\"request\":\"GET /a?b HTTP/2\",\"status\":\"200\",\"body_bytes_sent\":\"5\"}"
+                    .into(),
+                file("/a", Some(5), None),
+            ),
+            (
+                "{\"request\":{\"method\":\"GET\",\"uri\":\"/a\"},\"status\":200,\"size\":5}"
+                    .into(),
+                file("/a", Some(5), None),
+            ),
+            (
+                "{\"method\":\"\",\"path\":null,\"status\":400,\"bytes_sent\":null}".into(),
+                Line::Other,
+            ),
+        ] {
+            assert_eq!(parse(line.as_bytes()), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn whatever_else_there_is_is_malformed() {
+        for line in [
+            "",
+            "GET /a HTTP/1.1",
+            "- - - \"GET /a HTTP/1.1",
+            "- - - \"GET /a HTTP/1.1\"",
+            "- - - \"GET /a HTTP/1.1\" 200",
+            "- - - \"GET /a HTTP/1.1\" 20000 5",
+            "- - - \"GET /a HTTP/1.1\" 200 five",
+            "- - - \"GET /a HTTP/1.1\" 200 99999999999999999999999",
+            "{",
+            "{}",
+            "[1]",
+            "{\"method\":\"GET\",\"path\":\"/a\"}",
+            "{\"status\":200}",
+        ] {
+            assert_eq!(parse(line.as_bytes()), Line::Malformed, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn hostile_lines_never_panic(
+            bytes in prop::collection::vec(any::<u8>(), 0..60),
+            text in "[{}\":,\\\\x0-9A-Z/ ]{0,60}",
+        ) {
+            parse(&bytes);
+            parse(text.as_bytes());
+            parse(format!("- \"GET {text} 1\" 200 5 \"{text}\"").as_bytes());
+        }
+    }
+}
