@@ -246,16 +246,18 @@ font-weight: 600; }
 .list th[aria-sort=ascending] a::after { content: ' \\2191'; }
 .list th[aria-sort=descending] a::after { content: ' \\2193'; }
 .list td { border-bottom: 1px solid var(--line); }
-.list th:nth-child(n+2), .list td:nth-child(n+2) { width: 1%; text-align: right; white-space: nowrap; }
-.list td:nth-child(n+2) { color: var(--quiet); font-size: .875rem; font-variant-numeric: tabular-nums; }
+.list th:nth-child(n+2), .list td:nth-child(n+2) { width: 1%; text-align: right;
+white-space: nowrap; }
+.list td:nth-child(n+2) { color: var(--quiet); font-size: .875rem;
+font-variant-numeric: tabular-nums; }
 .list td a { display: block; position: relative; padding: .4375rem 0 .4375rem 1.875rem;
 overflow-wrap: anywhere; }
 .list td a::before { content: ''; position: absolute; left: .125rem; top: .8125rem; width: .75rem;
 height: .9375rem; background: var(--sheet);
 clip-path: polygon(0 0, 62% 0, 100% 30%, 100% 100%, 0 100%); }
-.dir a::before { left: 0; width: 1.0625rem; height: .8125rem; background: var(--folder);
+.list .dir a::before { left: 0; width: 1.0625rem; height: .8125rem; background: var(--folder);
 clip-path: polygon(0 0, 40% 0, 52% 18%, 100% 18%, 100% 100%, 0 100%); }
-.up a::before { left: .125rem; width: .8125rem; background: var(--quiet);
+.list .up a::before { left: .125rem; width: .8125rem; background: var(--quiet);
 clip-path: polygon(50% 0, 100% 50%, 65% 50%, 65% 100%, 35% 100%, 35% 50%, 0 50%); }
 .list tbody tr:hover { background: var(--hover); }
 .sum, .note { color: var(--quiet); font-size: .875rem; }
@@ -298,7 +300,7 @@ border-bottom: 1px solid var(--line); }
 .list td:nth-child(2), .list .dir td:nth-child(3) { padding-left: 1.875rem; }
 .list td a { padding: .5625rem 0 .125rem 1.875rem; }
 .list td a::before { top: .9375rem; }
-.up { align-items: center; }
+.list .up { align-items: center; }
 .sum { margin: .75rem 0; }
 }
 </style>
