@@ -543,10 +543,8 @@ fn a_wrong_file_of_users_is_told_with_its_line_and_with_what_to_run() {
     );
     assert_eq!(
         access_errors("", "auth.paths = [\"/in\"]"),
-        [
-            "flyball.toml:4: site.auth.paths: does nothing without auth.file, which says who may log \
-          in"
-        ]
+        ["flyball.toml:4: site.auth.paths: does nothing without auth.file, which says who may \
+          log in"]
     );
 }
 

@@ -89,7 +89,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("/"),
         doc: "Paths at and beneath which one has to log in",
         more: "Whole segments count: `/private` covers `/private/a` and not `/privateer`. Paths \
-               are compared decoded and normalised, as they are asked for.",
+               are compared decoded and normalised, as they are asked for: what a rewrite, an \
+               alias or a neighbour leads to from elsewhere is not asked about again.",
         source: "",
     },
     Setting {

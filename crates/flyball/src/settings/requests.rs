@@ -135,7 +135,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("64KiB"),
         doc: "Most bytes of an unwanted request body read to keep the connection",
-        more: "It holds per connection. A longer body costs the connection: it is closed after the answer.",
+        more: "It holds per connection. A longer body costs the connection: it is closed after the \
+               answer.",
         source: "RFC 9112 section 9.3",
     },
     Setting {

@@ -391,7 +391,7 @@ impl Conn {
         self.check_invariants();
     }
 
-    /// Whether what is answered from now on is for this client alone, so that it says to caches that
+    /// Whether what is answered from now on is for this client alone: it then says to caches that
     /// others use that they must not keep it (RFC 9111, section 5.2.2.7).
     pub fn set_private(&mut self, private: bool) {
         self.private = private;

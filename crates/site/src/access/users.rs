@@ -2,17 +2,16 @@
 //! line, empty lines, and comments behind `#`.
 
 use std::fmt;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
-use std::io::{self, Read};
 use std::path::Path;
 
+use flyball_sys::file;
 use hashbrown::HashMap;
 
 use super::password::PasswordHash;
 
 /// Longest file, in bytes.
-pub const USERS_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const USERS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// Errors of one file that are told.
 const ERRORS_MAX: usize = 10;
@@ -49,11 +48,9 @@ impl Users {
     /// # Errors
     /// All that is wrong with it, in the order of lines; a few of them, when that is much.
     pub fn read(path: &Path) -> Result<Users, Vec<UsersError>> {
-        let whole = |why: String| vec![UsersError { line: None, why }];
-        let bytes = read(path).map_err(|error| whole(format!("cannot be read: {error}")))?;
-        if bytes.len() > USERS_BYTES_MAX {
-            return Err(whole(format!("is longer than {USERS_BYTES_MAX} bytes")));
-        }
+        let bytes = file::read_whole(path, USERS_BYTES_MAX).map_err(|error| {
+            vec![UsersError { line: None, why: format!("cannot be read: {error}") }]
+        })?;
         Users::parse(path, &bytes)
     }
 
@@ -113,12 +110,6 @@ impl Users {
             }
         }
     }
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(USERS_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 /// A user and a hash; what follows another colon is a comment.
