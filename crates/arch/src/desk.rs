@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_http::h1::state::State;
 use flyball_http::{Head, Limits, Now};
-use flyball_site::{CacheCounts, Out, Service};
+use flyball_site::{CacheCounts, CompressCounts, Out, Service};
 use flyball_sys::clock;
 use flyball_sys::residency::Residency;
 
@@ -169,6 +169,7 @@ pub struct Desk {
     /// Where the one connection of a thread that blocks stands, as it was last shown.
     shown: Option<State>,
     cache_counts: CacheCounts,
+    compress_counts: CompressCounts,
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
@@ -205,6 +206,7 @@ impl Desk {
             published_ms: 0,
             shown: None,
             cache_counts: CacheCounts::default(),
+            compress_counts: CompressCounts::default(),
             states_due_ms: 0,
             spare: Vec::new(),
             common: None,
@@ -360,5 +362,10 @@ impl Desk {
         for (counter, of) in COUNTED {
             self.tally.add(counter, of(&counts) - of(&before));
         }
+        let coded = self.service.compress_counts();
+        let before = std::mem::replace(&mut self.compress_counts, coded);
+        self.tally.add(Counter::Compressions, coded.compressions - before.compressions);
+        self.tally.add(Counter::CompressionSaved, coded.saved_bytes - before.saved_bytes);
+        self.tally.add(Counter::CompressionsShed, coded.shed - before.shed);
     }
 }

@@ -14,7 +14,7 @@ use flyball_arch::{
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
 use flyball_site::routes::RouteSettings;
-use flyball_site::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
+use flyball_site::{CachePolicy, CacheSettings, CompressSettings, Hints, SiteSettings, Symlinks};
 use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
@@ -226,6 +226,19 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         digest_path: Some("/other".into()),
         routes: different_routes(),
         access: different_access(),
+        compress: CompressSettings {
+            on: false,
+            precompressed: false,
+            codings: Vec::new(),
+            types: vec!["a/b".into()],
+            min_bytes: 3,
+            max_bytes: 3,
+            gzip_level: 3,
+            brotli_level: 3,
+            zstd_level: 3,
+            shed: 3,
+            cpu_percent: 3,
+        },
     };
     for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
         let before = site.clone();

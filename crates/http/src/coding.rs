@@ -49,7 +49,7 @@ impl Coding {
 }
 
 /// Bits of a class for each coding in it.
-const CODE_BITS: u32 = 4;
+const CODE_BITS: u32 = 2;
 const CODE_MASK: u16 = (1 << CODE_BITS) - 1;
 
 /// The codings that a client prefers to none, best first. There are 16 classes.
@@ -78,6 +78,9 @@ impl Class {
         let at = CODE_BITS * self.codings().count() as u32;
         Class(self.0 | (coding as u16) << at)
     }
+
+    /// Bits of [`Class::code`].
+    pub const BITS: u32 = CODE_BITS * Coding::ALL.len() as u32;
 
     /// The class as a number that is zero for [`Class::NONE`].
     pub const fn code(self) -> u16 {
@@ -284,7 +287,7 @@ mod tests {
             seen.insert(class);
         }
         assert_eq!(seen.len(), 16);
-        assert_eq!(Class::new(&[Coding::Gzip, Coding::Gzip, Coding::Zstd]).code(), 0x13);
+        assert_eq!(Class::new(&[Coding::Gzip, Coding::Gzip, Coding::Zstd]).code(), 0b01_11);
     }
 
     #[test]

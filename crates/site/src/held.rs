@@ -199,6 +199,11 @@ impl HeldCaches {
         Bytes::from(body)
     }
 
+    /// Whether a body can be kept only as a file.
+    pub(crate) fn holds_only_files(&self) -> bool {
+        matches!(&self.backend, Backend::Table(_)) && self.settings.files_max > 0
+    }
+
     /// The entry that the last operation found at this place.
     pub(crate) fn entry(&self, place: Place) -> Option<&FileEntry> {
         match &self.backend {

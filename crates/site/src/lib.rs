@@ -6,9 +6,12 @@
 
 pub mod access;
 mod caches;
+mod coded;
+mod compress;
 mod counts;
 mod entry;
 mod files;
+mod filter;
 mod held;
 pub mod hosts;
 mod listing;
@@ -32,6 +35,7 @@ mod translate;
 mod upload;
 mod variant;
 
+pub use compress::{CompressCounts, CompressSettings};
 pub use counts::CacheCounts;
 pub use entry::OpenFile;
 pub use plan::Plan;

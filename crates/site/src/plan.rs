@@ -8,6 +8,8 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use flyball_http::coding::Coding;
 use flyball_http::{OwnedRequest, Status};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
@@ -15,7 +17,9 @@ use flyball_sys::file::{Failure, Stamp, failure};
 use flyball_sys::mapping::Mapping;
 
 use crate::access::Verification;
-use crate::entry::OpenFile;
+use crate::coded::{Beside, Keep};
+use crate::compress::Compression;
+use crate::entry::{Content, OpenFile};
 use crate::listing::Gather;
 use crate::routes::Depends;
 use crate::source::Steps;
@@ -43,6 +47,9 @@ enum Work {
     Warm { file: Arc<Descriptor>, mapping: Option<Arc<Mapping>>, start: u64, len: usize },
     Verify(Arc<Verification>),
     Steps(Box<dyn Steps>),
+    Beside(Beside),
+    Compress { found: Found, work: Arc<Compression> },
+    Keep(Keep),
 }
 
 /// What a plan found.
@@ -70,6 +77,34 @@ pub(crate) enum Outcome {
     Warm,
     /// A password was looked at.
     Verified(Arc<Verification>),
+    /// This is sent, which was coded beforehand, or no such file is there.
+    Chosen(Found),
+    /// The body was coded, if that was worth it.
+    Compressed(Found, Arc<Compression>),
+    /// The coded body is in a file.
+    Kept(Found, Arc<OpenFile>),
+    /// It is not, for want of memory or descriptors.
+    NotKept(Found, Bytes),
+}
+
+/// How the body of a file leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// As it is.
+    Plain,
+    /// Coded here.
+    Here(Coding),
+    /// Coded beforehand: the open file is the coded one, and the name that of the plain one.
+    Beforehand(Coding),
+}
+
+impl Served {
+    pub(crate) fn coding(self) -> Option<Coding> {
+        match self {
+            Served::Plain => None,
+            Served::Here(coding) | Served::Beforehand(coding) => Some(coding),
+        }
+    }
 }
 
 /// An open regular file and the name, relative to the root, that led to it.
@@ -82,6 +117,30 @@ pub(crate) struct Found {
     pub(crate) root: u16,
     /// On what of the request it depends that this file was found.
     pub(crate) depends: Depends,
+    pub(crate) served: Served,
+    /// The body as it is, once it was read to be coded.
+    pub(crate) body: Bytes,
+}
+
+impl Found {
+    pub(crate) fn is_coded_here(&self) -> bool {
+        matches!(self.served, Served::Here(_))
+    }
+
+    /// The file of which its body is coded here, to be sent as it is.
+    pub(crate) fn plain(self) -> Found {
+        debug_assert!(!matches!(self.served, Served::Beforehand(_)));
+        Found { served: Served::Plain, ..self }
+    }
+
+    /// The body as it is, if it is in memory.
+    pub(crate) fn plain_body<'a>(&'a self, content: &'a Content) -> Option<&'a Bytes> {
+        match (self.served, content) {
+            (Served::Here(_), _) => Some(&self.body),
+            (Served::Plain, Content::Memory(body)) => Some(body),
+            _ => None,
+        }
+    }
 }
 
 impl Plan {
@@ -99,6 +158,28 @@ impl Plan {
 
     pub(crate) fn list(request: OwnedRequest, site: usize, gather: Gather) -> Box<Plan> {
         Plan::boxed(Some(request), site, Work::List(Some(Box::new(gather))))
+    }
+
+    pub(crate) fn beside(request: OwnedRequest, site: usize, beside: Beside) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Beside(beside))
+    }
+
+    pub(crate) fn compress(
+        request: OwnedRequest,
+        site: usize,
+        found: Found,
+        work: Compression,
+    ) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Compress { found, work: Arc::new(work) })
+    }
+
+    pub(crate) fn keep(
+        request: OwnedRequest,
+        site: usize,
+        found: Found,
+        bytes: Bytes,
+    ) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Keep(Keep::new(found, bytes)))
     }
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
@@ -200,6 +281,9 @@ impl Plan {
             Work::Warm { file, mapping: None, start, len } => {
                 Op::Read { file: Arc::clone(file), buffer: vec![0; *len], filled: 0, start: *start }
             }
+            Work::Beside(beside) => beside.next_op(),
+            Work::Compress { work, .. } => Op::Compute { work: Arc::<Compression>::clone(work) },
+            Work::Keep(keep) => keep.next_op(),
         })
     }
 
@@ -235,6 +319,13 @@ impl Plan {
             (Work::Verify(verification), Done::Computed) => {
                 Some(Outcome::Verified(Arc::clone(verification)))
             }
+            (Work::Beside(beside), Done::Opened(opened)) => beside.opened(opened),
+            (Work::Beside(beside), Done::Stamped(stamp)) => beside.stamped(stamp),
+            (Work::Compress { found, work }, Done::Computed) => {
+                Some(Outcome::Compressed(found.clone(), Arc::clone(work)))
+            }
+            (Work::Keep(keep), Done::Opened(opened)) => keep.opened(opened),
+            (Work::Keep(keep), Done::Stamped(stamp)) => keep.stamped(stamp),
             _ => {
                 debug_assert!(false, "a result that was not asked for");
                 Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR))
@@ -376,6 +467,13 @@ mod tests {
         let stamp = file::stamp(&*file).unwrap();
         let found =
             Found { file, stamp, name: b"page".to_vec(), root: 0, depends: Depends::default() };
+        let found = Found {
+            file,
+            stamp,
+            name: b"page".to_vec(),
+            served: Served::Plain,
+            body: Bytes::new(),
+        };
         let mut plan =
             Plan { work: Work::Load(Load::new(found, true)), ..*Plan::digest(vec![], 0) };
         loop {

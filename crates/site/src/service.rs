@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flyball_http::coding::{Class, Classes};
 use flyball_http::conditional::{self, CONDITIONAL, Verdict};
 use flyball_http::head::TargetForm;
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
@@ -14,6 +15,7 @@ use flyball_sys::file::{Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
+use crate::compress::{CompressCounts, Load, Policy};
 use crate::counts::CacheCounts;
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
@@ -32,6 +34,7 @@ use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
 mod ahead;
+mod codings;
 
 use ahead::Ahead;
 
@@ -69,6 +72,8 @@ pub struct Sites {
     sites: Vec<Site>,
     /// Whether any of them is not for everybody.
     has_restrictions: bool,
+    /// How much is being compressed.
+    load: Arc<Load>,
 }
 
 #[derive(Debug)]
@@ -79,6 +84,7 @@ struct Site {
     index: Arc<[String]>,
     types: Types,
     access: Option<Access>,
+    policy: Policy,
     settings: SiteSettings,
 }
 
@@ -102,12 +108,13 @@ impl Sites {
                 index: site.index.clone().into(),
                 types,
                 access: Access::new(&site.access)?,
+                policy: Policy::new(&site.compress),
                 settings: site.clone(),
             })
         };
         let sites = settings.iter().map(open).collect::<io::Result<Vec<Site>>>()?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
-        Ok(Sites { hosts: Hosts::new(settings), sites, has_restrictions })
+        Ok(Sites { hosts: Hosts::new(settings), sites, has_restrictions, load: Load::new() })
     }
 }
 
@@ -124,6 +131,8 @@ pub struct Service {
     fields: Vec<u8>,
     relative: Vec<u8>,
     scratch: Scratch,
+    classes: Classes,
+    compress_counts: CompressCounts,
 }
 
 /// Where the entry of an answer is.
@@ -152,10 +161,17 @@ impl Service {
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
-        let (ahead, fields, relative) = (Ahead::default(), Vec::new(), Vec::new());
-        let scratch = Scratch::default();
-        let mut service =
-            Service { sites, caches, transient: None, ahead, fields, relative, scratch };
+        let mut service = Service {
+            sites,
+            caches,
+            transient: None,
+            ahead: Ahead::default(),
+            fields: Vec::new(),
+            relative: Vec::new(),
+            scratch: Scratch::default(),
+            classes: Classes::default(),
+            compress_counts: CompressCounts::default(),
+        };
         service.fetch_pinned();
         service
     }
@@ -216,7 +232,8 @@ impl Service {
         if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
             return self.refuse(&request, Status::BAD_REQUEST);
         }
-        match self.caches.path(self.scope(site, &request), request.path(), now.ms()) {
+        let scope = self.scope(site, &request);
+        match self.caches.path(scope, request.path(), now.ms()) {
             Some(Target::File(file)) => self.answer_file(Source::Cached(file), site, &request, now),
             Some(Target::Redirect(rule)) => self.redirect(site, rule, &request),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
@@ -227,8 +244,9 @@ impl Service {
 
     /// What the path of a request is looked up in: its site, and the class of what its client
     /// accepts.
-    fn scope(&self, site: usize, request: &Request<'_>) -> Scope {
-        Scope::of_path(site, self.sites.sites[site].routes.class(request))
+    fn scope(&mut self, site: usize, request: &Request<'_>) -> Scope {
+        let coding = u32::from(self.class(site, request).code());
+        Scope::of_path(site, self.sites.sites[site].routes.class(request) << Class::BITS | coding)
     }
 
     /// Which of the answers of a file this request gets.
@@ -236,7 +254,8 @@ impl Service {
         let mut rules = self.sites.sites[site].routes.rules(request.path()).numbers();
         rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
         rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
-        Variant { root: found.root, rules, ..Variant::default() }
+        let coding = found.served.coding().map_or(0, |coding| coding as u8);
+        Variant { root: found.root, coding, rules }
     }
 
     fn set_path(&mut self, site: usize, request: &Request<'_>, target: Target, now: &Now) {
@@ -279,12 +298,26 @@ impl Service {
         };
         match outcome {
             Outcome::File(found) => self.found(request, site, found, now),
+            Outcome::Chosen(found) => self.chosen(request, site, found, now),
+            Outcome::Loaded(found, body) if found.is_coded_here() => {
+                self.compress(request, site, found, body.into(), now)
+            }
+            Outcome::Compressed(found, work) => self.compressed(request, site, found, &work, now),
+            Outcome::Kept(found, file) => {
+                self.brought_in(&request, site, &found, Content::Open(file), now)
+            }
+            Outcome::NotKept(found, body) => {
+                self.brought_in(&request, site, &found, Content::Memory(body), now)
+            }
             Outcome::Loaded(found, body) => {
                 let content = Content::Memory(self.caches.body(body));
                 self.brought_in(&request, site, &found, content, now)
             }
             // It changes all the time: send it from its descriptor, which checks again at the end.
-            Outcome::Unstable(found) => Lookup::Wait(Plan::settle(request, site, found)),
+            Outcome::Unstable(found) => {
+                let found = if found.is_coded_here() { found.plain() } else { found };
+                Lookup::Wait(Plan::settle(request, site, found))
+            }
             Outcome::Settled(found) => self.open_file(&request, site, &found, now),
             Outcome::NeedsSlash => {
                 self.set_path(site, &request.request(), Target::NeedsSlash, now);
@@ -338,28 +371,7 @@ impl Service {
         if around {
             return self.refuse(&request.request(), Status::FORBIDDEN);
         }
-        let variant = self.variant(site, &request.request(), &found);
-        let name = variant.name(&found.name);
-        if let Some(file) = self.caches.file(variant.scope(site), &name, &found.stamp) {
-            self.set_path(site, &request.request(), Target::File(file), now);
-            return self.answer_file(Source::Cached(file), site, &request.request(), now);
-        }
-        let settings = self.caches.settings();
-        if settings.content_bytes_max > 0 && found.stamp.size <= settings.small_bytes_max {
-            return Lookup::Wait(Plan::load(request, site, found));
-        }
-        Lookup::Wait(Plan::settle(request, site, found))
-    }
-
-    fn open_file(
-        &mut self,
-        request: &OwnedRequest,
-        site: usize,
-        found: &Found,
-        now: &Now,
-    ) -> Lookup<'_> {
-        let open = OpenFile::new(Arc::clone(&found.file), found.stamp);
-        self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
+        self.choose(request, site, found, now)
     }
 
     /// A file's content is there: build its head, keep both if there is room, and answer.
@@ -375,7 +387,10 @@ impl Service {
         let variant = self.variant(site, &request, found);
         let (scope, name) = (variant.scope(site), variant.name(&found.name));
         let says = self.sites.sites[site].says(&request, found);
-        let objects = self.objects_of(&request, &says.media_type, &content);
+        let objects = match found.plain_body(&content) {
+            Some(body) => self.objects_of(&request, &says.media_type, body),
+            None => Vec::new(),
+        };
         let relations = self.caches.relations(site, &found.name, &objects);
         let entry = FileEntry::new(scope, &name, found.stamp, &says.head(), content);
         let source = match self.caches.admit_as(Arc::new(entry), &relations, now.unix_ms()) {
@@ -588,30 +603,39 @@ impl Site {
         }
     }
 
-    /// What a file's head says of it.
-    fn says(&self, request: &Request<'_>, found: &Found) -> Says {
+    /// The media type of a file, its language, and its name without the extension of that, which
+    /// comes behind the one of its type.
+    fn kind_of<'a>(&self, found: &'a Found) -> (String, &str, &'a [u8]) {
         let name = file_name(&found.name);
         let language = routes::language_in(self.routes.languages(), name).unwrap_or_default();
-        // The extension of a file's language comes behind that of its type.
         let plain = match language {
             "" => name,
             tag => &name[..name.len() - tag.len() - 1],
         };
-        let media_type = self.types.of(plain).into_owned();
+        (self.types.of(plain).into_owned(), language, plain)
+    }
+
+    /// What a file's head says of it.
+    fn says(&self, request: &Request<'_>, found: &Found) -> Says {
+        let (media_type, language, plain) = self.kind_of(found);
         let mut shared: Vec<u8> = Vec::new();
-        shared.extend_from_slice(match (found.depends.language, found.depends.image) {
-            (true, true) => b"Vary: Accept, Accept-Language\r\n",
-            (true, false) => b"Vary: Accept-Language\r\n",
-            (false, true) => b"Vary: Accept\r\n",
-            (false, false) => b"",
-        });
+        let on = [
+            (found.depends.image, "Accept"),
+            (self.varies(found, &media_type), "Accept-Encoding"),
+            (found.depends.language, "Accept-Language"),
+        ];
+        let on: Vec<&str> = on.iter().filter(|(depends, _)| *depends).map(|(_, n)| *n).collect();
+        if !on.is_empty() {
+            shared.extend_from_slice(format!("Vary: {}\r\n", on.join(", ")).as_bytes());
+        }
         if self.settings.routes.cache_control {
             let (name, restricted) = (String::from_utf8_lossy(plain), self.access.is_some());
             let value = routes::cache_control(&name, &media_type, restricted);
             shared.extend_from_slice(format!("Cache-Control: {value}\r\n").as_bytes());
         }
         self.amend(request, &media_type, false, &mut shared);
-        Says { media_type, language: language.to_owned(), shared }
+        let (coding, tag) = self.coding_of(found);
+        Says { media_type, coding, tag, language: language.to_owned(), shared }
     }
 
     /// Changes fields by the rules for the path of a request.
@@ -637,13 +661,21 @@ impl Site {
 /// What a file's head says of it.
 struct Says {
     media_type: String,
+    coding: &'static str,
+    tag: String,
     language: String,
     shared: Vec<u8>,
 }
 
 impl Says {
     fn head(&self) -> Head<'_> {
-        Head { language: &self.language, shared: &self.shared, ..Head::of(&self.media_type) }
+        Head {
+            media_type: &self.media_type,
+            coding: self.coding,
+            tag: &self.tag,
+            language: &self.language,
+            shared: &self.shared,
+        }
     }
 }
 

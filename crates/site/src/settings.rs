@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::access::AccessSettings;
 use crate::pattern;
 use crate::policy::Class;
+use crate::compress::CompressSettings;
 use crate::routes::RouteSettings;
 
 /// One site: which hosts it answers to and where its files are.
@@ -32,6 +33,8 @@ pub struct SiteSettings {
     pub access: AccessSettings,
     /// Redirects, rewrites, fields, error pages and the like.
     pub routes: RouteSettings,
+    /// Which bodies leave coded.
+    pub compress: CompressSettings,
 }
 
 /// Which symbolic links are followed.
@@ -140,6 +143,7 @@ impl Default for SiteSettings {
             digest_path: None,
             access: AccessSettings::default(),
             routes: RouteSettings::default(),
+            compress: CompressSettings::default(),
         }
     }
 }

@@ -55,7 +55,9 @@ const PATH_WORDS: usize = CHECKED_MS + 1;
 const LOCK: usize = NAME + NAME_WORDS;
 const GENERATION: usize = LOCK + 1;
 const STAMP: usize = GENERATION + 1;
-const CUTS: usize = STAMP + STAMP_WORDS;
+/// The stamp of the file that is sent, which is another one when a body was coded here.
+const BODY_STAMP: usize = STAMP + STAMP_WORDS;
+const CUTS: usize = BODY_STAMP + STAMP_WORDS;
 const HEAD_LEN: usize = CUTS + 1;
 const HEAD: usize = HEAD_LEN + 1;
 const FILE_WORDS: usize = HEAD + HEAD_WORDS;
@@ -370,7 +372,8 @@ impl Part {
         load_bytes(&record[HEAD..], record[HEAD_LEN].load(SeqCst) as usize, &mut head);
         let stamp = stamp_of_words(&record[STAMP..]);
         let cuts = Cuts::from_word(record[CUTS].load(SeqCst));
-        let content = Content::Open(Arc::new(OpenFile::new(Arc::new(file), stamp)));
+        let body = stamp_of_words(&record[BODY_STAMP..]);
+        let content = Content::Open(Arc::new(OpenFile::new(Arc::new(file), body)));
         self.found = Found::Copied(FileEntry::from_parts(stamp, head, cuts, content));
         true
     }
@@ -517,6 +520,7 @@ impl Part {
             record[SCOPE_AND_LEN].store(scope_and_len(name), SeqCst);
             store(&record[NAME..], words_of(name.name));
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
+            store(&record[BODY_STAMP..], stamp_to_words(&open.stamp).into_iter());
             record[CUTS].store(entry.cuts().to_word(), SeqCst);
             record[HEAD_LEN].store(entry.head().len() as u64, SeqCst);
             store(&record[HEAD..], words_of(entry.head()));

@@ -8,13 +8,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use flyball_http::Status;
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::Op;
 use flyball_sys::file::{self, Kind, Links, Stamp};
 
 use crate::path::Mapped;
-use crate::plan::{Found, Outcome, status_of};
+use crate::plan::{Found, Outcome, Served, status_of};
 use crate::routes::{Candidate, Depends, Neighbours, Place, Role};
 
 /// Most times that one name is opened again because others were renamed meanwhile.
@@ -161,6 +162,8 @@ impl Translate {
             name: candidate.name.clone(),
             root: if fallback { 0 } else { self.asked.place.root },
             depends: Depends::default(),
+            served: Served::Plain,
+            body: Bytes::new(),
         };
         self.depends.language |= candidate.depends.language;
         self.depends.image |= candidate.depends.image;

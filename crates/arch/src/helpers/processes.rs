@@ -107,8 +107,8 @@ impl Job {
                 continue;
             }
             match op {
-                // A checksum is no matter of the disk, and the bytes are here.
-                Op::Digest { .. } => {
+                // A checksum or a copy is no matter of the disk, and the bytes are here.
+                Op::Digest { .. } | Op::Keep { .. } => {
                     self.plan.done(op.perform());
                     continue;
                 }

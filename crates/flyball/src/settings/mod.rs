@@ -12,6 +12,7 @@ mod access_files;
 mod address;
 mod architectures;
 mod clients;
+mod compress;
 mod error;
 mod expand;
 mod file;

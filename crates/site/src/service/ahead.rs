@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use flyball_http::{Head, Limits, Now, OwnedRequest, Request, scan};
 
 use super::{Lookup, Service};
-use crate::entry::Content;
 use crate::path;
 use crate::pattern;
 use crate::plan::Plan;
@@ -89,10 +88,10 @@ impl Service {
         &self,
         page: &Request<'_>,
         media_type: &str,
-        content: &Content,
+        body: &[u8],
     ) -> Vec<Vec<u8>> {
-        match (Language::of_media_type(media_type), content) {
-            (Some(language), Content::Memory(body)) if self.caches.keeps_groups() => {
+        match Language::of_media_type(media_type) {
+            Some(language) if self.caches.keeps_groups() => {
                 references::references(language, body, page.path())
             }
             _ => Vec::new(),

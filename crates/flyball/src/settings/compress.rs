@@ -1,0 +1,168 @@
+//! The settings of a site that say which bodies leave coded.
+
+use flyball_http::coding::Coding;
+use flyball_site::SiteSettings;
+
+use super::kind::Kind;
+use super::table::{Setting, Word};
+
+/// Largest body that may be coded as a whole.
+const MAX_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Most bodies that a process may code at once.
+const AT_ONCE_MAX: u64 = 1_024;
+
+/// The keys of content codings.
+pub(super) const ROWS: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "compress.on",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.compress.on = on },
+        word: None,
+        default: Some("true"),
+        doc: "Whether bodies are compressed for clients that accept it",
+        more: "A body is compressed once for each coding that is asked for, and kept beside the \
+               plain one in the cache. What does not become smaller leaves plain. A request for a \
+               range is answered from the plain body. A client that accepts no coding, and refuses \
+               a body without one too, gets it all the same.",
+        source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
+    },
+    Setting {
+        key: "compress.precompressed",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.compress.precompressed = on },
+        word: None,
+        default: Some("true"),
+        doc: "Whether `page.html.br` is sent for `page.html`",
+        more: "Files whose names end in `.zst`, `.br` or `.gz` as well are sent in the place of \
+               the file beside them, to clients that accept the coding, unless they are older. \
+               They come before what is compressed here. Only names of the listed types and of \
+               the least size are looked for.",
+        source: "",
+    },
+    Setting {
+        key: "compress.codings",
+        flag: None,
+        kind: Kind::Texts {
+            form: "br, zstd or gzip",
+            empty: false,
+            valid: |name| Coding::from_name(name.as_bytes()).is_some_and(|c| c.name() == name),
+            set: |s, names| {
+                let coding = |name: &String| Coding::from_name(name.as_bytes());
+                s.compress.codings = names.iter().filter_map(coding).collect();
+            },
+        },
+        word: None,
+        default: Some("br, zstd, gzip"),
+        doc: "Codings on offer, the first one first when all are liked",
+        more: "",
+        source: "RFC 8878, RFC 7932, RFC 1952",
+    },
+    Setting {
+        key: "compress.types",
+        flag: None,
+        kind: Kind::Texts {
+            form: "a media type such as text/css, text/* or *+json",
+            empty: false,
+            valid: is_type_pattern,
+            set: |s, types| s.compress.types = types,
+        },
+        word: Some(Word { name: "text", set: |s| s.compress.types = Vec::new() }),
+        default: Some("text"),
+        doc: "Media types that are worth it",
+        more: "`text` stands for `text/*`, `*+json`, `*+xml`, scripts, JSON, XML, YAML, TOML, SQL, \
+               WebAssembly, tar archives, fonts that are not compressed, bitmaps and icons.",
+        source: "",
+    },
+    Setting {
+        key: "compress.min-size",
+        flag: None,
+        kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.min_bytes = n },
+        word: None,
+        default: Some("1KiB"),
+        doc: "Smaller bodies leave plain",
+        more: "What fits into one packet anyway arrives no sooner for being smaller.",
+        source: "",
+    },
+    Setting {
+        key: "compress.max-size",
+        flag: None,
+        kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.max_bytes = n },
+        word: None,
+        default: Some("1MiB"),
+        doc: "Larger bodies leave plain",
+        more: "A file is read into memory to be compressed. An architecture that does disk work in \
+               its loop is held up meanwhile, by some 10 ms for 1 MiB. Files that were compressed \
+               beforehand may be larger.",
+        source: "",
+    },
+    Setting {
+        key: "compress.gzip-level",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: 9, set: |s, n| s.compress.gzip_level = n as u32 },
+        word: None,
+        default: Some("6"),
+        doc: "How hard gzip tries",
+        more: "",
+        source: "RFC 1952",
+    },
+    Setting {
+        key: "compress.brotli-level",
+        flag: None,
+        kind: Kind::Integer { least: 0, most: 11, set: |s, n| s.compress.brotli_level = n as u32 },
+        word: None,
+        default: Some("5"),
+        doc: "How hard Brotli tries",
+        more: "Levels above 9 take tens of times as long, for a few percent.",
+        source: "RFC 7932",
+    },
+    Setting {
+        key: "compress.zstd-level",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: 19, set: |s, n| s.compress.zstd_level = n as u32 },
+        word: None,
+        default: Some("6"),
+        doc: "How hard Zstandard tries",
+        more: "",
+        source: "RFC 8878",
+    },
+    Setting {
+        key: "compress.shed",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: AT_ONCE_MAX,
+            set: |s, n| s.compress.shed = n as usize,
+        },
+        word: None,
+        default: Some("8"),
+        doc: "Bodies being compressed from which on others leave plain",
+        more: "For each process. What left plain is counted as `compressions_shed`, and is \
+               compressed when it is asked for later.",
+        source: "S3 section 6 (M140)",
+    },
+    Setting {
+        key: "compress.cpu",
+        flag: None,
+        kind: Kind::Integer { least: 1, most: 10_000, set: |s, n| s.compress.cpu_percent = n },
+        word: None,
+        default: Some("50"),
+        doc: "Percent of a CPU that compression may take",
+        more: "For each process, over a few seconds: one that has just started may take a second \
+               or two at once. Beyond it bodies leave plain, as with `compress.shed`.",
+        source: "S3 section 6 (M140)",
+    },
+];
+
+/// `*`, `a/b`, `a/*` or `*+suffix`.
+fn is_type_pattern(text: &str) -> bool {
+    let token = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b))
+    };
+    match text.split_once('/') {
+        Some((kind, "*")) => token(kind),
+        Some((kind, rest)) => token(kind) && token(rest),
+        None => text == "*" || text.strip_prefix("*+").is_some_and(token),
+    }
+}
