@@ -7,6 +7,7 @@
 mod mount;
 mod access;
 mod arrival;
+mod codings;
 mod conditionals;
 mod deadlines;
 mod draining;
@@ -189,6 +190,20 @@ for_each_architecture! {
         one_client_has_so_many_connections,
         one_client_asks_so_often,
         a_connection_has_its_pace,
+    ],
+    codings: [
+        a_text_leaves_in_the_coding_that_its_client_likes_best,
+        what_nobody_asked_to_be_coded_leaves_plain,
+        what_does_not_become_smaller_leaves_plain,
+        bodies_beyond_what_is_held_in_memory_are_coded_too,
+        head_of_a_coded_body_has_the_fields_of_get,
+        conditions_are_compared_with_the_coded_body,
+        a_range_is_one_of_the_plain_body,
+        what_was_coded_beforehand_is_sent_unless_it_is_older,
+        codings_are_chosen_and_switched_off_by_settings,
+        a_file_that_was_replaced_is_never_sent_as_it_was,
+        a_file_that_changes_is_never_sent_torn,
+        a_cached_body_is_coded_once,
     ],
     variants: [
         caches_do_not_change_an_answer,
