@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use crate::access::AccessSettings;
+use crate::compress::CompressSettings;
 use crate::pattern;
 use crate::policy::Class;
-use crate::compress::CompressSettings;
 use crate::routes::RouteSettings;
 
 /// One site: which hosts it answers to and where its files are.
