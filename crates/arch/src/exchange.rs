@@ -10,6 +10,7 @@ use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, forwarded};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
+use flyball_sys::signal::Masked;
 
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
@@ -308,6 +309,7 @@ impl Exchange {
         };
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
+        let _masked = settings.lab.signal_mask.then(Masked::all);
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
         }

@@ -280,6 +280,7 @@ impl Group {
             log: log.of_worker(index),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
+            accept_lock: None,
             accepting: Mutex::new(None),
         }
     }
@@ -484,6 +485,7 @@ mod tests {
             log: LogSender::off(),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
+            accept_lock: None,
             accepting: Mutex::new(None),
             settings,
         };

@@ -20,6 +20,7 @@ mod desk;
 mod exchange;
 mod group;
 mod helpers;
+mod lab;
 mod listening;
 mod log;
 mod offload;
@@ -37,6 +38,7 @@ mod transmit;
 mod user_threads;
 mod worker;
 
+pub use lab::{AcceptLock, Lab};
 pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;

@@ -117,6 +117,8 @@ pub(crate) struct Operations {
     pub(crate) direct: bool,
     pub(crate) offload: Offload,
     spare: Spare,
+    /// Memory segments that one send carries.
+    gather_max: usize,
 }
 
 impl Operations {
@@ -128,7 +130,9 @@ impl Operations {
         wanted.direct &= !settings.needs_addresses();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
         let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
-        Ok(Operations { ring, direct, offload: Offload::new()?, spare: Spare::default() })
+        let gather_max = if settings.lab.gather { GATHER_MAX } else { 1 };
+        let (offload, spare) = (Offload::new()?, Spare::default());
+        Ok(Operations { ring, direct, offload, spare, gather_max })
     }
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
@@ -312,13 +316,13 @@ impl Operations {
         }
         let Some(out) = slot.exchange.out() else { return };
         let mut outgoing = self.ring.outgoing();
-        let complete = gather(out, &mut outgoing);
+        let complete = gather(out, &mut outgoing, self.gather_max);
         let ends = complete && slot.exchange.state() == State::Closing && slot.on_disk.is_none();
         let then = if ends && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);
             if slot.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
-        } else if complete {
+        } else if complete || self.gather_max == 1 {
             Then::Nothing
         } else {
             Then::More
@@ -470,9 +474,9 @@ pub(crate) fn found() -> Vec<(String, String)> {
 }
 
 /// Appends the memory segments at the front; true when nothing follows them.
-fn gather(out: &Out, outgoing: &mut Outgoing) -> bool {
+fn gather(out: &Out, outgoing: &mut Outgoing, most: usize) -> bool {
     let mut count = 0;
-    for memory in out.memory().take(GATHER_MAX) {
+    for memory in out.memory().take(most) {
         match memory {
             Memory::Inline(bytes) => outgoing.copy(bytes),
             Memory::Bytes(bytes) => outgoing.share(bytes),

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flyball_http::CloseReason;
 use flyball_site::{Plan, Service};
+use flyball_sys::lock::FileLock;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
@@ -131,6 +132,7 @@ pub struct Phases<D> {
     rejections: Rejections,
     arranger: Arranger,
     connections_max: usize,
+    accept_lock: Option<FileLock>,
     events: Vec<Event>,
     /// Connections to work on in this work phase, and those carried over to the next.
     work: Vec<Token>,
@@ -180,6 +182,7 @@ impl<D: DiskWork> Phases<D> {
             rejections: Rejections::new(worker.settings.reject_percent),
             arranger: Arranger::new(worker.settings.work_order),
             connections_max: worker.connections_max,
+            accept_lock: worker.accept_lock()?,
             mechanism,
             disk,
             slots: Slots::default(),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::net::{self, Address, ListenOptions};
-use flyball_sys::process;
+use flyball_sys::{lock, process};
 
+use crate::lab::{self, AcceptLock};
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
 use crate::registry::{self, Architecture};
@@ -35,6 +36,8 @@ pub struct Server {
     pub(crate) log: LogSender,
     /// Who takes them.
     pub(crate) appender: Option<Appender>,
+    /// What is locked around accept, if anything is.
+    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
 }
 
 impl Server {
@@ -47,6 +50,7 @@ impl Server {
         architecture: &'static dyn Architecture,
         mut settings: Settings,
     ) -> Result<Server, String> {
+        lab::apply(&mut settings);
         // Where descriptors are few, connections need them more than files do.
         let files = &mut settings.caches.files_max;
         *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
@@ -61,6 +65,7 @@ impl Server {
             log::open(&settings).map_err(|error| format!("access-log: {error}"))?;
         let mut listening = Listening::bind(&settings)?;
         listening.prepare(architecture, &settings)?;
+        let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
         let admin = settings.admin.as_ref().map(bind_admin).transpose()?;
         Ok(Server {
             architecture,
@@ -70,6 +75,7 @@ impl Server {
             admin,
             log,
             appender,
+            accept_lock,
         })
     }
 
@@ -158,6 +164,15 @@ impl Server {
     pub fn run(self) -> io::Result<bool> {
         Master::new(self)?.run()
     }
+}
+
+/// A file to lock around accept, if that shall be.
+fn open_accept_lock(way: AcceptLock) -> Result<Option<Arc<OwnedFd>>, String> {
+    if way == AcceptLock::Off {
+        return Ok(None);
+    }
+    let file = lock::file().map_err(|error| format!("lab.accept-lock: {error}"))?;
+    Ok(Some(Arc::new(file)))
 }
 
 /// Whether workers may be bound to the CPUs that are named.

@@ -12,6 +12,7 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
+use crate::lab::Lab;
 use crate::log::LogFormat;
 
 pub use flyball_sys::residency::Test as ResidencyTest;
@@ -139,6 +140,8 @@ pub struct Settings {
     pub admin: Option<AdminAddress>,
     /// Where the access log goes.
     pub access_log: AccessLog,
+    /// Switches for measurements.
+    pub lab: Lab,
     /// Most connections of one client address at a time, in all; `None` limits none.
     pub connections_per_address: Option<u64>,
     /// Most requests of one client address in a second, in all; `None` limits none.
@@ -396,6 +399,7 @@ impl Default for Settings {
             drain_ms: 30_000,
             admin: None,
             access_log: AccessLog::Off,
+            lab: Lab::default(),
             connections_per_address: None,
             requests_per_address: None,
             requests_burst: None,

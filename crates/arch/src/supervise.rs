@@ -413,6 +413,7 @@ impl Master {
             log: server.log.of_worker(index),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: false,
+            accept_lock: server.accept_lock.clone(),
             accepting: Mutex::new(lifeline),
             settings,
         };

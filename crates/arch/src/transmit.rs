@@ -207,7 +207,10 @@ fn gather(
 /// which shares the last segment.
 fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, desk: &Desk) -> Call {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-    let (count, file_follows) = out.gather(&mut slices);
+    let gathers = desk.settings.lab.gather;
+    let most = if gathers { GATHER_MAX } else { 1 };
+    let (count, file_follows) = out.gather(&mut slices[..most]);
+    let ends = ends && (gathers || count == out.segments());
     let slices = &slices[..count];
     let offered = slices.iter().map(|slice| slice.len()).sum();
     let corks = file_follows && desk.settings.cork;

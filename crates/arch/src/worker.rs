@@ -1,15 +1,18 @@
 //! What an architecture is given to run: a worker, made by the master before it forked.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_site::{Service, SharedCaches, Sites};
+use flyball_sys::lock::{FileLock, Way};
 use flyball_sys::net;
 use flyball_sys::signal::{Signal, Signals};
 
 use crate::chunks::Chunks;
 use crate::counters::Blocks;
 use crate::desk::Desk;
+use crate::lab::AcceptLock;
 use crate::log::{AccessLogWriter, LogSender};
 use crate::settings::Settings;
 
@@ -53,6 +56,8 @@ pub struct Worker {
     pub log: LogSender,
     /// Files that are mapped to be sent.
     pub chunks: Arc<Chunks>,
+    /// What is locked around accept, if anything is.
+    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
     pub(crate) in_group: bool,
     /// Open while the worker accepts: the master sees that it is closed.
@@ -86,6 +91,19 @@ impl Worker {
     /// Empty caches for several threads of this worker.
     pub fn shared_caches(&self) -> Arc<SharedCaches> {
         SharedCaches::new(self.settings.caches.clone())
+    }
+
+    /// The lock around accept for one thread of control, if there shall be one.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub fn accept_lock(&self) -> io::Result<Option<FileLock>> {
+        let way = match self.settings.lab.accept_lock {
+            AcceptLock::Off => return Ok(None),
+            AcceptLock::Fcntl => Way::Fcntl,
+            AcceptLock::Flock => Way::Flock,
+        };
+        self.accept_lock.as_ref().map(|file| FileLock::on(file, way)).transpose()
     }
 
     /// The next order, if one came. Never blocks. A stop may follow a retirement.

@@ -33,12 +33,22 @@ const GLOBAL: &[&str] = &[
 const GLOBAL_TABLES: &[&str] =
     &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
 
-/// A key of a table that is otherwise not global.
-const GLOBAL_OF_LAB: &str = "lab.head-align";
+/// Keys of a table that is otherwise not global.
+const GLOBAL_OF_LAB: &[&str] = &[
+    "lab.head-align",
+    "lab.path-cache",
+    "lab.head-cache",
+    "lab.content-cache",
+    "lab.date-cache",
+    "lab.gather",
+    "lab.directory-config",
+    "lab.copy-loop",
+    "lab.signal-mask",
+];
 
 fn is_global(key: &str) -> bool {
     let of_table = GLOBAL_TABLES.iter().any(|table| key.starts_with(table));
-    GLOBAL.contains(&key) || of_table || key == GLOBAL_OF_LAB
+    GLOBAL.contains(&key) || of_table || GLOBAL_OF_LAB.contains(&key)
 }
 
 /// The keys that some architecture honours.

@@ -8,8 +8,8 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events, HelperKind, LogFormat,
-    ResidencyTest, SendMode, Settings, WorkOrder,
+    AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events,
+    HelperKind, Lab, LogFormat, ResidencyTest, SendMode, Settings, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -101,6 +101,15 @@ fn all_different() -> Settings {
         log_keep: 3,
         client_address: ClientAddress::ProxyProtocol,
         trusted: vec!["10.0.0.0/8".parse().unwrap()],
+        lab: Lab {
+            path_cache: false,
+            head_cache: false,
+            content_cache: false,
+            gather: false,
+            copy_loop: true,
+            accept_lock: AcceptLock::Flock,
+            signal_mask: true,
+        },
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
@@ -123,6 +132,8 @@ fn different_caches() -> CacheSettings {
             never: vec!["other".into()],
         },
         pinned: false,
+        global_lock: true,
+        directory_config: true,
     }
 }
 
@@ -144,6 +155,9 @@ fn different_limits() -> Limits {
         send_rate_min: 3,
         server_field: false,
         head_align: 3,
+        date_cached: false,
+        // Follows from a switch.
+        joins_bodies: true,
     }
 }
 

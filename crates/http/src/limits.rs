@@ -35,6 +35,10 @@ pub struct Limits {
     pub server_field: bool,
     /// Pads each head to a multiple of this many bytes (Flash, section 5.5); 1 is no padding.
     pub head_align: usize,
+    /// Whether the text of `Date` is formatted once a second, and not for each answer.
+    pub date_cached: bool,
+    /// Whether a small body is copied behind its head, so that both are one segment.
+    pub joins_bodies: bool,
 }
 
 impl Default for Limits {
@@ -56,6 +60,8 @@ impl Default for Limits {
             send_rate_min: 512,
             server_field: true,
             head_align: 1,
+            date_cached: true,
+            joins_bodies: true,
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod access;
 mod caches;
 mod coded;
 mod compress;
+mod configure;
 mod counts;
 mod entry;
 mod files;

@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 use flyball_sys::clock;
+use flyball_sys::descriptors::Member;
 use flyball_sys::shared::SharedCounters;
 
 /// Longest wait for a lock, in milliseconds. What is done under one takes microseconds: longer
@@ -77,6 +78,14 @@ pub(crate) struct Reading<'a>(&'a AtomicU64);
 #[derive(Debug)]
 pub(crate) struct Writing<'a>(&'a AtomicU64);
 
+/// The lock, held while something is looked up.
+#[derive(Debug)]
+#[expect(dead_code, reason = "it is held, and not looked at")]
+pub(crate) enum Looking<'a> {
+    WithOthers(Reading<'a>),
+    Alone(Writing<'a>),
+}
+
 impl NameLock {
     pub(crate) fn new(processes: usize) -> std::io::Result<NameLock> {
         let words = SharedCounters::new(READER_WORDS * (processes + 1))?;
@@ -104,6 +113,15 @@ impl NameLock {
             entered
         };
         wait_until(enter).then(|| Reading(reader))
+    }
+
+    /// To look something up, for a member that holds it in no other way: beside others who look, or
+    /// `alone`.
+    pub(crate) fn look(&self, member: &Member, alone: bool) -> Option<Looking<'_>> {
+        match alone {
+            true => self.write(member.pid()).map(Looking::Alone),
+            false => self.read(member.index()).map(Looking::WithOthers),
+        }
     }
 
     /// For the process with this id, which holds it in no other way.

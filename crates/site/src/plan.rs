@@ -19,6 +19,7 @@ use flyball_sys::mapping::Mapping;
 use crate::access::Verification;
 use crate::coded::{Beside, Keep};
 use crate::compress::Compression;
+use crate::configure::Configure;
 use crate::entry::{Content, OpenFile};
 use crate::listing::Gather;
 use crate::routes::Depends;
@@ -43,6 +44,7 @@ enum Work {
     Translate(Translate),
     Load(Load),
     List(Option<Box<Gather>>),
+    Configure(Configure),
     Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<Descriptor>, mapping: Option<Arc<Mapping>>, start: u64, len: usize },
     Verify(Arc<Verification>),
@@ -71,6 +73,8 @@ pub(crate) enum Outcome {
     Unstable(Found),
     /// The first names in a directory, or all.
     Listed(Box<Gather>),
+    /// Files of settings were looked for in all directories of the path.
+    Configured,
     /// A checksum.
     Digested(u32),
     /// The bytes are in memory now.
@@ -182,6 +186,10 @@ impl Plan {
         Plan::boxed(Some(request), site, Work::Keep(Keep::new(found, bytes)))
     }
 
+    pub(crate) fn configure(request: OwnedRequest, site: usize, work: Configure) -> Box<Plan> {
+        Plan::boxed(Some(request), site, Work::Configure(work))
+    }
+
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
         Plan::boxed(None, 0, Work::Digest { bytes: Arc::new(bytes), crc })
     }
@@ -270,6 +278,7 @@ impl Plan {
             Work::Translate(translate) => translate.next_op(),
             Work::Load(load) => load.next_op(),
             Work::List(gather) => return gather.as_mut()?.next_op(),
+            Work::Configure(configure) => configure.next_op(),
             Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
             Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
             Work::Warm { file, mapping: Some(mapping), start, len } => Op::Populate {
@@ -309,6 +318,7 @@ impl Plan {
                 }
                 None => Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR)),
             },
+            (Work::Configure(configure), Done::Opened(_)) => configure.looked(),
             (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             (Work::Steps(steps), done) => {
                 steps.done(done);

@@ -16,6 +16,7 @@ use flyball_sys::file::{Links, Whereabouts};
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
 use crate::compress::{CompressCounts, Load, Policy};
+use crate::configure::Configure;
 use crate::counts::CacheCounts;
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
@@ -232,6 +233,13 @@ impl Service {
         if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
             return self.refuse(&request, Status::BAD_REQUEST);
         }
+        if self.caches.settings().directory_config {
+            return self.configure(site, request, now);
+        }
+        self.look_up(site, request, now)
+    }
+
+    fn look_up(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         let scope = self.scope(site, &request);
         match self.caches.path(scope, request.path(), now.ms()) {
             Some(Target::File(file)) => self.answer_file(Source::Cached(file), site, &request, now),
@@ -240,6 +248,16 @@ impl Service {
             Some(Target::Missing(status)) => self.refuse(&request, status),
             None => self.translate(site, request, now),
         }
+    }
+
+    /// First looks for settings in every directory of the path.
+    fn configure(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        let served = &self.sites.sites[site];
+        let Route::File(place) = served.routes.route(request.path(), &mut self.relative) else {
+            return self.look_up(site, request, now);
+        };
+        let work = Configure::new(served.routes.root(place.root), served.links, place.path);
+        Lookup::Wait(Plan::configure(request.to_owned(), site, work))
     }
 
     /// What the path of a request is looked up in: its site, and the class of what its client
@@ -348,6 +366,7 @@ impl Service {
                 }
                 self.refuse(&request.request(), Status::FORBIDDEN)
             }
+            Outcome::Configured => self.look_up(site, request.request(), now),
             Outcome::Listed(gather) => self.listing(&request.request(), site, gather),
             Outcome::Verified(work) => {
                 let access = self.sites.sites[site].access.as_ref();

@@ -127,6 +127,11 @@ pub struct CacheSettings {
     /// Whether files stay in the cache, and small bodies in memory, until they change: when it is
     /// full, none is pushed out, and no other is admitted.
     pub pinned: bool,
+    /// Whether those who share the caches share one lock too, and hold it while they look.
+    pub global_lock: bool,
+    /// Whether a file of settings is looked for in every directory of the path of each request,
+    /// and never remembered.
+    pub directory_config: bool,
 }
 
 impl Default for SiteSettings {
@@ -160,6 +165,8 @@ impl Default for CacheSettings {
             policy: CachePolicy::Lru,
             hints: Hints::default(),
             pinned: false,
+            global_lock: false,
+            directory_config: false,
         }
     }
 }

@@ -46,7 +46,7 @@ struct Bucket(Mutex<Caches>);
 impl SharedCaches {
     /// Empty caches; all buckets together stay within these limits.
     pub fn new(settings: CacheSettings) -> Arc<SharedCaches> {
-        let buckets = buckets_for(&settings);
+        let buckets = if settings.global_lock { 1 } else { buckets_for(&settings) };
         let share = CacheSettings {
             paths_max: settings.paths_max / buckets,
             content_bytes_max: settings.content_bytes_max / buckets as u64,
@@ -109,7 +109,8 @@ impl Sharing {
         Sharing { caches: Arc::clone(caches), found: None }
     }
 
-    /// As [`Caches::path`] and [`Caches::use_file`]; two locks, one after the other.
+    /// As [`Caches::path`] and [`Caches::use_file`]; two locks, one after the other, or one for
+    /// both where there is no other.
     pub(crate) fn path(
         &mut self,
         path: Key<'_>,
@@ -117,6 +118,14 @@ impl Sharing {
         counts: &mut CacheCounts,
     ) -> Option<Target> {
         let bucket = self.caches.bucket_of(path);
+        if self.caches.settings.global_lock {
+            let mut caches = self.caches.lock(bucket, counts);
+            let target = caches.path(path, now_ms, counts)?;
+            if let Target::File(place) = target {
+                self.found = Some(Arc::clone(caches.use_file(place.handle, counts)?));
+            }
+            return Some(target);
+        }
         let target = self.caches.lock(bucket, counts).path(path, now_ms, counts)?;
         if let Target::File(place) = target {
             let mut bucket = self.caches.lock(place.bucket, counts);
@@ -250,6 +259,19 @@ mod tests {
         assert_eq!((counts.path_hits, counts.content_hits), (100, 100));
         assert_eq!(counts.lock_operations, 200);
         assert_eq!(ours.counts().content_misses, 100);
+    }
+
+    #[test]
+    fn one_lock_for_all_is_taken_once_for_a_path_and_its_file() {
+        let settings = CacheSettings { global_lock: true, ..CacheSettings::default() };
+        let caches = SharedCaches::new(settings);
+        let (mut ours, mut theirs) = (HeldCaches::shared(&caches), HeldCaches::shared(&caches));
+        let names: Vec<String> = (0..100).map(|n| format!("/{n}")).collect();
+        assert!(names.iter().all(|name| bring_in(&mut ours, name, 10)));
+        assert!(names.iter().all(|name| holds(&mut theirs, name)));
+        let counts = theirs.counts();
+        assert_eq!((caches.buckets.len(), counts.lock_operations), (1, 100));
+        assert_eq!((counts.path_hits, counts.content_hits), (100, 100));
     }
 
     #[test]

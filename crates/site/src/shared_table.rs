@@ -199,6 +199,18 @@ pub(crate) struct Part {
     head: Vec<u8>,
 }
 
+/// The first tier: the record of a path, and whether it is still believed.
+fn look_up(table: &SharedTable, path: Key<'_>, now_ms: u64) -> Option<(Target, bool)> {
+    let record = table.paths.record(table.paths.find(path)?);
+    let target = target_of_word(record[TARGET].load(SeqCst))?;
+    let checked_ms = record[CHECKED_MS].load(SeqCst);
+    note_use(&record[USED_MS], now_ms);
+    let due = now_ms.saturating_sub(checked_ms) >= table.settings.revalidate_ms;
+    let checked = &record[CHECKED_MS];
+    let mine = due && checked.compare_exchange(checked_ms, now_ms, SeqCst, SeqCst).is_ok();
+    Some((target, !mine))
+}
+
 /// What the last operation found.
 #[derive(Debug)]
 enum Found {
@@ -223,7 +235,17 @@ impl Part {
         now_ms: u64,
         counts: &mut CacheCounts,
     ) -> Option<Target> {
-        let Some((target, fresh)) = self.look_up(path, now_ms, counts) else {
+        let table = Arc::clone(&self.table);
+        counts.lock_operations += 1;
+        // With one lock for all, it is held alone, and until the file is there.
+        let alone = table.settings.global_lock;
+        let Some(names) = table.names.look(&self.member, alone) else {
+            counts.path_misses += 1;
+            return None;
+        };
+        let looked_up = look_up(&table, path, now_ms);
+        let _names = alone.then_some(names);
+        let Some((target, fresh)) = looked_up else {
             counts.path_misses += 1;
             return None;
         };
@@ -233,7 +255,6 @@ impl Part {
         }
         if let Target::File(place) = target {
             let (index, generation) = place.handle.parts();
-            let table = Arc::clone(&self.table);
             let locked = lock_file(&table, index as usize, &self.member, counts)?;
             if !self.copy_out(&table, index as usize, generation, &locked) {
                 counts.revalidations += 1;
@@ -245,25 +266,6 @@ impl Part {
         }
         counts.path_hits += 1;
         Some(target)
-    }
-
-    /// The first tier: the record of a path, and whether it is still believed.
-    fn look_up(
-        &self,
-        path: Key<'_>,
-        now_ms: u64,
-        counts: &mut CacheCounts,
-    ) -> Option<(Target, bool)> {
-        counts.lock_operations += 1;
-        let _reading = self.table.names.read(self.member.index())?;
-        let record = self.table.paths.record(self.table.paths.find(path)?);
-        let target = target_of_word(record[TARGET].load(SeqCst))?;
-        let checked_ms = record[CHECKED_MS].load(SeqCst);
-        note_use(&record[USED_MS], now_ms);
-        let due = now_ms.saturating_sub(checked_ms) >= self.table.settings.revalidate_ms;
-        let checked = &record[CHECKED_MS];
-        let mine = due && checked.compare_exchange(checked_ms, now_ms, SeqCst, SeqCst).is_ok();
-        Some((target, !mine))
     }
 
     /// The second tier: copies a file's head and borrows its descriptor. False when it is gone.
@@ -482,7 +484,8 @@ mod tests {
     use crate::entry::Head;
     use crate::held::HeldCaches;
     use crate::variant::Scope;
-    use flyball_sys::file;
+    use flyball_http::Status;
+    use flyball_sys::file::{self, Kind};
     use std::path::Path;
 
     const SCOPE: Scope = Scope::NONE;
@@ -497,7 +500,10 @@ mod tests {
     }
 
     fn bench(files_max: usize) -> Bench {
-        let settings = CacheSettings { files_max, ..CacheSettings::default() };
+        bench_with(CacheSettings { files_max, ..CacheSettings::default() })
+    }
+
+    fn bench_with(settings: CacheSettings) -> Bench {
         let table = SharedTable::new(settings, 3).unwrap();
         let parts = (0..3)
             .map(|index| {
@@ -572,6 +578,20 @@ mod tests {
             let head = String::from_utf8(entry.head().to_vec()).unwrap();
             caches.rest();
             Some((body, head))
+        }
+    }
+
+    #[test]
+    fn one_lock_for_all_lets_nobody_look_while_another_does() {
+        for global_lock in [false, true] {
+            let mut bench = bench_with(CacheSettings { global_lock, ..CacheSettings::default() });
+            assert!(bench.bring_in(0, "a", stamp(1)));
+            let path = |caches: &mut HeldCaches| caches.path(SCOPE, b"a", 0).is_some();
+            assert!(path(&mut bench.parts[1].0));
+            let looking = bench.table.names.look(&bench.parts[0].1, global_lock).unwrap();
+            assert_eq!(path(&mut bench.parts[1].0), !global_lock);
+            drop(looking);
+            assert!(path(&mut bench.parts[1].0));
         }
     }
 

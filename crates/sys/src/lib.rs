@@ -12,6 +12,7 @@ pub mod clock;
 pub mod descriptors;
 pub mod disk;
 pub mod file;
+pub mod lock;
 pub mod log_file;
 pub mod mapping;
 pub mod net;

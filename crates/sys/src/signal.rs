@@ -80,3 +80,51 @@ impl AsFd for Signals {
         self.0.as_fd()
     }
 }
+
+/// All signals masked for this thread, until it is dropped: two system calls (M125).
+pub struct Masked(libc::sigset_t);
+
+impl Masked {
+    /// Masks them.
+    pub fn all() -> Masked {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigfillset initialises the set before it is read, and pthread_sigmask writes the
+        // old mask, which it always does for a valid way to mask; both outlive the calls.
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+            Masked(before.assume_init())
+        }
+    }
+}
+
+impl Drop for Masked {
+    fn drop(&mut self) {
+        // SAFETY: this is the mask that `all` was given; the old one is not asked for.
+        unsafe {
+            libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocked() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find(|line| line.starts_with("SigBlk:")).unwrap();
+        u64::from_str_radix(line.split_whitespace().nth(1).unwrap(), 16).unwrap()
+    }
+
+    #[test]
+    fn signals_are_masked_for_as_long_as_it_is_asked_for() {
+        let before = blocked();
+        let masked = Masked::all();
+        assert_ne!(blocked() & 1 << (libc::SIGTERM - 1), 0);
+        assert!(blocked().count_ones() > 50);
+        drop(masked);
+        assert_eq!(blocked(), before);
+    }
+}

@@ -16,7 +16,8 @@
 //! **Reads with**: section 3.1, figure 2: a process's life is [`Thread::run`]; sections 5.2
 //! and 5.4 for the sizes of its caches: [`caches`] and [`mapped_bytes_max`].
 //!
-//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`.
+//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`,
+//! `lab.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -61,7 +62,7 @@ impl Architecture for Mp {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["mp.processes", "pin", "send.mode", "send.piece", "send.cork"]
+        &["mp.processes", "pin", "send.mode", "send.piece", "send.cork", "lab.accept-lock"]
     }
 
     fn needs(&self) -> &'static str {
@@ -98,10 +99,10 @@ fn caches(settings: &Settings) -> CacheSettings {
     let mut caches = settings.caches.clone();
     let is_given = |key: &str| settings.given.contains(&key);
     if !is_given("cache.paths") {
-        caches.paths_max = PATHS_MAX;
+        caches.paths_max = caches.paths_max.min(PATHS_MAX);
     }
     if !is_given("cache.content") {
-        caches.content_bytes_max = CONTENT_BYTES_MAX;
+        caches.content_bytes_max = caches.content_bytes_max.min(CONTENT_BYTES_MAX);
     }
     if !is_given("cache.files") {
         caches.files_max = caches.files_max.min(FILES_MAX);

@@ -17,7 +17,7 @@
 //! **Reads with**: section 3.2, figure 3 of the Flash paper: a thread's life is [`Thread::run`].
 //!
 //! **Settings**: `mt.threads`, `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`,
-//! `send.cork`.
+//! `send.cork`, `lab.entry-locks`, `lab.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -46,7 +46,17 @@ impl Architecture for Mt {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["mt.threads", "thread.stack", "workers", "pin", "send.mode", "send.piece", "send.cork"]
+        &[
+            "mt.threads",
+            "thread.stack",
+            "workers",
+            "pin",
+            "send.mode",
+            "send.piece",
+            "send.cork",
+            "lab.entry-locks",
+            "lab.accept-lock",
+        ]
     }
 
     fn needs(&self) -> &'static str {

@@ -16,7 +16,7 @@
 //!
 //! **Reads with**: section 4.3 of the CASCON paper; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, `accept.exclusive`, and those of the event loop
+//! **Settings**: `workers`, `pin`, `accept.exclusive`, `lab.accept-lock`, and those of the event loop
 //! ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: the chosen event mechanism.
@@ -31,8 +31,8 @@ use crate::worker::{Report, Worker};
 #[derive(Debug)]
 pub struct Symped;
 
-const SETTINGS: [&str; phases::SETTINGS.len() + 3] =
-    join(phases::SETTINGS, &["workers", "pin", "accept.exclusive"]);
+const SETTINGS: [&str; phases::SETTINGS.len() + 4] =
+    join(phases::SETTINGS, &["workers", "pin", "accept.exclusive", "lab.accept-lock"]);
 
 impl Architecture for Symped {
     fn name(&self) -> &'static str {

@@ -17,7 +17,8 @@
 //! **Reads with**: section 3.1: the acceptor is [`Acceptor::run`], a connection's thread is
 //! [`serve`].
 //!
-//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `send.cork`.
+//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `send.cork`,
+//! `lab.entry-locks`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -67,7 +68,15 @@ impl Architecture for ThreadPerConnection {
     }
 
     fn settings(&self) -> &'static [&'static str] {
-        &["thread.stack", "workers", "pin", "send.mode", "send.piece", "send.cork"]
+        &[
+            "thread.stack",
+            "workers",
+            "pin",
+            "send.mode",
+            "send.piece",
+            "send.cork",
+            "lab.entry-locks",
+        ]
     }
 
     fn needs(&self) -> &'static str {

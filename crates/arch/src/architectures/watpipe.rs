@@ -27,7 +27,7 @@
 //!
 //! **Settings**: `watpipe.partitions`, `watpipe.readers`, `watpipe.writers`, `workers`, `pin`,
 //! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`,
-//! `send.cork`.
+//! `send.cork`, `lab.entry-locks`.
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
@@ -90,6 +90,7 @@ impl Architecture for WatPipe {
             "send.mode",
             "send.piece",
             "send.cork",
+            "lab.entry-locks",
         ]
     }
 

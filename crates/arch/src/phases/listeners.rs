@@ -127,6 +127,8 @@ impl<D: DiskWork> Phases<D> {
         let Some(socket) = self.worker.listeners.get(listener) else { return Ended::Drained };
         let mut tally = std::mem::take(&mut desk.tally);
         let mut rejected = 0;
+        // Without it nobody is kept out, which is no harm.
+        let held = self.accept_lock.as_ref().and_then(|lock| lock.hold().ok());
         disk.begin_accepting();
         let ended = policy.phase_within(socket, &room, nonblocking, &mut tally, |socket, peer| {
             if rejects_all || rejections.next() {
@@ -146,6 +148,7 @@ impl<D: DiskWork> Phases<D> {
             }
         });
         disk.end_accepting();
+        drop(held);
         self.desk.tally = tally;
         for _ in 0..rejected {
             self.desk.tally.closed(CloseReason::LabStage);

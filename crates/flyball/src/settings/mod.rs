@@ -17,6 +17,7 @@ mod error;
 mod expand;
 mod file;
 mod kind;
+mod lab;
 mod markdown;
 mod mechanisms;
 mod origins;

@@ -21,6 +21,7 @@ use super::progress::Progress;
 use super::state::{Event, State};
 use super::stream::{Delimited, Stream};
 use crate::body::{BodyReader, Piece};
+use crate::date::format_date;
 use crate::error::{CloseReason, Refusal};
 use crate::head::{Framing, Head, Method, Version};
 use crate::limits::Limits;
@@ -460,13 +461,13 @@ impl Conn {
         // Nothing is read while a body is produced: what the client sends meanwhile could be long.
         let drains = !unread || !streams && self.body_can_be_drained();
         let keep = wanted && drains && !ends_body;
-        let alone = out.is_empty();
+        let joins = out.is_empty() && self.limits.joins_bodies;
         let framing = stream.map(|stream| stream.field(self.head_only)).unwrap_or_default();
         let fields = [framing.as_bytes(), answer.fields];
         self.write_head(answer.status, fields, keep, out, now);
         match answer.body {
             Body::Empty | Body::Stream { .. } => {}
-            Body::Bytes(bytes) if alone && bytes.len() <= COPIED_BYTES_MAX => {
+            Body::Bytes(bytes) if joins && bytes.len() <= COPIED_BYTES_MAX => {
                 out.push_inline(&[&bytes]);
             }
             Body::Bytes(bytes) => out.push_bytes(bytes),
@@ -585,7 +586,14 @@ impl Conn {
         let server: &[u8] = if self.limits.server_field { b"Server: flyball\r\n" } else { b"" };
         let private: &[u8] = if self.private { b"Cache-Control: private\r\n" } else { b"" };
         let line = status.line();
-        let date: [&[u8]; 3] = [b"Date: ", now.date(), b"\r\n"];
+        let made;
+        let date = if self.limits.date_cached {
+            now.date()
+        } else {
+            made = format_date(now.unix());
+            &made
+        };
+        let date: [&[u8]; 3] = [b"Date: ", date, b"\r\n"];
         let align = self.limits.head_align;
         if align <= 1 {
             let [name, value, end] = date;
