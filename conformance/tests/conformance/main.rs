@@ -211,5 +211,6 @@ for_each_architecture! {
         the_way_to_accept_does_not_change_an_answer,
         the_mechanisms_do_not_change_an_answer,
         heads_are_padded_and_anonymous_when_asked,
+        switches_for_measurements_do_not_change_an_answer,
     ],
 }

@@ -66,6 +66,7 @@ tests! {
     a_pipelined_batch_allocates_nothing,
     a_file_that_processes_share_is_lent_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
+    a_head_and_a_date_that_are_made_anew_allocate,
 }
 
 fn main() -> ExitCode {
@@ -118,18 +119,23 @@ struct Counted {
 
 impl Counted {
     fn start(site: &Site, arch: &str) -> Counted {
+        Counted::start_with(site, arch, &[])
+    }
+
+    fn start_with(site: &Site, arch: &str, settings: &[&str]) -> Counted {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = common::within(&directory, "allocations");
         File::create(&file).expect("the file can be made");
         let this = std::env::current_exe().expect("this program has a path");
-        let server = Launch::program(&[this.into()])
+        let launch = Launch::program(&[this.into()])
             .arg(site.path())
             .args(&["--listen", "127.0.0.1:0", "--arch", arch])
             .workers_for(arch, 1)
             .set("cache.revalidate=1h")
             .args(&["--set", "amped.helpers=1", "--set", "mt.threads=2"])
-            .env(COUNT_FILE, &file)
-            .start();
+            .env(COUNT_FILE, &file);
+        let launch = settings.iter().fold(launch, |launch, setting| launch.set(setting));
+        let server = launch.start();
         Counted { server, file, _directory: directory }
     }
 
@@ -245,4 +251,17 @@ fn an_uncached_request_is_seen_by_the_counter() {
         assert_eq!(client.ask(get(&format!("/absent-{number}"))).status(), 404);
     });
     assert!(allocations >= u64::from(ROUNDS), "{allocations} allocations in {ROUNDS} lookups");
+}
+
+/// What two switches of `lab` take away: nothing else shows it from outside.
+fn a_head_and_a_date_that_are_made_anew_allocate() {
+    let site = small_site();
+    for switch in ["lab.head-cache=false", "lab.date-cache=false"] {
+        let counted = Counted::start_with(&site, "sped", &[switch]);
+        let mut client = counted.server.connect();
+        let (allocations, _) =
+            counted.count(|| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024));
+        println!("  {switch}: {allocations} allocations in {ROUNDS} rounds");
+        assert!(allocations >= u64::from(ROUNDS), "{switch}: {allocations}");
+    }
 }
