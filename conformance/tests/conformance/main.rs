@@ -6,6 +6,7 @@
 #[macro_use]
 mod mount;
 mod access;
+mod access_log;
 mod arrival;
 mod codings;
 mod conditionals;
@@ -212,5 +213,13 @@ for_each_architecture! {
         the_mechanisms_do_not_change_an_answer,
         heads_are_padded_and_anonymous_when_asked,
         switches_for_measurements_do_not_change_an_answer,
+    ],
+    access_log: [
+        every_request_has_exactly_its_line,
+        fields_are_chosen_and_hostile_bytes_break_no_line,
+        what_is_pipelined_is_logged_once_each,
+        a_trusted_proxy_tells_who_connects,
+        a_header_of_a_stranger_and_a_missing_one_are_refused,
+        fields_of_trusted_proxies_tell_who_asks,
     ],
 }

@@ -1,0 +1,255 @@
+//! The access log, and who the client is taken to be: the same lines whoever serves.
+
+use std::path::PathBuf;
+
+use flyball_testkit::{Client, Server};
+use tempfile::TempDir;
+
+use crate::mount::Mount;
+use crate::requests::{get, request, with_body};
+
+/// A server that writes a log, and its log.
+struct Logged {
+    server: Server,
+    path: PathBuf,
+    _directory: TempDir,
+}
+
+impl Logged {
+    fn start(mount: &Mount, settings: &str) -> Logged {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = directory.path().join("access.log");
+        let log = format!("access-log = \"{}\"\n{settings}", path.display());
+        Logged { server: mount.start(&log), path, _directory: directory }
+    }
+
+    fn connect(&self) -> Client {
+        self.server.connect()
+    }
+
+    /// Stops the server, and reads what it wrote.
+    fn lines(self) -> Vec<String> {
+        self.server.terminate();
+        assert_eq!(self.server.wait().code, Some(0));
+        let text = std::fs::read_to_string(&self.path).expect("a log in UTF-8");
+        assert!(text.is_empty() || text.ends_with('\n'), "a line is torn: {text:?}");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// A line of the combined format, with `DATE` for what its date must look like.
+fn without_date(line: &str) -> String {
+    let (before, rest) = line.split_once('[').expect("a date begins");
+    let (date, after) = rest.split_once(']').expect("a date ends");
+    let shape: String = date.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let letters = |c: char| c.is_ascii_alphabetic();
+    assert_eq!(shape.replace(letters, "a"), "00/aaa/0000:00:00:00 +0000", "{line}");
+    format!("{before}DATE{after}")
+}
+
+pub(crate) fn every_request_has_exactly_its_line(mount: &Mount) {
+    let logged = Logged::start(mount, "");
+    let mut client = logged.connect();
+    let hello = client.ask(request(
+        "GET",
+        "/hello.txt?a=%22\"",
+        &["User-Agent: me\t\"\\\u{e9}", "Referer: http://a.test/"],
+    ));
+    assert_eq!(hello.status(), 200);
+    client.send(request("HEAD", "/hello.txt", &[]));
+    assert_eq!(client.response_head().status(), 200);
+    let absent = client.ask(get("/absent"));
+    assert_eq!(absent.status(), 404);
+    let part = client.ask(request("GET", "/hello.txt", &["Range: bytes=0-3"]));
+    assert_eq!(part.status(), 206);
+    let digest = client.ask(with_body("POST", "/digest", &["Content-Length: 3"], "abc"));
+    assert_eq!(digest.status(), 200);
+    drop(client);
+    let mut refused = logged.connect();
+    refused.send("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n");
+    assert_eq!(refused.response().status(), 400);
+    drop(refused);
+    let lines: Vec<String> = logged.lines().iter().map(|line| without_date(line)).collect();
+    let line = |request: &str, status: u16, bytes: usize, more: &str| {
+        format!("127.0.0.1 - - DATE \"{request} HTTP/1.1\" {status} {bytes} {more}")
+    };
+    let mut expected = vec![
+        line(
+            "GET /hello.txt?a=%22\\x22",
+            200,
+            13,
+            "\"http://a.test/\" \"me\\x09\\x22\\x5c\\xc3\\xa9\"",
+        ),
+        line("HEAD /hello.txt", 200, 0, "\"-\" \"-\""),
+        line("GET /absent", 404, absent.body.len(), "\"-\" \"-\""),
+        line("GET /hello.txt", 206, 4, "\"-\" \"-\""),
+        line("POST /digest", 200, digest.body.len(), "\"-\" \"-\""),
+        "127.0.0.1 - - DATE \"-\" 400 - \"-\" \"-\"".to_owned(),
+    ];
+    // Two workers may have served the two connections, and each hands over its own lines.
+    let mut lines = lines;
+    lines.sort();
+    expected.sort();
+    assert_eq!(lines, expected);
+}
+
+pub(crate) fn fields_are_chosen_and_hostile_bytes_break_no_line(mount: &Mount) {
+    let format = "log.format = '{$method|$path|$query|$status|$http_x_a|$host} $$'\n";
+    let logged = Logged::start(mount, format);
+    let mut client = logged.connect();
+    let mut hostile = b"GET /%0a?\\\"{} HTTP/1.1\r\nHost: h.test:1\r\nX-A: a".to_vec();
+    hostile.extend((0x80..=0xffu8).filter(|byte| *byte != 0x85));
+    hostile.extend(b"\"\r\n\r\n");
+    client.ask(hostile);
+    drop(client);
+    let lines = logged.lines();
+    let bytes: String =
+        (0x80..=0xffu8).filter(|b| *b != 0x85).map(|b| format!("\\x{b:02x}")).collect();
+    assert_eq!(lines.len(), 1, "{lines:?}");
+    let (request, rest) = lines[0].split_once("|400|").expect("a name with a line feed is 400");
+    assert_eq!(request, "{GET|/%0a|\\x5c\\x22{}");
+    assert_eq!(rest, format!("a{bytes}\\x22|h.test}} $"));
+}
+
+pub(crate) fn what_is_pipelined_is_logged_once_each(mount: &Mount) {
+    const REQUESTS: usize = 700;
+    let logged = Logged::start(mount, "log.format = \"$query $status $duration_us\"\n");
+    let mut client = logged.connect();
+    for start in (0..REQUESTS).step_by(50) {
+        let batch: String = (start..start + 50)
+            .map(|n| get(&format!("/hello.txt?{n}{}", "-".repeat(150))))
+            .collect();
+        client.send(batch);
+        (0..50).for_each(|_| assert_eq!(client.response().status(), 200));
+    }
+    drop(client);
+    let lines = logged.lines();
+    let mut seen: Vec<usize> = Vec::new();
+    for line in &lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        assert_eq!(words[1], "200", "{line}");
+        assert!(words[2].parse::<u64>().is_ok_and(|us| us < 20_000_000), "{line}");
+        seen.push(words[0].trim_end_matches('-').parse().expect("the number of a request"));
+    }
+    // Where stages have threads of their own, these hand over their lines one after the other.
+    seen.sort_unstable();
+    assert_eq!(seen, (0..REQUESTS).collect::<Vec<_>>());
+}
+
+/// The header of version 2 of the PROXY protocol for a client at 198.51.100.7, with a value behind
+/// the addresses.
+fn proxy_v2() -> Vec<u8> {
+    let mut header = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x11".to_vec();
+    header.extend([198, 51, 100, 7, 127, 0, 0, 1, 0x12, 0x34, 0, 80]);
+    header.extend([4, 0, 2, 1, 2]);
+    header
+}
+
+pub(crate) fn a_trusted_proxy_tells_who_connects(mount: &Mount) {
+    let settings = "log.format = \"$remote_addr $query\"\nclient.address = \"proxy-protocol\"\n\
+                    client.trusted = [\"127.0.0.0/8\"]\n";
+    let logged = Logged::start(mount, settings);
+    let v1 = "PROXY TCP4 192.0.2.7 127.0.0.1 5000 80\r\n";
+    let mut client = logged.connect();
+    client.send(format!("{v1}{}{}", get("/hello.txt?1"), get("/hello.txt?2")));
+    assert_eq!((client.response().status(), client.response().status()), (200, 200));
+    assert_eq!(client.ask(get("/hello.txt?3")).status(), 200);
+    // Only in front of the first request.
+    client.send(format!("{v1}\r\n"));
+    assert_eq!(client.response().status(), 400);
+    drop(client);
+    let v6 = "PROXY TCP6 2001:db8::7 ::1 5000 80\r\n";
+    let mut client = logged.connect();
+    client.send_split(format!("{v6}{}", get("/hello.txt?4")), 1..v6.len() + 20);
+    assert_eq!(client.response().status(), 200);
+    drop(client);
+    let mut client = logged.connect();
+    let header = [proxy_v2(), get("/hello.txt?5").into_bytes()].concat();
+    client.send_split(header, 1..proxy_v2().len() + 3);
+    assert_eq!(client.response().status(), 200);
+    drop(client);
+    for own in [&b"PROXY UNKNOWN\r\n"[..], b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0"] {
+        let mut client = logged.connect();
+        client.send([own, get("/hello.txt?6").as_bytes()].concat());
+        assert_eq!(client.response().status(), 200);
+    }
+    let mut lines = logged.lines();
+    lines.sort();
+    assert_eq!(
+        lines,
+        [
+            "127.0.0.1 6",
+            "127.0.0.1 6",
+            "192.0.2.7 -",
+            "192.0.2.7 1",
+            "192.0.2.7 2",
+            "192.0.2.7 3",
+            "198.51.100.7 5",
+            "2001:db8::7 4",
+        ]
+    );
+}
+
+pub(crate) fn a_header_of_a_stranger_and_a_missing_one_are_refused(mount: &Mount) {
+    let start = |trusted: &str| {
+        let settings = format!(
+            "log.format = \"$remote_addr $status\"\nclient.address = \"proxy-protocol\"\n\
+             client.trusted = [\"{trusted}\"]\nlimit.head = \"256B\"\n"
+        );
+        Logged::start(mount, &settings)
+    };
+    let v1 = "PROXY TCP4 192.0.2.7 127.0.0.1 5000 80\r\n";
+    let from_strangers = start("192.0.2.0/24");
+    for header in [v1.as_bytes(), &proxy_v2(), b"PROXY nonsense\r\n"] {
+        let mut client = from_strangers.connect();
+        client.send([header, get("/hello.txt").as_bytes()].concat());
+        assert_eq!(client.rest_before_end(), b"", "{header:?}");
+    }
+    let mut client = from_strangers.connect();
+    client.send_split(request("POST", "/hello.txt", &["Content-Length: 0"]), 1..6);
+    assert_eq!(client.response().status(), 405);
+    drop(client);
+    assert_eq!(from_strangers.lines(), ["127.0.0.1 405"]);
+    let from_proxies = start("127.0.0.1");
+    // The last is longer than what is read at once.
+    let long = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x01\0";
+    for front in [&b"GET / HTTP/1.1\r\n"[..], b"PROXY TCP4 1\r\n", b"\r\n\r\nGET", long] {
+        let mut client = from_proxies.connect();
+        client.send([front, get("/hello.txt").as_bytes()].concat());
+        assert_eq!(client.rest_before_end(), b"", "{front:?}");
+    }
+    assert!(from_proxies.lines().is_empty());
+}
+
+pub(crate) fn fields_of_trusted_proxies_tell_who_asks(mount: &Mount) {
+    for (address, field, ours) in [
+        (
+            "x-forwarded-for",
+            "X-Forwarded-For",
+            ["6.6.6.6, 192.0.2.7", "[2001:db8::7]:80, 127.0.0.9"],
+        ),
+        (
+            "forwarded",
+            "Forwarded",
+            ["for=6.6.6.6;x=\", for=192.0.2.7", "for=\"[2001:db8::7]\", for=127.0.0.9"],
+        ),
+    ] {
+        let settings = format!(
+            "log.format = \"$remote_addr\"\nclient.address = \"{address}\"\n\
+             client.trusted = [\"127.0.0.0/8\"]\n"
+        );
+        let logged = Logged::start(mount, &settings);
+        let mut client = logged.connect();
+        for value in ours {
+            let line = format!("{field}: {value}");
+            assert_eq!(client.ask(request("GET", "/hello.txt", &[&line])).status(), 200);
+        }
+        let other = "Forwarded: for=1.1.1.1\r\nX-Forwarded-For: 1.1.1.1";
+        let other = other.replace(&format!("{field}: "), "X-Other: ");
+        assert_eq!(client.ask(request("GET", "/absent", &[&other])).status(), 404);
+        drop(client);
+        let mut lines = logged.lines();
+        lines.sort();
+        assert_eq!(lines, ["127.0.0.1", "192.0.2.7", "2001:db8::7"], "{address}");
+    }
+}
