@@ -187,6 +187,56 @@ fn an_error_tells_what_was_expected_and_what_was_found() {
 }
 
 #[test]
+fn a_field_that_there_is_none_of_is_told_with_the_nearest() {
+    let form = "common, combined, json, or a text with fields such as $remote_addr and \
+                $http_referer";
+    for (format, expected, found) in [
+        ("$reqest $status", "a field such as $request", "$reqest"),
+        ("$remoteaddr!", "a field such as $remote_addr", "$remoteaddr"),
+        ("$duration", "a field such as $duration_us", "$duration"),
+        ("$status $xyzzy", form, "$xyzzy"),
+        ("combine", form, "\"combine\""),
+        ("$status\\n", form, "\"$status\\n\""),
+    ] {
+        let error = format!("flyball.toml:1: log.format: expected {expected}, found {found}");
+        assert_eq!(line_errors(&format!("log.format = \"{format}\"")), [error], "{format}");
+    }
+    let form =
+        "a list, each item an address or a network such as 10.0.0.0/8 or fd00::/8, or nobody";
+    for (line, found) in [
+        ("client.trusted = [\"10.0.0.0/8\", \"10.0.0.1/8\"]", "\"10.0.0.1/8\""),
+        ("client.trusted = \"proxy.test\"", "\"proxy.test\""),
+    ] {
+        let error = format!("flyball.toml:1: client.trusted: expected {form}, found {found}");
+        assert_eq!(line_errors(line), [error]);
+    }
+}
+
+#[test]
+fn settings_of_clients_and_the_log_must_fit_each_other() {
+    for (lines, error) in [
+        (
+            "client.address = \"forwarded\"",
+            "1: client.address: nobody would be believed; list the proxies in client.trusted",
+        ),
+        (
+            "access-log = \"-\"\nlog.rotate-size = \"1MiB\"",
+            "2: log.rotate-size: there is no file to put aside: access-log is not a path",
+        ),
+        (
+            "log.rotate-age = \"24h\"",
+            "1: log.rotate-age: there is no file to put aside: access-log is not a path",
+        ),
+    ] {
+        assert_eq!(line_errors(lines), [format!("flyball.toml:{error}")], "{lines}");
+    }
+    let fits = "access-log = \"a.log\"\nlog.rotate-age = \"24h\"\nclient.trusted = [\"::1\"]\n\
+                client.address = \"proxy-protocol\"";
+    let settings = settings(&format!("{fits}{SITE}"));
+    assert_eq!(settings.trusted, ["::1".parse().unwrap()]);
+}
+
+#[test]
 fn an_error_in_a_list_shows_the_item() {
     let expected = "expected an address such as 8080, :8080, 127.0.0.1:80, [::1]:80 or \
                     localhost:80";

@@ -475,12 +475,12 @@ mod tests {
         let page = std::fs::File::open(dir.path().join("page")).unwrap();
         let file = Arc::new(Descriptor::from(page));
         let stamp = file::stamp(&*file).unwrap();
-        let found =
-            Found { file, stamp, name: b"page".to_vec(), root: 0, depends: Depends::default() };
         let found = Found {
             file,
             stamp,
             name: b"page".to_vec(),
+            root: 0,
+            depends: Depends::default(),
             served: Served::Plain,
             body: Bytes::new(),
         };
