@@ -33,11 +33,6 @@ pub trait Architecture: Sync + fmt::Debug {
     /// The settings that it honours, of those that some architecture does not.
     fn settings(&self) -> &'static [&'static str];
 
-    /// Settings that all others honour and this one does not.
-    fn ignores(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     /// What it needs of the kernel.
     fn needs(&self) -> &'static str;
 
@@ -125,6 +120,13 @@ pub static ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
+/// Settings of which file makes room for another in the caches.
+const POLICY: [&str; 4] = ["cache.policy", "cache.pin", "cache.keep", "cache.never"];
+
+/// Architectures that have no use for them: what one caches stays, and the table of the other has
+/// an order of its own, and no bodies.
+const WITHOUT_POLICY: [&str; 2] = ["tux", "shared-symped"];
+
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
@@ -152,7 +154,7 @@ pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> 
     // Who asks a single process for one worker gets what was asked for.
     let is_so =
         |key: &str| key == "workers" && settings.workers == Some(architecture.workers(settings));
-    let is_ignored = |key: &str| architecture.ignores().contains(&key);
+    let is_ignored = |key: &str| POLICY.contains(&key) && WITHOUT_POLICY.contains(&name);
     let is_unused = |key: &&&str| {
         is_ignored(key) || !honoured.contains(*key) && is_of_others(key) && !is_so(key)
     };

@@ -171,8 +171,8 @@ impl<E: Held> Files<E> {
         Some(file)
     }
 
-    /// Pushes files out until they are within their room again, but not the one that is spared; each
-    /// is given to `gone`. False when that was not enough.
+    /// Pushes files out until they are within their room again, but not the one that is spared;
+    /// each is given to `gone`. False when that was not enough.
     pub(crate) fn shrink(
         &mut self,
         room: Room,

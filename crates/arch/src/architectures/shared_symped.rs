@@ -73,11 +73,6 @@ impl Architecture for SharedSymped {
         &SETTINGS
     }
 
-    /// The shared table has an order of its own, and no bodies in memory.
-    fn ignores(&self) -> &'static [&'static str] {
-        &["cache.policy", "cache.pin", "cache.keep", "cache.never"]
-    }
-
     fn needs(&self) -> &'static str {
         "SO_REUSEPORT (Linux 3.9), /proc and the chosen event mechanism"
     }

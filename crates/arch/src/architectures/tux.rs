@@ -65,11 +65,6 @@ impl Architecture for Tux {
         &["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]
     }
 
-    /// What is cached stays.
-    fn ignores(&self) -> &'static [&'static str] {
-        &["cache.policy", "cache.pin", "cache.keep", "cache.never"]
-    }
-
     fn needs(&self) -> &'static str {
         "io_uring with multishot poll and accept (Linux 5.19)"
     }

@@ -53,8 +53,8 @@ fn simulate() -> clap::Command {
         .about("Replay an access log against caches of every policy and size, and print hit ratios")
         .long_about(
             "Replay an access log against caches of every policy and size, and print hit \
-             ratios.\n\nThe log is in the common or the combined format, or holds an object of JSON \
-             in each line. The caches follow the very policies and limits of the server. Only \
+             ratios.\n\nThe log is in the common or the combined format, or holds an object of \
+             JSON in each line. The caches follow the very policies and limits of the server. Only \
              files that `cache.small` lets into memory are counted. What pages refer to is read \
              from the files beneath --root, or else learnt from the log's referers.",
         )

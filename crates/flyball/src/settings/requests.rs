@@ -366,8 +366,9 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: None,
         default: Some("128MiB"),
-        doc: "Bytes of file bodies held in memory; 0 turns the content cache off",
-        more: "`tux` pins what it caches: each body is locked in memory, in whole pages, as far as \
+        doc: "Bytes of memory that all caches take; 0 holds no bodies",
+        more: "Bodies, heads, names, paths and the maps count, with what the allocator adds. `tux` \
+               pins what it caches: each body is locked in memory, in whole pages, as far as \
                RLIMIT_MEMLOCK allows, and when the cache is full nothing is pushed out for \
                another file.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",

@@ -42,8 +42,7 @@ pub(super) fn parse(line: &[u8]) -> Line {
 
 /// `ADDRESS - USER [TIME] "METHOD TARGET VERSION" STATUS BYTES`, and then perhaps `"REFERER"`.
 fn combined(line: &[u8]) -> Option<Line> {
-    let (_, rest) = quoted_at(line)?;
-    let (request, rest) = rest;
+    let (request, rest) = quoted(line)?;
     let mut fields = rest.splitn(2, |&byte| byte == b'"');
     let mut numbers =
         fields.next()?.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
@@ -58,14 +57,13 @@ fn combined(line: &[u8]) -> Option<Line> {
     Some(entry(method, target, status as u16, bytes, referer))
 }
 
-/// What stands before the first quote; and the quoted text and what follows it.
-#[expect(clippy::type_complexity, reason = "three parts of a line")]
-fn quoted_at(line: &[u8]) -> Option<(&[u8], (&[u8], &[u8]))> {
+/// The first quoted text, and what follows it.
+fn quoted(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let start = memchr::memchr(b'"', line)?;
     let body = &line[start + 1..];
     let is_end = |&at: &usize| at == 0 || body[at - 1] != b'\\';
     let end = memchr::memchr_iter(b'"', body).find(is_end)?;
-    Some((&line[..start], (&body[..end], &body[end + 1..])))
+    Some((&body[..end], &body[end + 1..]))
 }
 
 fn json(line: &[u8]) -> Option<Line> {
