@@ -151,6 +151,7 @@ for_each_architecture! {
         many_at_once_are_kept_apart,
         an_unread_request_body_makes_it_the_last_answer,
         a_stopping_server_finishes_it,
+        http_1_0_is_told_that_it_was_cut_short,
     ],
     listings: [
         a_listing_is_sorted_as_the_query_says,

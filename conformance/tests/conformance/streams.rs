@@ -163,3 +163,19 @@ pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
     let stopped = server.wait();
     assert_eq!((stopped.code, stopped.errors.as_str()), (Some(0), ""));
 }
+
+pub(crate) fn http_1_0_is_told_that_it_was_cut_short(mount: &Mount) {
+    let server = mount.start(
+        "admin = \"127.0.0.1:0\"\nworkers = 1\nrate.window = \"300ms\"\nrate.send-min = \"1MB\"\n",
+    );
+    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    client.send("GET / HTTP/1.0\r\nHost: many.test\r\n\r\n");
+    // It does not read, and is given up.
+    let given_up = || server.status().contains("\"send-timeout\": 1,").then_some(());
+    assert!(wait::until(wait::DEADLINE, given_up).is_some(), "{}", server.status());
+    let page = match mount.resets() {
+        true => client.rest_before_reset(),
+        false => client.rest_before_end(),
+    };
+    assert!(!page.ends_with(b"</html>\n"));
+}

@@ -20,7 +20,7 @@ use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::{Sent, transmit};
+use crate::transmit::{Sent, reset_if_cut_short, transmit};
 
 /// Reads of one connection in one turn; then others have theirs.
 const READS_PER_TURN: u32 = 4;
@@ -329,6 +329,7 @@ impl Requests {
     fn close(&mut self, token: Token, reason: CloseReason, desk: &mut Desk) {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
+        reset_if_cut_short(&*slot.socket, &slot.exchange);
         if slot.linked != Interest::NONE {
             // The ring holds the socket until its callbacks have come, which they do now.
             let _ = net::shutdown_both(&*slot.socket);

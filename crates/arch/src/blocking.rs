@@ -24,7 +24,7 @@ use flyball_sys::{clock, net};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
-use crate::transmit::{Sent, transmit};
+use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 
 /// How long a thread that found no descriptor for a connection rests.
@@ -382,6 +382,7 @@ impl<'a> Thread<'a> {
             }
             line.go_on(step, &mut self.desk);
         };
+        reset_if_cut_short(socket, &line.exchange);
         line.exchange.end(&mut self.desk, reason);
         self.desk.show(None);
     }

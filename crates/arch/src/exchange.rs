@@ -267,6 +267,12 @@ impl Exchange {
         self.count_refusal(desk);
     }
 
+    /// True when an orderly end of the connection would pass for the end of a body that was cut
+    /// short.
+    pub fn is_cut_short(&self) -> bool {
+        self.conn.is_cut_short()
+    }
+
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(self, desk: &mut Desk, reason: CloseReason) {
         desk.clients().get_up(self.seat);

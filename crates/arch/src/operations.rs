@@ -18,7 +18,7 @@ use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
 use crate::pieces::{Pieces, Spare};
 use crate::slots::Token;
-use crate::transmit::{Sent, goes_by_reference, transmit_reference};
+use crate::transmit::{Sent, goes_by_reference, reset_if_cut_short, transmit_reference};
 use crate::worker::Worker;
 
 /// Memory segments that one send carries.
@@ -444,6 +444,10 @@ impl Operations {
     /// Closes the socket of a connection that is over.
     pub(crate) fn close(&mut self, slot: Slot) -> Exchange {
         if !slot.closed {
+            // A direct socket has no descriptor that an option could be set on: it ends in order.
+            if let Some(socket) = slot.socket.plain() {
+                reset_if_cut_short(socket, &slot.exchange);
+            }
             self.ring.close(slot.socket);
         }
         slot.exchange

@@ -23,6 +23,7 @@ use crate::desk::Desk;
 use crate::settings::{AcceptLimit, CloseAfter, Events};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
+use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Report, Worker};
 
 use connection::{Slot, Turn, drive, finish, watch};
@@ -325,6 +326,7 @@ impl<D: DiskWork> Phases<D> {
         if slot.watched != Interest::NONE {
             self.mechanism.forget(slot.socket.as_fd());
         }
+        reset_if_cut_short(&slot.socket, &slot.exchange);
         slot.exchange.end(&mut self.desk, reason);
         if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
             // It fails only when the connection has gone.

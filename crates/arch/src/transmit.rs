@@ -184,6 +184,15 @@ fn after(
     }
 }
 
+/// To be called before the socket of a connection is closed: where an orderly end would pass for
+/// the end of a body that was cut short, which only HTTP/1.0 has, closing resets it.
+pub fn reset_if_cut_short(socket: impl AsFd, exchange: &Exchange) {
+    if exchange.is_cut_short() {
+        // It fails only when the connection has gone.
+        let _ = net::reset_on_close(socket);
+    }
+}
+
 /// Whether more of a large body follows at once.
 fn file_is_next(exchange: &Exchange) -> bool {
     exchange.out().is_some_and(|out| matches!(out.front(), Front::File { .. }))

@@ -115,6 +115,22 @@ impl Client {
         std::mem::replace(&mut self.received, rest)
     }
 
+    /// Everything up to a reset.
+    ///
+    /// # Panics
+    /// When the end is an orderly one, or does not come.
+    #[track_caller]
+    pub fn rest_before_reset(&mut self) -> Vec<u8> {
+        loop {
+            match self.receive() {
+                Ok(0) => panic!("an orderly end; {}", self.so_far()),
+                Ok(_) => {}
+                Err(error) if is_timeout(&error) => panic!("it stays open; {}", self.so_far()),
+                Err(_) => return std::mem::take(&mut self.received),
+            }
+        }
+    }
+
     /// A body in chunks (RFC 9112, section 7.1), to its end: what each of them holds. They have no
     /// extensions here, and no trailers.
     ///

@@ -15,6 +15,7 @@ use crate::accept::Room;
 use crate::counters::{Counter, StateChanges};
 use crate::desk::{Desk, SpareBuffers};
 use crate::settings::Events;
+use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 
 /// How late a thread publishes what it counted when it never rests, in milliseconds.
@@ -241,6 +242,7 @@ impl Thread {
     pub(crate) fn close(&mut self, mut connection: Connection, reason: CloseReason) {
         connection.count_out(&mut self.changes);
         let Connection { socket, exchange, .. } = connection;
+        reset_if_cut_short(&socket, &exchange);
         exchange.end(&mut self.desk, reason);
         drop(socket);
         self.pipeline.closed();

@@ -17,6 +17,7 @@ use crate::helpers::Helpers;
 use crate::phases::DiskWork;
 use crate::settings::Events;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
+use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 
 /// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
@@ -162,6 +163,7 @@ impl Commons {
 
     /// The connection is over.
     pub(super) fn close(&mut self, exchange: Exchange, socket: OwnedFd, reason: CloseReason) {
+        reset_if_cut_short(&socket, &exchange);
         exchange.end(&mut self.desk, reason);
         drop(socket);
         self.open -= 1;

@@ -523,6 +523,12 @@ impl Conn {
         self.state == State::Streaming
     }
 
+    /// True when an orderly end of the connection would pass for the end of a body that is not all
+    /// sent: the driver resets it then.
+    pub fn is_cut_short(&self) -> bool {
+        self.stream.open_ended
+    }
+
     /// The next piece of the body that is being produced, of any length, and whether it is the
     /// last. A body that turns out shorter or longer than its head promised breaks the connection
     /// off.
@@ -549,7 +555,7 @@ impl Conn {
     }
 
     /// There is no next piece, although the body has not ended: the connection is broken off, which
-    /// tells the client so. One of HTTP/1.0 that was promised no length cannot be told.
+    /// tells the client so.
     pub fn piece_failed(&mut self, reason: CloseReason) {
         if self.state == State::Streaming {
             self.abort(reason);
@@ -759,6 +765,7 @@ impl Conn {
         match self.state {
             State::Closing | State::Parting => {
                 self.since_ms = now.ms();
+                self.stream.open_ended = false;
                 self.go(Event::Drained);
             }
             State::Idle if self.close_idle => {

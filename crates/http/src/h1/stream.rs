@@ -33,6 +33,8 @@ pub(super) struct Stream {
     pub(super) keep: bool,
     /// The request body was not read to its end.
     pub(super) unread: bool,
+    /// The end of the connection says that the body is whole, which is not true yet.
+    pub(super) open_ended: bool,
 }
 
 impl Stream {
@@ -43,7 +45,8 @@ impl Stream {
             None if http10 => Delimited::Close,
             None => Delimited::Chunks,
         };
-        Stream { left: len.unwrap_or(0), delimited, ..Stream::default() }
+        let open_ended = delimited == Delimited::Close;
+        Stream { left: len.unwrap_or(0), delimited, open_ended, ..Stream::default() }
     }
 
     /// How the body ends.

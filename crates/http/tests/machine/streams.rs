@@ -160,3 +160,17 @@ fn a_stream_before_the_request_body_was_read_is_the_last_answer() {
     let end = play(&[send(request.to_owned() + &get("/after")), Act::Finish]);
     assert_eq!((end.wire, end.closed), (last("/stream/20/9"), Some(CloseReason::BodyUnread)));
 }
+
+#[test]
+fn an_end_that_would_pass_for_that_of_the_body_is_told_apart() {
+    let cut = |acts: &[Act]| drive(&limits(), acts, usize::MAX).conn.is_cut_short();
+    let old = |path: &str| send(format!("GET {path} HTTP/1.0\r\n\r\n"));
+    assert!(cut(&[old("/failing/40/9")]));
+    assert!(cut(&[old("/slow/40/9"), Act::Abort]));
+    // The last piece was given, and is not sent.
+    assert!(cut(&[Act::Room(300), old("/stream/400/9"), Act::Abort]));
+    assert!(!cut(&[old("/stream/40/9")]));
+    assert!(!cut(&[old("/short/40/9")]), "the length tells");
+    assert!(!cut(&[send(get("/failing/40/9"))]), "the chunks tell");
+    assert!(!cut(&[old("/a"), Act::Abort]));
+}
