@@ -309,9 +309,8 @@ pub(crate) fn what_is_not_there_falls_back_when_asked(mount: &Mount) {
 
 pub(crate) fn no_route_leads_around_a_login(mount: &Mount) {
     let users = path("users");
-    // The hash is of no password at all: nobody gets in.
-    let nobody = "nobody:$2y$04$abcdefghijklmnopqrstuuFAeLkGWgEXAMPLEhashEXAMPLEhashE0\n";
-    std::fs::write(&users, nobody).expect("the file of users can be written");
+    let ann = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    std::fs::write(&users, ann).expect("the file of users can be written");
     let keys = format!(
         "pretty-urls = true\nfallback = \"/closed/inner.html\"\nauth.file = \"{users}\"\n\
          auth.paths = [\"/closed\", \"/about.html\"]\n\
