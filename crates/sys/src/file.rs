@@ -520,6 +520,26 @@ mod tests {
     }
 
     #[test]
+    fn a_whole_file_is_read_only_when_it_is_one_and_not_too_long() {
+        let (dir, _root) = root();
+        let page = dir.path().join("site/sub/page");
+        assert_eq!(read_whole(&page, 4).unwrap(), b"page");
+        assert!(read_whole(&page, 3).unwrap_err().to_string().contains("longer than 3 bytes"));
+        assert!(read_whole(&dir.path().join("site"), 4).is_err());
+        assert!(read_whole(&dir.path().join("none"), 4).is_err());
+    }
+
+    #[test]
+    fn a_directory_is_opened_beneath_another_and_nothing_else_is() {
+        let (dir, root) = root();
+        symlink(dir.path(), dir.path().join("site/up")).unwrap();
+        let opens = |path: &str, links| open_directory(&root, Path::new(path), links).is_ok();
+        assert!(opens("sub", Links::Deny) && opens("up", Links::Follow));
+        assert!(!opens("sub/page", Links::Follow) && !opens("none", Links::Follow));
+        assert!(!opens("up", Links::Beneath) && !opens("..", Links::Beneath));
+    }
+
+    #[test]
     fn files_are_read_and_directories_listed() {
         let (_dir, root) = root();
         let file = open_beneath(&root, b"sub/page", Links::Deny).unwrap();
