@@ -40,9 +40,9 @@ impl ClientLimits {
     /// When memory is out.
     pub(crate) fn new(settings: &Settings) -> io::Result<ClientLimits> {
         let connections =
-            settings.connections_per_address.map(|most| Holders::new(HOLDERS_MAX, most));
-        let requests = settings.requests_per_address.map(|per_s| {
-            Rates::new(ASKERS_MAX, per_s as f64, settings.requests_burst.unwrap_or(per_s))
+            settings.clients.connections_per_address.map(|most| Holders::new(HOLDERS_MAX, most));
+        let requests = settings.clients.requests_per_address.map(|per_s| {
+            Rates::new(ASKERS_MAX, per_s as f64, settings.clients.requests_burst.unwrap_or(per_s))
         });
         Ok(ClientLimits { connections: connections.transpose()?, requests: requests.transpose()? })
     }
@@ -84,14 +84,15 @@ impl ClientLimits {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::ClientSettings;
 
-    fn limits(settings: Settings) -> ClientLimits {
-        ClientLimits::new(&settings).unwrap()
+    fn limits(clients: ClientSettings) -> ClientLimits {
+        ClientLimits::new(&Settings { clients, ..Settings::default() }).unwrap()
     }
 
     #[test]
     fn nothing_is_limited_unless_it_was_asked_for() {
-        let limits = limits(Settings::default());
+        let limits = limits(ClientSettings::default());
         let address: IpAddr = [192, 0, 2, 1].into();
         assert_eq!(limits.sit_down(address, 0), Seat::Free);
         assert!((0..10_000).all(|_| limits.ask(address, 0).is_ok()));
@@ -99,7 +100,10 @@ mod tests {
 
     #[test]
     fn a_seat_is_free_again_when_its_connection_is_over_or_its_process_dead() {
-        let limits = limits(Settings { connections_per_address: Some(2), ..Settings::default() });
+        let limits = limits(ClientSettings {
+            connections_per_address: Some(2),
+            ..ClientSettings::default()
+        });
         let address: IpAddr = [192, 0, 2, 1].into();
         let (first, second) = (limits.sit_down(address, 0), limits.sit_down(address, 3));
         assert!(matches!((first, second), (Seat::Counted(_), Seat::Counted(_))));
@@ -115,13 +119,14 @@ mod tests {
 
     #[test]
     fn requests_have_their_rate_and_a_burst_of_a_second_unless_another_is_written() {
-        let settings = Settings { requests_per_address: Some(50), ..Settings::default() };
+        let settings =
+            ClientSettings { requests_per_address: Some(50), ..ClientSettings::default() };
         let address: IpAddr = [192, 0, 2, 1].into();
-        let asked = |settings: &Settings| {
+        let asked = |settings: &ClientSettings| {
             let limits = limits(settings.clone());
             (0..200).map(|_| u64::from(limits.ask(address, 0).is_ok())).sum::<u64>()
         };
         assert_eq!(asked(&settings), 50);
-        assert_eq!(asked(&Settings { requests_burst: Some(7), ..settings }), 7);
+        assert_eq!(asked(&ClientSettings { requests_burst: Some(7), ..settings }), 7);
     }
 }

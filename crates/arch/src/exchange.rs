@@ -8,7 +8,7 @@ use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, OwnedRequest, Refusal, forwarded};
+use flyball_http::{CloseReason, OwnedRequest, Refusal};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
 use flyball_sys::signal::Masked;
 
@@ -70,9 +70,9 @@ pub struct Exchange {
 impl Exchange {
     /// A connection that was accepted now.
     pub fn new(peer: SocketAddr, desk: &Desk) -> Exchange {
-        let (client, told_by) = (peer.ip().to_canonical(), desk.settings.client_address);
+        let (client, told_by) = (peer.ip().to_canonical(), desk.settings.clients.address);
         // A proxy's connections are those of many clients.
-        let is_proxy = told_by != ClientAddress::Peer && desk.settings.trusts(client);
+        let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client,
@@ -306,13 +306,7 @@ impl Exchange {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        head.client = match settings.client_address.field() {
-            None => self.client,
-            Some(name) => {
-                let request = head.request(input.since(at));
-                forwarded::client_of(&request, name, self.client, &settings.trusted)
-            }
-        };
+        head.client = settings.clients.of(&head.request(input.since(at)), self.client);
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
         let _masked = settings.lab.signal_mask.then(Masked::all);
@@ -361,7 +355,7 @@ impl Exchange {
     fn take_proxy_header(&mut self, desk: &mut Desk) -> bool {
         let Some(buffers) = &mut self.buffers else { return false };
         let input = &mut buffers.input;
-        let is_trusted = desk.settings.trusts(self.client);
+        let is_trusted = desk.settings.clients.trusts(self.client);
         match proxy_protocol::read_header(input.bytes(), desk.limits.head_bytes_max) {
             Ok(None) => self.unseen = false,
             Ok(Some(header)) if is_trusted => {

@@ -43,7 +43,7 @@ pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events, HelperKind,
-    ResidencyTest, SendMode, Settings, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter, Events,
+    HelperKind, LogSettings, ResidencyTest, SendMode, Settings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

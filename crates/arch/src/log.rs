@@ -68,7 +68,7 @@ pub(crate) fn open(settings: &Settings) -> io::Result<(LogSender, Option<Appende
     sender.set_nonblocking()?;
     sender.set_room(CHANNEL_BYTES)?;
     receiver.set_nonblocking()?;
-    let format = settings.log_format.clone();
+    let format = settings.log.format.clone();
     let lines = Lines { format, channel: sender, waiting: AtomicUsize::new(0) };
     let sender = LogSender { on: Some(Arc::new(lines)), worker: 0 };
     Ok((sender, Some(Appender::new(settings, receiver))))

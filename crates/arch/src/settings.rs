@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use flyball_http::head::Name;
-use flyball_http::{Limits, Network};
+use flyball_http::{Limits, Network, Request, forwarded};
 use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::net::Address;
@@ -142,26 +142,12 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// Switches for measurements.
     pub lab: Lab,
-    /// Most connections of one client address at a time, in all; `None` limits none.
-    pub connections_per_address: Option<u64>,
-    /// Most requests of one client address in a second, in all; `None` limits none.
-    pub requests_per_address: Option<u64>,
-    /// So many requests of one client address may come at once; `None` is those of a second.
-    pub requests_burst: Option<u64>,
     /// Most bytes that a connection is sent in a second; `None` limits none.
     pub bandwidth: Option<u64>,
-    /// What a line of the access log holds.
-    pub log_format: LogFormat,
-    /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
-    pub log_bytes_max: Option<u64>,
-    /// Age at which a file of the access log is put aside, in milliseconds; `None` keeps it.
-    pub log_ms_max: Option<u64>,
-    /// Files of the access log that are kept beside the one that is written.
-    pub log_keep: usize,
-    /// Who the client of a request is taken to be.
-    pub client_address: ClientAddress,
-    /// Proxies that are believed when they tell of a client.
-    pub trusted: Vec<Network>,
+    /// What is written to it, and how long its files grow.
+    pub log: LogSettings,
+    /// Who clients are, and what each may take.
+    pub clients: ClientSettings,
     /// Limits of each connection.
     pub limits: Limits,
     /// The sites.
@@ -314,10 +300,60 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
+/// What a line of the access log holds, and what becomes of its files.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// What a line of the access log holds.
+    pub format: LogFormat,
+    /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
+    pub bytes_max: Option<u64>,
+    /// Age at which a file of the access log is put aside, in milliseconds; `None` keeps it.
+    pub ms_max: Option<u64>,
+    /// Files of the access log that are kept beside the one that is written.
+    pub keep: usize,
+}
+
+impl Default for LogSettings {
+    fn default() -> LogSettings {
+        LogSettings { format: LogFormat::default(), bytes_max: None, ms_max: None, keep: 7 }
+    }
+}
+
+/// Who clients are taken to be, and what each may take.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSettings {
+    /// Who the client of a request is taken to be.
+    pub address: ClientAddress,
+    /// Proxies that are believed when they tell of a client.
+    pub trusted: Vec<Network>,
+    /// Most connections of one client address at a time, in all; `None` limits none.
+    pub connections_per_address: Option<u64>,
+    /// Most requests of one client address in a second, in all; `None` limits none.
+    pub requests_per_address: Option<u64>,
+    /// So many requests of one client address may come at once; `None` is those of a second.
+    pub requests_burst: Option<u64>,
+}
+
+impl ClientSettings {
+    /// Whether the proxy at this address is believed.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(address))
+    }
+
+    /// The client of a request on a connection of this one.
+    pub(crate) fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
+        match self.address.field() {
+            None => connected,
+            Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
+        }
+    }
+}
+
 /// Who the client of a request is taken to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAddress {
     /// The peer of the connection.
+    #[default]
     Peer,
     /// Whom a trusted peer names in a header of the PROXY protocol before the first request.
     ProxyProtocol,
@@ -329,7 +365,7 @@ pub enum ClientAddress {
 
 impl ClientAddress {
     /// The field of a request that tells its client.
-    pub(crate) fn field(self) -> Option<Name> {
+    fn field(self) -> Option<Name> {
         match self {
             ClientAddress::Forwarded => Some(Name::Forwarded),
             ClientAddress::XForwardedFor => Some(Name::XForwardedFor),
@@ -400,16 +436,9 @@ impl Default for Settings {
             admin: None,
             access_log: AccessLog::Off,
             lab: Lab::default(),
-            connections_per_address: None,
-            requests_per_address: None,
-            requests_burst: None,
             bandwidth: None,
-            log_format: LogFormat::default(),
-            log_bytes_max: None,
-            log_ms_max: None,
-            log_keep: 7,
-            client_address: ClientAddress::Peer,
-            trusted: Vec::new(),
+            log: LogSettings::default(),
+            clients: ClientSettings::default(),
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),
@@ -429,15 +458,10 @@ impl Settings {
     /// theirs if not.
     pub(crate) fn needs_addresses(&self) -> bool {
         self.access_log != AccessLog::Off
-            || self.connections_per_address.is_some()
-            || self.requests_per_address.is_some()
+            || self.clients.connections_per_address.is_some()
+            || self.clients.requests_per_address.is_some()
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
-            || self.client_address != ClientAddress::Peer
-    }
-
-    /// Whether the proxy at this address is believed.
-    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(address))
+            || self.clients.address != ClientAddress::Peer
     }
 }
 

@@ -233,7 +233,7 @@ fn settings_of_clients_and_the_log_must_fit_each_other() {
     let fits = "access-log = \"a.log\"\nlog.rotate-age = \"24h\"\nclient.trusted = [\"::1\"]\n\
                 client.address = \"proxy-protocol\"";
     let settings = settings(&format!("{fits}{SITE}"));
-    assert_eq!(settings.trusted, ["::1".parse().unwrap()]);
+    assert_eq!(settings.clients.trusted, ["::1".parse().unwrap()]);
 }
 
 #[test]

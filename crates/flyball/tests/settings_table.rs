@@ -8,8 +8,8 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, CloseAfter, Events,
-    HelperKind, Lab, LogFormat, ResidencyTest, SendMode, Settings, WorkOrder,
+    AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter,
+    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, SendMode, Settings, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -91,16 +91,9 @@ fn all_different() -> Settings {
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
         access_log: AccessLog::Stdout,
-        connections_per_address: Some(3),
-        requests_per_address: Some(3),
-        requests_burst: Some(3),
         bandwidth: Some(3),
-        log_format: LogFormat::parse("json").unwrap(),
-        log_bytes_max: Some(3),
-        log_ms_max: Some(3),
-        log_keep: 3,
-        client_address: ClientAddress::ProxyProtocol,
-        trusted: vec!["10.0.0.0/8".parse().unwrap()],
+        log: different_log(),
+        clients: different_clients(),
         lab: Lab {
             path_cache: false,
             head_cache: false,
@@ -114,6 +107,21 @@ fn all_different() -> Settings {
         sites: Vec::new(),
         caches: different_caches(),
         given: Vec::new(),
+    }
+}
+
+fn different_log() -> LogSettings {
+    let format = LogFormat::parse("json").unwrap();
+    LogSettings { format, bytes_max: Some(3), ms_max: Some(3), keep: 3 }
+}
+
+fn different_clients() -> ClientSettings {
+    ClientSettings {
+        address: ClientAddress::ProxyProtocol,
+        trusted: vec!["10.0.0.0/8".parse().unwrap()],
+        connections_per_address: Some(3),
+        requests_per_address: Some(3),
+        requests_burst: Some(3),
     }
 }
 

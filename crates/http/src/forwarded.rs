@@ -252,7 +252,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_value_is_read_or_passed_over(value in "[ -~]{0,60}", more in "[0-9.,:;=\"\\\\for]{0,60}") {
+        fn any_value_is_read_or_passed_over(
+            value in "[ -~]{0,60}",
+            more in "[0-9.,:;=\"\\\\for]{0,60}",
+        ) {
             for name in [Name::Forwarded, Name::XForwardedFor] {
                 client(name, &[&value, &more]);
             }

@@ -49,7 +49,8 @@ impl Channel {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.0, bytes)?)
     }
 
-    /// Waits until there is room for another record, at most `timeout_ms`; whether there is. Blocks.
+    /// Waits until there is room for another record, at most `timeout_ms`; whether there is.
+    /// Blocks.
     ///
     /// # Errors
     /// When the kernel refuses the wait; an interrupting signal is no error.

@@ -30,8 +30,8 @@ pub(crate) fn retire() -> i32 {
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal to retire for this thread and those that it
-    /// starts from now on, and turns them into reads. Also ignores SIGPIPE.
+    /// Blocks SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal to retire for this thread and those
+    /// that it starts from now on, and turns them into reads. Also ignores SIGPIPE.
     ///
     /// # Errors
     /// When the process is out of descriptors.

@@ -16,7 +16,7 @@ use super::writer::count_lines;
 use crate::counters::{Blocks, Counter, Tally};
 use crate::settings::{AccessLog, Settings};
 
-/// Wait before a file is opened again that could not be opened, or put aside again, in milliseconds.
+/// Wait before a file is opened or put aside again that could not be, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
 
 /// Longest wait before the age of a file is looked at, in milliseconds: the clock may be set.
@@ -74,9 +74,9 @@ impl Appender {
         Appender {
             channel,
             path,
-            bytes_max: settings.log_bytes_max,
-            ms_max: settings.log_ms_max,
-            keep: settings.log_keep,
+            bytes_max: settings.log.bytes_max,
+            ms_max: settings.log.ms_max,
+            keep: settings.log.keep,
         }
     }
 

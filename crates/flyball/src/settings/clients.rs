@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "log.format",
         flag: None,
-        kind: Kind::LogFormat { set: |s, format| s.log_format = format },
+        kind: Kind::LogFormat { set: |s, format| s.log.format = format },
         word: None,
         default: Some("combined"),
         doc: "What a line of the access log holds",
@@ -40,9 +40,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size {
             least: LOG_BYTES_LEAST,
             most: LOG_BYTES_MAX,
-            set: |s, n| s.log_bytes_max = Some(n),
+            set: |s, n| s.log.bytes_max = Some(n),
         },
-        word: Some(Word { name: "off", set: |s| s.log_bytes_max = None }),
+        word: Some(Word { name: "off", set: |s| s.log.bytes_max = None }),
         default: Some("off"),
         doc: "Length that a file of the access log does not exceed",
         more: "The file is put aside before it would: `access.log` becomes `access.log.1`.",
@@ -54,9 +54,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Duration {
             least_ms: LOG_MS_LEAST,
             most_ms: LOG_MS_MAX,
-            set: |s, ms| s.log_ms_max = Some(ms),
+            set: |s, ms| s.log.ms_max = Some(ms),
         },
-        word: Some(Word { name: "off", set: |s| s.log_ms_max = None }),
+        word: Some(Word { name: "off", set: |s| s.log.ms_max = None }),
         default: Some("off"),
         doc: "Age at which a file of the access log is put aside",
         more: "Counted from when the file was made, which a restart does not change.",
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "log.keep",
         flag: None,
-        kind: Kind::Integer { least: 1, most: LOG_KEEP_MAX, set: |s, n| s.log_keep = n as usize },
+        kind: Kind::Integer { least: 1, most: LOG_KEEP_MAX, set: |s, n| s.log.keep = n as usize },
         word: None,
         default: Some("7"),
         doc: "Files of the access log that are kept beside the one that is written",
@@ -77,15 +77,15 @@ pub(super) const ROWS: &[Setting] = &[
         flag: None,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "peer", set: |s| s.client_address = ClientAddress::Peer },
+                Word { name: "peer", set: |s| s.clients.address = ClientAddress::Peer },
                 Word {
                     name: "proxy-protocol",
-                    set: |s| s.client_address = ClientAddress::ProxyProtocol,
+                    set: |s| s.clients.address = ClientAddress::ProxyProtocol,
                 },
-                Word { name: "forwarded", set: |s| s.client_address = ClientAddress::Forwarded },
+                Word { name: "forwarded", set: |s| s.clients.address = ClientAddress::Forwarded },
                 Word {
                     name: "x-forwarded-for",
-                    set: |s| s.client_address = ClientAddress::XForwardedFor,
+                    set: |s| s.clients.address = ClientAddress::XForwardedFor,
                 },
             ],
         },
@@ -106,10 +106,10 @@ pub(super) const ROWS: &[Setting] = &[
             empty: true,
             valid: |text| text.parse::<Network>().is_ok(),
             set: |s, texts| {
-                s.trusted = texts.iter().filter_map(|text| text.parse().ok()).collect();
+                s.clients.trusted = texts.iter().filter_map(|text| text.parse().ok()).collect();
             },
         },
-        word: Some(Word { name: "nobody", set: |s| s.trusted.clear() }),
+        word: Some(Word { name: "nobody", set: |s| s.clients.trusted.clear() }),
         default: Some("nobody"),
         doc: "Proxies that are believed when they name a client",
         more: "A list of addresses and networks.",

@@ -173,9 +173,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_CONNECTIONS_MAX,
-            set: |s, n| s.connections_per_address = Some(n),
+            set: |s, n| s.clients.connections_per_address = Some(n),
         },
-        word: Some(Word { name: "off", set: |s| s.connections_per_address = None }),
+        word: Some(Word { name: "off", set: |s| s.clients.connections_per_address = None }),
         default: Some("off"),
         doc: "Most connections of one client address at a time, in all",
         more: "One more is answered with 429, whatever it asks for, and closed. It holds in all: \
@@ -191,9 +191,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_REQUESTS_MAX,
-            set: |s, n| s.requests_per_address = Some(n),
+            set: |s, n| s.clients.requests_per_address = Some(n),
         },
-        word: Some(Word { name: "off", set: |s| s.requests_per_address = None }),
+        word: Some(Word { name: "off", set: |s| s.clients.requests_per_address = None }),
         default: Some("off"),
         doc: "Most requests of one client address in a second, in all",
         more: "Others are answered with 429 and `Retry-After`. It holds in all, over all workers. \
@@ -207,9 +207,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_REQUESTS_MAX,
-            set: |s, n| s.requests_burst = Some(n),
+            set: |s, n| s.clients.requests_burst = Some(n),
         },
-        word: Some(Word { name: "auto", set: |s| s.requests_burst = None }),
+        word: Some(Word { name: "auto", set: |s| s.clients.requests_burst = None }),
         default: Some("auto"),
         doc: "So many requests of one client address may come at once, in all",
         more: "`auto` is as many as `limit.requests-per-address` allows in a second.",

@@ -149,7 +149,7 @@ impl Resolver<'_> {
 
     /// Somebody must be trusted before anybody is believed, and only a file can be put aside.
     fn clients(&mut self, settings: &Settings, origins: &Origins) {
-        if settings.client_address != ClientAddress::Peer && settings.trusted.is_empty() {
+        if settings.clients.address != ClientAddress::Peer && settings.clients.trusted.is_empty() {
             let why = "nobody would be believed; list the proxies in client.trusted".to_owned();
             self.errors.push(missing("client.address", why, origins));
         }
@@ -157,8 +157,8 @@ impl Resolver<'_> {
             return;
         }
         for (key, is_set) in [
-            ("log.rotate-size", settings.log_bytes_max.is_some()),
-            ("log.rotate-age", settings.log_ms_max.is_some()),
+            ("log.rotate-size", settings.log.bytes_max.is_some()),
+            ("log.rotate-age", settings.log.ms_max.is_some()),
         ] {
             if is_set {
                 let why = "there is no file to put aside: access-log is not a path".to_owned();
