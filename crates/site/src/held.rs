@@ -185,7 +185,9 @@ impl HeldCaches {
     }
 
     /// A body that was brought in, pinned in memory if it is to be and will be admitted.
-    pub(crate) fn body(&mut self, body: Vec<u8>) -> Bytes {
+    pub(crate) fn body(&mut self, mut body: Vec<u8>) -> Bytes {
+        // What it has reserved and does not need would count for nothing.
+        body.shrink_to_fit();
         let pins = match &self.backend {
             Backend::Private(caches) => caches.pins(body.len()),
             Backend::Shared(_) | Backend::Table(_) => false,

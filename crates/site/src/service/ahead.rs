@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use flyball_http::{Head, Limits, Now, OwnedRequest, Request, scan};
+use flyball_http::{Head, Limits, Name, Now, OwnedRequest, Request, scan};
 
 use super::{Lookup, Service};
 use crate::path;
@@ -28,10 +28,11 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// Adds a file, by its name relative to the root of the site that this host names.
-    fn push(&mut self, host: &[u8], name: &[u8]) {
+    /// Adds a file, by its name relative to the root of the site that this host names; `fields` are
+    /// those of a request that say what its client accepts.
+    fn push(&mut self, host: &[u8], name: &[u8], fields: &[u8]) {
         if self.queue.len() < QUEUE_MAX && self.depth < DEPTH_MAX {
-            let request = request(host, name);
+            let request = request(host, name, fields);
             self.queue.extend(request.map(|request| (request, self.depth + 1)));
         }
     }
@@ -100,8 +101,9 @@ impl Service {
 
     /// Has the objects of a page brought in, when there is time.
     pub(super) fn fetch_objects(&mut self, page: &Request<'_>, names: &[Vec<u8>]) {
+        let fields = fields_of(page);
         for name in names {
-            self.ahead.push(page.host(), name);
+            self.ahead.push(page.host(), name, &fields);
         }
     }
 
@@ -119,14 +121,33 @@ impl Service {
             let host =
                 host.strip_prefix("*.").map_or(host.replace('*', ""), |name| format!("a.{name}"));
             if self.sites.hosts.choose(host.as_bytes()) == Some(index) {
-                names.iter().for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes()));
+                names
+                    .iter()
+                    .for_each(|name| self.ahead.push(host.as_bytes(), name.as_bytes(), b""));
             }
         }
     }
 }
 
-/// What a client would send for a file. One that would get another variant is not helped by it.
-fn request(host: &[u8], name: &[u8]) -> Option<OwnedRequest> {
+/// What a client sends with each request of what it accepts: files may have answers of their own for
+/// it.
+const ACCEPTS: [(Name, &str); 2] =
+    [(Name::AcceptEncoding, "Accept-Encoding"), (Name::AcceptLanguage, "Accept-Language")];
+
+/// These fields of a request, each with its CRLF.
+fn fields_of(page: &Request<'_>) -> Vec<u8> {
+    let mut fields = Vec::new();
+    for (name, text) in ACCEPTS {
+        for value in page.values(name) {
+            let line = [text.as_bytes(), b": ", value, b"\r\n"];
+            line.iter().for_each(|part| fields.extend_from_slice(part));
+        }
+    }
+    fields
+}
+
+/// What a client would send for a file.
+fn request(host: &[u8], name: &[u8], fields: &[u8]) -> Option<OwnedRequest> {
     let mut bytes = b"GET ".to_vec();
     path::encode_path(name, &mut bytes);
     let version: &[u8] = if host.is_empty() { b" HTTP/1.0\r\n" } else { b" HTTP/1.1\r\nHost: " };
@@ -135,6 +156,7 @@ fn request(host: &[u8], name: &[u8]) -> Option<OwnedRequest> {
         bytes.extend_from_slice(host);
         bytes.extend_from_slice(b"\r\n");
     }
+    bytes.extend_from_slice(fields);
     bytes.extend_from_slice(b"\r\n");
     let mut head = Head::default();
     scan::parse_head(&bytes, &Limits::default(), &mut head).ok()?;
@@ -148,13 +170,15 @@ mod tests {
     #[test]
     fn a_file_is_asked_for_as_a_client_would() {
         let mut ahead = Ahead::default();
-        ahead.push(b"example.org", b"a b/c.png");
-        ahead.push(b"", b"d");
-        ahead.push(b"bad host", b"e");
+        ahead.push(b"example.org", b"a b/c.png", b"Accept-Encoding: br\r\n");
+        ahead.push(b"", b"d", b"");
+        ahead.push(b"bad host", b"e", b"");
         let (first, depth) = ahead.pop().unwrap();
         assert_eq!(depth, 1);
         assert_eq!(first.request().path(), b"/a%20b/c.png");
         assert_eq!(first.request().host(), b"example.org");
+        assert_eq!(first.request().value(Name::AcceptEncoding), Some(&b"br"[..]));
+        assert_eq!(fields_of(&first.request()), b"Accept-Encoding: br\r\n");
         assert_eq!(ahead.pop().unwrap().0.request().path(), b"/d");
         assert!(ahead.pop().is_none());
     }
@@ -163,10 +187,10 @@ mod tests {
     fn the_queue_is_bounded() {
         let mut ahead = Ahead::default();
         for n in 0..2 * QUEUE_MAX {
-            ahead.push(b"a", format!("{n}").as_bytes());
+            ahead.push(b"a", format!("{n}").as_bytes(), b"");
         }
         let mut deep = Ahead { depth: DEPTH_MAX, ..Ahead::default() };
-        deep.push(b"a", b"b");
+        deep.push(b"a", b"b", b"");
         assert!(deep.pop().is_none());
         let waiting = std::iter::from_fn(|| ahead.pop()).count();
         assert_eq!(waiting, QUEUE_MAX);
