@@ -209,6 +209,7 @@ for_each_architecture! {
     ],
     variants: [
         caches_do_not_change_an_answer,
+        caching_policies_do_not_change_an_answer,
         the_way_to_send_does_not_change_an_answer,
         the_way_to_accept_does_not_change_an_answer,
         the_mechanisms_do_not_change_an_answer,

@@ -59,6 +59,18 @@ pub(crate) fn caches_do_not_change_an_answer(mount: &Mount) {
     check(mount, "cache.paths = 1\ncache.content = \"1KiB\"\ncache.revalidate = 0\n");
 }
 
+pub(crate) fn caching_policies_do_not_change_an_answer(mount: &Mount) {
+    for policy in ["lfu", "structured"] {
+        check(mount, &format!("cache.policy = \"{policy}\"\n"));
+        // So small that files push each other out.
+        let small = "cache.content = \"8KiB\"\ncache.files = 1\ncache.revalidate = 0\n";
+        check(mount, &format!("cache.policy = \"{policy}\"\n{small}"));
+    }
+    let hints = "cache.pin = [\"/digits.txt\", \"large.*\"]\ncache.never = [\"empty.txt\"]\n";
+    check(mount, &format!("cache.policy = \"hinted\"\n{hints}"));
+    check(mount, &format!("cache.policy = \"hinted\"\n{hints}cache.content = \"8KiB\"\n"));
+}
+
 pub(crate) fn the_way_to_send_does_not_change_an_answer(mount: &Mount) {
     check(mount, "send.mode = \"sendfile\"\n");
     check(mount, "send.piece = \"9999B\"\n");
