@@ -74,6 +74,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_slow_piece_sent_by_reference_delays_nobody_else,
@@ -87,6 +88,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -97,6 +99,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -107,6 +110,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_slow_piece_sent_by_reference_delays_nobody_else,
@@ -120,6 +124,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -130,6 +135,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -141,6 +147,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -152,6 +159,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -162,6 +170,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
@@ -175,7 +184,8 @@ mount! {
 fn start(architecture: &str, delay: Duration, settings: &str) -> Option<(SlowDisk, Server)> {
     let disk = SlowDisk::mount(delay)?;
     let root = disk.root().display();
-    let site = format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\n");
+    let site =
+        format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\nlisting = true\nindex = []\n");
     let workers = workers(architecture);
     let config = format!("arch = \"{architecture}\"\n{workers}{SETTINGS}{settings}\n{site}");
     match Launch::config(config).start() {
@@ -237,6 +247,26 @@ fn a_slow_open_delays_nobody_else(architecture: &str) {
 
 fn a_slow_read_delays_nobody_else(architecture: &str) {
     delays_nobody_else(architecture, Operation::Read, "slow/small-0.txt");
+}
+
+/// What a name names has to be asked of the disk, for each name of a directory.
+fn a_slow_listing_delays_nobody_else(architecture: &str) {
+    let Some((disk, server)) = start(architecture, Duration::ZERO, "") else { return };
+    let mut known = warm(&server);
+    let mut slow = server.connect();
+    let shut = disk.shut(Operation::Lookup);
+    slow.send(get("slow/?format=json"));
+    shut.wait_for(1);
+    assert_whole("fast.txt", &known.ask(get("fast.txt")));
+    assert_whole("fast.bin", &server.connect().ask(get("fast.bin")));
+    shut.open();
+    let answer = slow.response();
+    let listed = FILES.iter().filter_map(|(name, len)| Some((name.strip_prefix("slow/")?, len)));
+    for (name, len) in listed {
+        let entry = format!("\"href\":\"./{name}\",\"type\":\"file\",\"size\":{len},");
+        assert!(answer.text().contains(&entry), "{entry} in {}", answer.text());
+    }
+    server.assert_sound();
 }
 
 fn a_slow_piece_of_a_large_body_delays_nobody_else(architecture: &str) {
