@@ -343,9 +343,18 @@ redirect = [{ from = "/a", to = "/b", status = 301 }]
     assert_eq!(first.routes.fallback.as_deref(), Some("/index.html"));
 }
 
+/// Each of these lines below a site that is right has this one error, with its line.
+#[track_caller]
+fn told_of_a_site(table: &[(&str, &str)]) {
+    for (lines, error) in table {
+        let expected = format!("flyball.toml:{error}");
+        assert_eq!(errors(&format!("{SITE}{lines}\n")), [expected], "{lines}");
+    }
+}
+
 #[test]
-fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
-    for (lines, error) in [
+fn an_unknown_key_of_a_table_below_a_site_names_the_nearest() {
+    told_of_a_site(&[
         (
             "[[site.redirect]]\nform = \"/a\"\nfrom = \"/a\"\nto = \"/b\"",
             "5: site.redirect.form: unknown key; did you mean site.redirect.from?",
@@ -368,6 +377,19 @@ fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
             "4: site.redirect.to: is missing: where to; `$1` is \
           what the star or the first group stands for",
         ),
+        (
+            "[site.redirect]\nfrom = \"/a\"",
+            "4: site.redirect: is written as [[site.redirect]] \
+          tables",
+        ),
+        ("redirect = 1", "4: site.redirect: is written as [[site.redirect]] tables"),
+        ("pretty-url = true", "4: site.pretty-url: unknown key; did you mean site.pretty-urls?"),
+    ]);
+}
+
+#[test]
+fn a_wrong_redirect_or_rewrite_names_its_line_and_key() {
+    told_of_a_site(&[
         (
             "[[site.redirect]]\nfrom = \"/a\"\nto = \"/b\"\nstatus = 304",
             "7: site.redirect.status: expected 301, 302, 303, 307 or 308, found 304",
@@ -394,12 +416,12 @@ fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
             "[[site.rewrite]]\nfrom = \"/a\"\nto = \"/b?c\"",
             "6: site.rewrite.to: expected a path such as /new/$1, found \"/b?c\"",
         ),
-        (
-            "[site.redirect]\nfrom = \"/a\"",
-            "4: site.redirect: is written as [[site.redirect]] \
-          tables",
-        ),
-        ("redirect = 1", "4: site.redirect: is written as [[site.redirect]] tables"),
+    ]);
+}
+
+#[test]
+fn a_wrong_rule_for_fields_names_its_line_and_key() {
+    told_of_a_site(&[
         (
             "[[site.header]]\n[site.header.set]\nX = \"1\"\nContent-Length = \"3\"",
             "7: site.header.set: expected another field than Content-Length, which tells where \
@@ -412,8 +434,8 @@ fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
         ),
         (
             "[[site.header]]\nset = { X = \"a\\r\\nb\" }",
-            "5: site.header.set: expected a value in one line, without control characters, or none, \
-             found \"X\" = \"a\\r\\nb\"",
+            "5: site.header.set: expected a value in one line, without control characters, or \
+             none, found \"X\" = \"a\\r\\nb\"",
         ),
         (
             "[[site.header]]\nremove = [\"Date\"]",
@@ -429,6 +451,12 @@ fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
             "5: site.header.type: expected a media type such as text/html or image/*, or any, \
              found \"html\"",
         ),
+    ]);
+}
+
+#[test]
+fn wrong_pages_languages_and_aliases_name_their_line_and_key() {
+    told_of_a_site(&[
         (
             "[site.error-page]\n404 = \"Cargo.toml\"\n500 = \"src\"",
             "6: site.error-page: src is not a file",
@@ -444,15 +472,11 @@ fn an_error_in_a_table_below_a_site_names_line_key_and_what_is_near() {
           language tag such as de or pt-BR, or off, found \"../x\"",
         ),
         ("languages = [\"de\", \"De\"]", "4: site.languages: De is listed twice"),
-        ("pretty-url = true", "4: site.pretty-url: unknown key; did you mean site.pretty-urls?"),
         (
             "[[site.alias]]\npath = \"/x\"\nroot = \"Cargo.toml\"",
             "6: site.alias.root: Cargo.toml is not a directory",
         ),
-    ] {
-        let expected = format!("flyball.toml:{error}");
-        assert_eq!(errors(&format!("{SITE}{lines}\n")), [expected], "{lines}");
-    }
+    ]);
     let missing = errors(&format!("{SITE}[site.error-page]\n404 = \"none.html\"\n"));
     let begins = "flyball.toml:5: site.error-page: none.html cannot be found: ";
     assert!(missing[0].starts_with(begins), "{missing:?}");

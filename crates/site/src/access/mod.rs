@@ -495,6 +495,20 @@ mod tests {
     }
 
     #[test]
+    fn no_other_path_gets_around_a_rule() {
+        let access = with_auth(|auth| auth.paths = vec!["/in".into()]);
+        let around = |path: &str, name: &str| {
+            let mut scratch = Scratch::default();
+            with_request(path, None, "192.0.2.1", |request| {
+                access.is_got_around(request, name.as_bytes(), &mut scratch)
+            })
+        };
+        assert!(around("/out", "in/page") && around("/out", "in"));
+        assert!(!around("/in/page", "in/page") && !around("/in/", "in/index.html"));
+        assert!(!around("/out", "out.html") && !around("/in/x", "index.html"));
+    }
+
+    #[test]
     fn the_rule_of_the_longest_path_holds_and_comes_before_the_login() {
         let (file, mut settings) = (users(), AccessSettings::default());
         let only =

@@ -1,8 +1,8 @@
 //! Which names beside a file may answer for it: `index.html.de` for `index.html`, `a.webp` for
 //! `a.png`.
 //!
-//! Which of them are there is only known by looking, and `Vary` must be told as soon as any is, even
-//! to those who get the plain file (RFC 9110, section 12.5.5).
+//! Which of them are there is only known by looking, and `Vary` must be told as soon as any is,
+//! even to those who get the plain file (RFC 9110, section 12.5.5).
 
 use std::sync::Arc;
 

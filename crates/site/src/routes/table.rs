@@ -3,9 +3,12 @@
 //! Asked only when a path is not in the cache.
 
 use hashbrown::HashMap;
-use regex::RegexSet;
+use regex::{Regex, RegexSet, RegexSetBuilder};
 
 use super::pattern::Pattern;
+
+/// Most bytes that all expressions together may take once compiled.
+const SET_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// Numbers of rules by pattern.
 #[derive(Clone, Debug)]
@@ -14,9 +17,10 @@ pub(crate) struct Table {
     prefixes: HashMap<Box<str>, Vec<u32>>,
     /// The lengths of all prefixes, the longest first.
     lengths: Vec<usize>,
-    expressions: RegexSet,
-    /// The rule of each expression, ascending.
-    of_expression: Vec<u32>,
+    /// The expressions with their rules, ascending.
+    expressions: Vec<(Regex, u32)>,
+    /// All expressions at once; `None` when they are too large together, and each is asked alone.
+    set: Option<RegexSet>,
 }
 
 impl Default for Table {
@@ -30,15 +34,14 @@ impl Table {
     pub(crate) fn new(patterns: &[Pattern]) -> Table {
         let mut exact = HashMap::new();
         let mut prefixes: HashMap<Box<str>, Vec<u32>> = HashMap::new();
-        let (mut expressions, mut of_expression) = (Vec::new(), Vec::new());
-        for (rule, pattern) in patterns.iter().enumerate() {
-            let rule = rule as u32;
+        let mut expressions = Vec::new();
+        for (rule, pattern) in (0..).zip(patterns) {
             let rules: &mut Vec<u32> = match pattern {
                 Pattern::Exact(path) => exact.entry(path.as_str().into()).or_default(),
                 Pattern::Prefix(path) => prefixes.entry(path.as_str().into()).or_default(),
                 Pattern::Regex(regex) => {
-                    expressions.push(regex.as_str());
-                    &mut of_expression
+                    expressions.push((regex.clone(), rule));
+                    continue;
                 }
             };
             rules.push(rule);
@@ -46,14 +49,14 @@ impl Table {
         let mut lengths: Vec<usize> = prefixes.keys().map(|path| path.len()).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         lengths.dedup();
-        // All compiled once already; should they be too large together, each is asked alone.
-        let expressions = RegexSet::new(&expressions).unwrap_or_default();
-        Table { exact, prefixes, lengths, expressions, of_expression }
+        let all = expressions.iter().map(|(regex, _)| regex.as_str());
+        let set = RegexSetBuilder::new(all).size_limit(SET_BYTES_MAX).build().ok();
+        Table { exact, prefixes, lengths, expressions, set }
     }
 
     /// True when no rule is in it.
     pub(crate) fn is_empty(&self) -> bool {
-        self.exact.is_empty() && self.prefixes.is_empty() && self.of_expression.is_empty()
+        self.exact.is_empty() && self.prefixes.is_empty() && self.expressions.is_empty()
     }
 
     /// The rule of this canonical path: an exact one, else that of the longest prefix, else the
@@ -80,10 +83,20 @@ impl Table {
         self.lengths.iter().filter_map(prefix)
     }
 
+    /// The rules of the expressions that find something, ascending.
     fn expressions_in(&self, path: &str) -> impl Iterator<Item = u32> {
-        let found = (!self.of_expression.is_empty()).then(|| self.expressions.matches(path));
-        let found: Vec<usize> = found.into_iter().flatten().collect();
-        found.into_iter().filter_map(|at| self.of_expression.get(at).copied())
+        let found: Vec<u32> = match &self.set {
+            _ if self.expressions.is_empty() => Vec::new(),
+            Some(set) => {
+                let rule = |at: usize| self.expressions.get(at).map(|(_, rule)| *rule);
+                set.matches(path).into_iter().filter_map(rule).collect()
+            }
+            None => {
+                let found = self.expressions.iter().filter(|(regex, _)| regex.is_match(path));
+                found.map(|(_, rule)| *rule).collect()
+            }
+        };
+        found.into_iter()
     }
 }
 
@@ -115,6 +128,17 @@ mod tests {
         assert_eq!(table.first("/ab"), Some(0));
         assert_eq!(table.first("/a"), Some(1));
         assert_eq!(table.first("/c"), None);
+    }
+
+    #[test]
+    fn expressions_that_are_too_large_together_are_asked_one_by_one() {
+        let large: Vec<String> = (0..60).map(|n| format!(r"~^/a{n}(\w{{20}})?$")).collect();
+        let large: Vec<&str> = large.iter().map(String::as_str).collect();
+        let table = table(&large);
+        assert!(table.set.is_none());
+        assert_eq!(table.first("/a50"), Some(50));
+        assert_eq!(table.all("/a7"), [7]);
+        assert_eq!(table.first("/b"), None);
     }
 
     #[test]

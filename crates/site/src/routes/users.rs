@@ -36,18 +36,18 @@ mod tests {
     #[test]
     fn users_are_read_from_their_lines() {
         let table = "root:x:0:0:root:/root:/bin/bash\n\
-            # bob:x:1000:1000::/home/bob:/bin/sh\n\
-            bob:x:1000:1000:Bob,,,:/home/bob:/bin/sh\n\
+            # bob:x:1000:1000::/h/bob:/bin/sh\n\
+            bob:x:1000:1000:Bob,,,:/h/bob:/bin/sh\n\
             +::::::\n\
             eve:x:1001\n\
             mal:x:1002:1002::relative:/bin/sh\n\
             nul:x:1003:1003::/:/bin/sh\n\
-            big:x:99999999999:1::/home/big:/bin/sh\n\
+            big:x:99999999999:1::/h/big:/bin/sh\n\
             \n\
-            ann:x:1004:100::/home/ann";
+            ann:x:1004:100::/h/ann";
         let found: Vec<(String, u32, PathBuf)> =
             users(table, 1_000).into_iter().map(|user| (user.name, user.id, user.home)).collect();
-        let expected = [("bob", 1_000, "/home/bob"), ("ann", 1_004, "/home/ann")];
+        let expected = [("bob", 1_000, "/h/bob"), ("ann", 1_004, "/h/ann")];
         assert_eq!(found, expected.map(|(name, id, home)| (name.to_owned(), id, home.into())));
         assert_eq!(users(table, 0).len(), 3);
     }
