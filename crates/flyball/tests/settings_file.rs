@@ -8,7 +8,6 @@ use flyball::settings::{
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SendMode, Settings};
 use flyball_site::Symlinks;
 use flyball_site::routes::{RedirectSettings, RouteSettings};
-use proptest::prelude::*;
 
 const ARCHITECTURES: [&str; 3] = ["n-copy", "sped", "symped"];
 
@@ -754,68 +753,4 @@ fn an_error_carries_key_value_and_origin_apart() {
         origin: Origin::File { path: Path::new("flyball.toml").into(), line: Some(1) },
     };
     assert_eq!(errors, [expected]);
-}
-
-/// Text that is near TOML, and near a configuration: most of it parses in part.
-fn toml_like() -> impl Strategy<Value = String> {
-    let part = prop_oneof![
-        "[a-z.\\[\\]{}=\"'#,0-9\\n ${}:-]{0,12}",
-        "\\PC{0,4}",
-        prop::sample::select(vec![
-            "[accept]\n",
-            "limit = ",
-            "[[site]]\n",
-            "root = \"src\"\n",
-            "hosts = [",
-            "\"*\"",
-            "]\n",
-            "listen = ",
-            "8080",
-            "\"${A}\"",
-            "\"${\"",
-            "types = {",
-            "}\n",
-            "arch = \"sped\"\n",
-            "inf",
-            "\"\"\"",
-            "\u{0}",
-            "\r\n",
-            "1979-05-27",
-            "true\n",
-            "site = [",
-            "workers = 0x",
-            "a.b.c = ",
-        ])
-        .prop_map(str::to_owned),
-    ];
-    prop::collection::vec(part, 0..24).prop_map(|parts| parts.concat())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn any_text_gives_settings_or_errors_within_the_file(text in toml_like()) {
-        let lines = text.matches('\n').count() + 1;
-        let Err(errors) = resolve(&text) else { return Ok(()) };
-        prop_assert!(!errors.is_empty() && errors.len() <= ERRORS_MAX);
-        for error in &errors {
-            prop_assert!(!error.why.is_empty());
-            prop_assert!(!error.to_string().contains('\n'), "{}", error);
-            if let Origin::File { line: Some(line), .. } = error.origin {
-                prop_assert!((1..=lines).contains(&line), "{}", error);
-            }
-        }
-    }
-}
-
-#[test]
-fn deep_nesting_is_refused() {
-    for text in [
-        format!("a = {}{}", "[".repeat(10_000), "]".repeat(10_000)),
-        format!("a = {}", "{ b = ".repeat(10_000)),
-        format!("{}a = 1", "a.".repeat(10_000)),
-    ] {
-        assert!(errors(&text)[0].starts_with("flyball.toml"), "{}", &text[..20]);
-    }
 }

@@ -36,8 +36,7 @@ fn all_different() -> Settings {
         listen: vec!["127.0.0.1:1".parse().unwrap()],
         port_tries: Settings::default().port_tries,
         workers: Some(3),
-        // Asked of the system, not written.
-        cpus: None,
+        cpus: None, // asked of the system, not written
         pin: true,
         pin_cpus: vec![3],
         events: Events::Select,
@@ -94,19 +93,23 @@ fn all_different() -> Settings {
         bandwidth: Some(3),
         log: different_log(),
         clients: different_clients(),
-        lab: Lab {
-            path_cache: false,
-            head_cache: false,
-            content_cache: false,
-            gather: false,
-            copy_loop: true,
-            accept_lock: AcceptLock::Flock,
-            signal_mask: true,
-        },
+        lab: different_lab(),
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
         given: Vec::new(),
+    }
+}
+
+fn different_lab() -> Lab {
+    Lab {
+        path_cache: false,
+        head_cache: false,
+        content_cache: false,
+        gather: false,
+        copy_loop: true,
+        accept_lock: AcceptLock::Flock,
+        signal_mask: true,
     }
 }
 

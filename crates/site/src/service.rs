@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::{Class, Classes};
-use flyball_http::conditional::{self, CONDITIONAL, Verdict};
+use flyball_http::conditional::CONDITIONAL;
 use flyball_http::head::TargetForm;
-use flyball_http::range::{self, ByteRange, Multipart, Ranges};
-use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
-use flyball_sys::descriptors::Member;
+use flyball_http::range::ByteRange;
+use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
+use flyball_sys::descriptors::{Descriptor, Member};
 use flyball_sys::file::{Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
@@ -36,8 +36,10 @@ use crate::variant::{Scope, Variant};
 
 mod ahead;
 mod codings;
+mod partial;
 
 use ahead::Ahead;
+use partial::conditional_answer;
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
@@ -350,22 +352,7 @@ impl Service {
                 }
                 self.refuse(&request, status)
             }
-            Outcome::Directory(directory) => {
-                self.forget_path(site, &request.request());
-                let served = &self.sites.sites[site];
-                let route = served.routes.route(request.request().path(), &mut self.relative);
-                // What is asked for, which is not what is looked for beneath an alias.
-                let _ = path::map(request.request().path(), true, &mut self.relative);
-                if let (true, Route::File(place)) = (served.settings.listing, route) {
-                    let (root, path) = (served.routes.root(place.root), place.path);
-                    let place = Whereabouts { root, path, links: served.links };
-                    let (wish, hidden) = (Wish::of(&request.request()), served.settings.hidden);
-                    let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
-                        .shown_as(&self.relative);
-                    return Lookup::Wait(Plan::list(request, site, gather));
-                }
-                self.refuse(&request.request(), Status::FORBIDDEN)
-            }
+            Outcome::Directory(directory) => self.directory(request, site, directory),
             Outcome::Configured => self.look_up(site, request.request(), now),
             Outcome::Listed(gather) => self.listing(&request.request(), site, gather),
             Outcome::Verified(work) => {
@@ -380,6 +367,29 @@ impl Service {
                 self.refuse(&request.request(), Status::INTERNAL_SERVER_ERROR)
             }
         }
+    }
+
+    /// A directory without an index.
+    fn directory(
+        &mut self,
+        request: OwnedRequest,
+        site: usize,
+        directory: Arc<Descriptor>,
+    ) -> Lookup<'_> {
+        self.forget_path(site, &request.request());
+        let served = &self.sites.sites[site];
+        let route = served.routes.route(request.request().path(), &mut self.relative);
+        // What is asked for, which is not what is looked for beneath an alias.
+        let _ = path::map(request.request().path(), true, &mut self.relative);
+        if let (true, Route::File(place)) = (served.settings.listing, route) {
+            let (root, path) = (served.routes.root(place.root), place.path);
+            let place = Whereabouts { root, path, links: served.links };
+            let (wish, hidden) = (Wish::of(&request.request()), served.settings.hidden);
+            let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
+                .shown_as(&self.relative);
+            return Lookup::Wait(Plan::list(request, site, gather));
+        }
+        self.refuse(&request.request(), Status::FORBIDDEN)
     }
 
     fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
@@ -721,95 +731,4 @@ fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
         }
         Content::Open(file) => h1::Body::File { file: Arc::clone(file), offset: range.start, len },
     }
-}
-
-/// The answer to a conditional or range request; `None` when it is a plain 200 after all.
-fn conditional_answer(
-    entry: &FileEntry,
-    served: &Site,
-    request: &Request<'_>,
-    fields: &mut Vec<u8>,
-    now: &Now,
-) -> Option<(Status, h1::Body<File>)> {
-    let validators = entry.validators();
-    fields.clear();
-    Some(match conditional::evaluate(request, &validators) {
-        Verdict::NotModified => {
-            fields.extend_from_slice(entry.shared_fields());
-            fields.extend_from_slice(b"\r\n");
-            (Status::NOT_MODIFIED, h1::Body::Empty)
-        }
-        Verdict::Failed => {
-            let status = Status::PRECONDITION_FAILED;
-            (status, served.write_refusal(request, status, fields))
-        }
-        Verdict::Proceed => {
-            if !conditional::range_applies(request, &validators, now.unix()) {
-                return None;
-            }
-            match range::requested(request, entry.len()) {
-                Ranges::Whole => return None,
-                Ranges::Unsatisfiable => unsatisfiable(entry, served, request, fields),
-                Ranges::Parts(parts) => partial(entry, &parts, fields, now),
-            }
-        }
-    })
-}
-
-fn unsatisfiable(
-    entry: &FileEntry,
-    served: &Site,
-    request: &Request<'_>,
-    fields: &mut Vec<u8>,
-) -> (Status, h1::Body<File>) {
-    fields.extend_from_slice(b"Content-Range: ");
-    range::write_unsatisfied(entry.len(), fields);
-    fields.extend_from_slice(b"\r\n");
-    let status = Status::RANGE_NOT_SATISFIABLE;
-    (status, served.write_refusal(request, status, fields))
-}
-
-/// RFC 9110, section 15.3.7: one range as it is, several as multipart/byteranges.
-fn partial(
-    entry: &FileEntry,
-    parts: &[ByteRange],
-    fields: &mut Vec<u8>,
-    now: &Now,
-) -> (Status, h1::Body<File>) {
-    fields.extend_from_slice(entry.shared_fields());
-    if let [range] = parts {
-        fields.extend_from_slice(b"Content-Range: ");
-        range::write_content_range(*range, entry.len(), fields);
-        fields.extend_from_slice(b"\r\n");
-        fields.extend_from_slice(entry.kind_fields());
-        let length = format!("Content-Length: {}\r\n\r\n", range.end - range.start);
-        fields.extend_from_slice(length.as_bytes());
-        return (Status::PARTIAL_CONTENT, part_of_body(entry, *range));
-    }
-    let seed = now.unix_ms() ^ entry.stamp.inode << 32 ^ entry.stamp.size;
-    let media_type = entry.media_type().as_bytes();
-    let multipart = Multipart::new(seed, media_type, entry.len(), parts);
-    fields.extend_from_slice(b"Content-Type: ");
-    multipart.write_content_type(fields);
-    fields.extend_from_slice(b"\r\n");
-    fields.extend_from_slice(entry.coding_fields());
-    let length = format!("Content-Length: {}\r\n\r\n", multipart.content_length());
-    fields.extend_from_slice(length.as_bytes());
-    let mut segments = Vec::with_capacity(parts.len() * 2 + 1);
-    for (index, range) in parts.iter().enumerate() {
-        let mut head = Vec::new();
-        multipart.part_head(index, &mut head);
-        segments.push(Segment::Bytes(head.into()));
-        match part_of_body(entry, *range) {
-            h1::Body::Bytes(bytes) => segments.push(Segment::Bytes(bytes)),
-            h1::Body::File { file, offset, len } => {
-                segments.push(Segment::File { file, offset, len });
-            }
-            h1::Body::Empty | h1::Body::Parts(_) | h1::Body::Stream { .. } => {}
-        }
-    }
-    let mut closing = Vec::new();
-    multipart.closing(&mut closing);
-    segments.push(Segment::Bytes(closing.into()));
-    (Status::PARTIAL_CONTENT, h1::Body::Parts(segments))
 }

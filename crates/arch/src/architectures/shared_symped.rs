@@ -27,8 +27,8 @@
 //! each process), 904 for each file and 8 more for each process, 296 for each path.
 //!
 //! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin` (each
-//! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `lab.entry-locks`, and those of the
-//! event loop ([`phases::SETTINGS`]).
+//! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `lab.entry-locks`, and those of
+//! the event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 

@@ -13,6 +13,8 @@
 //!   behind them; the bytes of a head stay readable until the next input.
 //! * [`Conn::deadline`] is one number, and time is an argument.
 
+mod pieces;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -507,58 +509,6 @@ impl Conn {
             // A client that would have kept the connection may have sent its next request.
             let sending = unread || self.surplus || self.keep_alive;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
-        }
-    }
-
-    /// The driver has taken the wish for a piece and will call `piece` later. Until then the client
-    /// is not slow when there is nothing to send, and the piece has the time of an answer.
-    pub fn piece_asked(&mut self, now: &Now) {
-        debug_assert!(self.wants().piece);
-        self.stream.ask();
-        self.since_ms = now.ms();
-    }
-
-    /// True while a body is being produced: a piece that comes later is ignored.
-    pub fn awaits_piece(&self) -> bool {
-        self.state == State::Streaming
-    }
-
-    /// True when an orderly end of the connection would pass for the end of a body that is not all
-    /// sent: the driver resets it then.
-    pub fn is_cut_short(&self) -> bool {
-        self.stream.open_ended
-    }
-
-    /// The next piece of the body that is being produced, of any length, and whether it is the
-    /// last. A body that turns out shorter or longer than its head promised breaks the connection
-    /// off.
-    pub fn piece<F>(&mut self, content: Segment<F>, last: bool, out: &mut Out<F>, now: &Now) {
-        if self.state != State::Streaming {
-            return;
-        }
-        if !self.stream.push(content, last, out) {
-            return self.piece_failed(CloseReason::SourceFailed);
-        }
-        self.since_ms = now.ms();
-        if !out.is_empty() {
-            self.begin_output(now);
-        }
-        if last {
-            let Stream { keep, unread, .. } = self.stream;
-            if keep && self.draining {
-                self.reason = Some(CloseReason::Draining);
-            }
-            self.answer_ended(keep && !self.draining, unread, out, now);
-            self.settle(now);
-        }
-        self.check_invariants();
-    }
-
-    /// There is no next piece, although the body has not ended: the connection is broken off, which
-    /// tells the client so.
-    pub fn piece_failed(&mut self, reason: CloseReason) {
-        if self.state == State::Streaming {
-            self.abort(reason);
         }
     }
 

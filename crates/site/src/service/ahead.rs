@@ -129,8 +129,8 @@ impl Service {
     }
 }
 
-/// What a client sends with each request of what it accepts: files may have answers of their own for
-/// it.
+/// What a client sends with each request of what it accepts: files may have answers of their own
+/// for it.
 const ACCEPTS: [(Name, &str); 2] =
     [(Name::AcceptEncoding, "Accept-Encoding"), (Name::AcceptLanguage, "Accept-Language")];
 

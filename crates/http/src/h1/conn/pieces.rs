@@ -1,0 +1,62 @@
+//! A body that is produced while it is sent: its pieces come one at a time.
+
+use super::Conn;
+use crate::Now;
+use crate::error::CloseReason;
+use crate::h1::state::State;
+use crate::h1::stream::Stream;
+use crate::out::{Out, Segment};
+
+impl Conn {
+    /// The driver has taken the wish for a piece and will call `piece` later. Until then the client
+    /// is not slow when there is nothing to send, and the piece has the time of an answer.
+    pub fn piece_asked(&mut self, now: &Now) {
+        debug_assert!(self.wants().piece);
+        self.stream.ask();
+        self.since_ms = now.ms();
+    }
+
+    /// True while a body is being produced: a piece that comes later is ignored.
+    pub fn awaits_piece(&self) -> bool {
+        self.state == State::Streaming
+    }
+
+    /// True when an orderly end of the connection would pass for the end of a body that is not all
+    /// sent: the driver resets it then.
+    pub fn is_cut_short(&self) -> bool {
+        self.stream.open_ended
+    }
+
+    /// The next piece of the body that is being produced, of any length, and whether it is the
+    /// last. A body that turns out shorter or longer than its head promised breaks the connection
+    /// off.
+    pub fn piece<F>(&mut self, content: Segment<F>, last: bool, out: &mut Out<F>, now: &Now) {
+        if self.state != State::Streaming {
+            return;
+        }
+        if !self.stream.push(content, last, out) {
+            return self.piece_failed(CloseReason::SourceFailed);
+        }
+        self.since_ms = now.ms();
+        if !out.is_empty() {
+            self.begin_output(now);
+        }
+        if last {
+            let Stream { keep, unread, .. } = self.stream;
+            if keep && self.draining {
+                self.reason = Some(CloseReason::Draining);
+            }
+            self.answer_ended(keep && !self.draining, unread, out, now);
+            self.settle(now);
+        }
+        self.check_invariants();
+    }
+
+    /// There is no next piece, although the body has not ended: the connection is broken off, which
+    /// tells the client so.
+    pub fn piece_failed(&mut self, reason: CloseReason) {
+        if self.state == State::Streaming {
+            self.abort(reason);
+        }
+    }
+}
