@@ -61,6 +61,29 @@ fn a_keep_alive_request_is_one_read_and_one_write() {
 }
 
 #[test]
+fn a_request_that_is_logged_makes_no_call_more() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &["access-log=/dev/null", "log.format=combined"]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (mut counts, _) = without_waits(tally(&calls));
+        // Lines that have waited for a second are handed over.
+        let batches = counts.remove("sendmsg").unwrap_or(0);
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+        assert!(batches <= ROUNDS / 10, "{arch}: {batches} batches");
+    }
+}
+
+#[test]
 fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
     if !has("strace") {
         return;

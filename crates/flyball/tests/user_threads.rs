@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Launch, Server, Site, get, last_get, proc_status, wait_for};
+use common::{Launch, Server, Site, children, get, last_get, proc_status, wait_for};
 use flyball_testkit::Client;
 
 /// How long nothing comes on a connection that is not served.
@@ -176,10 +176,10 @@ fn worker(server: &Server) -> u32 {
     let listening = listening_inode(server.port);
     let socket = std::path::PathBuf::from(format!("socket:[{listening}]"));
     let has_socket = |pid: &u32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs");
-        open.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == socket))
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == socket))
     };
-    server.children(2).into_iter().find(has_socket).expect("one of the two serves")
+    wait_for("a process that serves", || children(server.master()).into_iter().find(has_socket))
 }
 
 /// The inode of the socket that listens on a port: fields 2, 4 and 10 of a line.
@@ -216,12 +216,16 @@ fn deepest_stack_kib(process: u32) -> u64 {
     let kib = |line: &str, name: &str| -> Option<u64> {
         line.strip_prefix(name)?.trim().trim_end_matches(" kB").trim().parse().ok()
     };
-    let (mut size, mut deepest) = (0, 0);
+    let (mut is_writable, mut size, mut deepest) = (false, 0, 0);
     for line in maps.lines() {
+        // A part of the program may happen to have the size of a stack.
+        if let Some((_, rights)) = line.split_once(' ').filter(|(range, _)| range.contains('-')) {
+            is_writable = rights.starts_with("rw-p");
+        }
         if let Some(found) = kib(line, "Size:") {
             size = found;
         }
-        if let Some(touched) = kib(line, "Rss:").filter(|_| size == STACK_KIB) {
+        if let Some(touched) = kib(line, "Rss:").filter(|_| is_writable && size == STACK_KIB) {
             deepest = deepest.max(touched);
         }
     }
