@@ -12,7 +12,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::Op;
 use flyball_sys::file::{Kind, Links, Stamp};
 
-use crate::entry::OpenFile;
+use crate::entry::{Content, OpenFile};
 use crate::filter::FilterKind;
 use crate::plan::{Found, Outcome, Served};
 
@@ -109,15 +109,18 @@ impl Keep {
                 self.file = Some(Arc::new(file));
                 None
             }
-            Err(_) => Some(Outcome::NotKept(self.found.clone(), self.bytes.clone())),
+            Err(_) => Some(self.not_kept()),
         }
     }
 
     pub(crate) fn stamped(&mut self, stamp: io::Result<Stamp>) -> Option<Outcome> {
-        let (found, file) = (self.found.clone(), self.file.take()?);
-        Some(match stamp {
-            Ok(stamp) => Outcome::Kept(found, Arc::new(OpenFile::new(file, stamp))),
-            Err(_) => Outcome::NotKept(found, self.bytes.clone()),
-        })
+        let file = self.file.take()?;
+        let Ok(stamp) = stamp else { return Some(self.not_kept()) };
+        let content = Content::Open(Arc::new(OpenFile::new(file, stamp)));
+        Some(Outcome::Kept(self.found.clone(), content))
+    }
+
+    fn not_kept(&self) -> Outcome {
+        Outcome::Kept(self.found.clone(), Content::Memory(self.bytes.clone()))
     }
 }

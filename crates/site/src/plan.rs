@@ -85,10 +85,8 @@ pub(crate) enum Outcome {
     Chosen(Found),
     /// The body was coded, if that was worth it.
     Compressed(Found, Arc<Compression>),
-    /// The coded body is in a file.
-    Kept(Found, Arc<OpenFile>),
-    /// It is not, for want of memory or descriptors.
-    NotKept(Found, Bytes),
+    /// The coded body is in a file, unless memory or descriptors are out.
+    Kept(Found, Content),
 }
 
 /// How the body of a file leaves.

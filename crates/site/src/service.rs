@@ -323,12 +323,7 @@ impl Service {
                 self.compress(request, site, found, body.into(), now)
             }
             Outcome::Compressed(found, work) => self.compressed(request, site, found, &work, now),
-            Outcome::Kept(found, file) => {
-                self.brought_in(&request, site, &found, Content::Open(file), now)
-            }
-            Outcome::NotKept(found, body) => {
-                self.brought_in(&request, site, &found, Content::Memory(body), now)
-            }
+            Outcome::Kept(found, content) => self.brought_in(&request, site, &found, content, now),
             Outcome::Loaded(found, body) => {
                 let content = Content::Memory(self.caches.body(body));
                 self.brought_in(&request, site, &found, content, now)
