@@ -33,6 +33,7 @@ on_architectures! {
         curl_gets_whole_files_and_heads,
         curl_gets_ranges_and_resumes,
         curl_asks_only_for_what_it_does_not_have,
+        curl_decodes_what_was_compressed,
         curl_speaks_http_1_0,
         curl_keeps_one_connection_for_several_files,
         curl_uploads_with_a_length_and_in_chunks,
@@ -162,6 +163,27 @@ fn curl_asks_only_for_what_it_does_not_have(arch: &str) {
         put(&etag, "\"another\"\n");
         assert_eq!(conditional(&["--etag-compare", text(&etag)]), whole, "{arch} {name}");
         assert_same(&again, &content(name, len), name);
+    }
+}
+
+fn curl_decodes_what_was_compressed(arch: &str) {
+    if !have(&["curl"]) {
+        return;
+    }
+    let served = served(arch);
+    let out = served.beside("out");
+    let line = |n: usize| format!("<p>line {n} of a page that says little</p>\n");
+    let page: String = (0..5_000).map(line).collect();
+    put(&served.root().join("page.html"), &page);
+    let url = served.url("/page.html");
+    for round in 0..2 {
+        let coded = ["-o", text(&out), "-w", "%{size_download}"];
+        let sent = curl_says(&[&[url.as_str(), "--compressed"][..], &coded].concat());
+        assert_same(&out, page.as_bytes(), &format!("{arch} {round}"));
+        let sent: usize = sent.parse().expect("a number");
+        assert!(sent < page.len() / 4, "{arch}: {sent} bytes of {}", page.len());
+        curl_says(&[&url, "-o", text(&out)]);
+        assert_same(&out, page.as_bytes(), &format!("{arch} {round}, plain"));
     }
 }
 
