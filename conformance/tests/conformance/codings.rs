@@ -401,6 +401,35 @@ pub(crate) fn a_cached_body_is_coded_once(mount: &Mount) {
     assert!(counted.is_some(), "{}", coded.server.status());
 }
 
+pub(crate) fn what_costs_too_much_leaves_plain(mount: &Mount) {
+    const FILES: usize = 60;
+    // So small a share that a few files use up what may be spent at once.
+    let admin = "workers = 1\nadmin = \"127.0.0.1:0\"\n";
+    let coded = Coded::start(mount, admin, "compress.cpu = 1\ncompress.brotli-level = 11\n");
+    let large = text(1).repeat(5);
+    for n in 0..FILES {
+        fs::write(coded.path(&format!("{n}.txt")), &large).expect("the site can be written");
+    }
+    let mut plain = 0;
+    let mut client = coded.server.connect();
+    for n in 0..FILES {
+        let target = format!("/{n}.txt");
+        let answer = client.ask(request("GET", &target, &["Accept-Encoding: br"]));
+        assert_eq!(answer.expect("Vary"), "Accept-Encoding");
+        if answer.field("Content-Encoding").is_some() {
+            assert!(decoded(&answer) == large);
+        } else {
+            assert_plain(&answer, &large);
+            plain += 1;
+        }
+    }
+    assert!(plain > 0 && plain < FILES, "{plain} of {FILES} left plain");
+    let counted = until(DEADLINE, || {
+        (counter(&coded.server.status(), "compressions_shed") >= plain as u64).then_some(())
+    });
+    assert!(counted.is_some(), "{}", coded.server.status());
+}
+
 fn counter(status: &str, name: &str) -> u64 {
     let rest = status.split(&format!("\"{name}\":")).nth(1).expect("the counter is there");
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();

@@ -206,6 +206,7 @@ for_each_architecture! {
         a_file_that_was_replaced_is_never_sent_as_it_was,
         a_file_that_changes_is_never_sent_torn,
         a_cached_body_is_coded_once,
+        what_costs_too_much_leaves_plain,
     ],
     variants: [
         caches_do_not_change_an_answer,

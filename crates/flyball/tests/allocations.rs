@@ -62,6 +62,7 @@ macro_rules! tests {
 
 tests! {
     a_cached_keep_alive_request_allocates_nothing,
+    a_cached_body_that_is_coded_allocates_nothing,
     a_new_connection_allocates_nothing,
     a_pipelined_batch_allocates_nothing,
     a_file_that_processes_share_is_lent_by_two_allocations,
@@ -199,6 +200,16 @@ fn a_cached_keep_alive_request_allocates_nothing() {
         &KEPT_ALIVE,
         |counted| counted.server.connect(),
         |_, client| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024),
+    );
+}
+
+fn a_cached_body_that_is_coded_allocates_nothing() {
+    const CODED: &str = "GET /small.txt HTTP/1.1\r\nHost: a\r\n\
+                         Accept-Encoding: gzip, deflate, br, zstd\r\n\r\n";
+    allocates_nothing(
+        &KEPT_ALIVE,
+        |counted| counted.server.connect(),
+        |_, client| assert!(client.ask(CODED).body.len() < 200),
     );
 }
 
