@@ -104,16 +104,16 @@ const STUBBORN: usize = 4_096;
 
 /// The settings of a site, as its service asks for them.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub(crate) struct CodingPolicy {
     settings: CompressSettings,
     offer: Class,
 }
 
-impl Policy {
-    pub(crate) fn new(settings: &CompressSettings) -> Policy {
+impl CodingPolicy {
+    pub(crate) fn new(settings: &CompressSettings) -> CodingPolicy {
         let offers = settings.on || settings.precompressed;
         let offer = if offers { Class::new(&settings.codings) } else { Class::NONE };
-        Policy { settings: settings.clone(), offer }
+        CodingPolicy { settings: settings.clone(), offer }
     }
 
     /// What a request would rather have of what is on offer here. A range is always one of the
@@ -210,13 +210,13 @@ impl Load {
     }
 
     /// True when there is enough to do.
-    pub(crate) fn is_full(&self, policy: &Policy) -> bool {
+    pub(crate) fn is_full(&self, policy: &CodingPolicy) -> bool {
         self.under_way.load(Relaxed) >= policy.settings.shed
             || self.paid_us.load(Relaxed) > self.now_us() + BURST_US
     }
 
     /// Leave to code one more body; `None` when there is enough to do.
-    pub(crate) fn permit(self: &Arc<Load>, policy: &Policy) -> Option<Permit> {
+    pub(crate) fn permit(self: &Arc<Load>, policy: &CodingPolicy) -> Option<Permit> {
         if self.is_full(policy) {
             return None;
         }
@@ -348,13 +348,13 @@ mod tests {
     use super::*;
     use flyball_http::{Head, Limits, scan};
 
-    fn policy(change: impl Fn(&mut CompressSettings)) -> Policy {
+    fn policy(change: impl Fn(&mut CompressSettings)) -> CodingPolicy {
         let mut settings = CompressSettings::default();
         change(&mut settings);
-        Policy::new(&settings)
+        CodingPolicy::new(&settings)
     }
 
-    fn class(policy: &Policy, method: &str, fields: &str) -> Class {
+    fn class(policy: &CodingPolicy, method: &str, fields: &str) -> Class {
         let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let mut head = Head::default();
         scan::parse_head(text.as_bytes(), &Limits::default(), &mut head).expect(&text);

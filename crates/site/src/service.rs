@@ -15,7 +15,7 @@ use flyball_sys::file::{Links, Whereabouts};
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
-use crate::compress::{CompressCounts, Load, Policy};
+use crate::compress::{CodingPolicy, CompressCounts, Load};
 use crate::configure::Configure;
 use crate::counts::CacheCounts;
 use crate::entry::{Content, FileEntry, Head, OpenFile};
@@ -87,7 +87,7 @@ struct Site {
     index: Arc<[String]>,
     types: Types,
     access: Option<Access>,
-    policy: Policy,
+    policy: CodingPolicy,
     settings: SiteSettings,
 }
 
@@ -111,7 +111,7 @@ impl Sites {
                 index: site.index.clone().into(),
                 types,
                 access: Access::new(&site.access)?,
-                policy: Policy::new(&site.compress),
+                policy: CodingPolicy::new(&site.compress),
                 settings: site.clone(),
             })
         };
