@@ -174,6 +174,7 @@ for_each_architecture! {
         what_is_not_there_falls_back_when_asked,
         no_route_leads_around_a_login,
         languages_are_negotiated_by_neighbours,
+        a_neighbour_in_another_language_is_coded_too,
         newer_images_answer_where_they_are_taken,
         directories_of_users_are_shown,
     ],

@@ -375,6 +375,40 @@ pub(crate) fn languages_are_negotiated_by_neighbours(mount: &Mount) {
     }
 }
 
+pub(crate) fn a_neighbour_in_another_language_is_coded_too(mount: &Mount) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    for (name, word) in [("long.txt.de", "Wort "), ("long.txt.en", "word ")] {
+        let written = std::fs::write(directory.path().join(name), word.repeat(2_000));
+        written.expect("the file can be written");
+    }
+    let keys = format!(
+        "languages = [\"en\", \"de\"]\n[[site.alias]]\npath = \"/long\"\nroot = \"{}\"\n\
+         [[site.header]]\npath = \"/long/*\"\nset = {{ X-Long = \"yes\" }}\n",
+        directory.path().display()
+    );
+    let server = start(mount, "", &keys);
+    let mut client = server.connect();
+    for (language, word) in [("de", "Wort "), ("en", "word "), ("de", "Wort ")] {
+        let accept = format!("Accept-Language: {language}");
+        for coding in ["gzip", "identity"] {
+            let fields = [accept.as_str(), &format!("Accept-Encoding: {coding}")];
+            let answer = client.ask(request("GET", "/long/long.txt", &fields));
+            assert_eq!((answer.status(), answer.expect("X-Long")), (200, "yes"));
+            assert_eq!(answer.expect("Content-Language"), language);
+            assert_eq!(answer.expect("Content-Type"), "text/plain; charset=utf-8");
+            let vary = answer.expect("Vary");
+            assert!(vary.contains("Accept-Encoding") && vary.contains("Accept-Language"), "{vary}");
+            match coding {
+                "gzip" => {
+                    assert_eq!(answer.field("Content-Encoding"), Some("gzip"));
+                    assert!(answer.body.len() < 1_000, "{}", answer.body.len());
+                }
+                _ => assert_eq!(answer.text(), word.repeat(2_000)),
+            }
+        }
+    }
+}
+
 pub(crate) fn newer_images_answer_where_they_are_taken(mount: &Mount) {
     let server = start(mount, "", "image-neighbours = true");
     let mut client = server.connect();

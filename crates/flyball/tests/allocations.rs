@@ -65,6 +65,7 @@ tests! {
     a_cached_body_that_is_coded_allocates_nothing,
     a_new_connection_allocates_nothing,
     a_pipelined_batch_allocates_nothing,
+    a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing,
     a_file_that_processes_share_is_lent_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
     a_head_and_a_date_that_are_made_anew_allocate,
@@ -124,12 +125,17 @@ impl Counted {
     }
 
     fn start_with(site: &Site, arch: &str, settings: &[&str]) -> Counted {
+        Counted::start_from(&[site.path().to_str().expect("a path in UTF-8")], arch, settings)
+    }
+
+    /// Serves what these arguments say.
+    fn start_from(what: &[&str], arch: &str, settings: &[&str]) -> Counted {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let file = common::within(&directory, "allocations");
         File::create(&file).expect("the file can be made");
         let this = std::env::current_exe().expect("this program has a path");
         let launch = Launch::program(&[this.into()])
-            .arg(site.path())
+            .args(what)
             .args(&["--listen", "127.0.0.1:0", "--arch", arch])
             .workers_for(arch, 1)
             .set("cache.revalidate=1h")
@@ -239,6 +245,40 @@ fn a_pipelined_batch_allocates_nothing() {
 }
 
 /// `shared-symped` alone allocates on the cached path: the loan of a descriptor and its holder.
+fn a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing() {
+    let site = small_site();
+    let root = site.path().display().to_string();
+    let mut config: String = (0..20)
+        .map(|n| format!("[[site]]\nhosts = [\"h{n}.test\"]\nroot = \"{root}\"\n"))
+        .collect();
+    config += &format!("[[site]]\nroot = \"{root}\"\nlanguages = [\"en\", \"de\"]\n");
+    for n in 0..50 {
+        config += &format!("[[site.redirect]]\nfrom = \"/old{n}/*\"\nto = \"/new{n}/$1\"\n");
+    }
+    for n in 0..200 {
+        config += &format!("[[site.header]]\npath = \"/*\"\nset = {{ X-{n} = \"{n}\" }}\n");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("flyball.toml");
+    std::fs::write(&path, config).expect("the configuration can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    for arch in ["sped", "mt", "uring"] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            println!("  {arch} cannot run here");
+            continue;
+        }
+        let counted = Counted::start_from(&["--config", path], arch, &[]);
+        let mut client = counted.server.connect();
+        let request =
+            "GET /small.txt HTTP/1.1\r\nHost: a.test\r\nAccept-Language: de, en;q=0.5\r\n\r\n";
+        let (allocations, seconds) =
+            counted.count(|| assert_eq!(client.ask(request).expect("X-199"), "199"));
+        let allowed = PER_SECOND * counted.threads() * seconds;
+        println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
+        assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
+    }
+}
+
 fn a_file_that_processes_share_is_lent_by_two_allocations() {
     const EACH: u64 = 2;
     let site = small_site();
