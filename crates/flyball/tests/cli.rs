@@ -190,7 +190,8 @@ fn errors_name_the_flag_or_the_key_of_set() {
         (
             vec!["--set", "limit=1"],
             "--set limit: is a table with the keys target, head, fields, \
-            body, drain, linger, pipeline",
+             body, drain, linger, pipeline, connections-per-address, requests-per-address, \
+             requests-burst, bandwidth",
         ),
         // The shell expands variables, not the server.
         (
