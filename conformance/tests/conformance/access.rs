@@ -175,6 +175,26 @@ pub(crate) fn networks_are_let_in_or_not(mount: &Mount) {
     }
 }
 
+pub(crate) fn who_asks_is_whom_a_trusted_proxy_names(mount: &Mount) {
+    let proxied = "client.address = \"x-forwarded-for\"\n\
+                   client.trusted = [\"127.0.0.1\"]\n\
+                   limit.requests-per-address = 1\nlimit.requests-burst = 3\n";
+    let server = start(mount, proxied, "deny = [\"192.0.2.0/24\", \"127.0.0.0/8\"]\n");
+    let mut client = server.connect();
+    let mut ask = |from: &str| {
+        let field = format!("X-Forwarded-For: {from}");
+        client.ask(request("GET", "/hello.txt", &[&field])).status()
+    };
+    assert_eq!(ask("198.51.100.1, 192.0.2.9"), 403);
+    assert_eq!(ask("127.0.0.1"), 403);
+    // Each client has requests of its own, though all come over one connection.
+    for client in ["198.51.100.1", "2001:db8::1"] {
+        let statuses: Vec<u16> = (0..20).map(|_| ask(client)).collect();
+        assert_eq!(statuses[..3], [200; 3], "{client}");
+        assert!(statuses.contains(&429), "{client}: {statuses:?}");
+    }
+}
+
 pub(crate) fn one_client_has_so_many_connections(mount: &Mount) {
     let server = start(mount, "limit.connections-per-address = 3\n", "");
     let answered = || {

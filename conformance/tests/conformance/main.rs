@@ -190,6 +190,7 @@ for_each_architecture! {
         a_body_waits_for_its_password,
         logins_that_fail_are_slowed_down,
         networks_are_let_in_or_not,
+        who_asks_is_whom_a_trusted_proxy_names,
         one_client_has_so_many_connections,
         one_client_asks_so_often,
         a_connection_has_its_pace,
