@@ -17,6 +17,7 @@ mod options;
 mod process;
 mod report;
 mod rivals;
+mod site;
 mod wait;
 mod work;
 
@@ -62,6 +63,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     match options.kind {
         Kind::Disk => return disk::compare(options, setup, &root.join("lab/wrk")),
         Kind::Memory => return memory::measure(options, &setup),
+        Kind::Site => return site::compare(options, setup, &root.join("lab/wrk")),
         Kind::Quick | Kind::Arch => {}
     }
     let mut header = header(options, &setup)?;
@@ -199,6 +201,7 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
         scratch: target.join("bench-run"),
         flyball,
         joins: None,
+        config: None,
         null: target.join("release/flyball-null"),
         flyball_settings: options.flyball_settings.clone(),
     })

@@ -127,6 +127,8 @@ pub(crate) struct Setup {
     pub(crate) null: PathBuf,
     /// File to which a server writes its process id before it starts, to join a group.
     pub(crate) joins: Option<PathBuf>,
+    /// Configuration file of Flyball, which names the site; else it serves the site as it is.
+    pub(crate) config: Option<PathBuf>,
     /// `KEY=VALUE` settings that Flyball gets.
     pub(crate) flyball_settings: Vec<String>,
 }
@@ -198,8 +200,15 @@ fn command(
     };
     match contestant {
         Contestant::Flyball { arch } => {
-            command.arg("serve").arg(&setup.site).args(["--listen", &address.to_string()]);
-            command.args(["--arch", arch, "--workers", "1", "--access-log", "off"]);
+            command.arg("serve").args(["--listen", &address.to_string()]);
+            match &setup.config {
+                Some(file) => command.arg("--config").arg(file),
+                None => command.arg(&setup.site),
+            };
+            command.args(["--arch", arch, "--workers", "1"]);
+            if !setup.flyball_settings.iter().any(|set| set.starts_with("access-log=")) {
+                command.args(["--access-log", "off"]);
+            }
             command.args(setup.flyball_settings.iter().flat_map(|set| ["--set", set]));
         }
         Contestant::Nginx { deferred } => {
@@ -281,6 +290,7 @@ mod tests {
             flyball: PathBuf::new(),
             null: PathBuf::new(),
             joins: None,
+            config: None,
             flyball_settings: Vec::new(),
         };
         let address = "127.0.0.11:81".parse().unwrap();

@@ -7,16 +7,18 @@ use super::disk;
 use super::failure::Failure;
 use super::memory;
 use super::rivals;
+use super::site;
 use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick|arch|disk|memory [OPTION]...
+cargo xtask bench quick|arch|disk|memory|site [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
 throughput of its architectures when files do not fit into memory; it needs root. memory says what
-a connection and a unit of concurrency of each architecture cost.
+a connection and a unit of concurrency of each architecture cost; site what rules, the access log
+and compressed bodies add to a cached request.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
@@ -50,6 +52,8 @@ pub(crate) enum Kind {
     Disk,
     /// Itself, in bytes.
     Memory,
+    /// Itself, with more features and fewer.
+    Site,
 }
 
 /// What to compare.
@@ -82,6 +86,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         Some((first, rest)) if first == "quick" => options(Kind::Quick, rest).map(Some),
         Some((first, rest)) if first == "arch" => options(Kind::Arch, rest).map(Some),
         Some((first, rest)) if first == "disk" => options(Kind::Disk, rest).map(Some),
+        Some((first, rest)) if first == "site" => options(Kind::Site, rest).map(Some),
         Some((first, rest)) if first == "memory" => options(Kind::Memory, rest).map(Some),
         _ => Err(Failure::Unusable(USAGE.into())),
     }
@@ -92,6 +97,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         Kind::Quick => (work::ALL, &ARCHS, &Contestant::SERVERS[..4]),
         Kind::Disk => (&[], disk::ARCHS, &["flyball"]),
         Kind::Memory => (&[], memory::ARCHS, &["flyball"]),
+        Kind::Site => (&[], site::ARCHS, &["flyball"]),
         Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
     };
     let (mut works, mut servers, mut archs) = (Vec::new(), Vec::new(), Vec::new());
@@ -183,7 +189,7 @@ mod tests {
             ("quick --rounds 0", "above 0"),
             ("quick --seconds", "needs a value"),
             ("quick --fast", "unknown option --fast"),
-            ("slow", "cargo xtask bench quick|arch|disk|memory"),
+            ("slow", "cargo xtask bench quick|arch|disk|memory|site"),
         ] {
             let failure = parsed(line).unwrap_err();
             assert_eq!(failure.exit_status(), 2, "{line}");
