@@ -29,7 +29,7 @@ const LARGE: usize = 3 * 1024 * 1024;
 const RECORD: usize = 16;
 
 /// How long the files are changed.
-const HAMMER: Duration = Duration::from_secs(10);
+const HAMMER: Duration = Duration::from_secs(6);
 
 /// Within this time a change must be seen: `cache.revalidate` is 1 s by default, and the rest is
 /// for a busy machine.

@@ -8,24 +8,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use common_programs::served::{Served, put};
-use common_programs::{have, noise, on_architectures, program, run};
+use common_programs::{have, noise, on_architectures, on_every_architecture, program, run};
 
-on_architectures! {
-    [
-        sped = "sped",
-        symped = "symped",
-        shared_symped = "shared-symped",
-        n_copy = "n-copy",
-        amped = "amped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        knot_c = "knot-c",
-        knot_a = "knot-a",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_every_architecture! {
     [wget_mirrors_documentation_byte_for_byte, zsync_fetches_the_blocks_that_it_lacks]
 }
 

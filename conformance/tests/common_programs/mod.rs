@@ -2,7 +2,7 @@
 //! test, a client that tells a whole body from a short one, and other programs with a time limit.
 
 // Each test file uses its own part of this.
-#![allow(dead_code)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 pub mod exchange;
 pub mod served;
@@ -27,6 +27,31 @@ macro_rules! on_architectures {
     };
 }
 pub(crate) use on_architectures;
+
+/// Mounts them once for each architecture there is.
+macro_rules! on_every_architecture {
+    ($bodies:tt) => {
+        on_architectures! {
+            [
+                sped = "sped",
+                symped = "symped",
+                shared_symped = "shared-symped",
+                n_copy = "n-copy",
+                amped = "amped",
+                mp = "mp",
+                mt = "mt",
+                thread_per_connection = "thread-per-connection",
+                knot_c = "knot-c",
+                knot_a = "knot-a",
+                watpipe = "watpipe",
+                tux = "tux",
+                uring = "uring",
+            ]
+            $bodies
+        }
+    };
+}
+pub(crate) use on_every_architecture;
 
 /// Whether all of these programs are here. Says so when they are not, and fails in the build that
 /// must have them.

@@ -395,7 +395,8 @@ pub(crate) fn a_cached_body_is_coded_once(mount: &Mount) {
     let counted = until(DEADLINE, || {
         let status = coded.server.status();
         let saved = counter(&status, "compression_saved_bytes");
-        assert!(counter(&status, "compressions") <= REQUESTS / 10, "{status}");
+        // Once for each process, of which every connection may meet another.
+        assert!(counter(&status, "compressions") <= REQUESTS / 5, "{status}");
         (counter(&status, "requests") >= REQUESTS && saved > 0).then_some(())
     });
     assert!(counted.is_some(), "{}", coded.server.status());

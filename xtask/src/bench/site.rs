@@ -14,7 +14,7 @@ use super::files;
 use super::measure::{self, Run};
 use super::options::Options;
 use super::report::{self, figure};
-use super::work::{Connection, Unit, Work};
+use super::work::{self, Work};
 
 /// The architecture that is measured unless others are chosen.
 pub(crate) const ARCHS: &[&str] = &["sped"];
@@ -39,27 +39,12 @@ struct Dress {
     target: Option<(&'static str, f64)>,
 }
 
-static SMALL: Work = Work {
-    name: "keep",
-    title: "1 KB keep-alive, 64 connections",
-    connections: 64,
-    crowded: false,
-    script: "get.lua",
-    arguments: &[],
-    path: files::SMALL,
-    connection: Connection::KeepAlive,
-    unit: Unit::Request,
-    kernel: &[],
-    targets: &[],
-};
+static SMALL: Work = Work { targets: &[], ..work::KEEP };
 
-static PLAIN: Work = Work { name: "equal", path: EQUAL, ..work(&SMALL) };
+static PLAIN: Work = Work { name: "equal", path: EQUAL, targets: &[], ..work::KEEP };
 
-static CODED: Work = Work { name: "coded", path: PAGE, script: "coded.lua", ..work(&SMALL) };
-
-const fn work(of: &Work) -> Work {
-    Work { ..*of }
-}
+static CODED: Work =
+    Work { name: "coded", path: PAGE, script: "coded.lua", targets: &[], ..work::KEEP };
 
 const DRESSES: &[Dress] = &[
     Dress { name: "bare", work: &SMALL, target: None },

@@ -75,7 +75,8 @@ const fn target(peer: &'static str, at_most: f64) -> Target {
     Target { peer, at_most }
 }
 
-const KEEP: Work = Work {
+/// A small file, again and again.
+pub(crate) const KEEP: Work = Work {
     name: "keep",
     title: "1 KB keep-alive, 64 connections",
     connections: 64,
