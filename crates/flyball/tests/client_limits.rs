@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Launch, Server, Site, children, get, is_running, signal, wait_for};
+use common::{Launch, Server, Site, children, get, proc_status, signal, wait_for};
 use flyball_testkit::Client;
 
 /// Connections that one client may have.
@@ -18,12 +18,15 @@ fn start(site: &Site, arch: &str) -> Server {
     launch.set(&format!("limit.connections-per-address={MOST}")).start()
 }
 
-/// Kills processes, and waits until they have gone.
+/// Kills processes, and waits until the master has seen it: a thread of one that is about to end may
+/// still take a connection, which is reset then.
 fn kill(processes: &[u32]) {
     for process in processes {
         signal(*process, "KILL");
     }
-    wait_for("their end", || (!processes.iter().any(|one| is_running(*one))).then_some(()));
+    wait_for("their end", || {
+        (!processes.iter().any(|one| proc_status(*one, "State").is_some())).then_some(())
+    });
 }
 
 /// A connection and the status of its first answer.
