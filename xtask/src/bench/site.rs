@@ -41,7 +41,8 @@ struct Dress {
 
 static SMALL: Work = Work { targets: &[], ..work::KEEP };
 
-static PLAIN: Work = Work { name: "equal", path: EQUAL, targets: &[], ..work::KEEP };
+static PLAIN: Work =
+    Work { name: "equal", path: EQUAL, script: "coded.lua", targets: &[], ..work::KEEP };
 
 static CODED: Work =
     Work { name: "coded", path: PAGE, script: "coded.lua", targets: &[], ..work::KEEP };
