@@ -18,8 +18,8 @@ fn start(site: &Site, arch: &str) -> Server {
     launch.set(&format!("limit.connections-per-address={MOST}")).start()
 }
 
-/// Kills processes, and waits until the master has seen it: a thread of one that is about to end may
-/// still take a connection, which is reset then.
+/// Kills processes, and waits until the master has seen it: a thread of one that is about to end
+/// may still take a connection, which is reset then.
 fn kill(processes: &[u32]) {
     for process in processes {
         signal(*process, "KILL");
