@@ -92,8 +92,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("1MiB"),
         doc: "Larger bodies leave plain",
         more: "A file is read into memory to be compressed. An architecture that does disk work in \
-               its loop is held up meanwhile, by some 10 ms for 1 MiB. Files that were compressed \
-               beforehand may be larger.",
+               its loop is held up meanwhile: for 1 MiB of text, on one CPU (AMD EPYC), by 11 to \
+               13 ms for Brotli, 3 to 7 ms for Zstandard and 19 to 22 ms for gzip. Files that were \
+               compressed beforehand may be larger.",
         source: "",
     },
     Setting {
