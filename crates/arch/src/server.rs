@@ -35,7 +35,7 @@ pub struct Server {
     /// Where workers send lines of the access log.
     pub(crate) log: LogSender,
     /// Who takes them.
-    pub(crate) appender: Option<Appender>,
+    pub(crate) appender: Option<Arc<Appender>>,
     /// What is locked around accept, if anything is.
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
 }
@@ -74,7 +74,7 @@ impl Server {
             listening,
             admin,
             log,
-            appender,
+            appender: appender.map(Arc::new),
             accept_lock,
         })
     }

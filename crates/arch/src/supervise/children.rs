@@ -1,0 +1,328 @@
+//! The children of the master: fork, what a child does first, restart, and reaping.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use flyball_sys::clock;
+use flyball_sys::process::{self, Ending, Forked, ProcessId};
+use flyball_sys::readiness::Interest;
+use flyball_sys::signal::Signals;
+
+use super::generations::{Generation, TRIAL_MS};
+use super::{COMMANDS, KILL_AFTER_MS, Master};
+use crate::admin;
+use crate::chunks::Chunks;
+use crate::listening::{cpu_of_worker, listen};
+use crate::server::connections_that_fit;
+use crate::worker::Worker;
+
+/// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
+pub(crate) const RESTART_MS_MIN: u64 = 50;
+
+/// Longest wait before a restart.
+pub(crate) const RESTART_MS_MAX: u64 = 10_000;
+
+/// A worker that lived this long starts with the shortest wait again.
+pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
+
+/// What a child is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A worker of this generation, with this number in it.
+    Worker { generation: u64, index: usize },
+    /// Serves `--admin`.
+    Admin,
+    /// Writes the access log.
+    Log,
+}
+
+/// A child process that shall be running, or is to end.
+#[derive(Debug)]
+pub(super) struct Child {
+    pub(super) role: Role,
+    pub(super) process: Option<ProcessId>,
+    pub(super) started_ms: u64,
+    pub(super) restart_ms: u64,
+    pub(super) due_ms: Option<u64>,
+    /// The first block that it counts in.
+    pub(super) block: usize,
+    pub(super) blocks: usize,
+    /// At its end when the worker accepts no more.
+    pub(super) accepting: Option<OwnedFd>,
+    /// Retired, to be killed then.
+    pub(super) kill_at_ms: Option<u64>,
+}
+
+impl Child {
+    pub(super) fn new(role: Role, block: usize, blocks: usize) -> Child {
+        Child {
+            role,
+            process: None,
+            started_ms: 0,
+            restart_ms: RESTART_MS_MIN,
+            due_ms: None,
+            block,
+            blocks,
+            accepting: None,
+            kill_at_ms: None,
+        }
+    }
+
+    pub(super) fn started(&mut self, process: ProcessId) {
+        self.process = Some(process);
+        self.started_ms = clock::monotonic_ms();
+        self.due_ms = None;
+    }
+
+    pub(super) fn is_retired(&self) -> bool {
+        self.kill_at_ms.is_some()
+    }
+}
+
+impl Child {
+    /// The generation of a worker.
+    pub(super) fn generation(&self) -> Option<u64> {
+        match self.role {
+            Role::Worker { generation, .. } => Some(generation),
+            Role::Admin | Role::Log => None,
+        }
+    }
+}
+
+pub(super) fn name(role: Role) -> String {
+    match role {
+        Role::Worker { index, .. } => format!("worker {index}"),
+        Role::Admin => "the admin process".into(),
+        Role::Log => "the log process".into(),
+    }
+}
+
+impl Master {
+    /// Forks one child.
+    pub(super) fn start(&mut self, at: usize) -> io::Result<()> {
+        let role = self.children[at].role;
+        if role == Role::Log {
+            return self.start_log(at);
+        }
+        let master = process::own_id();
+        let (mut lifeline, mut commands) = (None, None);
+        match role {
+            Role::Worker { index, .. } => {
+                // A worker that was told to stop by somebody else has closed its queue.
+                for listener in self.listeners_of(index) {
+                    listen(&listener, &self.server.settings)?;
+                }
+                let (accepting, held) = process::lifeline()?;
+                self.children[at].accepting = Some(accepting);
+                lifeline = Some(held);
+            }
+            Role::Admin => {
+                let (ours, theirs) = flyball_sys::net::message_pair()?;
+                if let Some(before) = self.commands.replace(ours) {
+                    self.mechanism.forget(before.as_fd());
+                }
+                commands = Some(theirs);
+            }
+            Role::Log => {}
+        }
+        match process::fork()? {
+            Forked::Parent(process) => {
+                if let (Role::Admin, Some(ours)) = (role, &self.commands) {
+                    self.mechanism.add(ours.as_fd(), COMMANDS, Interest::READ)?;
+                }
+                self.children[at].started(process);
+                Ok(())
+            }
+            Forked::Child => {
+                let ended = self.begin_child(role, master).and_then(|()| match role {
+                    Role::Admin => self.run_admin(commands, master),
+                    Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
+                    Role::Log => Ok(()),
+                });
+                let code = match ended {
+                    Ok(()) => 0,
+                    Err(error) => {
+                        eprintln!("flyball: {}: {error}", name(role));
+                        1
+                    }
+                };
+                process::exit_now(code)
+            }
+        }
+    }
+
+    /// Forks the log process. It holds no socket, and lives until nobody can send it lines.
+    fn start_log(&mut self, at: usize) -> io::Result<()> {
+        let Some(appender) = self.server.appender.clone() else { return Ok(()) };
+        let master = process::own_id();
+        let process = process::fork_holding(&[appender.descriptor()], || {
+            let written = self
+                .begin_child(Role::Log, master)
+                .and_then(|()| appender.run(&self.blocks, self.children[at].block));
+            written.map_or_else(
+                |error| {
+                    eprintln!("flyball: {}: {error}", name(Role::Log));
+                    1
+                },
+                |()| 0,
+            )
+        })?;
+        self.children[at].started(process);
+        Ok(())
+    }
+
+    pub(super) fn log_process(&self) -> Option<ProcessId> {
+        self.children.iter().find(|child| child.role == Role::Log)?.process
+    }
+
+    fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
+        let Generation { architecture, workers, .. } = self.generation;
+        self.server.listening.of_worker(architecture, index, workers)
+    }
+
+    /// Where every child begins, after its fork and before any work of its own: it ends with its
+    /// master, and has nothing that its role does not need.
+    fn begin_child(&mut self, role: Role, master: i32) -> io::Result<()> {
+        if role == Role::Log {
+            // It was forked without descriptors of others, and outlives the master: lines may
+            // still be on their way.
+            return Ok(());
+        }
+        process::die_with_parent(master)?;
+        self.commands = None;
+        for child in &mut self.children {
+            child.accepting = None;
+        }
+        match role {
+            // It keeps the listening sockets, whose queues it shows, and no file of any site.
+            Role::Admin => self.server.let_files_go(),
+            Role::Worker { .. } | Role::Log => {
+                (self.server.admin, self.server.appender) = (None, None);
+                Ok(())
+            }
+        }
+    }
+
+    fn run_admin(&mut self, commands: Option<OwnedFd>, master: i32) -> io::Result<()> {
+        let Some(socket) = &self.server.admin else { return Ok(()) };
+        admin::serve(&admin::Admin {
+            socket: Arc::clone(socket),
+            blocks: Arc::clone(&self.blocks),
+            commands,
+            addresses: self.server.addresses(),
+            listeners: self.server.listening.all(),
+            started_ms: self.started_ms,
+            master,
+        })
+    }
+
+    fn run_worker(
+        &mut self,
+        child: usize,
+        index: usize,
+        lifeline: Option<OwnedFd>,
+    ) -> io::Result<()> {
+        let Generation { architecture, workers, .. } = self.generation;
+        let server = &self.server;
+        let settings = Arc::clone(&server.settings);
+        if architecture.pins_workers()
+            && let Some(cpu) = cpu_of_worker(&settings, index)
+        {
+            process::pin(cpu)?;
+        }
+        let room = connections_that_fit(&settings);
+        let worker = Worker {
+            index,
+            listeners: self.listeners_of(index),
+            shares_listeners: architecture.sockets_are_shared() && workers > 1,
+            sites: Arc::clone(&server.sites),
+            blocks: Arc::clone(&self.blocks),
+            block: self.children[child].block,
+            signals: Signals::block()?,
+            connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
+            log: server.log.of_worker(index),
+            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
+            in_group: false,
+            accept_lock: server.accept_lock.clone(),
+            accepting: Mutex::new(lifeline),
+            settings,
+        };
+        let report = architecture.run(worker)?;
+        if report.unfinished > 0 {
+            eprintln!(
+                "flyball: worker {index}: {} connections were still open at the drain deadline",
+                report.unfinished
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn restart_due(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        for at in 0..self.children.len() {
+            if self.children[at].due_ms.is_some_and(|due| due <= now_ms)
+                && let Err(error) = self.start(at)
+            {
+                eprintln!("flyball: cannot restart {}: {error}", name(self.children[at].role));
+                self.children[at].due_ms = Some(now_ms + RESTART_MS_MAX);
+            }
+        }
+    }
+
+    pub(super) fn kill_overdue(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        for child in &mut self.children {
+            if child.kill_at_ms.is_some_and(|at| at <= now_ms)
+                && let Some(process) = child.process
+            {
+                process::kill(process);
+                child.kill_at_ms = Some(now_ms + KILL_AFTER_MS);
+            }
+        }
+    }
+
+    /// Reaps every child that ended; `restart` plans a new one, later with each crash in a row.
+    pub(super) fn reap(&mut self, restart: bool) {
+        while let Some((process, ending)) = process::reap() {
+            let Some(at) = self.children.iter().position(|c| c.process == Some(process)) else {
+                continue;
+            };
+            let child = &mut self.children[at];
+            child.process = None;
+            child.accepting = None;
+            for block in child.block..child.block + child.blocks {
+                self.blocks.fold(block);
+            }
+            if child.is_retired() {
+                self.children.swap_remove(at);
+                continue;
+            }
+            if restart {
+                self.plan_restart(at, ending);
+            }
+        }
+    }
+
+    fn plan_restart(&mut self, at: usize, ending: Ending) {
+        let now_ms = clock::monotonic_ms();
+        let child = &mut self.children[at];
+        if now_ms - child.started_ms >= RESTART_FORGIVEN_MS {
+            child.restart_ms = RESTART_MS_MIN;
+        }
+        let wait_ms = child.restart_ms;
+        child.due_ms = Some(now_ms + wait_ms);
+        child.restart_ms = (wait_ms * 2).min(RESTART_MS_MAX);
+        if child.role == Role::Admin && ending == Ending::Exited(0) {
+            return;
+        }
+        let how = match ending {
+            Ending::Exited(code) => format!("exited with code {code}"),
+            Ending::Killed(signal) => format!("was ended by signal {signal}"),
+        };
+        eprintln!("flyball: {} {how}; it is restarted in {wait_ms} ms", name(child.role));
+        let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
+        let failed = child.generation().is_some() && ending.is_failure();
+        self.failed_trial |= failed && on_trial && self.generation.previous.is_some();
+    }
+}

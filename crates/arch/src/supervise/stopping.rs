@@ -1,0 +1,74 @@
+//! The end: every child is told to stop, and the log process comes last.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use flyball_sys::clock;
+use flyball_sys::process;
+use flyball_sys::readiness::{self, Interest, Readiness};
+use flyball_sys::signal::Signal;
+
+use super::children::{Child, Role};
+use super::{KILL_AFTER_MS, Master, SIGNALS};
+use crate::log::LogSender;
+
+/// Time that the log process has to write what is left when all others have ended.
+const LOG_MS_MAX: u64 = 2_000;
+
+impl Master {
+    /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
+    /// server is told to stop once more. The log process comes last.
+    pub(super) fn stop(mut self) -> io::Result<bool> {
+        self.reap(false);
+        let serving = |child: &&Child| child.role != Role::Log;
+        for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
+            process::terminate(child);
+        }
+        let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
+        let mut mechanism = readiness::open("poll")?;
+        mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
+        let ended =
+            self.wait_for_children(mechanism.as_mut(), until_ms, |role| role != Role::Log)?;
+        for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
+            process::kill(child);
+        }
+        // It ends when nobody can send lines any more and all are written.
+        self.server.log = LogSender::off();
+        let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
+        let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;
+        if let (false, Some(process)) = (written, self.log_process()) {
+            eprintln!("flyball: the access log takes no lines; those that are left are lost");
+            process::kill(process);
+        }
+        Ok(ended)
+    }
+
+    /// Waits until no child of these roles is left: true. False when it is later than that, or the
+    /// server is told to stop once more.
+    pub(super) fn wait_for_children(
+        &mut self,
+        mechanism: &mut dyn Readiness,
+        until_ms: u64,
+        roles: fn(Role) -> bool,
+    ) -> io::Result<bool> {
+        loop {
+            self.reap(false);
+            let is_left = |child: &Child| child.process.is_some() && roles(child.role);
+            if !self.children.iter().any(is_left) {
+                return Ok(true);
+            }
+            let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
+            if left_ms == 0 {
+                return Ok(false);
+            }
+            mechanism.wait(&mut Vec::new(), i32::try_from(left_ms).unwrap_or(i32::MAX))?;
+            let mut again = false;
+            while let Some(signal) = self.signals.next() {
+                again |= signal == Signal::Stop;
+            }
+            if again {
+                return Ok(false);
+            }
+        }
+    }
+}
