@@ -68,6 +68,16 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-lab",
+        stays: "free of the server and of the generator, which it starts as processes",
+        packages: &[
+            ("fastrand", "a seeded order, and seeded draws"),
+            ("serde", "reads definitions and runs, writes verdicts"),
+            ("serde_json", "runs and verdicts"),
+            ("toml", "definitions"),
+        ],
+    },
+    Allowed {
         name: "flyball",
         stays: "without logic of its own",
         packages: &[
@@ -75,6 +85,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-site", "settings of sites"),
             ("flyball-sys", "addresses and processes"),
             ("flyball-arch", "the registry"),
+            ("flyball-lab", "experiments and their statistics"),
             ("clap", "the command line"),
             ("serde_json", "the JSON of `flyball arch`"),
             ("toml", "the configuration file"),

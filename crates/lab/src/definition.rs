@@ -1,0 +1,461 @@
+//! An experiment as it is written down before anything is run: one file of `lab/experiments`, for
+//! one figure or table of a paper.
+//!
+//! It says what the paper showed, under which workload, who takes part, along which axis, and the
+//! claims: the predicates by which the figure counts as reproduced, weaker or reversed. Nothing of
+//! it may depend on what comes out.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Longest time that a quick run of one experiment may take, in seconds.
+pub const QUICK_S_MAX: u64 = 180;
+
+/// Names are used for files and on the command line.
+const NAME_LEN_MAX: usize = 40;
+
+/// One figure or table of a paper.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Experiment {
+    /// The paper and the figure, as in `s0-fig8`.
+    pub name: String,
+    /// What it is about, in a line.
+    pub title: String,
+    /// The paper's tag and where in it: `S0, Figure 8`.
+    pub source: String,
+    /// The rows of the papers' table that it answers.
+    pub rows: Vec<String>,
+    /// What the paper showed, with its numbers.
+    pub shows: String,
+    /// What is done otherwise here, and why; empty when nothing is.
+    #[serde(default)]
+    pub deviates: String,
+    /// Why it cannot be tested on such a machine. Then nothing else is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_testable: Option<String>,
+    /// The experiment whose runs this one reads too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shares_runs_of: Option<String>,
+    /// What clients ask for.
+    #[serde(default)]
+    pub workload: Workload,
+    /// What is varied from point to point.
+    #[serde(default)]
+    pub axis: Axis,
+    /// What surrounds the servers.
+    #[serde(default)]
+    pub machine: Machine,
+    /// Who takes part: the lines or bars of the figure.
+    #[serde(default)]
+    pub series: Vec<Series>,
+    /// What has to come out.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
+}
+
+/// What clients ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Workload {
+    /// Its name for the generator: `one-packet`, `specweb99`, `webstone`, ...
+    pub name: String,
+    /// What its files are made with: a number of directories, a size.
+    #[serde(default)]
+    pub files: BTreeMap<String, toml::Value>,
+    /// More flags of the generator.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Seconds after which a client gives up.
+    #[serde(default = "default_timeout_s")]
+    pub timeout_s: f64,
+}
+
+fn default_timeout_s() -> f64 {
+    10.0
+}
+
+/// What the points of a figure differ in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Varies {
+    /// New connections in a second, arriving openly.
+    Rate,
+    /// Sessions in a second, arriving openly; requests within one follow each other.
+    Sessions,
+    /// Connections that are busy all the time, in a closed loop.
+    Connections,
+    /// The size of the one file, in bytes, at a fixed number of connections.
+    FileSize,
+    /// The size of the set of files, in MiB, at a fixed number of connections.
+    SetSize,
+    /// A setting of the servers, named by [`Axis::setting`].
+    Setting,
+    /// Nothing: a bar for each series.
+    #[default]
+    Nothing,
+}
+
+/// What is varied, and over which values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Axis {
+    /// What it is.
+    #[serde(default)]
+    pub varies: Varies,
+    /// The values of a full run.
+    #[serde(default)]
+    pub points: Vec<f64>,
+    /// Those of a quick one; of these, every claim can be judged.
+    #[serde(default)]
+    pub quick: Vec<f64>,
+    /// The series at whose peak a value is 1; values are absolute without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub relative_to: Option<String>,
+    /// The setting that is varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<String>,
+    /// Connections, where they are not what is varied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+}
+
+/// What surrounds the servers: the same for all of an experiment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Machine {
+    /// CPUs that servers may use.
+    pub cpus: u32,
+    /// Memory of the server's cgroup with its page cache, in MiB; without a limit when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    /// What of the files is in the page cache when a run begins.
+    pub page_cache: PageCache,
+    /// The most that the disk reads in a second, in MiB: the figure needs a slow disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_mib_per_s: Option<u64>,
+    /// The accept queue's length.
+    pub backlog: u32,
+    /// `net.ipv4.tcp_syncookies` is on.
+    pub syn_cookies: bool,
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine {
+            cpus: 1,
+            memory_mib: None,
+            page_cache: PageCache::Primed,
+            disk_mib_per_s: None,
+            backlog: 1_024,
+            syn_cookies: true,
+        }
+    }
+}
+
+/// What of the files is in memory when a run begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PageCache {
+    /// All that fits.
+    #[default]
+    Primed,
+    /// Nothing.
+    Dropped,
+}
+
+/// A contestant with its settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Series {
+    /// As the figure calls it.
+    pub name: String,
+    /// `flyball` or a peer.
+    pub contestant: String,
+    /// The architecture, of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub architecture: Option<String>,
+    /// Settings by their keys, as in a configuration file.
+    #[serde(default)]
+    pub set: BTreeMap<String, toml::Value>,
+    /// Only in a full run.
+    #[serde(default)]
+    pub full_only: bool,
+}
+
+/// What a figure is drawn of and a claim speaks about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Replies in a second that came whole and in time.
+    GoodputPerS,
+    /// Replies in a second.
+    RepliesPerS,
+    /// Bits of bodies in a second, in millions.
+    MbitPerS,
+    /// Microseconds of the server's CPU time for a reply.
+    CpuUsPerReply,
+    /// Connections that the kernel dropped in a second.
+    DropsPerS,
+    /// The median latency, in microseconds.
+    LatencyP50Us,
+    /// The 99th percentile of latency, in microseconds.
+    LatencyP99Us,
+    /// Connections that the server accepted in one accept phase.
+    AcceptsPerPhase,
+    /// Calls that waited for events, for each reply.
+    WaitsPerReply,
+    /// The server's memory, in MiB.
+    MemoryMib,
+}
+
+/// Where along the axis a claim looks.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// The best point of each side, which may be at different values.
+    Peak,
+    /// The largest value: furthest past saturation.
+    Last,
+    /// The smallest value.
+    First,
+    /// Every value, taken together.
+    Everywhere,
+    /// The point nearest to this value.
+    At(f64),
+}
+
+/// How the left has to be to the right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Relation {
+    /// Larger.
+    Greater,
+    /// Smaller.
+    Less,
+    /// The same within the margin.
+    Equal,
+}
+
+/// A predicate: one series against another, or against itself elsewhere on the axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Claim {
+    /// In a sentence.
+    pub says: String,
+    /// What is compared.
+    pub measure: Measure,
+    /// The series on the left.
+    pub left: String,
+    /// The series on the right.
+    pub right: String,
+    /// Where.
+    pub at: Place,
+    /// Where on the right, when it is not the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_at: Option<Place>,
+    /// How the left has to be.
+    pub is: Relation,
+    /// Left by right as the paper has it, for the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paper: Option<f64>,
+    /// Left by right from which on it counts as reproduced; between 1 and this it is weaker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reproduced: Option<f64>,
+}
+
+/// What is wrong with a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefinitionError {
+    /// Whose.
+    pub file: String,
+    /// And why.
+    pub why: String,
+}
+
+impl fmt::Display for DefinitionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {}", self.file, self.why)
+    }
+}
+
+impl std::error::Error for DefinitionError {}
+
+impl Experiment {
+    /// Reads a definition and checks that it hangs together. `file` is for the message.
+    ///
+    /// # Errors
+    /// With the line and the key, or what does not fit.
+    pub fn parse(file: &str, text: &str) -> Result<Experiment, DefinitionError> {
+        let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
+        let experiment: Experiment =
+            toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        experiment.check().map_err(wrong)?;
+        Ok(experiment)
+    }
+
+    /// The values along the axis; one of no meaning where nothing is varied.
+    pub fn points(&self, quick: bool) -> &[f64] {
+        match (self.axis.varies, quick) {
+            (Varies::Nothing, _) => &[0.0],
+            (_, true) => &self.axis.quick,
+            (_, false) => &self.axis.points,
+        }
+    }
+
+    /// Who takes part.
+    pub fn series(&self, quick: bool) -> impl Iterator<Item = &Series> {
+        self.series.iter().filter(move |series| !(quick && series.full_only))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let Experiment { name, axis, series, claims, .. } = self;
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        if name.is_empty() || name.len() > NAME_LEN_MAX || !name.bytes().all(plain) {
+            return Err(format!("the name {name:?} is not of small letters, digits and hyphens"));
+        }
+        if self.rows.is_empty() {
+            return Err("no row of the papers is named".into());
+        }
+        if self.not_testable.is_some() {
+            return match series.is_empty() && claims.is_empty() {
+                true => Ok(()),
+                false => Err("what is not testable has no series and no claims".into()),
+            };
+        }
+        if series.is_empty() || claims.is_empty() {
+            return Err("it needs series and claims, or a reason why it is not testable".into());
+        }
+        if self.workload.name.is_empty() {
+            return Err("the workload has no name".into());
+        }
+        let varied = axis.varies != Varies::Nothing;
+        if varied && (axis.points.is_empty() || axis.quick.is_empty()) {
+            return Err("the axis has no points, or none for a quick run".into());
+        }
+        if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
+            return Err(format!("the quick point {point} is none of the points"));
+        }
+        if (axis.varies == Varies::Setting) != axis.setting.is_some() {
+            return Err("`setting` belongs to an axis that varies one".into());
+        }
+        let known = |series_name: &str| series.iter().any(|series| series.name == series_name);
+        if let Some(base) = axis.relative_to.as_deref().filter(|base| !known(base)) {
+            return Err(format!("the axis is relative to {base:?}, which is no series"));
+        }
+        for (at, one) in series.iter().enumerate() {
+            if series[..at].iter().any(|other| other.name == one.name) {
+                return Err(format!("two series are called {:?}", one.name));
+            }
+        }
+        claims.iter().try_for_each(|claim| self.check_claim(claim))
+    }
+
+    fn check_claim(&self, claim: &Claim) -> Result<(), String> {
+        let says = &claim.says;
+        for side in [&claim.left, &claim.right] {
+            let found = self.series.iter().find(|series| series.name == *side);
+            let found = found.ok_or_else(|| format!("{says:?}: {side:?} is no series"))?;
+            if found.full_only {
+                return Err(format!("{says:?}: a quick run lacks {side:?}"));
+            }
+        }
+        if claim.left == claim.right && claim.right_at.is_none_or(|place| place == claim.at) {
+            return Err(format!("{says:?}: it compares a point with itself"));
+        }
+        match (claim.is, claim.reproduced) {
+            (Relation::Greater, Some(ratio)) if ratio >= 1.0 => Ok(()),
+            (Relation::Less, Some(ratio)) if ratio <= 1.0 => Ok(()),
+            (Relation::Equal, None) => Ok(()),
+            _ => Err(format!("{says:?}: `reproduced` does not fit the relation")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"
+name = "s9-fig1"
+title = "An example"
+source = "S9, Figure 1"
+rows = ["M0"]
+shows = "a is faster than b"
+
+[workload]
+name = "one-packet"
+
+[axis]
+varies = "rate"
+points = [0.5, 1.0, 1.5]
+quick = [1.0, 1.5]
+relative-to = "a"
+
+[[series]]
+name = "a"
+contestant = "flyball"
+architecture = "sped"
+set = { "accept.limit" = 1 }
+
+[[series]]
+name = "b"
+contestant = "nginx"
+
+[[claims]]
+says = "a beats b past saturation"
+measure = "goodput_per_s"
+left = "a"
+right = "b"
+at = "last"
+is = "greater"
+paper = 1.65
+reproduced = 1.1
+"#;
+
+    fn why(text: &str) -> String {
+        Experiment::parse("x.toml", text).expect_err("it is wrong").to_string()
+    }
+
+    #[test]
+    fn a_definition_is_read_whole() {
+        let experiment = Experiment::parse("x.toml", WHOLE).unwrap();
+        assert_eq!(experiment.points(true), [1.0, 1.5]);
+        assert_eq!(experiment.points(false).len(), 3);
+        assert_eq!(experiment.series(true).count(), 2);
+        assert_eq!(experiment.claims[0].at, Place::Last);
+        assert_eq!(experiment.machine, Machine::default());
+    }
+
+    #[test]
+    fn a_wrong_definition_is_told_with_what_is_wrong() {
+        let unknown = WHOLE.replace("title", "tittle");
+        assert!(why(&unknown).contains("tittle"), "{}", why(&unknown));
+        assert!(why(&unknown).contains("line 3"), "{}", why(&unknown));
+        let other = WHOLE.replace("right = \"b\"", "right = \"c\"");
+        assert!(why(&other).ends_with("\"c\" is no series"));
+        let backwards = WHOLE.replace("reproduced = 1.1", "reproduced = 0.9");
+        assert!(why(&backwards).ends_with("does not fit the relation"));
+        let quick = WHOLE.replace("quick = [1.0, 1.5]", "quick = [2.0]");
+        assert!(why(&quick).contains("none of the points"));
+        let itself = WHOLE.replace("right = \"b\"", "right = \"a\"");
+        assert!(why(&itself).ends_with("compares a point with itself"));
+    }
+
+    #[test]
+    fn what_is_not_testable_says_why_and_nothing_else() {
+        let text = r#"
+name = "s9-fig2"
+title = "Scaling"
+source = "S9, Figure 2"
+rows = ["M0"]
+shows = "it scales to eight cores"
+not-testable = "it needs eight cores"
+"#;
+        assert!(Experiment::parse("x.toml", text).is_ok());
+        let more = format!("{text}\n[[series]]\nname = \"a\"\ncontestant = \"flyball\"\n");
+        assert!(why(&more).contains("no series"));
+    }
+}

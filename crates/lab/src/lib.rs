@@ -1,0 +1,13 @@
+//! The laboratory: experiments of the papers as definitions, contestants that are started as
+//! processes, runs in an order that chance decides, statistics that say how sure a figure is, and
+//! verdicts by predicates that were written down before the run.
+//!
+//! Nothing here links the server or the generator: both are programs that the lab starts, so that
+//! a peer and our own server are measured by the same means.
+
+#![forbid(unsafe_code)]
+
+pub mod definition;
+pub mod schedule;
+pub mod statistics;
+pub mod verdict;
