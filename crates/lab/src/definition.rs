@@ -292,8 +292,30 @@ impl Experiment {
         let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
         let experiment: Experiment =
             toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
-        experiment.check().map_err(wrong)?;
+        // One that reads another's runs is whole, and can be checked, when it has them.
+        if experiment.shares_runs_of.is_none() {
+            experiment.check().map_err(wrong)?;
+        }
         Ok(experiment)
+    }
+
+    /// The same with the runs of the experiment that it shares them with.
+    ///
+    /// # Errors
+    /// When its claims do not fit them.
+    pub fn with_runs_of(
+        self,
+        base: &Experiment,
+        file: &str,
+    ) -> Result<Experiment, DefinitionError> {
+        let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
+        let Experiment { workload, axis, machine, series, .. } = base.clone();
+        if !self.series.is_empty() {
+            return Err(wrong("what shares the runs of another has no series of its own".into()));
+        }
+        let whole = Experiment { workload, axis, machine, series, ..self };
+        whole.check().map_err(wrong)?;
+        Ok(whole)
     }
 
     /// The values along the axis; one of no meaning where nothing is varied.

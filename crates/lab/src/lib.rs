@@ -7,7 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+pub mod catalogue;
 pub mod definition;
+pub mod host;
 pub mod schedule;
 pub mod statistics;
 pub mod verdict;

@@ -74,6 +74,7 @@ const PRODUCT: &[Allowed] = &[
             ("fastrand", "a seeded order, and seeded draws"),
             ("serde", "reads definitions and runs, writes verdicts"),
             ("serde_json", "runs and verdicts"),
+            ("strsim", "the nearest of names"),
             ("toml", "definitions"),
         ],
     },

@@ -1,0 +1,146 @@
+//! The experiments that there are: the files of `lab/experiments`, which the program carries.
+
+use strsim::levenshtein;
+
+use crate::definition::{DefinitionError, Experiment};
+
+/// A name nearer than so many changes is offered for one that is unknown.
+const NEAR_MAX: usize = 4;
+
+macro_rules! definitions {
+    ($($name:literal,)*) => {
+        /// Names and texts, in the order of the papers.
+        const DEFINITIONS: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../../lab/experiments/", $name, ".toml"))),)*
+        ];
+    };
+}
+
+definitions![
+    "s0-fig2",
+    "s0-fig3",
+    "s0-fig4",
+    "s0-fig5",
+    "s0-fig6",
+    "s0-fig7",
+    "s0-fig8",
+    "s0-fig9",
+    "s0-fig10",
+    "s0-fig11",
+    "s0-fig12",
+    "s0-fig13",
+    "s0-fig14",
+    "s0-fig15",
+    "s0-fig16",
+    "s0-fig17",
+    "s0-sec63",
+    "s1-fig2",
+    "s1-fig3",
+    "s1-fig4",
+    "s1-fig5",
+    "s1-fig6",
+    "s1-sec5",
+    "s2-fig6",
+    "s2-fig8",
+    "s2-fig9",
+    "s2-fig10",
+    "s2-fig11",
+    "s2-fig12",
+    "s2-headlines",
+    "s3-fig2",
+    "s3-fig12",
+    "s3-fig13",
+    "s3-fig14",
+    "s3-fig17",
+    "s3-antipatterns",
+    "s3-sec224",
+    "s3-sec323",
+    "s4-fig1",
+    "s4-fig2",
+    "s4-fig3",
+    "s4-fig4",
+    "s4-fig5",
+    "s4-sec5",
+    "s4-table1",
+    "s4-table2",
+    "s4-table3",
+];
+
+/// All experiments, each with the runs that it shares with another.
+///
+/// # Errors
+/// When a definition is wrong, which a test keeps from happening.
+pub fn all() -> Result<Vec<Experiment>, DefinitionError> {
+    let file = |name: &str| format!("lab/experiments/{name}.toml");
+    let mut experiments: Vec<Experiment> = Vec::with_capacity(DEFINITIONS.len());
+    for (name, text) in DEFINITIONS {
+        let experiment = Experiment::parse(&file(name), text)?;
+        if experiment.name != *name {
+            let why = format!("it calls itself {:?}", experiment.name);
+            return Err(DefinitionError { file: file(name), why });
+        }
+        experiments.push(experiment);
+    }
+    let whole = |experiment: &Experiment| -> Result<Experiment, DefinitionError> {
+        let Some(shared) = &experiment.shares_runs_of else { return Ok(experiment.clone()) };
+        let file = file(&experiment.name);
+        let base = experiments.iter().find(|base| base.name == *shared);
+        let base = base.filter(|base| base.shares_runs_of.is_none());
+        let why = format!("there is no experiment {shared:?} with runs of its own");
+        let base = base.ok_or_else(|| DefinitionError { file: file.clone(), why })?;
+        experiment.clone().with_runs_of(base, &file)
+    };
+    experiments.iter().map(whole).collect()
+}
+
+/// The experiment of this name.
+///
+/// # Errors
+/// Which there is of a similar name, if there is one.
+pub fn find<'a>(experiments: &'a [Experiment], name: &str) -> Result<&'a Experiment, String> {
+    let found = experiments.iter().find(|experiment| experiment.name == name);
+    found.ok_or_else(|| {
+        let names = experiments.iter().map(|experiment| experiment.name.as_str());
+        match nearest(name, names) {
+            Some(near) => format!("there is no experiment {name:?}; did you mean {near}?"),
+            None => format!("there is no experiment {name:?}; `flyball lab list` has them all"),
+        }
+    })
+}
+
+/// The name that differs least from what was written, if it is near enough.
+pub fn nearest<'a>(written: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let near = names.map(|name| (levenshtein(written, name), name)).min()?;
+    (near.0 <= NEAR_MAX).then_some(near.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_definition_is_right_and_carried() {
+        let experiments = all().unwrap_or_else(|error| panic!("{error}"));
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/experiments");
+        let mut files: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let mut carried: Vec<String> =
+            experiments.iter().map(|experiment| format!("{}.toml", experiment.name)).collect();
+        files.sort_unstable();
+        carried.sort_unstable();
+        assert_eq!(carried, files);
+    }
+
+    #[test]
+    fn an_unknown_name_is_answered_with_the_nearest() {
+        let experiments = all().unwrap();
+        assert!(find(&experiments, "s0-fig8").is_ok());
+        let why = find(&experiments, "s0-fg8").unwrap_err();
+        assert_eq!(why, "there is no experiment \"s0-fg8\"; did you mean s0-fig8?");
+        assert!(find(&experiments, "nothing like any").unwrap_err().contains("lab list"));
+    }
+}

@@ -1,0 +1,46 @@
+//! The machine that experiments run on: its programs, its namespaces and groups, and what it says
+//! of itself.
+
+mod facts;
+mod group;
+mod network;
+mod process;
+mod programs;
+
+pub use facts::{Facts, ListenDrops, is_root, stolen_ns};
+pub use group::{Group, GroupLimits};
+pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
+pub use process::{Place, Running};
+pub use programs::{Missing, find, first_line};
+
+/// Prefix of the names of all that the lab makes, followed by its process id: by that, what a
+/// crashed lab left is told from what another is using.
+const PREFIX: &str = "flyball-lab-";
+
+/// Why something could not be set up.
+#[derive(Debug)]
+pub struct SetupError(pub String);
+
+impl std::fmt::Display for SetupError {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SetupError {}
+
+/// Removes what labs that no longer run have left. Blocks.
+///
+/// # Errors
+/// When something of theirs cannot be removed.
+pub fn clear_leftovers() -> Result<(), SetupError> {
+    network::clear_leftovers()?;
+    group::clear_leftovers()
+}
+
+/// The process id in a name of ours, if that process is gone.
+fn left_behind(name: &str) -> bool {
+    let Some(rest) = name.strip_prefix(PREFIX) else { return false };
+    let digits = rest.split('-').next().unwrap_or_default();
+    digits.parse::<u32>().is_ok_and(|id| !std::path::Path::new(&format!("/proc/{id}")).exists())
+}

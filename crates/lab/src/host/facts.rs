@@ -1,0 +1,173 @@
+//! What the machine says of itself: for the report, and for whether a run counts.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use super::programs::first_line;
+
+/// Settings of the kernel that change what a web server can do, for the report.
+const SYSCTLS: &[&str] = &[
+    "net.core.somaxconn",
+    "net.core.netdev_max_backlog",
+    "net.core.rmem_max",
+    "net.core.wmem_max",
+    "net.ipv4.tcp_congestion_control",
+    "net.ipv4.tcp_max_syn_backlog",
+    "net.ipv4.tcp_rmem",
+    "net.ipv4.tcp_syncookies",
+    "net.ipv4.tcp_wmem",
+    "vm.dirty_ratio",
+];
+
+/// Where an experiment ran: nothing that names the machine, all that explains its figures.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The processor's model.
+    pub cpu: String,
+    /// How many there are.
+    pub cpus: usize,
+    /// Whether two of them are siblings of one core; unknown in many virtual machines.
+    pub siblings: Option<bool>,
+    /// Memory, in MiB.
+    pub memory_mib: u64,
+    /// Which mitigations of the processor's defects are on.
+    pub mitigations: BTreeMap<String, String>,
+    /// Settings of the kernel.
+    pub sysctls: BTreeMap<String, String>,
+    /// The commit that the lab was built from, if it runs in its repository.
+    pub commit: Option<String>,
+    /// The page cache's multi-generational list, on or off.
+    pub lru_gen: Option<String>,
+}
+
+impl Facts {
+    /// Looks. Blocks.
+    pub fn gather() -> Facts {
+        let read = |path: &str| fs::read_to_string(path).ok();
+        let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
+        let field = |text: &str, key: &str| {
+            let line = text.lines().find(|line| line.starts_with(key))?;
+            Some(line.split_once(':')?.1.trim().to_owned())
+        };
+        let memory = field(&read("/proc/meminfo").unwrap_or_default(), "MemTotal");
+        let kib = memory.and_then(|text| text.split(' ').next()?.parse::<u64>().ok());
+        let siblings = read("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list");
+        Facts {
+            kernel: read("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+            cpu: field(&cpuinfo, "model name").unwrap_or_default(),
+            cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
+            siblings: siblings.map(|list| list.contains([',', '-'])),
+            memory_mib: kib.unwrap_or(0) / 1_024,
+            mitigations: mitigations(),
+            sysctls: sysctls(),
+            commit: commit(),
+            lru_gen: read("/sys/kernel/mm/lru_gen/enabled").map(|text| text.trim().to_owned()),
+        }
+    }
+}
+
+fn mitigations() -> BTreeMap<String, String> {
+    let directory = "/sys/devices/system/cpu/vulnerabilities";
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| {
+            let text = fs::read_to_string(entry.path()).ok()?;
+            let is_on = text.starts_with("Mitigation");
+            is_on.then(|| (entry.file_name().to_string_lossy().into_owned(), text.trim().into()))
+        })
+        .collect()
+}
+
+fn sysctls() -> BTreeMap<String, String> {
+    let read = |key: &str| {
+        let text = fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok()?;
+        Some((key.to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
+    };
+    SYSCTLS.iter().filter_map(|key| read(key)).collect()
+}
+
+fn commit() -> Option<String> {
+    let mut command = Command::new("git");
+    command.args(["rev-parse", "--short", "HEAD"]);
+    first_line(&mut command).filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// Whether this process belongs to root: without, experiments run on loopback, and say so.
+pub fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status.lines().any(|line| line.starts_with("Uid:\t") && line.split('\t').nth(2) == Some("0"))
+}
+
+/// Nanoseconds in which the CPUs of this machine wanted to run and the one beneath did not let
+/// them; a share of 1 % of a run voids it.
+pub fn stolen_ns() -> Option<u64> {
+    let text = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: u64 = text.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
+    // Linux counts these in hundredths of a second wherever it shows them.
+    Some(ticks * 10_000_000)
+}
+
+/// Connections that the kernel dropped, by its counters (`/proc/net/netstat`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListenDrops {
+    /// All, for whatever reason (`ListenDrops`).
+    pub all: u64,
+    /// Those for which the accept queue had no room (`ListenOverflows`); they are among all.
+    pub overflows: u64,
+    /// Requests for which the queue of half-open connections had no room (`TCPReqQFullDrop`).
+    pub requests: u64,
+}
+
+impl ListenDrops {
+    /// From the text of the file, which has the names in one line and the figures in the next.
+    pub fn parse(text: &str) -> Option<ListenDrops> {
+        let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+        let (names, figures) = (lines.next()?, lines.next()?);
+        let all: BTreeMap<&str, u64> = names
+            .split_whitespace()
+            .zip(figures.split_whitespace())
+            .filter_map(|(name, figure)| Some((name, figure.parse().ok()?)))
+            .collect();
+        Some(ListenDrops {
+            all: *all.get("ListenDrops")?,
+            overflows: *all.get("ListenOverflows")?,
+            requests: all.get("TCPReqQFullDrop").copied().unwrap_or(0),
+        })
+    }
+
+    /// How many more than before.
+    pub fn since(self, before: ListenDrops) -> ListenDrops {
+        ListenDrops {
+            all: self.all.saturating_sub(before.all),
+            overflows: self.overflows.saturating_sub(before.overflows),
+            requests: self.requests.saturating_sub(before.requests),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_counters_of_drops_are_read() {
+        let text = fs::read_to_string("/proc/net/netstat").unwrap();
+        assert!(ListenDrops::parse(&text).is_some());
+        let made = "TcpExt: A ListenOverflows ListenDrops\nTcpExt: 1 2 5\nIpExt: B\nIpExt: 1\n";
+        let drops = ListenDrops::parse(made).unwrap();
+        assert_eq!(drops, ListenDrops { all: 5, overflows: 2, requests: 0 });
+        assert_eq!(drops.since(ListenDrops { all: 4, overflows: 2, requests: 0 }).all, 1);
+    }
+
+    #[test]
+    fn a_machine_has_a_kernel_and_a_processor() {
+        let facts = Facts::gather();
+        assert!(!facts.kernel.is_empty() && facts.cpus > 0 && facts.memory_mib > 0, "{facts:?}");
+        assert!(stolen_ns().is_some());
+    }
+}

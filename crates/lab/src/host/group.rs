@@ -1,0 +1,157 @@
+//! The server's control group: what it may use, and what it has used.
+//!
+//! Both versions of control groups are spoken: with the first each controller has a tree of its
+//! own.
+
+use std::fs;
+use std::os::linux::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use super::{PREFIX, SetupError, left_behind};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Controllers of the first version that are used.
+const CONTROLLERS: &[&str] = &["memory", "cpuacct", "blkio"];
+
+/// What a group may use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GroupLimits {
+    /// Memory with the page cache, in bytes.
+    pub memory: Option<u64>,
+    /// Bytes in a second that may be read from the disk which holds the files.
+    pub disk_per_s: Option<u64>,
+}
+
+/// A control group. Gone when dropped, once its processes are.
+#[derive(Debug)]
+pub struct Group {
+    /// Its directory in each tree; one with the second version.
+    directories: Vec<PathBuf>,
+    unified: bool,
+}
+
+impl Group {
+    /// Makes a group with these limits; `files` is where the disk's limit holds.
+    ///
+    /// # Errors
+    /// Without the right to, or where the kernel lacks a controller.
+    pub fn new(name: &str, limits: GroupLimits, files: &Path) -> Result<Group, SetupError> {
+        let unified = Path::new(ROOT).join("cgroup.controllers").exists();
+        let name = format!("{PREFIX}{}-{name}", process::id());
+        let trees: Vec<PathBuf> = match unified {
+            true => vec![Path::new(ROOT).into()],
+            false => CONTROLLERS.iter().map(|tree| Path::new(ROOT).join(tree)).collect(),
+        };
+        let mut group = Group { directories: Vec::new(), unified };
+        for tree in trees {
+            let directory = tree.join(&name);
+            fs::create_dir_all(&directory)
+                .map_err(|error| SetupError(format!("{}: {error}", directory.display())))?;
+            group.directories.push(directory);
+        }
+        group.limit(limits, files)?;
+        Ok(group)
+    }
+
+    fn limit(&self, limits: GroupLimits, files: &Path) -> Result<(), SetupError> {
+        if let Some(bytes) = limits.memory {
+            let key = if self.unified { "memory.max" } else { "memory.limit_in_bytes" };
+            self.write("memory", key, &bytes.to_string())?;
+        }
+        if let Some(bytes) = limits.disk_per_s {
+            let disk = disk_of(files)?;
+            let (key, value) = match self.unified {
+                true => ("io.max", format!("{disk} rbps={bytes}")),
+                false => ("blkio.throttle.read_bps_device", format!("{disk} {bytes}")),
+            };
+            self.write("blkio", key, &value)?;
+        }
+        Ok(())
+    }
+
+    /// Files into which a process writes its id to join.
+    pub fn joins(&self) -> Vec<PathBuf> {
+        self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
+    }
+
+    /// Nanoseconds of CPU time that all its processes have used, in the kernel for them too.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        if !self.unified {
+            return self.read("cpuacct", "cpuacct.usage")?.trim().parse().ok();
+        }
+        let text = self.read("cpu", "cpu.stat")?;
+        let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
+        line.parse::<u64>().ok().map(|us| us * 1_000)
+    }
+
+    /// Bytes of memory that belong to no file.
+    pub fn anonymous(&self) -> Option<u64> {
+        let key = if self.unified { "anon " } else { "rss " };
+        let text = self.read("memory", "memory.stat")?;
+        text.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+    }
+
+    /// Bytes of the page cache that are charged to it.
+    pub fn page_cache(&self) -> Option<u64> {
+        let key = if self.unified { "file " } else { "cache " };
+        let text = self.read("memory", "memory.stat")?;
+        text.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+    }
+
+    fn path(&self, controller: &str, file: &str) -> Option<PathBuf> {
+        let of = |directory: &&PathBuf| {
+            self.unified || directory.starts_with(Path::new(ROOT).join(controller))
+        };
+        Some(self.directories.iter().find(of)?.join(file))
+    }
+
+    fn read(&self, controller: &str, file: &str) -> Option<String> {
+        fs::read_to_string(self.path(controller, file)?).ok()
+    }
+
+    fn write(&self, controller: &str, file: &str, value: &str) -> Result<(), SetupError> {
+        let missing = || SetupError(format!("there is no controller {controller}"));
+        let path = self.path(controller, file).ok_or_else(missing)?;
+        fs::write(&path, value).map_err(|error| SetupError(format!("{}: {error}", path.display())))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for directory in &self.directories {
+            // One with processes stays, and is cleared when they and this lab are gone.
+            let _ = fs::remove_dir(directory);
+        }
+    }
+}
+
+/// The whole disk that holds a file, as `major:minor`: limits hold for disks, not for partitions.
+fn disk_of(files: &Path) -> Result<String, SetupError> {
+    let wrong = |error| SetupError(format!("{}: {error}", files.display()));
+    let device = fs::metadata(files).map_err(wrong)?.st_dev();
+    // As `makedev` puts them together.
+    let (major, minor) = ((device >> 8) & 0xfff, (device & 0xff) | ((device >> 12) & 0xfff00));
+    let system = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).map_err(wrong)?;
+    let disk = match system.join("partition").exists() {
+        true => system.parent().map_or(system.clone(), Path::to_path_buf),
+        false => system,
+    };
+    Ok(fs::read_to_string(disk.join("dev")).map_err(wrong)?.trim().to_owned())
+}
+
+/// Removes the groups of labs that are gone.
+pub(super) fn clear_leftovers() -> Result<(), SetupError> {
+    let trees = CONTROLLERS.iter().map(|tree| Path::new(ROOT).join(tree));
+    for tree in trees.chain([Path::new(ROOT).to_path_buf()]) {
+        let Ok(entries) = fs::read_dir(&tree) else { continue };
+        for entry in entries.flatten() {
+            if entry.file_name().to_str().is_some_and(left_behind) {
+                // One whose processes are still ending is cleared the next time.
+                let _ = fs::remove_dir(entry.path());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! Two hosts on one machine: a network namespace for the server and one for the clients, joined by
+//! a pair of virtual Ethernet devices with the MTU of the real thing.
+//!
+//! The kernel's counters of drops and its settings of TCP are those of a namespace, so nothing of
+//! the machine is changed. Loopback would carry 64 KiB in a packet, and make "one packet"
+//! meaningless.
+
+use std::net::Ipv4Addr;
+use std::process;
+
+use super::programs::run;
+use super::{PREFIX, SetupError, left_behind};
+
+/// Where servers listen: of the block that RFC 2544 sets aside for measurements.
+pub const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
+
+/// The first address of the clients; they have [`CLIENT_ADDRESSES`] from here on.
+pub const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
+
+/// How many addresses clients have: each gives them the ports of one more host.
+pub const CLIENT_ADDRESSES: u8 = 16;
+
+/// Bytes of a packet, as on Ethernet.
+const MTU: &str = "1500";
+
+/// The pair of namespaces. Gone when dropped.
+#[derive(Debug)]
+pub struct Network {
+    server: String,
+    client: String,
+}
+
+impl Network {
+    /// Makes both and joins them. A packet is taken in on the CPU of the host that receives it, and
+    /// not on that of the sender, which a virtual device would otherwise use. Blocks.
+    ///
+    /// # Errors
+    /// Without the right to, or without iproute2.
+    pub fn new(server_cpu: u32, client_cpu: u32, backlog: u32) -> Result<Network, SetupError> {
+        let id = process::id();
+        let network =
+            Network { server: format!("{PREFIX}{id}-s"), client: format!("{PREFIX}{id}-c") };
+        let devices = (format!("fl{id}s"), format!("fl{id}c"));
+        let (server, client) = (network.server.as_str(), network.client.as_str());
+        for name in [server, client] {
+            run("ip", &["netns", "add", name])?;
+        }
+        let (near, far) = (devices.0.as_str(), devices.1.as_str());
+        run(
+            "ip",
+            &[
+                "link", "add", near, "netns", server, "type", "veth", "peer", "name", far, "netns",
+                client,
+            ],
+        )?;
+        network.bring_up(server, near, &[SERVER_ADDRESS], server_cpu)?;
+        let first = u32::from(CLIENT_ADDRESS);
+        let clients: Vec<Ipv4Addr> =
+            (0..u32::from(CLIENT_ADDRESSES)).map(|at| Ipv4Addr::from(first + at)).collect();
+        network.bring_up(client, far, &clients, client_cpu)?;
+        network.set(server, "net.core.somaxconn", &backlog.to_string())?;
+        network.set(server, "net.ipv4.tcp_max_syn_backlog", &backlog.max(128).to_string())?;
+        network.set(client, "net.ipv4.ip_local_port_range", "1024 65535")?;
+        // Clients of the papers tried again after 1, 3 and 7 seconds.
+        network.set(client, "net.ipv4.tcp_syn_linear_timeouts", "0")?;
+        Ok(network)
+    }
+
+    /// The server's namespace.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The clients' namespace.
+    pub fn client(&self) -> &str {
+        &self.client
+    }
+
+    /// Whether the server's kernel answers with cookies when its queue is full.
+    ///
+    /// # Errors
+    /// Without the right to.
+    pub fn set_syn_cookies(&self, on: bool) -> Result<(), SetupError> {
+        self.set(&self.server, "net.ipv4.tcp_syncookies", if on { "1" } else { "0" })
+    }
+
+    fn bring_up(
+        &self,
+        namespace: &str,
+        device: &str,
+        addresses: &[Ipv4Addr],
+        cpu: u32,
+    ) -> Result<(), SetupError> {
+        run("ip", &["-n", namespace, "link", "set", "lo", "up"])?;
+        for address in addresses {
+            let address = format!("{address}/16");
+            run("ip", &["-n", namespace, "addr", "add", &address, "dev", device])?;
+        }
+        run("ip", &["-n", namespace, "link", "set", device, "mtu", MTU, "up"])?;
+        let mask = format!("{:x}", 1_u64 << cpu.min(63));
+        let file = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
+        let script = format!("echo {mask} > {file}");
+        run("ip", &["netns", "exec", namespace, "sh", "-c", &script]).map(|_| ())
+    }
+
+    fn set(&self, namespace: &str, key: &str, value: &str) -> Result<(), SetupError> {
+        let file = format!("/proc/sys/{}", key.replace('.', "/"));
+        let script = format!("echo '{value}' > {file}");
+        run("ip", &["netns", "exec", namespace, "sh", "-c", &script]).map(|_| ())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in [&self.server, &self.client] {
+            // One that was never made cannot be removed.
+            let _ = run("ip", &["netns", "del", name]);
+        }
+    }
+}
+
+/// Removes the namespaces of labs that are gone.
+pub(super) fn clear_leftovers() -> Result<(), SetupError> {
+    let list = run("ip", &["netns", "list"])?;
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| left_behind(name)) {
+        run("ip", &["netns", "del", name])?;
+    }
+    Ok(())
+}
