@@ -22,6 +22,7 @@ pub mod process;
 pub mod random;
 pub mod readiness;
 pub mod residency;
+pub mod sandbox;
 pub mod shared;
 pub mod signal;
 pub mod uring;

@@ -35,7 +35,7 @@ impl ProcessId {
 /// When this process has more than one thread, or processes or memory are out.
 pub fn fork() -> io::Result<Forked> {
     // The harness of this crate's tests has threads; what they run in the child needs no lock.
-    if !cfg!(test) && std::fs::read_dir("/proc/self/task")?.count() > 1 {
+    if !cfg!(test) && threads()? > 1 {
         return Err(io::Error::other("a process with several threads cannot be forked"));
     }
     // SAFETY: the child continues on a copy of this thread's stack and heap, which is sound as no
@@ -49,6 +49,13 @@ pub fn fork() -> io::Result<Forked> {
             None => Err(io::ErrorKind::InvalidData.into()),
         },
     }
+}
+
+/// Threads of this process. A directory has two links, and another for each directory in it: it
+/// need not be opened, which a process that keeps few rights may not.
+fn threads() -> io::Result<u64> {
+    use std::os::unix::fs::MetadataExt;
+    Ok(std::fs::metadata("/proc/self/task")?.nlink().saturating_sub(2))
 }
 
 /// Forks a child that holds no descriptor but the standard three and those of `keep`, reaps nobody,
@@ -119,7 +126,7 @@ fn close_each(first: u32, last: u32) {
 /// # Errors
 /// As [`fork`].
 pub fn spawn_sharing_descriptors(body: &dyn Fn() -> i32) -> io::Result<ProcessId> {
-    if !cfg!(test) && std::fs::read_dir("/proc/self/task")?.count() > 1 {
+    if !cfg!(test) && threads()? > 1 {
         return Err(io::Error::other("a process with several threads cannot be cloned"));
     }
     let flags = libc::CLONE_FILES | libc::SIGCHLD;
@@ -461,6 +468,22 @@ mod tests {
         assert_eq!(tightest("/base", "/a/b", read), Some(2.0));
         assert_eq!(tightest("/base", "/", read), Some(8.0));
         assert_eq!(tightest("/other", "/a", read), None);
+    }
+
+    #[test]
+    fn the_threads_of_this_process_are_counted() {
+        // The harness runs other tests beside this one.
+        let (hold, held) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || held.recv());
+        let before = threads().unwrap();
+        let listed = std::fs::read_dir("/proc/self/task").unwrap().count() as u64;
+        assert!(before >= 2 && listed >= 2, "{before} {listed}");
+        drop(hold);
+        let _ = thread.join();
+        match fork().unwrap() {
+            Forked::Child => exit_now(threads().map_or(9, |count| count as i32)),
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 1),
+        }
     }
 
     #[test]

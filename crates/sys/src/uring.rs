@@ -6,6 +6,7 @@
 mod buffers;
 mod features;
 mod outgoing;
+mod restrictions;
 mod sockets;
 
 use std::ffi::CString;
@@ -176,9 +177,25 @@ impl Ring {
     /// # Errors
     /// As [`Ring::probe`].
     pub fn new(entries: u32, mode: Mode) -> io::Result<Ring> {
+        Ring::build(entries, mode, false)
+    }
+
+    /// As [`Ring::new`]; the ring takes only the operations that this crate starts: the others fail
+    /// with EACCES, whoever submits them.
+    ///
+    /// # Errors
+    /// As [`Ring::probe_restrictions`].
+    pub fn restricted(entries: u32, mode: Mode) -> io::Result<Ring> {
+        Ring::build(entries, mode, true)
+    }
+
+    fn build(entries: u32, mode: Mode, restricted: bool) -> io::Result<Ring> {
         let plain = || {
             let mut builder = IoUring::builder();
             builder.setup_cqsize(entries.saturating_mul(4));
+            if restricted {
+                builder.setup_r_disabled();
+            }
             builder
         };
         let mut builder = plain();
@@ -187,6 +204,9 @@ impl Ring {
             builder.setup_defer_taskrun();
         }
         let ring = builder.build(entries).or_else(|_| plain().build(entries))?;
+        if restricted {
+            restrictions::apply(&ring)?;
+        }
         Ok(Ring {
             ring,
             early: Vec::new(),

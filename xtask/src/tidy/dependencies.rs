@@ -31,8 +31,10 @@ const PRODUCT: &[Allowed] = &[
             ("corosensei", "switches stacks, for user-level threads"),
             ("crc32fast", "checksums what a disk job reads"),
             ("io-uring", "the layout of the rings"),
+            ("landlock", "rules of which files a process may open"),
             ("libc", "calls and constants that rustix has not"),
             ("rustix", "system calls without unsafe"),
+            ("seccompiler", "filters of system calls"),
         ],
     },
     Allowed {
