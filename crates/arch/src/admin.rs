@@ -181,6 +181,7 @@ fn state_label(state: State) -> &'static str {
         State::AskedBody => "reading-body",
         State::AnsweredBody => "draining-body",
         State::Streaming => "streaming",
+        State::Exchanging => "exchanging",
         State::Closing => "closing",
         State::Parting => "parting",
         State::Lingering => "lingering",

@@ -1,6 +1,6 @@
 //! Status codes (RFC 9110, section 15) and their status lines.
 
-/// A status code that this server sends.
+/// A status code that this server sends, of its own accord or because a backend says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(u16);
 
@@ -9,10 +9,10 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = concat!($code, " ", $reason)] pub const $name: Status = Status($code);)*
 
-            /// Every status this server may send, in ascending order.
+            /// Every status this server sends of its own accord, in ascending order.
             pub const ALL: &[Status] = &[$(Status::$name),*];
 
-            /// The reason phrase of RFC 9110.
+            /// The reason phrase of RFC 9110; empty for a status of a backend.
             pub fn reason(self) -> &'static str {
                 match self.0 { $($code => $reason,)* _ => "" }
             }
@@ -21,7 +21,7 @@ macro_rules! statuses {
             pub fn line(self) -> &'static [u8] {
                 match self.0 {
                     $($code => concat!("HTTP/1.1 ", $code, " ", $reason, "\r\n").as_bytes(),)*
-                    _ => b"HTTP/1.1 500 Internal Server Error\r\n",
+                    code => &LINES[usize::from(code) - usize::from(FIRST)],
                 }
             }
         }
@@ -56,11 +56,36 @@ statuses! {
     HEADER_FIELDS_TOO_LARGE 431 "Request Header Fields Too Large",
     INTERNAL_SERVER_ERROR 500 "Internal Server Error",
     NOT_IMPLEMENTED 501 "Not Implemented",
+    BAD_GATEWAY 502 "Bad Gateway",
     SERVICE_UNAVAILABLE 503 "Service Unavailable",
+    GATEWAY_TIMEOUT 504 "Gateway Timeout",
     VERSION_NOT_SUPPORTED 505 "HTTP Version Not Supported",
 }
 
+/// The first and the last code that there can be (RFC 9110, section 15).
+const FIRST: u16 = 100;
+const LAST: u16 = 599;
+
+/// The status lines of codes that only backends send: without a reason, which nobody has to read.
+static LINES: [[u8; 15]; (LAST - FIRST) as usize + 1] = {
+    let mut lines = [*b"HTTP/1.1 000 \r\n"; (LAST - FIRST) as usize + 1];
+    let mut at = 0;
+    while at < lines.len() {
+        let code = at as u16 + FIRST;
+        lines[at][9] = b'0' + (code / 100) as u8;
+        lines[at][10] = b'0' + (code / 10 % 10) as u8;
+        lines[at][11] = b'0' + (code % 10) as u8;
+        at += 1;
+    }
+    lines
+};
+
 impl Status {
+    /// The status of this code, which a backend gives; `None` beyond 100 to 599.
+    pub const fn of(code: u16) -> Option<Status> {
+        if code >= FIRST && code <= LAST { Some(Status(code)) } else { None }
+    }
+
     /// The three digits as a number.
     pub fn code(self) -> u16 {
         self.0
@@ -81,6 +106,14 @@ mod tests {
         for status in Status::ALL {
             let expected = format!("HTTP/1.1 {} {}\r\n", status.code(), status.reason());
             assert_eq!(status.line(), expected.as_bytes());
+            assert_eq!(Status::of(status.code()), Some(*status));
         }
+    }
+
+    #[test]
+    fn a_status_that_only_backends_send_has_a_line_too() {
+        assert_eq!(Status::of(418).unwrap().line(), b"HTTP/1.1 418 \r\n");
+        assert_eq!(Status::of(599).unwrap().line(), b"HTTP/1.1 599 \r\n");
+        assert_eq!([99, 600].map(Status::of), [None, None]);
     }
 }

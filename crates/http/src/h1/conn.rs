@@ -131,6 +131,8 @@ pub struct Conn {
     surplus: bool,
     /// Answers are for this client alone.
     private: bool,
+    /// Whoever answers keeps time itself, and may begin before the request body has ended.
+    backend: bool,
     /// The next answer is the last.
     draining: bool,
     /// Waiting for a request ends it.
@@ -168,6 +170,7 @@ impl Conn {
             head_only: false,
             surplus: false,
             private: false,
+            backend: false,
             draining: false,
             close_idle: false,
             shut: false,
@@ -193,7 +196,7 @@ impl Conn {
     pub fn wants(&self) -> Wants {
         let recv = match self.state {
             State::Idle | State::Head => !self.full,
-            State::AskedBody => self.deliver && self.body_ready == 0,
+            State::AskedBody | State::Exchanging => self.deliver && self.body_ready == 0,
             State::AnsweredBody => true,
             State::Lingering => self.shut,
             _ => false,
@@ -203,11 +206,11 @@ impl Conn {
         let head_next = matches!(self.state, State::Idle | State::Head);
         Wants {
             ask: self.ask == Ask::Wanted,
-            body: if self.state == State::AskedBody { self.body_ready } else { 0 },
+            body: if self.takes_body() { self.body_ready } else { 0 },
             recv,
             read: recv && !(self.pending && head_next),
             write: self.pending,
-            piece: self.state == State::Streaming && self.stream.wants_piece(),
+            piece: self.awaits_piece() && self.stream.wants_piece(),
             shut: self.state == State::Lingering && !self.shut,
             close: if self.state == State::Closed { self.reason } else { None },
         }
@@ -222,11 +225,22 @@ impl Conn {
             State::Idle => self.since_ms + limits.idle_ms,
             State::Head if self.pending => u64::MAX,
             State::Head => self.since_ms + limits.head_ms,
-            State::Asked => self.since_ms + limits.answer_ms,
-            State::AskedBody if !self.awaits_body() => self.since_ms + limits.answer_ms,
-            State::AskedBody | State::AnsweredBody => self.incoming.window_end(),
-            State::Streaming if self.pending && !self.stream.is_asked() => u64::MAX,
-            State::Streaming => self.since_ms + limits.answer_ms,
+            State::AskedBody | State::Exchanging if self.awaits_body() => {
+                self.incoming.window_end()
+            }
+            State::AnsweredBody => self.incoming.window_end(),
+            State::Asked | State::AskedBody | State::Streaming | State::Exchanging
+                if self.backend =>
+            {
+                u64::MAX
+            }
+            State::Asked | State::AskedBody => self.since_ms + limits.answer_ms,
+            State::Streaming | State::Exchanging
+                if self.pending && !self.stream.is_asked() =>
+            {
+                u64::MAX
+            }
+            State::Streaming | State::Exchanging => self.since_ms + limits.answer_ms,
             State::Closing | State::Parting | State::Closed => u64::MAX,
             State::Lingering => self.since_ms + limits.linger_ms,
         };
@@ -238,7 +252,9 @@ impl Conn {
     pub fn recv<F>(&mut self, input: &[u8], head: &mut Head, out: &mut Out<F>, now: &Now) -> usize {
         let consumed = match self.state {
             State::Idle | State::Head => self.recv_head(input, head, out, now),
-            State::AskedBody | State::AnsweredBody => self.recv_body(input, out, now),
+            State::AskedBody | State::AnsweredBody | State::Exchanging => {
+                self.recv_body(input, out, now)
+            }
             State::Lingering => self.recv_lingering(input, now),
             _ => 0,
         };
@@ -282,7 +298,7 @@ impl Conn {
         self.fresh = false;
         self.since_ms = now.ms();
         self.ask = Ask::Wanted;
-        self.deliver = false;
+        (self.deliver, self.backend) = (false, false);
         self.keep_alive = head.keep_alive;
         self.http10 = head.version == Version::Http10;
         self.head_only = head.method == Method::Head;
@@ -299,7 +315,7 @@ impl Conn {
     }
 
     fn recv_body<F>(&mut self, input: &[u8], out: &mut Out<F>, now: &Now) -> usize {
-        if self.state == State::AskedBody && !self.deliver {
+        if self.takes_body() && !self.deliver {
             return 0;
         }
         let mut at = 0;
@@ -308,6 +324,9 @@ impl Conn {
                 Err(refusal) => {
                     if self.state == State::AskedBody {
                         self.refuse(refusal, CloseReason::Refused, out, now);
+                    } else if self.state == State::Exchanging {
+                        // What has been sent cannot be taken back.
+                        self.abort(CloseReason::Refused);
                     } else {
                         self.part(CloseReason::BodyUnread, now);
                     }
@@ -321,7 +340,7 @@ impl Conn {
                             self.body_ended(at < input.len(), now);
                             return at;
                         }
-                        Piece::Body(ready) if self.state == State::AskedBody => {
+                        Piece::Body(ready) if self.takes_body() => {
                             self.body_ready = ready;
                             self.since_ms = now.ms();
                             return at;
@@ -368,7 +387,7 @@ impl Conn {
         // The client is not slow while its bytes wait for their taker.
         self.incoming.pause(now.ms().saturating_sub(self.since_ms));
         self.since_ms = now.ms();
-        if self.state == State::AskedBody && self.body.is_complete() {
+        if self.takes_body() && self.body.is_complete() {
             self.body_ended(false, now);
         }
         self.check_invariants();
@@ -386,6 +405,8 @@ impl Conn {
                 self.ask = Ask::None;
                 self.go(Event::Eof);
             }
+            // Without the rest of the request there is no whole answer.
+            State::Exchanging => return self.abort(CloseReason::ClientGone),
             State::Lingering => self.go(Event::Eof),
             // The answer is still owed: a client may close its side after its last request.
             _ => {}
@@ -430,6 +451,13 @@ impl Conn {
         self.check_invariants();
     }
 
+    /// Whoever answers is a backend: it keeps time itself, until the next request, and may begin to
+    /// answer while the request body is still taken. The end of such an early answer is the end of
+    /// the connection, since nobody knows whether the body will be read to its end.
+    pub fn set_backend(&mut self) {
+        self.backend = true;
+    }
+
     /// The refusal that the last input led to, once: for whoever counts and logs.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refused.take()
@@ -437,7 +465,7 @@ impl Conn {
 
     /// True once the whole request body was taken (or there was none).
     pub fn body_is_complete(&self) -> bool {
-        self.state == State::Asked
+        matches!(self.state, State::Asked | State::Streaming)
     }
 
     /// True while an answer is awaited: one that comes later is ignored.
@@ -492,7 +520,8 @@ impl Conn {
                 self.stream = stream;
                 (self.stream.keep, self.stream.unread) = (keep, unread);
                 self.stream.look(out);
-                self.go(Event::AnswerBegin);
+                let early = self.backend && unread && self.deliver;
+                self.go(if early { Event::AnswerBeginEarly } else { Event::AnswerBegin });
             }
             _ => self.answer_ended(keep, unread, out, now),
         }
@@ -515,6 +544,11 @@ impl Conn {
     /// Whether the next move is the client's, of those that AskedBody waits for.
     fn awaits_body(&self) -> bool {
         self.deliver && self.body_ready == 0
+    }
+
+    /// Whether the request body is for whoever answers.
+    fn takes_body(&self) -> bool {
+        matches!(self.state, State::AskedBody | State::Exchanging)
     }
 
     fn body_can_be_drained(&self) -> bool {
@@ -591,7 +625,7 @@ impl Conn {
                 self.since_ms = now.ms();
             }
         }
-        if self.state == State::Streaming {
+        if self.awaits_piece() {
             self.stream.look(out);
         }
         self.settle(now);
@@ -639,7 +673,10 @@ impl Conn {
             State::AskedBody if !self.awaits_body() => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
-            State::AskedBody | State::AnsweredBody => {
+            State::Exchanging if self.awaits_body() && slow => {
+                return self.abort(CloseReason::BodyTimeout);
+            }
+            State::AskedBody | State::AnsweredBody | State::Exchanging => {
                 self.incoming = Progress::start(now, window, Some(0));
             }
             State::Asked => {

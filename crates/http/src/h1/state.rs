@@ -20,6 +20,9 @@ pub enum State {
     /// The head of an answer is given, and its body is being produced while it is sent. Nothing is
     /// read meanwhile.
     Streaming,
+    /// The head of an answer is given and its body is being produced, while the rest of the request
+    /// body still comes: a backend began to answer early.
+    Exchanging,
     /// The last answer is given: close once it is sent.
     Closing,
     /// The last answer is given, but the client may still be sending: once it is sent, shut down
@@ -44,6 +47,8 @@ pub enum Event {
     BodyEnd,
     /// The head of an answer is given; its body comes in pieces.
     AnswerBegin,
+    /// The same, while the request body is still taken.
+    AnswerBeginEarly,
     /// The answer is given, and the connection may be kept.
     AnswerKeep,
     /// The last answer is given, and nothing more is expected from the client.
@@ -62,13 +67,14 @@ pub enum Event {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 10] = [
+    pub const ALL: [State; 11] = [
         State::Idle,
         State::Head,
         State::Asked,
         State::AskedBody,
         State::AnsweredBody,
         State::Streaming,
+        State::Exchanging,
         State::Closing,
         State::Parting,
         State::Lingering,
@@ -96,6 +102,10 @@ impl State {
             (S::Asked | S::Streaming, E::AnswerClose) => S::Closing,
             (S::Asked | S::Streaming, E::Part) => S::Parting,
 
+            (S::AskedBody, E::AnswerBeginEarly) => S::Exchanging,
+            (S::Exchanging, E::BodyEnd) => S::Streaming,
+            (S::Exchanging, E::Part) => S::Parting,
+
             (S::AskedBody, E::BodyEnd) => S::Asked,
             (S::AskedBody, E::AnswerKeep) => S::AnsweredBody,
             (S::AskedBody, E::Part) => S::Parting,
@@ -116,12 +126,13 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Event; 12] = [
+    pub const ALL: [Event; 13] = [
         Event::FirstByte,
         Event::HeadEnd,
         Event::HeadEndBody,
         Event::BodyEnd,
         Event::AnswerBegin,
+        Event::AnswerBeginEarly,
         Event::AnswerKeep,
         Event::AnswerClose,
         Event::Part,

@@ -85,6 +85,8 @@ pub struct Driver {
     upload: Option<Upload>,
     source: Option<Source>,
     delayed: Option<Vec<u8>>,
+    /// A backend sends the request body back while it comes.
+    echoes: bool,
     batch: usize,
     eof: bool,
 }
@@ -115,6 +117,7 @@ impl Driver {
             upload: None,
             source: None,
             delayed: None,
+            echoes: false,
             batch: 0,
             eof: false,
         }
@@ -252,6 +255,9 @@ impl Driver {
             if wants.shut {
                 return Step::Shut;
             }
+            if self.echoes && self.echo(wants.body) {
+                continue;
+            }
             if wants.body > 0 && self.upload.is_some() {
                 self.take(wants.body);
                 continue;
@@ -264,7 +270,7 @@ impl Driver {
                 self.recv();
                 continue;
             }
-            if wants.piece && self.take_piece(wants.write) {
+            if wants.piece && !self.echoes && self.take_piece(wants.write) {
                 continue;
             }
             return match (wants.read, wants.write) {
@@ -340,6 +346,12 @@ impl Driver {
         } else if path.starts_with(b"/wait") {
             self.conn.asked();
             self.delayed = Some(path);
+        } else if path.starts_with(b"/echo/") {
+            self.conn.asked();
+            self.conn.set_backend();
+            self.conn.deliver(&mut self.out, &self.now);
+            self.answer(&path);
+            self.echoes = true;
         } else if path.starts_with(b"/hold/") {
             self.conn.asked();
             self.conn.deliver(&mut self.out, &self.now);
@@ -413,6 +425,22 @@ impl Driver {
         self.unseen = !self.input.is_empty();
     }
 
+    /// The backend gets the body that is there and sends it back; false when there is none.
+    fn echo(&mut self, ready: usize) -> bool {
+        let last = self.conn.body_is_complete();
+        self.echoes = !last && self.conn.awaits_piece();
+        if ready == 0 && !last {
+            return false;
+        }
+        let bytes: Vec<u8> = self.input.drain(..ready).collect();
+        self.conn.piece(Segment::Bytes(bytes.into()), last, &mut self.out, &self.now);
+        if ready > 0 {
+            self.conn.taken(ready, &self.now);
+        }
+        self.unseen = !self.input.is_empty();
+        true
+    }
+
     fn finish_upload(&mut self) {
         let Some(upload) = self.upload.take() else { return };
         self.answer(format!("/sum/{}/{}", upload.taken, upload.sum).as_bytes());
@@ -468,13 +496,14 @@ impl Reply {
 
     /// `/stream/N/P` is N bytes in pieces of P, `/sized/N/P` the same with its length, `/slow/N/P`
     /// one whose pieces come when they are released, `/short/N/P` and `/long/N/P` break the length
-    /// that they promise, `/failing/N/P` has no last piece.
+    /// that they promise, `/failing/N/P` has no last piece, and `/echo/0/0`
+    /// is the request body.
     fn produced(path: &[u8]) -> Option<Reply> {
         let mut parts = std::str::from_utf8(path).ok()?.strip_prefix('/')?.split('/');
         let kind = parts.next()?;
         let (len, piece): (u64, u64) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
         let promised = match kind {
-            "stream" | "slow" | "failing" => None,
+            "stream" | "slow" | "failing" | "echo" => None,
             "sized" => Some(len),
             "short" => Some(len + 1),
             "long" => Some(len - 1),
@@ -486,7 +515,8 @@ impl Reply {
             fields: b"\r\n".to_vec(),
             body: Body::Stream { len: promised },
             close: false,
-            source: Some(Source { piece, len, given: 0, waits, fails, asked: false }),
+            source: (kind != "echo")
+                .then_some(Source { piece, len, given: 0, waits, fails, asked: false }),
         })
     }
 

@@ -10,6 +10,7 @@ const WAIT: &str = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n";
 const SLOW: &str = "GET /slow/9/9 HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 const UPLOAD: &str = "POST /upload/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
+const ECHO: &str = "POST /echo/0/0 HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
 
 /// What leads to each state.
 fn ways() -> Vec<(State, Vec<Act>)> {
@@ -21,6 +22,7 @@ fn ways() -> Vec<(State, Vec<Act>)> {
         (State::AskedBody, vec![send(UPLOAD)]),
         (State::AnsweredBody, vec![send(POST)]),
         (State::Streaming, vec![send(SLOW)]),
+        (State::Exchanging, vec![send(ECHO)]),
         (State::Closing, vec![Act::Room(0), send(old)]),
         (State::Parting, vec![Act::Room(0), send("GET\r\n\r\n")]),
         (State::Lingering, vec![send("GET\r\n\r\n")]),
@@ -48,7 +50,9 @@ fn a_client_that_leaves_ends_the_connection_in_every_state() {
         let reason = match state {
             State::Idle => CloseReason::ClientDone,
             State::Asked | State::Streaming => CloseReason::ClientDone,
-            State::Head | State::AskedBody | State::AnsweredBody => CloseReason::ClientGone,
+            State::Head | State::AskedBody | State::AnsweredBody | State::Exchanging => {
+                CloseReason::ClientGone
+            }
             State::Parting | State::Lingering => CloseReason::Refused,
             State::Closing | State::Closed => CloseReason::Requested,
         };

@@ -80,6 +80,35 @@ fn requests_behind_a_stream_wait_for_its_end() {
     assert_eq!((end.wire, end.state), (first + &second + &rest, State::Idle));
 }
 
+/// RFC 9112, section 9.3, lets an answer begin before its request has ended.
+#[test]
+fn a_backend_may_answer_while_the_request_body_still_comes() {
+    let echo = "POST /echo/0/0 HTTP/1.0\r\nContent-Length: 6\r\n\r\n";
+    let head = until_close("/echo/0/0");
+    let end = play(&[send(echo), send("abc")]);
+    assert_eq!((end.wire, end.state), (head.clone() + "abc", State::Exchanging));
+    let end = play(&[send(echo), send("abc"), send("def")]);
+    assert_eq!((end.wire, end.closed), (head + "abcdef", Some(CloseReason::Requested)));
+    let chunked = "POST /echo/0/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let acts = [send(chunked), send("5\r\nhello"), send("\r\n0\r\n\r\n"), Act::HangUp];
+    let end = drive(&limits(), &acts, usize::MAX);
+    let body = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+    assert!(end.text().contains("Connection: close\r\n") && end.text().ends_with(body));
+    assert_eq!(end.closed, Some(CloseReason::BodyUnread));
+}
+
+#[test]
+fn an_early_answer_to_a_broken_body_is_broken_off() {
+    let chunked = "POST /echo/0/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let end = play(&[send(chunked), send("nonsense")]);
+    assert!(!end.wire.ends_with("0\r\n\r\n"), "{}", end.wire);
+    assert_eq!(end.closed, Some(CloseReason::Refused));
+    // A client that sends nothing more is too slow, however patient the backend is.
+    let wait = Act::Wait(limits().rate_window_ms);
+    let end = play(&[send(chunked), wait]);
+    assert_eq!(end.closed, Some(CloseReason::BodyTimeout));
+}
+
 #[test]
 fn a_body_that_breaks_its_promise_breaks_the_connection() {
     for path in ["/short/40/9", "/long/40/9", "/failing/40/9", "/long/1/1"] {

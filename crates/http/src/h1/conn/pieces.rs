@@ -18,7 +18,7 @@ impl Conn {
 
     /// True while a body is being produced: a piece that comes later is ignored.
     pub fn awaits_piece(&self) -> bool {
-        self.state == State::Streaming
+        matches!(self.state, State::Streaming | State::Exchanging)
     }
 
     /// True when an orderly end of the connection would pass for the end of a body that is not all
@@ -31,7 +31,7 @@ impl Conn {
     /// last. A body that turns out shorter or longer than its head promised breaks the connection
     /// off.
     pub fn piece<F>(&mut self, content: Segment<F>, last: bool, out: &mut Out<F>, now: &Now) {
-        if self.state != State::Streaming {
+        if !self.awaits_piece() {
             return;
         }
         if !self.stream.push(content, last, out) {
@@ -43,6 +43,8 @@ impl Conn {
         }
         if last {
             let Stream { keep, unread, .. } = self.stream;
+            // Of a body that was taken meanwhile nothing is left.
+            let unread = unread && (self.state == State::Exchanging || !self.backend);
             if keep && self.draining {
                 self.reason = Some(CloseReason::Draining);
             }
@@ -55,7 +57,7 @@ impl Conn {
     /// There is no next piece, although the body has not ended: the connection is broken off, which
     /// tells the client so.
     pub fn piece_failed(&mut self, reason: CloseReason) {
-        if self.state == State::Streaming {
+        if self.awaits_piece() {
             self.abort(reason);
         }
     }
