@@ -1,4 +1,4 @@
-//! A pair of connected sockets over which two processes pass records, with a descriptor or without
+//! A pair of connected sockets over which two processes pass records, with descriptors or without
 //! (SOCK_SEQPACKET and SCM_RIGHTS in unix(7)).
 
 use std::io::{self, IoSlice, IoSliceMut};
@@ -9,6 +9,9 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
+
+/// Most descriptors that come with one record.
+pub const DESCRIPTORS_MAX: usize = 4;
 
 /// One end.
 #[derive(Debug)]
@@ -63,9 +66,16 @@ impl Channel {
     /// # Errors
     /// `BrokenPipe` when the other end is gone; `WouldBlock` when this one does not wait.
     pub fn send(&self, record: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        self.send_with(record, descriptor.as_slice())
+    }
+
+    /// Sends one record, and copies of at most [`DESCRIPTORS_MAX`] descriptors with it.
+    ///
+    /// # Errors
+    /// As [`Channel::send`]; `InvalidInput` when a record is too long to be ever sent.
+    pub fn send_with(&self, record: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
-        let descriptors = descriptor.as_slice();
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
@@ -80,7 +90,17 @@ impl Channel {
     /// # Errors
     /// `ConnectionReset` when the other end is gone; `WouldBlock` when this one does not wait.
     pub fn receive(&self, record: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let (bytes, descriptors) = self.receive_with(record)?;
+        Ok((bytes, descriptors.into_iter().next_back()))
+    }
+
+    /// Receives one record, and the descriptors that came with it, in their order; otherwise as
+    /// [`Channel::receive`].
+    ///
+    /// # Errors
+    /// As [`Channel::receive`].
+    pub fn receive_with(&self, record: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut record = [IoSliceMut::new(record)];
         let received = loop {
@@ -90,13 +110,13 @@ impl Channel {
                 received => break received?,
             }
         };
-        let mut descriptor = None;
+        let mut descriptors = Vec::new();
         for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                descriptor = descriptors.last();
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
             }
         }
-        Ok((received.bytes, descriptor))
+        Ok((received.bytes, descriptors))
     }
 }
 
@@ -126,6 +146,19 @@ mod tests {
         (&write).write_all(b"x").unwrap();
         let mut byte = [0];
         std::fs::File::from(pipe.unwrap()).read_exact(&mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
+
+    #[test]
+    fn several_descriptors_come_in_their_order() {
+        let (here, there) = Channel::pair().unwrap();
+        let (read, write) = std::io::pipe().unwrap();
+        here.send_with(b"two", &[read.as_fd(), write.as_fd()]).unwrap();
+        let (n, mut fds) = there.receive_with(&mut [0; 8]).unwrap();
+        assert_eq!((n, fds.len()), (3, 2));
+        std::fs::File::from(fds.pop().unwrap()).write_all(b"x").unwrap();
+        let mut byte = [0];
+        std::fs::File::from(fds.pop().unwrap()).read_exact(&mut byte).unwrap();
         assert_eq!(&byte, b"x");
     }
 

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+pub mod bundle;
 pub mod channel;
 pub mod clients;
 pub mod clock;
@@ -19,6 +20,7 @@ pub mod net;
 pub mod netstat;
 pub mod pinned;
 pub mod process;
+pub mod program;
 pub mod random;
 pub mod readiness;
 pub mod residency;

@@ -3,9 +3,10 @@
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::readiness::Interest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
@@ -243,6 +244,64 @@ pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Begins to connect to a server, without waiting: once the socket can be written,
+/// [`connected`] tells what came of it. Calls on it return `WouldBlock` instead of waiting.
+///
+/// # Errors
+/// `WouldBlock` when the queue of a server at a Unix-domain socket is full; `NotFound`,
+/// `ConnectionRefused`, `PermissionDenied` and the like.
+pub fn begin_to_connect(server: &Server) -> io::Result<OwnedFd> {
+    use rustix::io::Errno;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = |family| rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+    let (socket, begun) = match server {
+        Server::Unix(path) => {
+            let socket = socket(AddressFamily::UNIX)?;
+            let begun = rustix::net::connect(&socket, &SocketAddrUnix::new(path)?);
+            (socket, begun)
+        }
+        Server::Tcp(address) => {
+            let v4 = address.is_ipv4();
+            let socket = socket(if v4 { AddressFamily::INET } else { AddressFamily::INET6 })?;
+            sockopt::set_tcp_nodelay(&socket, true)?;
+            let begun = rustix::net::connect(&socket, address);
+            (socket, begun)
+        }
+    };
+    match begun {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What came of connecting a socket that can be written.
+///
+/// # Errors
+/// Why it is not connected: `ConnectionRefused` and the like.
+pub fn connected(socket: impl AsFd) -> io::Result<()> {
+    Ok(sockopt::socket_error(socket)??)
+}
+
+/// Where a server listens that this process is a client of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Server {
+    /// A Unix-domain socket.
+    Unix(PathBuf),
+    /// An address and port.
+    Tcp(Address),
+}
+
+/// Looks whether there is something to be received, without taking it: `None` when nothing is there
+/// yet, `Some(false)` at the end of the stream or when the socket has failed. Never blocks.
+pub fn has_input(socket: impl AsFd) -> Option<bool> {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(socket, &mut [0u8; 1][..], flags) {
+        Ok((_, n)) => Some(n > 0),
+        Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => None,
+        Err(_) => Some(false),
+    }
+}
+
 /// Whether this is a Unix-domain socket.
 pub fn is_unix(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain == AddressFamily::UNIX)
@@ -377,6 +436,32 @@ pub fn wait_readable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
 /// When the kernel refuses the wait; an interrupting signal is no error.
 pub fn wait_writable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
     Ok(!wait_for(fd, PollFlags::OUT, timeout_ms)?.is_empty())
+}
+
+/// Waits for two descriptors at once, each for what is said, at most `timeout_ms`; whether
+/// something is to be told of each: what it is waited for, its end, or that it has failed. Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_for_two(
+    two: [(BorrowedFd<'_>, Interest); 2],
+    timeout_ms: u64,
+) -> io::Result<[bool; 2]> {
+    let flags = |interest: Interest| {
+        let mut flags = PollFlags::empty();
+        flags.set(PollFlags::IN, interest.read);
+        flags.set(PollFlags::OUT, interest.write);
+        flags
+    };
+    let mut fds = two.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, flags(interest)));
+    let limit = Timespec {
+        tv_sec: i64::try_from(timeout_ms / 1000).unwrap_or(i64::MAX),
+        tv_nsec: (timeout_ms % 1000 * 1_000_000) as i64,
+    };
+    match poll(&mut fds, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(fds.map(|fd| !fd.revents().is_empty())),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn wait_for(fd: impl AsFd, events: PollFlags, timeout_ms: u64) -> io::Result<PollFlags> {

@@ -22,6 +22,11 @@ pub enum Forked {
 pub struct ProcessId(Pid);
 
 impl ProcessId {
+    /// That of a child that was started in another way than here.
+    pub(crate) fn of(number: i32) -> Option<ProcessId> {
+        Pid::from_raw(number).map(ProcessId)
+    }
+
     /// The number.
     pub fn number(self) -> i32 {
         self.0.as_raw_nonzero().get()

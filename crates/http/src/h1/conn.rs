@@ -235,9 +235,7 @@ impl Conn {
                 u64::MAX
             }
             State::Asked | State::AskedBody => self.since_ms + limits.answer_ms,
-            State::Streaming | State::Exchanging
-                if self.pending && !self.stream.is_asked() =>
-            {
+            State::Streaming | State::Exchanging if self.pending && !self.stream.is_asked() => {
                 u64::MAX
             }
             State::Streaming | State::Exchanging => self.since_ms + limits.answer_ms,

@@ -515,8 +515,14 @@ impl Reply {
             fields: b"\r\n".to_vec(),
             body: Body::Stream { len: promised },
             close: false,
-            source: (kind != "echo")
-                .then_some(Source { piece, len, given: 0, waits, fails, asked: false }),
+            source: (kind != "echo").then_some(Source {
+                piece,
+                len,
+                given: 0,
+                waits,
+                fails,
+                asked: false,
+            }),
         })
     }
 

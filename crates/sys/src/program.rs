@@ -1,0 +1,224 @@
+//! Pipes to other programs, and starting them: for the one process that does so for all others.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use rustix::pipe::PipeFlags;
+
+use crate::process::ProcessId;
+
+/// What a program that is started gets.
+#[derive(Debug)]
+pub struct Program {
+    /// The file that is executed.
+    pub path: PathBuf,
+    /// Arguments after its own name.
+    pub arguments: Vec<OsString>,
+    /// The whole of its environment.
+    pub environment: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Its working directory.
+    pub directory: PathBuf,
+    /// Its standard input, output and error output.
+    pub standard: [OwnedFd; 3],
+    /// What it may use.
+    pub limits: ProgramLimits,
+}
+
+/// What a program may use of the machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProgramLimits {
+    /// Bytes of address space, for each of its processes; `None` is no limit of its own.
+    pub memory_bytes: Option<u64>,
+    /// Seconds of processor time, for each of its processes.
+    pub cpu_s: Option<u64>,
+}
+
+/// Starts a program in a process group of its own. It is killed when this process dies. Blocks
+/// until the program is executed.
+///
+/// # Errors
+/// Why it cannot be executed: `NotFound`, `PermissionDenied` and the like.
+pub fn start(program: Program) -> io::Result<ProcessId> {
+    let Program { path, arguments, environment, directory, standard, limits } = program;
+    let [input, output, error] = standard;
+    let mut command = Command::new(&path);
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(environment.iter().map(|(k, v)| (OsStr::from_bytes(k), OsStr::from_bytes(v))))
+        .current_dir(directory)
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(error))
+        .process_group(0);
+    // SAFETY: between fork and exec only setrlimit and prctl are called, which are safe there: they
+    // take no lock and allocate nothing, and `limits` is a copy in the closure.
+    unsafe { command.pre_exec(move || confine(limits)) };
+    let child = command.spawn()?;
+    let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
+    // Dropped, a child is neither killed nor waited for: that is the caller's business.
+    ProcessId::of(id).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// In the new process, before the program is executed.
+fn confine(limits: ProgramLimits) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let set = |resource, most: Option<u64>| match most {
+        Some(most) => setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) }),
+        None => Ok(()),
+    };
+    set(Resource::As, limits.memory_bytes)?;
+    set(Resource::Cpu, limits.cpu_s)?;
+    set(Resource::Core, Some(0))?;
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
+}
+
+/// Sends a signal to the process group that a process leads: SIGKILL, or SIGTERM, which it may
+/// refuse. One that is gone is no error.
+pub fn end_group(leader: ProcessId, kill: bool) {
+    use rustix::process::Signal;
+    let signal = if kill { Signal::KILL } else { Signal::TERM };
+    if let Some(group) = rustix::process::Pid::from_raw(leader.number()) {
+        let _ = rustix::process::kill_process_group(group, signal);
+    }
+}
+
+/// Whether a path names a regular file that this process may execute. Blocks on the disk.
+///
+/// # Errors
+/// Why not: `NotFound`, `PermissionDenied`, `IsADirectory`.
+pub fn check_executable(path: &Path) -> io::Result<()> {
+    let metadata = std::fs::metadata(path)?;
+    if metadata.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !metadata.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
+}
+
+/// A pipe: its reading and its writing end, closed on exec. Calls on the end that stays here, as
+/// `ours` says, return `WouldBlock` instead of waiting; those on the other end, which a program
+/// gets, wait.
+///
+/// # Errors
+/// When descriptors are out.
+pub fn pipe(ours: End) -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    rustix::io::ioctl_fionbio(if ours == End::Reading { &read } else { &write }, true)?;
+    Ok((read, write))
+}
+
+/// An end of a pipe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The one that is read from.
+    Reading,
+    /// The one that is written to.
+    Writing,
+}
+
+/// Reads from a pipe or a socket; 0 is its end.
+///
+/// # Errors
+/// `WouldBlock` when nothing is there.
+pub fn read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    Ok(rustix::io::read(fd, buffer)?)
+}
+
+/// Writes to a pipe.
+///
+/// # Errors
+/// `WouldBlock` when it is full, `BrokenPipe` when nobody reads. SIGPIPE is ignored, as Rust's
+/// runtime does.
+pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::io::write(fd, bytes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    fn shell(script: &str, limits: ProgramLimits) -> (ProcessId, String) {
+        let (input, _) = pipe(End::Writing).unwrap();
+        let (read, output) = std::io::pipe().unwrap();
+        let program = Program {
+            path: "/bin/sh".into(),
+            arguments: vec!["-c".into(), script.into()],
+            environment: vec![(b"NAME".to_vec(), b"\xffvalue".to_vec())],
+            directory: "/".into(),
+            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            limits,
+        };
+        let started = start(program).unwrap();
+        let mut text = Vec::new();
+        (&read).read_to_end(&mut text).unwrap();
+        (started, String::from_utf8_lossy(&text).into_owned())
+    }
+
+    #[test]
+    fn a_program_gets_its_environment_and_a_group_of_its_own_and_nothing_else() {
+        let script = "echo $NAME; env | grep -c -v -e ^PWD= -e ^_= -e ^SHLVL=; \
+                      [ $(ps -o pgid= -p $$) = $$ ] && echo leads";
+        let (child, text) = shell(script, ProgramLimits::default());
+        let name = "\u{fffd}value\n";
+        assert_eq!(text, format!("{name}1\nleads\n"));
+        assert_eq!(crate::process::wait_for(child).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_cannot_be_executed_is_told() {
+        let (_, output) = pipe(End::Reading).unwrap();
+        let copy = || output.try_clone().unwrap();
+        let program = |path: &str| Program {
+            path: path.into(),
+            arguments: vec![],
+            environment: vec![],
+            directory: "/".into(),
+            standard: [copy(), copy(), copy()],
+            limits: ProgramLimits::default(),
+        };
+        let error = start(program("/no/such/program")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        let error = start(program("/etc/passwd")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(check_executable(Path::new("/bin/sh")).is_ok());
+        let error = check_executable(Path::new("/bin")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn a_limit_of_memory_holds() {
+        let limits = ProgramLimits { memory_bytes: Some(64 << 20), cpu_s: Some(10) };
+        let (child, text) = shell("ulimit -v; ulimit -t; ulimit -c", limits);
+        assert_eq!(text, "65536\n10\n0\n");
+        crate::process::wait_for(child).unwrap();
+    }
+
+    #[test]
+    fn the_whole_group_is_ended() {
+        let (input, _) = pipe(End::Writing).unwrap();
+        let (read, output) = std::io::pipe().unwrap();
+        let program = Program {
+            path: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "sleep 600 & sleep 600 & wait".into()],
+            environment: vec![],
+            directory: "/".into(),
+            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            limits: ProgramLimits::default(),
+        };
+        let child = start(program).unwrap();
+        end_group(child, true);
+        // The sleeping processes hold the pipe until they are gone.
+        assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);
+        assert_eq!(crate::process::wait_for(child).unwrap(), 128 + libc::SIGKILL);
+    }
+}
