@@ -64,7 +64,7 @@ pub struct Workload {
     pub name: String,
     /// What its files are made with: a number of directories, a size.
     #[serde(default)]
-    pub files: BTreeMap<String, toml::Value>,
+    pub files: BTreeMap<String, Value>,
     /// More flags of the generator.
     #[serde(default)]
     pub flags: Vec<String>,
@@ -179,10 +179,36 @@ pub struct Series {
     pub architecture: Option<String>,
     /// Settings by their keys, as in a configuration file.
     #[serde(default)]
-    pub set: BTreeMap<String, toml::Value>,
+    pub set: BTreeMap<String, Value>,
     /// Only in a full run.
     #[serde(default)]
     pub full_only: bool,
+}
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Yes or no.
+    Flag(bool),
+    /// A whole number.
+    Whole(i64),
+    /// Any number.
+    Real(f64),
+    /// Anything else.
+    Text(String),
+}
+
+impl fmt::Display for Value {
+    /// As it stands on a command line.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Flag(flag) => flag.fmt(out),
+            Value::Whole(number) => number.fmt(out),
+            Value::Real(number) => number.fmt(out),
+            Value::Text(text) => out.write_str(text),
+        }
+    }
 }
 
 /// What a figure is drawn of and a claim speaks about.

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalogue;
+pub mod contestant;
 pub mod definition;
 pub mod host;
 pub mod schedule;

@@ -242,6 +242,8 @@ fn configure(
         ("@port@", address.port().to_string()),
         ("@site@", setup.site.display().to_string()),
         ("@dir@", directory.display().to_string()),
+        ("@backlog@", "4096".to_owned()),
+        ("@workers@", "1".to_owned()),
         ("@deferred@", if deferred { " deferred" } else { "" }.to_owned()),
         ("@user@", if is_root() { "user root;" } else { "" }.to_owned()),
     ];

@@ -1,0 +1,369 @@
+//! Who takes part: our server with one of its architectures, and its peers, each started as its own
+//! documentation advises by a template of `lab/peers`.
+//!
+//! A peer gets what ours gets: the same files, CPUs, memory, accept queue and descriptors.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::catalogue::nearest;
+use crate::definition::Series;
+use crate::host::{Missing, Place, SetupError, find, first_line, is_root};
+
+/// The name of our own server in definitions.
+pub const OURS: &str = "flyball";
+
+/// Where Debian keeps the modules of Apache.
+const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
+
+/// Which values of a series go to a peer by its template, and what they are without one.
+const PEER_SETTINGS: &[(&str, &str)] = &[("deferred", "false")];
+
+/// A server of others.
+struct Peer {
+    /// Its name in definitions.
+    name: &'static str,
+    program: &'static str,
+    /// The flag by which it tells its version.
+    version: &'static str,
+    /// The template of its configuration, and the name of the file.
+    template: &'static str,
+    file: &'static str,
+    /// Arguments, with the names of the template.
+    arguments: &'static [&'static str],
+    /// It knows one file and answers everything with it.
+    one_file: bool,
+    /// Apache's processing module.
+    mpm: &'static str,
+}
+
+macro_rules! template {
+    ($name:literal) => {
+        include_str!(concat!("../../../lab/peers/", $name, ".in"))
+    };
+}
+
+const PEERS: &[Peer] = &[
+    Peer {
+        name: "nginx",
+        program: "nginx",
+        version: "-v",
+        template: template!("nginx.conf"),
+        file: "nginx.conf",
+        arguments: &["-p", "@dir@", "-c", "@conf@", "-e", "@dir@/error.log"],
+        one_file: false,
+        mpm: "",
+    },
+    Peer {
+        name: "lighttpd",
+        program: "lighttpd",
+        version: "-v",
+        template: template!("lighttpd.conf"),
+        file: "lighttpd.conf",
+        arguments: &["-D", "-f", "@conf@"],
+        one_file: false,
+        mpm: "",
+    },
+    Peer {
+        name: "apache-event",
+        program: "apache2",
+        version: "-v",
+        template: template!("apache.conf"),
+        file: "apache.conf",
+        arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
+        one_file: false,
+        mpm: "event",
+    },
+    Peer {
+        name: "apache-prefork",
+        program: "apache2",
+        version: "-v",
+        template: template!("apache.conf"),
+        file: "apache.conf",
+        arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
+        one_file: false,
+        mpm: "prefork",
+    },
+    Peer {
+        name: "h2o",
+        program: "h2o",
+        version: "-v",
+        template: template!("h2o.conf"),
+        file: "h2o.conf",
+        arguments: &["-c", "@conf@"],
+        one_file: false,
+        mpm: "",
+    },
+    Peer {
+        name: "caddy",
+        program: "caddy",
+        version: "version",
+        template: template!("Caddyfile"),
+        file: "Caddyfile",
+        arguments: &["run", "--adapter", "caddyfile", "--config", "@conf@"],
+        one_file: false,
+        mpm: "",
+    },
+    Peer {
+        name: "haproxy",
+        program: "haproxy",
+        version: "-v",
+        template: template!("haproxy.cfg"),
+        file: "haproxy.cfg",
+        arguments: &["-db", "-f", "@conf@"],
+        one_file: true,
+        mpm: "",
+    },
+];
+
+/// What all contestants of a run have in common.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    /// Our binary.
+    pub flyball: PathBuf,
+    /// The directory that is served.
+    pub site: PathBuf,
+    /// The one file that is asked for, where the workload is that.
+    pub file: Option<PathBuf>,
+    /// An empty directory for configuration and logs.
+    pub scratch: PathBuf,
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// The length of the accept queue.
+    pub backlog: u32,
+    /// How many CPUs there are to use.
+    pub cpus: u32,
+}
+
+/// Why a contestant does not take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Absent {
+    /// Its program is not installed.
+    Missing(Missing),
+    /// It cannot do what the workload asks for.
+    Unable(String),
+}
+
+/// All names that a definition may use.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [OURS].into_iter().chain(PEERS.iter().map(|peer| peer.name))
+}
+
+/// Checks that a name is one of a contestant.
+///
+/// # Errors
+/// Which there is of a similar name.
+pub fn check(name: &str) -> Result<(), String> {
+    if names().any(|known| known == name) {
+        return Ok(());
+    }
+    let near = nearest(name, names()).map(|near| format!("; did you mean {near}?"));
+    Err(format!("there is no contestant {name:?}{}", near.unwrap_or_default()))
+}
+
+/// Whether a contestant can take part.
+///
+/// # Errors
+/// Why it cannot.
+pub fn is_there(series: &Series, one_file: bool) -> Result<(), Absent> {
+    let Some(peer) = peer(&series.contestant) else { return Ok(()) };
+    find(peer.program).map_err(Absent::Missing)?;
+    if peer.one_file && !one_file {
+        return Err(Absent::Unable(format!("{} serves one file only", peer.name)));
+    }
+    Ok(())
+}
+
+/// What a contestant says of its version. Blocks.
+pub fn version(series: &Series, flyball: &Path) -> Option<String> {
+    match peer(&series.contestant) {
+        None => first_line(Command::new(flyball).arg("--version")),
+        Some(peer) => first_line(Command::new(find(peer.program).ok()?).arg(peer.version)),
+    }
+}
+
+/// The command that starts a contestant in its place. Writes its configuration.
+///
+/// # Errors
+/// When its program is missing or its configuration cannot be written.
+pub fn command(
+    series: &Series,
+    conditions: &Conditions,
+    place: &Place,
+) -> Result<Command, SetupError> {
+    match peer(&series.contestant) {
+        Some(peer) => peer.command(series, conditions, place),
+        None => our_command(series, conditions, place),
+    }
+}
+
+fn peer(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
+}
+
+fn our_command(
+    series: &Series,
+    conditions: &Conditions,
+    place: &Place,
+) -> Result<Command, SetupError> {
+    let mut command = place.command(&conditions.flyball)?;
+    command.arg("serve").arg(&conditions.site);
+    command.args(["--listen", &conditions.address.to_string(), "--access-log", "off"]);
+    command.args(["--admin", &format!("unix:{}", admin_socket(conditions).display())]);
+    if let Some(architecture) = &series.architecture {
+        command.args(["--arch", architecture]);
+    }
+    command.args(["--set", &format!("accept.backlog={}", conditions.backlog)]);
+    if !series.set.contains_key("workers") {
+        command.args(["--workers", &conditions.cpus.to_string()]);
+    }
+    for (key, value) in &series.set {
+        command.args(["--set", &format!("{key}={value}")]);
+    }
+    Ok(command)
+}
+
+/// Where our server answers about itself.
+pub fn admin_socket(conditions: &Conditions) -> PathBuf {
+    conditions.scratch.join("admin")
+}
+
+impl Peer {
+    fn command(
+        &self,
+        series: &Series,
+        conditions: &Conditions,
+        place: &Place,
+    ) -> Result<Command, SetupError> {
+        let file = conditions.scratch.join(self.file);
+        let values = self.values(series, conditions, &file);
+        let fill = |text: &str| {
+            values.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+        };
+        fs::write(&file, fill(self.template))
+            .map_err(|error| SetupError(format!("{}: {error}", file.display())))?;
+        let mut command = place.command(&find(self.program)?)?;
+        command.args(self.arguments.iter().map(|argument| fill(argument)));
+        Ok(command)
+    }
+
+    fn values(
+        &self,
+        series: &Series,
+        conditions: &Conditions,
+        file: &Path,
+    ) -> Vec<(&'static str, String)> {
+        let set = |name: &str| {
+            let default = PEER_SETTINGS.iter().find(|(key, _)| *key == name);
+            let given = series.set.get(name).map(ToString::to_string);
+            given.or(default.map(|(_, value)| (*value).to_owned())).unwrap_or_default()
+        };
+        let (account, account_group) = account();
+        let one_file = conditions.file.as_ref().map(|file| file.display().to_string());
+        vec![
+            ("@host@", conditions.address.ip().to_string()),
+            ("@port@", conditions.address.port().to_string()),
+            ("@site@", conditions.site.display().to_string()),
+            ("@file@", one_file.unwrap_or_default()),
+            ("@dir@", conditions.scratch.display().to_string()),
+            ("@conf@", file.display().to_string()),
+            ("@backlog@", conditions.backlog.to_string()),
+            ("@cpus@", conditions.cpus.to_string()),
+            ("@workers@", conditions.cpus.to_string()),
+            ("@mpm@", self.mpm.to_owned()),
+            ("@modules@", APACHE_MODULES.to_owned()),
+            ("@deferred@", if set("deferred") == "true" { " deferred" } else { "" }.to_owned()),
+            ("@user@", if is_root() { "user root;" } else { "" }.to_owned()),
+            ("@account@", account),
+            ("@account_group@", account_group),
+        ]
+    }
+}
+
+/// The account that a peer's children get when it is started as root: one that can read nothing but
+/// what all can.
+fn account() -> (String, String) {
+    if is_root() {
+        return ("nobody".into(), "nogroup".into());
+    }
+    let id = |flag: &str| first_line(Command::new("id").arg(flag)).unwrap_or_default();
+    (id("-un"), id("-gn"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(contestant: &str) -> Series {
+        let text = format!(
+            "name = \"x\"\ncontestant = \"{contestant}\"\narchitecture = \"sped\"\n\
+            set = {{ \"accept.limit\" = \"inf\", \"accept.defer\" = false }}"
+        );
+        toml::from_str(&text).unwrap()
+    }
+
+    fn conditions(scratch: &Path) -> Conditions {
+        Conditions {
+            flyball: "/bin/flyball".into(),
+            site: "/site".into(),
+            file: Some("/site/file".into()),
+            scratch: scratch.into(),
+            address: "198.18.0.1:80".parse().unwrap(),
+            backlog: 128,
+            cpus: 1,
+        }
+    }
+
+    #[test]
+    fn every_name_of_every_template_is_filled_in() {
+        let directory = tempfile::tempdir().unwrap();
+        for peer in PEERS.iter().filter(|peer| find(peer.program).is_ok()) {
+            let command =
+                command(&series(peer.name), &conditions(directory.path()), &Place::default());
+            let command = command.unwrap();
+            let text = fs::read_to_string(directory.path().join(peer.file)).unwrap();
+            let settings = text.lines().filter(|line| !line.starts_with('#'));
+            assert!(settings.clone().all(|line| !line.contains('@')), "{text}");
+            assert!(settings.clone().any(|line| line.contains("198.18.0.1")), "{text}");
+            let arguments: Vec<_> = command.get_args().map(|a| a.to_string_lossy()).collect();
+            assert!(arguments.iter().all(|argument| !argument.contains('@')), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn our_settings_stand_on_the_command_line_without_quotes() {
+        let directory = tempfile::tempdir().unwrap();
+        let command =
+            command(&series(OURS), &conditions(directory.path()), &Place::default()).unwrap();
+        let words: Vec<_> = command.get_args().map(|a| a.to_string_lossy().into_owned()).collect();
+        for word in ["accept.limit=inf", "accept.defer=false", "accept.backlog=128", "sped"] {
+            assert!(words.iter().any(|other| other == word), "{word}: {words:?}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_contestant_is_answered_with_the_nearest() {
+        assert!(check("nginx").is_ok());
+        assert!(check("ngnix").unwrap_err().ends_with("did you mean nginx?"));
+    }
+
+    #[test]
+    fn who_knows_one_file_stays_away_from_many() {
+        if find("haproxy").is_ok() {
+            assert!(matches!(is_there(&series("haproxy"), false), Err(Absent::Unable(_))));
+            assert_eq!(is_there(&series("haproxy"), true), Ok(()));
+        }
+    }
+
+    #[test]
+    fn every_definition_names_contestants_that_there_are() {
+        for experiment in crate::catalogue::all().unwrap() {
+            for series in &experiment.series {
+                check(&series.contestant)
+                    .unwrap_or_else(|why| panic!("{}: {why}", experiment.name));
+            }
+        }
+    }
+}
