@@ -292,8 +292,7 @@ impl<'a> Thread<'a> {
             self.desk.tick();
             match accepted {
                 Ok(connection) => {
-                    self.desk.tally.add(Counter::Accepted, 1);
-                    self.desk.tally.add(Counter::AcceptPhases, 1);
+                    self.desk.tally.accept_phase(1);
                     return Some(connection);
                 }
                 Err(error) if net::is_out_of_descriptors(&error) => {
@@ -492,14 +491,14 @@ impl Line<'_> {
             }
         }
         let received = net::recv(self.socket, self.exchange.buffers(desk).input.space());
-        desk.tick();
+        desk.begin_turn();
         self.received(received, desk);
     }
 
     /// Takes what is there.
     fn receive_now(&mut self, desk: &mut Desk) {
         let received = net::recv_now(self.socket, self.exchange.buffers(desk).input.space());
-        desk.tick();
+        desk.begin_turn();
         self.received(received, desk);
     }
 
@@ -517,7 +516,9 @@ impl Line<'_> {
     }
 
     fn send(&mut self, desk: &mut Desk) {
-        match transmit(self.socket, &mut self.exchange, desk) {
+        let sent = transmit(self.socket, &mut self.exchange, desk);
+        desk.end_turn();
+        match sent {
             Sent::All | Sent::Absent => {}
             // However fast the client takes it, the drain deadline must be seen.
             Sent::Piece => self.look_around(desk),

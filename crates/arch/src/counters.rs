@@ -12,6 +12,8 @@ use flyball_http::{CloseReason, Status};
 use flyball_sys::shared::SharedCounters;
 
 use crate::clients::ClientLimits;
+use crate::histogram::{self, Distribution, Timing};
+use crate::hosts::HostCounts;
 use crate::settings::AcceptLimit;
 
 macro_rules! counters {
@@ -92,6 +94,10 @@ counters! {
     CompressionsShed "compressions_shed" "Bodies that left plain for want of processor time.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
     Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
+    TurnedAway "connections_turned_away" "Connections answered with 503: their client has too many.",
+    LoginsFailed "logins_failed" "Requests whose name and password were wrong.",
+    LoginsThrottled "logins_throttled" "Logins not tried: too many failed, or are being verified.",
+    Denied "requests_denied" "Requests from networks that may not see what they asked for.",
     AccessLogLines "access_log_lines" "Lines of the access log that were written.",
     AccessLogLost "access_log_lost" "Lines of the access log that were lost.",
     AcceptPhase0 "accept_phase_0" "Accept phases that accepted nothing.",
@@ -118,12 +124,29 @@ impl Counter {
     }
 }
 
+/// The counters of accept phases by what they accepted, and at most how many that is.
+pub(crate) const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
+    (Counter::AcceptPhase0, Some(0)),
+    (Counter::AcceptPhase1, Some(1)),
+    (Counter::AcceptPhase2, Some(3)),
+    (Counter::AcceptPhase4, Some(7)),
+    (Counter::AcceptPhase8, Some(15)),
+    (Counter::AcceptPhase16, Some(31)),
+    (Counter::AcceptPhase32, Some(63)),
+    (Counter::AcceptPhase64, Some(127)),
+    (Counter::AcceptPhase128, None),
+];
+
 const COUNTERS: usize = Counter::ALL.len();
 const REASONS: usize = CloseReason::ALL.len();
 const STATES: usize = State::ALL.len();
 
+/// Where the cells of histograms begin in a block, and those that are no sums.
+const TIMINGS_AT: usize = COUNTERS + REASONS;
+const STATES_AT: usize = TIMINGS_AT + histogram::ALL_CELLS;
+
 /// Values in one block; whole cache lines, so that blocks do not share one.
-const BLOCK: usize = (COUNTERS + REASONS + STATES).next_multiple_of(8);
+const BLOCK: usize = (STATES_AT + STATES).next_multiple_of(8);
 
 /// What one thread of control has counted since it last published.
 #[derive(Clone, Debug)]
@@ -144,23 +167,22 @@ impl Tally {
         self.counters[counter as usize] += n;
     }
 
+    /// What was counted since it was published.
+    pub fn counter(&self, counter: Counter) -> u64 {
+        self.counters[counter as usize]
+    }
+
     /// Counts an accept phase that accepted so many connections (M60).
     pub fn accept_phase(&mut self, accepted: u64) {
-        const BUCKETS: [Counter; 9] = [
-            Counter::AcceptPhase0,
-            Counter::AcceptPhase1,
-            Counter::AcceptPhase2,
-            Counter::AcceptPhase4,
-            Counter::AcceptPhase8,
-            Counter::AcceptPhase16,
-            Counter::AcceptPhase32,
-            Counter::AcceptPhase64,
-            Counter::AcceptPhase128,
-        ];
-        let bucket = (u64::BITS - accepted.leading_zeros()) as usize;
-        self.add(BUCKETS[bucket.min(BUCKETS.len() - 1)], 1);
+        self.accept_batch(accepted);
         self.add(Counter::AcceptPhases, 1);
         self.add(Counter::Accepted, accepted);
+    }
+
+    /// Counts that so many connections were accepted one after the other.
+    pub fn accept_batch(&mut self, accepted: u64) {
+        let bucket = (u64::BITS - accepted.leading_zeros()) as usize;
+        self.add(ACCEPT_BATCHES[bucket.min(ACCEPT_BATCHES.len() - 1)].0, 1);
     }
 
     /// Adds what another has counted.
@@ -197,12 +219,30 @@ enum Word {
 const WORDS: usize = 8;
 
 /// The blocks of all threads of control of a server, and one for those that died.
+///
+/// The mapping holds words of the whole server, then a cache line for each block that says who
+/// counts in it, and then the blocks: those in which nobody counted are never touched.
 #[derive(Debug)]
 pub struct Blocks {
     shared: SharedCounters,
     blocks: usize,
     clients: ClientLimits,
+    hosts: HostCounts,
 }
+
+/// Who counts in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The number of the generation of workers.
+    pub generation: u64,
+    /// The number of the worker in it; `None` for a process that serves nobody.
+    pub worker: Option<usize>,
+    /// Its process.
+    pub process: i32,
+}
+
+/// Words of an owner.
+const OWNER: usize = 8;
 
 impl Blocks {
     /// Maps `blocks` blocks, to be called before the first fork. The accept-limit is infinite until
@@ -211,9 +251,12 @@ impl Blocks {
     /// # Errors
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
-        let shared = SharedCounters::new(WORDS + (blocks + 1) * BLOCK)?;
-        let blocks = Blocks { shared, blocks, clients: ClientLimits::default() };
+        let shared = SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?;
+        let hosts = HostCounts::default();
+        let blocks = Blocks { shared, blocks, clients: ClientLimits::default(), hosts };
         blocks.set_accept_limit(AcceptLimit::Infinite);
+        // That of the dead is always in use.
+        blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
         Ok(blocks)
     }
 
@@ -225,6 +268,40 @@ impl Blocks {
     /// What clients use.
     pub(crate) fn clients(&self) -> &ClientLimits {
         &self.clients
+    }
+
+    /// The same with counts of answers by host.
+    pub(crate) fn with_hosts(self, hosts: HostCounts) -> Blocks {
+        Blocks { hosts, ..self }
+    }
+
+    /// What is counted by host.
+    pub(crate) fn hosts(&self) -> &HostCounts {
+        &self.hosts
+    }
+
+    fn owner_words(&self, index: usize) -> &[AtomicU64] {
+        &self.shared.all()[WORDS + index * OWNER..][..OWNER]
+    }
+
+    /// Says who counts in a block from now on. Nobody is heard who did not say so.
+    pub(crate) fn set_owner(&self, index: usize, owner: Owner) {
+        let [used, generation, worker, process, ..] = self.owner_words(index) else { return };
+        generation.store(owner.generation, Relaxed);
+        worker.store(owner.worker.map_or(0, |worker| worker as u64 + 1), Relaxed);
+        process.store(owner.process as u64, Relaxed);
+        used.store(1, Relaxed);
+    }
+
+    /// Who counts in a block, if anybody does.
+    pub(crate) fn owner(&self, index: usize) -> Option<Owner> {
+        let [used, generation, worker, process, ..] = self.owner_words(index) else { return None };
+        let worker = worker.load(Relaxed).checked_sub(1);
+        (used.load(Relaxed) == 1).then(|| Owner {
+            generation: generation.load(Relaxed),
+            worker: worker.map(|worker| worker as usize),
+            process: process.load(Relaxed) as i32,
+        })
     }
 
     /// How many blocks there are.
@@ -273,8 +350,18 @@ impl Blocks {
     }
 
     fn block(&self, index: usize) -> &[AtomicU64] {
-        let start = WORDS + index * BLOCK;
+        let start = WORDS + (self.blocks + 1) * OWNER + index * BLOCK;
         &self.shared.all()[start..start + BLOCK]
+    }
+
+    /// Records how long something took, `n` times. One thread of control writes a block.
+    pub fn time(&self, index: usize, timing: Timing, ns: u64, n: u64) {
+        histogram::record(&self.block(index)[TIMINGS_AT..STATES_AT], timing, ns, n);
+    }
+
+    /// The same in a block that several threads of control write.
+    pub fn time_among_others(&self, index: usize, timing: Timing, ns: u64, n: u64) {
+        histogram::record_among_others(&self.block(index)[TIMINGS_AT..STATES_AT], timing, ns, n);
     }
 
     /// Adds a tally to a block and empties it. One thread of control writes a block.
@@ -303,7 +390,7 @@ impl Blocks {
     /// One connection goes from one state to another, or comes, or goes; the block may have
     /// several writers.
     pub fn change_state(&self, index: usize, before: Option<State>, now: Option<State>) {
-        let cells = &self.block(index)[COUNTERS + REASONS..];
+        let cells = &self.block(index)[STATES_AT..];
         let cell = |state| State::ALL.iter().position(|s| Some(*s) == state).map(|at| &cells[at]);
         if let Some(cell) = cell(before) {
             cell.fetch_sub(1, Relaxed);
@@ -315,7 +402,7 @@ impl Blocks {
 
     /// Says how many connections stand in each state now; the block has one writer.
     pub fn set_states(&self, index: usize, states: &[u64; STATES]) {
-        for (cell, value) in self.block(index)[COUNTERS + REASONS..].iter().zip(states) {
+        for (cell, value) in self.block(index)[STATES_AT..].iter().zip(states) {
             cell.store(*value, Relaxed);
         }
     }
@@ -323,21 +410,33 @@ impl Blocks {
     /// Moves what a dead worker counted to the block of the dead; its connections are gone.
     pub fn fold(&self, index: usize) {
         self.clients.release(index);
+        if self.owner(index).is_none() {
+            return;
+        }
+        self.hosts.fold(index, self.blocks);
         let (dead, block) = (self.block(self.blocks), self.block(index));
         for (at, cell) in block.iter().enumerate() {
             let value = cell.swap(0, Relaxed);
-            if at < COUNTERS + REASONS {
+            if at < STATES_AT && value > 0 {
                 dead[at].fetch_add(value, Relaxed);
             }
         }
+        self.owner_words(index)[0].store(0, Relaxed);
     }
 
     /// The sums over all blocks.
     pub fn totals(&self) -> Totals {
-        let mut sums = [0u64; BLOCK];
+        self.totals_of(|_| true)
+    }
+
+    /// The sums over the blocks of some owners.
+    pub(crate) fn totals_of(&self, wanted: impl Fn(&Owner) -> bool) -> Totals {
+        let mut sums = vec![0u64; BLOCK];
         for index in 0..=self.blocks {
-            for (sum, cell) in sums.iter_mut().zip(self.block(index)) {
-                *sum = sum.wrapping_add(cell.load(Relaxed));
+            if self.owner(index).is_some_and(|owner| wanted(&owner)) {
+                for (sum, cell) in sums.iter_mut().zip(self.block(index)) {
+                    *sum = sum.wrapping_add(cell.load(Relaxed));
+                }
             }
         }
         Totals { sums }
@@ -347,7 +446,7 @@ impl Blocks {
 /// Sums over all threads of control, the dead ones too.
 #[derive(Clone, Debug)]
 pub struct Totals {
-    sums: [u64; BLOCK],
+    sums: Vec<u64>,
 }
 
 impl Totals {
@@ -363,10 +462,12 @@ impl Totals {
 
     /// Connections that stand in this state now.
     pub fn connections(&self, state: State) -> u64 {
-        State::ALL
-            .iter()
-            .position(|s| *s == state)
-            .map_or(0, |at| self.sums[COUNTERS + REASONS + at])
+        State::ALL.iter().position(|s| *s == state).map_or(0, |at| self.sums[STATES_AT + at])
+    }
+
+    /// How long things took.
+    pub fn timing(&self, timing: Timing) -> Distribution<'_> {
+        Distribution::of(timing, &self.sums[TIMINGS_AT..STATES_AT])
     }
 
     /// Connections accepted per accept phase (C_avg in Equation 1).
@@ -426,9 +527,36 @@ pub(crate) fn count_states(states: impl Iterator<Item = State>) -> [u64; STATES]
 mod tests {
     use super::*;
 
+    /// Blocks that are in use.
+    fn used(count: usize) -> Blocks {
+        let blocks = Blocks::new(count).unwrap();
+        for index in 0..count {
+            let owner = Owner { generation: 1, worker: Some(index), process: index as i32 + 1 };
+            blocks.set_owner(index, owner);
+        }
+        blocks
+    }
+
+    #[test]
+    fn how_long_a_dead_worker_took_stays_in_the_totals_and_its_block_is_free() {
+        let blocks = used(2);
+        blocks.time(0, Timing::Request, 5_000, 3);
+        blocks.time(1, Timing::Request, 7_000, 1);
+        blocks.time_among_others(1, Timing::Loop, 1, 1);
+        assert_eq!(blocks.owner(0).map(|owner| owner.worker), Some(Some(0)));
+        blocks.fold(0);
+        let totals = blocks.totals();
+        let request = totals.timing(Timing::Request);
+        assert_eq!((request.count(), request.sum_ns()), (4, 22_000));
+        assert_eq!(totals.timing(Timing::Loop).count(), 1);
+        assert_eq!(blocks.owner(0), None);
+        let second = blocks.totals_of(|owner| owner.worker == Some(1));
+        assert_eq!(second.timing(Timing::Request).count(), 1);
+    }
+
     #[test]
     fn what_a_dead_worker_counted_stays_in_the_totals() {
-        let blocks = Blocks::new(2).unwrap();
+        let blocks = used(2);
         let mut tally = Tally::default();
         tally.add(Counter::Requests, 3);
         tally.closed(CloseReason::IdleTimeout);
@@ -446,7 +574,7 @@ mod tests {
 
     #[test]
     fn the_accept_limit_is_not_counted() {
-        let blocks = Blocks::new(1).unwrap();
+        let blocks = used(1);
         assert_eq!(blocks.accept_limit(), AcceptLimit::Infinite);
         blocks.set_accept_limit(AcceptLimit::At(0.25));
         blocks.fold(0);
@@ -456,7 +584,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_block_lose_no_count() {
-        let blocks = Blocks::new(1).unwrap();
+        let blocks = used(1);
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
@@ -482,7 +610,7 @@ mod tests {
 
     #[test]
     fn connections_that_threads_hand_to_each_other_are_counted_once() {
-        let blocks = Blocks::new(2).unwrap();
+        let blocks = used(2);
         let [mut first, mut second] = [StateChanges::default(), StateChanges::default()];
         first.count(None, Some(State::Idle));
         first.count(None, Some(State::Idle));
@@ -496,7 +624,7 @@ mod tests {
 
     #[test]
     fn accept_phases_are_counted_by_powers_of_two() {
-        let blocks = Blocks::new(1).unwrap();
+        let blocks = used(1);
         let mut tally = Tally::default();
         let phases = [0, 1, 2, 3, 4, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 1_000_000, u64::MAX];
         for accepted in phases {
@@ -517,7 +645,7 @@ mod tests {
 
     #[test]
     fn equation_1_holds() {
-        let blocks = Blocks::new(1).unwrap();
+        let blocks = used(1);
         let mut tally = Tally::default();
         tally.add(Counter::Accepted, 30);
         tally.add(Counter::AcceptPhases, 12);

@@ -4,16 +4,17 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_http::h1::state::State;
-use flyball_http::{Head, Limits, Now};
-use flyball_site::{CacheCounts, CompressCounts, Out, Service};
-use flyball_sys::clock;
+use flyball_http::{Head, Limits, Now, Status};
+use flyball_site::{AccessCounts, CacheCounts, CompressCounts, Out, Service};
 use flyball_sys::residency::Residency;
+use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
-use crate::counters::{Blocks, Counter, StateChanges, Tally};
+use crate::counters::{Blocks, Counter, Owner, StateChanges, Tally};
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
+use crate::turn::Turn;
 
 /// Sets of buffers kept for reuse when no connection needs them; per thread of control,
 /// or per group of threads that share them.
@@ -160,16 +161,18 @@ pub struct Desk {
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
     pub(crate) blocks: Arc<Blocks>,
-    block: usize,
+    pub(crate) block: usize,
     /// The first block of the process.
     owner: usize,
     /// Whether other threads count in the same block.
-    shares_block: bool,
+    pub(crate) shares_block: bool,
     published_ms: u64,
     /// Where the one connection of a thread that blocks stands, as it was last shown.
     shown: Option<State>,
     cache_counts: CacheCounts,
     compress_counts: CompressCounts,
+    access_counts: AccessCounts,
+    pub(crate) turn: Turn,
     states_due_ms: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
@@ -185,6 +188,11 @@ impl Desk {
         block: usize,
         log: AccessLogWriter,
     ) -> Desk {
+        let ((generation, ..), process) = (blocks.generation(), process::own_id());
+        // Others of the process may count there already.
+        if blocks.owner(block).is_none_or(|owner| owner.process != process) {
+            blocks.set_owner(block, Owner { generation, worker: None, process });
+        }
         Desk {
             settings: Arc::clone(settings),
             limits: Arc::new(settings.limits.clone()),
@@ -207,15 +215,20 @@ impl Desk {
             shown: None,
             cache_counts: CacheCounts::default(),
             compress_counts: CompressCounts::default(),
+            access_counts: AccessCounts::default(),
+            turn: Turn::new(),
             states_due_ms: 0,
             spare: Vec::new(),
             common: None,
         }
     }
 
-    /// The same desk, in a process whose first block is this one.
-    pub fn of_process(mut self, owner: usize) -> Desk {
+    /// The same desk, in this worker's process whose first block is this one.
+    pub fn of_process(mut self, worker: usize, owner: usize) -> Desk {
         self.owner = owner;
+        if let Some(known) = self.blocks.owner(self.block) {
+            self.blocks.set_owner(self.block, Owner { worker: Some(worker), ..known });
+        }
         self
     }
 
@@ -254,6 +267,24 @@ impl Desk {
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
+    }
+
+    /// Counts an answer of the site that the service asked last.
+    pub(crate) fn answered(&mut self, status: Status) {
+        self.count_answer(self.service.answered_for(), status);
+    }
+
+    /// Counts an answer of no site: the request was refused before any was asked.
+    pub(crate) fn answered_by_none(&mut self, status: Status) {
+        self.count_answer(None, status);
+    }
+
+    fn count_answer(&mut self, site: Option<usize>, status: Status) {
+        self.tally.answered(status);
+        match self.shares_block {
+            false => self.blocks.hosts().answered(self.block, site, status),
+            true => self.blocks.hosts().answered_among_others(self.block, site, status),
+        }
     }
 
     /// Buffers for a connection that has something to do.
@@ -367,5 +398,10 @@ impl Desk {
         self.tally.add(Counter::Compressions, coded.compressions - before.compressions);
         self.tally.add(Counter::CompressionSaved, coded.saved_bytes - before.saved_bytes);
         self.tally.add(Counter::CompressionsShed, coded.shed - before.shed);
+        let refused = self.service.access_counts();
+        let before = std::mem::replace(&mut self.access_counts, refused);
+        self.tally.add(Counter::LoginsFailed, refused.failed - before.failed);
+        self.tally.add(Counter::LoginsThrottled, refused.throttled - before.throttled);
+        self.tally.add(Counter::Denied, refused.denied - before.denied);
     }
 }

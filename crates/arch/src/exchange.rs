@@ -10,13 +10,16 @@ use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
+use flyball_sys::clock;
 use flyball_sys::signal::Masked;
 
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
 use crate::counters::Counter;
 use crate::desk::{Buffers, Desk};
+use crate::histogram::Timing;
 use crate::settings::ClientAddress;
+use crate::turn::RequestTimes;
 use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
@@ -65,6 +68,7 @@ pub struct Exchange {
     warmed: u64,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
+    times: RequestTimes,
 }
 
 impl Exchange {
@@ -88,6 +92,7 @@ impl Exchange {
             may_fetch: false,
             warmed: 0,
             unseen: false,
+            times: RequestTimes::default(),
         }
     }
 
@@ -136,6 +141,14 @@ impl Exchange {
 
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
+        let mut step = self.step(desk);
+        if let Step::Disk(plan) = &mut step {
+            plan.set_asked_ns(clock::monotonic_ns());
+        }
+        step
+    }
+
+    fn step(&mut self, desk: &mut Desk) -> Step {
         if self.seat == Seat::Refused {
             self.turn_away(desk);
         }
@@ -206,6 +219,10 @@ impl Exchange {
             self.conn.sent(n, &buffers.out, &desk.now);
             if buffers.chunk.is_some() && !matches!(buffers.out.front(), Front::File { .. }) {
                 buffers.chunk = None;
+            }
+            let has_more = !buffers.out.is_empty() || self.source.is_some();
+            if !self.conn.awaits_answer() {
+                desk.answer_sent(&mut self.times, !has_more);
             }
         }
     }
@@ -287,7 +304,7 @@ impl Exchange {
         if self.awaits_proxy && !self.take_proxy_header(desk) {
             return None;
         }
-        let Desk { service, settings, head, now, tally, log, closes_parsed, blocks, .. } = desk;
+        let Desk { head, now, closes_parsed, .. } = desk;
         let Some(buffers) = &mut self.buffers else {
             self.unseen = false;
             return None;
@@ -306,6 +323,8 @@ impl Exchange {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
+        desk.request_seen(&mut self.times);
+        let Desk { service, settings, head, now, tally, log, blocks, .. } = desk;
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
@@ -322,16 +341,18 @@ impl Exchange {
         };
         match lookup {
             Lookup::Answer(answer) => {
-                tally.answered(answer.status);
+                let status = answer.status;
                 log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
                 self.may_fetch = service.has_ahead();
+                desk.answered(status);
                 None
             }
             Lookup::Stream(answer, source) => {
-                tally.answered(answer.status);
+                let status = answer.status;
                 log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
+                desk.answered(status);
                 self.source = Some(source);
                 self.let_go_of_source();
                 None
@@ -404,16 +425,27 @@ impl Exchange {
     pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = self.out()?.front() else { return None };
         let most = len.min(desk.settings.piece_bytes as u64) as usize;
-        let plan = match self.chunk().filter(|chunk| chunk.is_at(file, offset)) {
+        let mut plan = match self.chunk().filter(|chunk| chunk.is_at(file, offset)) {
             Some(chunk) => Plan::populate(file, chunk.mapping(), offset, most),
             None => Plan::warm(file, offset, most),
         };
         self.warming = true;
+        plan.set_asked_ns(clock::monotonic_ns());
         Some(plan)
     }
 
     /// The work is done: the answer, or the next work.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+        let now_ns = clock::monotonic_ns();
+        desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
+        let mut next = self.go_on(plan, desk);
+        if let Some(next) = &mut next {
+            next.set_asked_ns(now_ns);
+        }
+        next
+    }
+
+    fn go_on(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
         if plan.is_ahead() {
             let next = desk.service.resume_ahead(plan, &desk.now);
             self.fetching = next.is_some();
@@ -443,28 +475,30 @@ impl Exchange {
             return None;
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        let Desk { service, now, tally, log, .. } = desk;
+        let Desk { service, now, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };
         match service.resume(plan, now) {
             // The connection was refused meanwhile, which is counted already.
             Lookup::Answer(_) | Lookup::Stream(..) if !self.conn.awaits_answer() => None,
             Lookup::Answer(answer) => {
-                tally.answered(answer.status);
+                let status = answer.status;
                 if let Some(request) = logged {
                     log.write(&request.request(), &answer, self.began_ns, now);
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
                 self.may_fetch = service.has_ahead();
+                desk.answered(status);
                 None
             }
             Lookup::Stream(answer, source) => {
-                tally.answered(answer.status);
+                let status = answer.status;
                 if let Some(request) = logged {
                     log.write(&request.request(), &answer, self.began_ns, now);
                 }
                 self.conn.answered(answer, &mut buffers.out, now);
                 self.unseen = !buffers.input.is_empty();
+                desk.answered(status);
                 self.source = Some(source);
                 self.let_go_of_source();
                 None
@@ -561,7 +595,10 @@ impl Exchange {
     fn count_refusal(&mut self, desk: &mut Desk) {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
-            desk.tally.answered(status);
+            desk.answered_by_none(status);
+            if refusal == Refusal::TooManyConnections {
+                desk.tally.add(Counter::TurnedAway, 1);
+            }
             desk.log.write_refusal(status, self.client(), &desk.now);
         }
     }
@@ -575,11 +612,12 @@ impl Exchange {
         let Some(upload) = self.upload.take() else { return };
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let answer: Answer<'_> = desk.service.finish_upload(&upload);
-        desk.tally.answered(answer.status);
+        let status = answer.status;
         if let Some(request) = self.logged.take() {
             desk.log.write(&request.request(), &answer, self.began_ns, &desk.now);
         }
         self.conn.answered(answer, &mut buffers.out, &desk.now);
         self.unseen = !buffers.input.is_empty();
+        desk.answered(status);
     }
 }

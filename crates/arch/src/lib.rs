@@ -20,6 +20,8 @@ mod desk;
 mod exchange;
 mod group;
 mod helpers;
+pub mod histogram;
+pub mod hosts;
 mod lab;
 mod listening;
 mod log;
@@ -35,6 +37,7 @@ mod stages;
 mod supervise;
 mod timers;
 mod transmit;
+mod turn;
 mod user_threads;
 mod worker;
 

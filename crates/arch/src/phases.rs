@@ -214,11 +214,8 @@ impl<D: DiskWork> Phases<D> {
         let waits = self.carried.is_empty() && self.ready_listeners.is_empty();
         let most_ms = if self.paused.is_some() { DESCRIPTOR_PAUSE_MS } else { WAIT_MS_MAX };
         let wait_ms = if waits { self.timers.wait_ms(self.desk.now.ms(), most_ms) } else { 0 };
-        let start_ns = clock::monotonic_ns();
         self.mechanism.wait(&mut self.events, wait_ms as i32)?;
-        self.desk.tally.add(Counter::GetEvents, 1);
-        self.desk.tally.add(Counter::GetEventsNs, clock::monotonic_ns() - start_ns);
-        self.desk.tick();
+        self.desk.woke();
         std::mem::swap(&mut self.work, &mut self.carried);
         let (mut signalled, mut completed) = (false, false);
         for event in &self.events {
@@ -254,8 +251,9 @@ impl<D: DiskWork> Phases<D> {
     }
 
     /// The work phase: every connection that was reported goes as far as it can without waiting.
+    /// Then the turn of the loop is over.
     pub fn work(&mut self) {
-        let start_ns = clock::monotonic_ns();
+        let start_ns = self.desk.turn_ns();
         let mut accept_ns = 0;
         let mut work = std::mem::take(&mut self.work);
         self.arranger.arrange(&mut work, &mut self.slots);
@@ -267,17 +265,18 @@ impl<D: DiskWork> Phases<D> {
         for (turns, &token) in (1..).zip(&work) {
             self.turn(token);
             if extra > 0 && turns % extra == 0 {
-                accept_ns += self.accept_unasked();
+                accept_ns += self.accept_unasked(clock::monotonic_ns());
             }
         }
         self.expire();
         // Those that were accepted meanwhile have their turn in the next phase, which bounds this.
         self.carried.append(&mut self.work);
+        let any = !work.is_empty();
         work.clear();
         self.work = work;
-        let work_ns = (clock::monotonic_ns() - start_ns).saturating_sub(accept_ns);
-        self.desk.tally.add(Counter::WorkNs, work_ns);
         self.housekeeping();
+        self.desk.turned();
+        self.desk.worked((self.desk.turn_ns() - start_ns).saturating_sub(accept_ns), any);
     }
 
     /// True once the worker was told to stop and every connection is closed, or time is up.
@@ -397,7 +396,7 @@ impl<D: DiskWork> Phases<D> {
             if order == Order::Stop {
                 self.ready_listeners = (0..self.worker.listeners.len()).collect();
                 self.accept = AcceptPolicy::new(AcceptLimit::Infinite);
-                self.accept_ready();
+                self.accept_ready(clock::monotonic_ns());
             }
             self.unwatch_listeners();
             self.worker.leave_listeners(order);

@@ -27,6 +27,7 @@ use generations::{GENERATIONS_MAX, Generation};
 
 use crate::clients::ClientLimits;
 use crate::counters::Blocks;
+use crate::hosts::{self, HostCounts};
 use crate::registry::{self, Architecture};
 use crate::server::Server;
 
@@ -65,7 +66,8 @@ impl Master {
         // One generation more for one that is taken back while the others finish, and the log.
         let clients = ClientLimits::new(&server.settings)?;
         let blocks = Blocks::new(1 + most * (GENERATIONS_MAX + 1))?.with_clients(clients);
-        let blocks = Arc::new(blocks);
+        let hosts = HostCounts::new(&hosts::labels(&server.settings.sites), blocks.len())?;
+        let blocks = Arc::new(blocks.with_hosts(hosts));
         blocks.set_accept_limit(server.settings.accept_limit);
         blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;

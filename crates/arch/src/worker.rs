@@ -75,7 +75,7 @@ impl Worker {
         let log = AccessLogWriter::new(&self.log);
         let mut desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
         desk.chunks = Arc::clone(&self.chunks);
-        desk.of_process(self.block)
+        desk.of_process(self.index, self.block)
     }
 
     /// The sites, with empty caches of one's own.

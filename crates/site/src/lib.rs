@@ -37,7 +37,7 @@ mod upload;
 mod variant;
 
 pub use compress::{CompressCounts, CompressSettings};
-pub use counts::CacheCounts;
+pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
 pub use plan::Plan;
 pub use service::{Answer, File, Lookup, Out, Service, Sites};

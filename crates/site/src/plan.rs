@@ -37,6 +37,8 @@ pub struct Plan {
     outcome: Option<Outcome>,
     /// How far from a client's request the file is that it brings in; 0 is that of the request.
     pub(crate) ahead: u8,
+    /// When it was given out, by the clock of whoever times it.
+    asked_ns: u64,
 }
 
 #[derive(Debug)]
@@ -239,7 +241,17 @@ impl Plan {
     }
 
     fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
-        Box::new(Plan { request, site, work, pending: None, outcome: None, ahead: 0 })
+        Box::new(Plan { request, site, work, pending: None, outcome: None, ahead: 0, asked_ns: 0 })
+    }
+
+    /// Notes when it is given out, in nanoseconds of any clock.
+    pub fn set_asked_ns(&mut self, now_ns: u64) {
+        self.asked_ns = now_ns;
+    }
+
+    /// When it was given out; zero when nobody noted it.
+    pub fn asked_ns(&self) -> u64 {
+        self.asked_ns
     }
 
     /// The request that waits for the answer; `None` for a window of its body and for a piece of

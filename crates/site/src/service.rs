@@ -17,7 +17,7 @@ use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
 use crate::compress::{CodingPolicy, CompressCounts, Load};
 use crate::configure::Configure;
-use crate::counts::CacheCounts;
+use crate::counts::{AccessCounts, CacheCounts};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
@@ -136,6 +136,9 @@ pub struct Service {
     scratch: Scratch,
     classes: Classes,
     compress_counts: CompressCounts,
+    access_counts: AccessCounts,
+    /// The number of the site that answered last.
+    answered_for: Option<usize>,
 }
 
 /// Where the entry of an answer is.
@@ -174,6 +177,8 @@ impl Service {
             scratch: Scratch::default(),
             classes: Classes::default(),
             compress_counts: CompressCounts::default(),
+            access_counts: AccessCounts::default(),
+            answered_for: None,
         };
         service.fetch_pinned();
         service
@@ -182,6 +187,16 @@ impl Service {
     /// What this service saw of its caches since the start.
     pub fn cache_counts(&self) -> CacheCounts {
         self.caches.counts()
+    }
+
+    /// What this service refused for want of a right since the start.
+    pub fn access_counts(&self) -> AccessCounts {
+        self.access_counts
+    }
+
+    /// The site of the last answer, by its number in the configuration, if any site gave it.
+    pub fn answered_for(&self) -> Option<usize> {
+        self.answered_for
     }
 
     /// Lets go of the entry that the last answer was made of: whoever will wait long for the next
@@ -206,7 +221,8 @@ impl Service {
 
     /// Answers from the caches, or says what has to be waited for. Never blocks.
     pub fn lookup(&mut self, request: Request<'_>, now: &Now) -> Lookup<'_> {
-        let Some(site) = self.sites.hosts.choose(request.host()) else {
+        self.answered_for = self.sites.hosts.choose(request.host());
+        let Some(site) = self.answered_for else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };
         if let Some(access) = &self.sites.sites[site].access {
@@ -227,7 +243,7 @@ impl Service {
             Method::Get | Method::Head => {}
             Method::Options => return self.allow(&request, Status::NO_CONTENT),
             Method::Post | Method::Put if self.takes_upload(site, &request) => {
-                return Lookup::Upload(Upload::default());
+                return Lookup::Upload(Upload::to(site));
             }
             Method::Other => return self.refuse(&request, Status::NOT_IMPLEMENTED),
             _ => return self.allow(&request, Status::METHOD_NOT_ALLOWED),
@@ -312,6 +328,7 @@ impl Service {
     /// waited for next. Never blocks. To be called even when nobody waits for the answer any more.
     pub fn resume(&mut self, plan: Plan, now: &Now) -> Lookup<'_> {
         let (request, site, outcome) = plan.into_parts();
+        self.answered_for = Some(site);
         let Some(request) = request else {
             debug_assert!(false, "a window of an upload goes to taken_body");
             return self.refuse_without_request(Status::METHOD_NOT_ALLOWED);
@@ -355,7 +372,10 @@ impl Service {
                 let verified = access.map_or(Ok(()), |access| access.verified(&work, now.ms()));
                 match verified {
                     Ok(()) => self.admitted(site, request.request(), now),
-                    Err(refused) => self.turn_away(site, &request.request(), refused),
+                    Err(refused) => {
+                        self.access_counts.failed += 1;
+                        self.turn_away(site, &request.request(), refused)
+                    }
                 }
             }
             Outcome::Digested(_) | Outcome::Warm => {
@@ -543,6 +563,7 @@ impl Service {
 
     /// The whole body was taken: the answer.
     pub fn finish_upload(&mut self, upload: &Upload) -> Answer<'_> {
+        self.answered_for = Some(upload.site);
         upload.answer(&mut self.fields)
     }
 
@@ -585,6 +606,7 @@ impl Service {
 
     /// The answer to a request that may not be answered.
     fn turn_away(&mut self, site: usize, request: &Request<'_>, refused: Refused) -> Lookup<'_> {
+        self.access_counts.refused(refused);
         self.fields.clear();
         if let Some(access) = &self.sites.sites[site].access {
             access.write_fields(refused, &mut self.fields);

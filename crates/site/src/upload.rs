@@ -16,9 +16,15 @@ pub struct Upload {
     taken: u64,
     crc: u32,
     window: usize,
+    /// The number of the site that takes it.
+    pub(crate) site: usize,
 }
 
 impl Upload {
+    pub(crate) fn to(site: usize) -> Upload {
+        Upload { site, ..Upload::default() }
+    }
+
     /// Bytes in the window that is being worked on.
     pub fn window_len(&self) -> usize {
         self.window

@@ -28,5 +28,6 @@ pub mod sandbox;
 pub mod shared;
 pub mod signal;
 pub mod uring;
+pub mod usage;
 pub mod user_thread;
 pub mod wake;

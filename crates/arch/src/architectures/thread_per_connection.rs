@@ -254,7 +254,15 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
     }
 
     fn accept_all(&mut self) -> Ended {
+        let before = self.desk.tally.counter(Counter::Accepted);
+        let ended = self.accept_from_all();
+        let accepted = self.desk.tally.counter(Counter::Accepted) - before;
         self.desk.tally.add(Counter::AcceptPhases, 1);
+        self.desk.tally.accept_batch(accepted);
+        ended
+    }
+
+    fn accept_from_all(&mut self) -> Ended {
         for listener in &self.worker.listeners {
             loop {
                 if !self.crew.has_room(self.worker.connections_max) {

@@ -208,7 +208,7 @@ impl EventLoop {
             self.accept_pending.clear();
             self.accept_pending.extend(0..listeners);
         }
-        self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
+        self.desk.accepted(start_ns);
     }
 
     /// Accepts from one listening socket. Each connection is read and parsed at once, as TUX does.
@@ -252,7 +252,7 @@ impl EventLoop {
         }
         self.desk.tally.add(Counter::WorkPhases, 1);
         self.desk.tally.add(Counter::WorkedOn, worked_on);
-        self.desk.tally.add(Counter::WorkNs, clock::monotonic_ns() - start_ns);
+        self.desk.worked(clock::monotonic_ns() - start_ns, worked_on > 0);
         Ok(())
     }
 
@@ -293,7 +293,8 @@ impl EventLoop {
 
     /// What must not wait for the end of the work: the clock, deadlines, orders, counters.
     fn attend(&mut self) -> io::Result<()> {
-        self.desk.tick();
+        self.desk.turned();
+        self.desk.begin_turn();
         while let Some(token) = self.requests.expire(&mut self.desk) {
             self.request(token);
         }
@@ -319,11 +320,8 @@ impl EventLoop {
     fn sleep(&mut self) -> io::Result<()> {
         let most_ms = self.paused_until_ms.map_or(SLEEP_MS_MAX, |_| DESCRIPTOR_PAUSE_MS);
         let wait_ms = self.requests.timers.wait_ms(self.desk.now.ms(), most_ms);
-        let start_ns = clock::monotonic_ns();
         self.callbacks.ring.wait(&mut self.completions, wait_ms)?;
-        self.desk.tally.add(Counter::GetEvents, 1);
-        self.desk.tally.add(Counter::GetEventsNs, clock::monotonic_ns() - start_ns);
-        self.desk.tick();
+        self.desk.woke();
         self.called_back()
     }
 

@@ -31,8 +31,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
+use flyball_sys::net;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
-use flyball_sys::{clock, net};
 
 use crate::accepts::Accepts;
 use crate::counters::Counter;
@@ -169,12 +169,9 @@ impl Loop {
         let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
         let mut completions = std::mem::take(&mut self.completions);
-        let start_ns = clock::monotonic_ns();
         self.operations.ring.wait(&mut completions, wait_ms)?;
-        let work_ns = clock::monotonic_ns();
-        self.desk.tally.add(Counter::GetEvents, 1);
-        self.desk.tally.add(Counter::GetEventsNs, work_ns - start_ns);
-        self.desk.tick();
+        self.desk.woke();
+        let work_ns = self.desk.turn_ns();
         let (mut signalled, mut accepted, mut worked) = (false, 0, 0);
         for (token, completion) in completions.drain(..) {
             match completion {
@@ -199,14 +196,18 @@ impl Loop {
             self.top_up_accepts();
         }
         let tally = &mut self.desk.tally;
-        tally.add(Counter::AcceptPhases, u64::from(accepted > 0));
+        if accepted > 0 {
+            tally.add(Counter::AcceptPhases, 1);
+            tally.accept_batch(accepted);
+        }
         tally.add(Counter::WorkPhases, u64::from(worked > 0));
         tally.add(Counter::WorkedOn, worked);
-        tally.add(Counter::WorkNs, clock::monotonic_ns() - work_ns);
         self.desk.publish();
         if self.desk.states_are_due() {
             self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
         }
+        self.desk.turned();
+        self.desk.worked(self.desk.turn_ns() - work_ns, worked > 0);
         Ok(())
     }
 

@@ -44,6 +44,7 @@ use flyball_sys::{clock, net};
 
 use crate::counters::Counter;
 use crate::exchange::Step;
+use crate::histogram::Timing;
 use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
@@ -211,9 +212,8 @@ fn poll(
     let mut found = Vec::new();
     while !pipeline.is_ending() {
         poller.wait(stage, thread.desk.now.ms())?;
-        thread.desk.tick();
+        thread.desk.woke();
         poller.take_out(stage, thread.desk.now.ms(), pipeline.order(), &mut found);
-        thread.desk.tally.add(Counter::GetEvents, 1);
         for (mut connection, why) in found.drain(..) {
             match why {
                 Found::Ready { read, write } => {
@@ -237,6 +237,7 @@ fn poll(
             }
         }
         thread.publish();
+        thread.desk.end_turn();
     }
     Ok(())
 }
@@ -245,6 +246,7 @@ fn poll(
 fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
     while let Some(connection) = thread.next(|own| &own.read, partition) {
         read(&mut thread, connection);
+        thread.turned(Timing::Read);
     }
     Ok(())
 }
@@ -301,6 +303,7 @@ fn receive(thread: &mut Thread, connection: &mut Connection) {
 fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
     while let Some(connection) = thread.next(|own| &own.write, partition) {
         write(&mut thread, connection);
+        thread.turned(Timing::Write);
     }
     Ok(())
 }

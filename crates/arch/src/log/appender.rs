@@ -13,7 +13,7 @@ use flyball_sys::{clock, process};
 
 use super::BATCH_BYTES_MAX;
 use super::writer::count_lines;
-use crate::counters::{Blocks, Counter, Tally};
+use crate::counters::{Blocks, Counter, Owner, Tally};
 use crate::settings::{AccessLog, Settings};
 
 /// Wait before a file is opened or put aside again that could not be, in milliseconds.
@@ -98,6 +98,8 @@ impl Appender {
         let (file, tally, said) = (None, Tally::default(), None);
         let mut run = Run { plan: self, signals, file, open_ms: 0, aside_ms: 0, tally, said };
         run.open();
+        let (process, worker) = (process::own_id(), None);
+        blocks.set_owner(block, Owner { generation: 0, worker, process });
         let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
         loop {
             mechanism.wait(&mut events, run.wait_ms())?;

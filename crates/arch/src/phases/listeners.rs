@@ -5,13 +5,12 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
+use flyball_sys::net;
 use flyball_sys::readiness::Interest;
-use flyball_sys::{clock, net};
 
 use super::connection::{open_slot, watch};
 use super::{DiskWork, LISTENERS, Phases};
 use crate::accept::{Ended, Room};
-use crate::counters::Counter;
 use crate::settings::CloseAfter;
 use crate::slots::Token;
 
@@ -42,29 +41,30 @@ impl<D: DiskWork> Phases<D> {
     /// The accept phase: entered only when a listening socket was reported ready (M3), unless it
     /// shall be entered in every loop (M52).
     pub fn accept(&mut self) {
+        let now_ns = self.desk.turn_ns();
         if self.worker.settings.accept_every_loop {
-            self.accept_unasked();
+            self.accept_unasked(now_ns);
         } else {
-            self.accept_ready();
+            self.accept_ready(now_ns);
         }
     }
 
-    /// An accept phase although nothing was reported. Returns how long it took, in nanoseconds.
-    pub(super) fn accept_unasked(&mut self) -> u64 {
+    /// An accept phase that begins now, although nothing was reported. Returns how long it took, in
+    /// nanoseconds.
+    pub(super) fn accept_unasked(&mut self, now_ns: u64) -> u64 {
         if self.paused.is_none() {
             self.ready_listeners.clear();
             self.ready_listeners.extend(0..self.worker.listeners.len());
         }
-        self.accept_ready()
+        self.accept_ready(now_ns)
     }
 
-    /// Accepts from those that are ready. Returns how long it took, in nanoseconds.
-    pub(super) fn accept_ready(&mut self) -> u64 {
+    /// Accepts from those that are ready. Returns how long it took from now on, in nanoseconds.
+    pub(super) fn accept_ready(&mut self, now_ns: u64) -> u64 {
         if self.ready_listeners.is_empty() || self.draining_until_ms.is_some() {
             self.ready_listeners.clear();
             return 0;
         }
-        let start_ns = clock::monotonic_ns();
         let mut stopped = None;
         let mut ready = std::mem::take(&mut self.ready_listeners);
         ready.retain(|&listener| {
@@ -90,9 +90,7 @@ impl<D: DiskWork> Phases<D> {
             }
             None => {}
         }
-        let took_ns = clock::monotonic_ns() - start_ns;
-        self.desk.tally.add(Counter::AcceptNs, took_ns);
-        took_ns
+        self.desk.accepted(now_ns)
     }
 
     /// Accepts one connection in the place of one that closed (M51).

@@ -10,6 +10,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use super::pipeline::{Pipeline, Thread};
 use crate::accept::{AcceptPolicy, Ended};
+use crate::histogram::Timing;
 use crate::settings::AcceptLimit;
 use crate::worker::{Order, Worker};
 
@@ -66,7 +67,7 @@ impl Acceptor {
         let pipeline = Arc::clone(&thread.pipeline);
         self.mechanism
             .wait(&mut self.events, if self.paused { DESCRIPTOR_PAUSE_MS } else { -1 })?;
-        thread.desk.tick();
+        thread.desk.begin_turn();
         if self.events.iter().any(|event| event.token == WAKE) {
             pipeline.acceptors[self.partition].clear();
         }
@@ -91,6 +92,7 @@ impl Acceptor {
                 }
             }
         }
+        thread.turned(Timing::Accept);
         thread.publish();
         if let Some(ended) = stopped.filter(|_| order.is_none()) {
             self.pause(thread, ended);

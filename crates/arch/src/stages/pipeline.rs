@@ -14,6 +14,7 @@ use super::queue::Queue;
 use crate::accept::Room;
 use crate::counters::{Counter, StateChanges};
 use crate::desk::{Desk, SpareBuffers};
+use crate::histogram::Timing;
 use crate::settings::Events;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
@@ -185,7 +186,7 @@ impl Thread {
         let pipeline = Arc::clone(&self.pipeline);
         let queue = queue(&pipeline.partitions[partition]);
         if let Some(connection) = queue.take_now().filter(|_| !pipeline.is_ending()) {
-            self.desk.tick();
+            self.desk.begin_turn();
             if self.desk.now.ms() >= self.published_ms + PUBLISH_MS {
                 self.publish();
             }
@@ -196,8 +197,14 @@ impl Thread {
         self.desk.log.flush();
         self.publish();
         let connection = queue.take();
-        self.desk.tick();
+        self.desk.begin_turn();
         connection
+    }
+
+    /// The turn of a connection in this stage is over.
+    pub(crate) fn turned(&mut self, stage: Timing) {
+        let took_ns = self.desk.end_turn();
+        self.desk.time(stage, took_ns);
     }
 
     /// Hands a connection to the Read stage of its partition.

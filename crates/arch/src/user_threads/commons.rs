@@ -141,7 +141,7 @@ impl Commons {
         let accepted = |socket, peer| take.push((socket, peer));
         self.ended = self.accept.phase(socket, room, &mut self.desk.tally, accepted);
         self.open += take.len() - before;
-        self.desk.tally.add(Counter::AcceptNs, clock::monotonic_ns() - start_ns);
+        self.desk.accepted(start_ns);
         match self.ended {
             Ended::Full | Ended::OutOfDescriptors | Ended::Closed => {
                 let why = match self.ended {

@@ -243,11 +243,8 @@ impl Scheduler {
             let most = commons.pause_ms().unwrap_or(WAIT_MS_MAX);
             self.timers.wait_ms(commons.desk.now.ms(), most)
         };
-        let start_ns = clock::monotonic_ns();
         commons.mechanism.wait(&mut self.events, wait_ms as i32)?;
-        commons.desk.tally.add(Counter::GetEvents, 1);
-        commons.desk.tally.add(Counter::GetEventsNs, clock::monotonic_ns() - start_ns);
-        commons.desk.tick();
+        commons.desk.woke();
         let mut ordered = false;
         let events = std::mem::take(&mut self.events);
         for event in &events {
@@ -337,7 +334,7 @@ impl Scheduler {
                 ready += self.begin_newborn(&mut commons);
             }
         }
-        commons.desk.tally.add(Counter::WorkNs, clock::monotonic_ns() - start_ns);
+        commons.desk.worked(clock::monotonic_ns() - start_ns, true);
         commons
     }
 
@@ -434,6 +431,7 @@ impl Scheduler {
             commons.desk.publish_states(states().chain(waiting));
         }
         commons.end_pause_when_due();
+        commons.desk.turned();
     }
 
     /// Lets every thread end.
