@@ -18,6 +18,7 @@ pub mod control;
 pub mod counters;
 mod desk;
 mod exchange;
+pub mod explain;
 mod group;
 mod helpers;
 pub mod histogram;

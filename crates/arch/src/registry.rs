@@ -147,17 +147,52 @@ pub(crate) const fn join<const N: usize>(
     all
 }
 
+/// Defaults that are an architecture's own: its name, the key, and the value. `accepts`, `knot_c`
+/// and `mp` go by them.
+pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
+    ("uring", "accept.limit", "inf"),
+    ("knot-c", "accept.limit", "1"),
+    ("mp", "cache.paths", "200"),
+    ("mp", "cache.content", "4MiB"),
+    ("mp", "cache.files", "32"),
+    ("mp", "cache.mapped", "4MiB"),
+];
+
+/// Whether this architecture makes nothing of a setting, while another does.
+fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
+    let is_of_others = || ALL.iter().any(|other| other.settings().contains(&key));
+    let name = architecture.name();
+    let is_ignored = POLICY.contains(&key) && WITHOUT_POLICY.contains(&name);
+    is_ignored || !architecture.settings().contains(&key) && is_of_others()
+}
+
+/// The keys that this architecture makes nothing of, written or not.
+pub(crate) fn unused_keys(
+    architecture: &dyn Architecture,
+    settings: &Settings,
+) -> Vec<&'static str> {
+    let of_all = ALL.iter().flat_map(|other| other.settings()).chain(&POLICY);
+    let mut keys: Vec<&'static str> = of_all
+        .copied()
+        .filter(|key| is_unused(architecture, key))
+        // How many workers there are is told in any case.
+        .filter(|key| *key != "workers" || settings.workers.is_some())
+        .filter(|key| !says_what_is_so(architecture, settings, key))
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    keys
+}
+
+/// Who asks a single process for one worker gets what was asked for.
+fn says_what_is_so(architecture: &dyn Architecture, settings: &Settings, key: &str) -> bool {
+    key == "workers" && settings.workers == Some(architecture.workers(settings))
+}
+
 /// What is said about settings that the user wrote and that this architecture does not use.
 pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> Vec<String> {
-    let is_of_others = |key: &str| ALL.iter().any(|other| other.settings().contains(&key));
-    let (name, honoured) = (architecture.name(), architecture.settings());
-    // Who asks a single process for one worker gets what was asked for.
-    let is_so =
-        |key: &str| key == "workers" && settings.workers == Some(architecture.workers(settings));
-    let is_ignored = |key: &str| POLICY.contains(&key) && WITHOUT_POLICY.contains(&name);
-    let is_unused = |key: &&&str| {
-        is_ignored(key) || !honoured.contains(*key) && is_of_others(key) && !is_so(key)
-    };
-    let unused = settings.given.iter().filter(is_unused);
+    let unused =
+        |key: &&&str| is_unused(architecture, key) && !says_what_is_so(architecture, settings, key);
+    let (name, unused) = (architecture.name(), settings.given.iter().filter(unused));
     unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
 }

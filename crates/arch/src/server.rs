@@ -16,10 +16,10 @@ use crate::settings::{AdminAddress, Settings};
 use crate::supervise::Master;
 
 /// Descriptors a worker keeps for things other than connections.
-const DESCRIPTORS_RESERVED: usize = 64;
+pub(crate) const DESCRIPTORS_RESERVED: usize = 64;
 
 /// One in so many descriptors may hold a file.
-const FILES_SHARE: usize = 4;
+pub(crate) const FILES_SHARE: usize = 4;
 
 /// Connections that a worker takes at least, however few descriptors there are.
 const CONNECTIONS_MIN: usize = 16;

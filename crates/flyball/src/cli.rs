@@ -31,6 +31,15 @@ pub enum Command {
     Serve(Typed),
     /// Say whether these settings are right.
     Check(Typed),
+    /// Say why settings are as they are.
+    Explain {
+        /// What was written.
+        typed: Typed,
+        /// Keys and tables that are asked for; all when there are none.
+        keys: Vec<String>,
+        /// As JSON.
+        json: bool,
+    },
     /// List the architectures.
     Arch {
         /// As JSON.
@@ -85,6 +94,11 @@ where
     Ok(match matches.subcommand() {
         Some(("serve", given)) => Command::Serve(typed(given)?),
         Some(("check", given)) => Command::Check(typed(given)?),
+        Some(("explain", given)) => Command::Explain {
+            typed: typed(given)?,
+            keys: given.get_many("key").into_iter().flatten().cloned().collect(),
+            json: given.get_flag("json"),
+        },
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
         Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
@@ -151,6 +165,7 @@ fn program() -> clap::Command {
         .arg_required_else_help(true)
         .subcommand(serve())
         .subcommand(check())
+        .subcommand(explain())
         .subcommand(arch())
         .subcommand(cache::program())
         .subcommand(ctl())
@@ -179,10 +194,35 @@ fn check() -> clap::Command {
         .arg(config().required(true))
 }
 
+fn explain() -> clap::Command {
+    clap::Command::new("explain")
+        .about("Print every setting that holds, and why it is so")
+        .long_about(
+            "Print every setting that holds, and why it is so: the line of the file or the flag \
+             that says it, a default, what the machine gives (CPUs, descriptors, limits of the \
+             kernel), and what it was cut from and by what. Nothing is bound.\n\nLimits are those \
+             of this process: a service may have others.",
+        )
+        .arg(
+            Arg::new("key")
+                .value_name("KEY")
+                .num_args(0..)
+                .help("Only these settings, or those of these tables, such as cache"),
+        )
+        .arg(config())
+        .args(SETTINGS.iter().filter_map(flag))
+        .arg(set())
+        .arg(json())
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON")
+}
+
 fn arch() -> clap::Command {
     clap::Command::new("arch")
         .about("List the architectures, and say which can run here and why others cannot")
-        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print JSON"))
+        .arg(json())
 }
 
 fn ctl() -> clap::Command {
@@ -310,7 +350,8 @@ fn typed(given: &ArgMatches) -> Result<Typed, Failure> {
         Some(path) => read(path)?,
         None => Typed::default(),
     };
-    typed.directory = given.get_one::<PathBuf>("directory").cloned();
+    // `explain` has no such argument.
+    typed.directory = given.try_get_one::<PathBuf>("directory").ok().flatten().cloned();
     typed.values.extend(written(given));
     Ok(typed)
 }

@@ -11,6 +11,7 @@ fn main() -> ExitCode {
     match cli::parse(std::env::args_os()) {
         Ok(Command::Serve(typed)) => commands::serve::run(typed),
         Ok(Command::Check(typed)) => commands::check::run(typed),
+        Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
         Ok(Command::Arch { json }) => commands::arch::run(json),
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),

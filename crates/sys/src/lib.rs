@@ -7,6 +7,7 @@
 
 pub mod alloc;
 pub mod bundle;
+pub mod cgroup;
 pub mod channel;
 pub mod clients;
 pub mod clock;
@@ -15,6 +16,7 @@ pub mod disk;
 pub mod file;
 pub mod lock;
 pub mod log_file;
+pub mod machine;
 pub mod mapping;
 pub mod net;
 pub mod netstat;

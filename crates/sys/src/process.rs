@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, Signal as KernelSignal, WaitOptions, WaitStatus};
 use rustix::thread::CpuSet;
 
-use crate::clock;
+use crate::{cgroup, clock};
 
 /// Which side of a fork this is.
 #[derive(Debug)]
@@ -340,60 +340,10 @@ pub fn pin(cpu: usize) -> io::Result<()> {
 /// cgroup quota, rounded up, at least 1. The machine's core count does not enter.
 pub fn cpu_allowance() -> usize {
     let allowed = allowed_cpus().len().max(1);
-    match cgroup_cpu_quota() {
-        Some(quota) => allowed.min(quota.ceil().max(1.0) as usize),
+    match cgroup::cpu_quota() {
+        Some(quota) => allowed.min(quota.most.ceil().max(1.0) as usize),
         None => allowed,
     }
-}
-
-/// The CPU quota of this process's cgroups, version 2 or 1; the tightest one on the way up.
-fn cgroup_cpu_quota() -> Option<f64> {
-    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mut quota: Option<f64> = None;
-    for line in membership.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let found = if controllers.is_empty() {
-            tightest("/sys/fs/cgroup", path, |dir| {
-                parse_cpu_max(&std::fs::read_to_string(format!("{dir}/cpu.max")).ok()?)
-            })
-        } else if controllers.split(',').any(|name| name == "cpu") {
-            tightest(&format!("/sys/fs/cgroup/{controllers}"), path, |dir| {
-                let quota = std::fs::read_to_string(format!("{dir}/cpu.cfs_quota_us")).ok()?;
-                let period = std::fs::read_to_string(format!("{dir}/cpu.cfs_period_us")).ok()?;
-                parse_cpu_max(&format!("{} {}", quota.trim(), period.trim()))
-            })
-        } else {
-            None
-        };
-        quota = match (quota, found) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-    }
-    quota
-}
-
-fn tightest(base: &str, path: &str, read: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-    let mut quota: Option<f64> = None;
-    let mut path = path.trim_end_matches('/');
-    loop {
-        if let Some(found) = read(&format!("{base}{path}")) {
-            quota = Some(quota.map_or(found, |q| q.min(found)));
-        }
-        match path.rfind('/') {
-            Some(at) => path = &path[..at],
-            None => return quota,
-        }
-    }
-}
-
-/// `max 100000` or `50000 100000`: quota and period in microseconds.
-fn parse_cpu_max(text: &str) -> Option<f64> {
-    let mut words = text.split_whitespace();
-    let quota: f64 = words.next()?.parse().ok().filter(|quota| *quota > 0.0)?;
-    let period: f64 = words.next()?.parse().ok().filter(|period| *period > 0.0)?;
-    Some(quota / period)
 }
 
 /// How many descriptors this process may hold.
@@ -457,23 +407,6 @@ pub fn become_user(id: u32) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
-
-    #[test]
-    fn a_quota_is_read_as_cpus() {
-        assert_eq!(parse_cpu_max("max 100000"), None);
-        assert_eq!(parse_cpu_max("-1 100000"), None);
-        assert_eq!(parse_cpu_max("150000 100000\n"), Some(1.5));
-        assert_eq!(parse_cpu_max("150000 0"), None);
-    }
-
-    #[test]
-    fn the_tightest_quota_on_the_way_to_the_root_counts() {
-        let quotas = [("/base/a/b", 4.0), ("/base/a", 2.0), ("/base", 8.0)];
-        let read = |dir: &str| quotas.iter().find(|(d, _)| *d == dir).map(|(_, q)| *q);
-        assert_eq!(tightest("/base", "/a/b", read), Some(2.0));
-        assert_eq!(tightest("/base", "/", read), Some(8.0));
-        assert_eq!(tightest("/other", "/a", read), None);
-    }
 
     #[test]
     fn the_threads_of_this_process_are_counted() {

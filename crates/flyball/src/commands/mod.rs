@@ -5,6 +5,7 @@ pub(crate) mod cache;
 pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod docs;
+pub(crate) mod explain;
 pub(crate) mod serve;
 
 use std::io::Write;

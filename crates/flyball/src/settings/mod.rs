@@ -15,6 +15,7 @@ mod clients;
 mod compress;
 mod error;
 mod expand;
+mod explain;
 mod file;
 mod kind;
 mod lab;
@@ -34,6 +35,7 @@ mod typed;
 
 pub use error::{ERRORS_MAX, Origin, SettingError};
 pub use expand::Environment;
+pub use explain::{Change, Explained, Group, explain};
 pub use file::{FILE_BYTES_MAX, parse, read};
 pub use kind::{Kind, Mismatch};
 pub use markdown::settings_markdown;

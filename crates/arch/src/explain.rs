@@ -1,0 +1,356 @@
+//! Why the settings that hold are what they are: what was derived from the machine, what was cut
+//! and by what, and what has no meaning for the architecture that was chosen.
+//!
+//! Nothing is bound and nothing is started; the limit of descriptors of this process is raised as a
+//! server would raise it, since so much depends on that.
+
+mod machine;
+
+use std::fmt::Display;
+
+use flyball_sys::residency::Probe;
+use flyball_sys::user_thread::stacks_max;
+use flyball_sys::{cgroup, machine as kernel, process};
+
+use crate::group;
+use crate::registry::{self, Architecture};
+use crate::server::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
+use crate::settings::{ResidencyTest, Settings};
+
+pub use machine::{Fact, facts};
+
+/// Why a setting is not just what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The machine, or another setting, said what `auto` is here.
+    Derived,
+    /// Less than was asked for.
+    Cut,
+    /// It has no meaning for the architecture.
+    Ignored,
+    /// What holds is what was asked for, and there is something to know about it.
+    Note,
+}
+
+/// What became of one setting. There may be several for one key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Effect {
+    /// Its key.
+    pub key: &'static str,
+    /// What kind of effect it is.
+    pub kind: Kind,
+    /// The value that holds; `None` leaves it as it was.
+    pub value: Option<String>,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// What becomes of these settings under their architecture, on this machine. Blocks on the
+/// kernel's file systems, and raises this process's limit of descriptors.
+pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effect> {
+    let soft = kernel::descriptors().soft;
+    let descriptors = process::raise_descriptor_limit();
+    let mut settings = settings.clone();
+    settings.cpus.get_or_insert_with(process::cpu_allowance);
+    let mut effects = Effects { list: Vec::new(), architecture, settings: &settings };
+    effects.architecture();
+    effects.own_defaults();
+    effects.lab();
+    effects.processors();
+    effects.caches(descriptors);
+    let mut cut = settings.clone();
+    cut.caches.files_max = cut.caches.files_max.min(descriptors / FILES_SHARE);
+    effects.connections(&cut, soft, descriptors);
+    effects.sockets();
+    effects.residency();
+    effects.list
+}
+
+struct Effects<'a> {
+    list: Vec<Effect>,
+    architecture: &'a dyn Architecture,
+    settings: &'a Settings,
+}
+
+impl Effects<'_> {
+    fn derived(&mut self, key: &'static str, value: impl Display, why: String) {
+        self.list.push(Effect { key, kind: Kind::Derived, value: Some(value.to_string()), why });
+    }
+
+    fn cut(&mut self, key: &'static str, value: impl Display, why: String) {
+        self.list.push(Effect { key, kind: Kind::Cut, value: Some(value.to_string()), why });
+    }
+
+    fn note(&mut self, key: &'static str, why: String) {
+        self.list.push(Effect { key, kind: Kind::Note, value: None, why });
+    }
+
+    fn is_given(&self, key: &str) -> bool {
+        self.settings.given.contains(&key)
+    }
+
+    /// Whether the architecture can run, and which settings it makes nothing of.
+    fn architecture(&mut self) {
+        if let Err(why) = self.architecture.probe() {
+            self.note("arch", format!("cannot run here: {why}"));
+        }
+        let why = format!("no meaning for {}", self.architecture.name());
+        for key in registry::unused_keys(self.architecture, self.settings) {
+            let (kind, why) = (Kind::Ignored, why.clone());
+            self.list.push(Effect { key, kind, value: None, why });
+        }
+    }
+
+    /// Defaults that are this architecture's own.
+    fn own_defaults(&mut self) {
+        let name = self.architecture.name();
+        for (of, key, value) in registry::OWN_DEFAULTS {
+            if of == name && !self.is_given(key) {
+                self.derived(key, value, format!("the default of {name}"));
+            }
+        }
+    }
+
+    /// What follows from the switches of the lab.
+    fn lab(&mut self) {
+        let lab = &self.settings.lab;
+        let switched = [
+            (!lab.path_cache, "cache.paths", "0", "lab.path-cache"),
+            (!lab.head_cache, "cache.heads", "false", "lab.head-cache"),
+            (!lab.content_cache, "cache.content", "0B", "lab.content-cache"),
+            (!lab.content_cache, "cache.files", "0", "lab.content-cache"),
+            (lab.copy_loop, "cache.content", "0B", "lab.copy-loop"),
+            (lab.copy_loop, "send.mode", "copy", "lab.copy-loop"),
+        ];
+        for (is_so, key, value, by) in switched {
+            if is_so {
+                self.cut(key, value, format!("by {by}"));
+            }
+        }
+    }
+
+    /// How many of what there is one of for each CPU.
+    fn processors(&mut self) {
+        let (settings, architecture) = (self.settings, self.architecture);
+        let (cpus, workers) = (settings.cpus(), architecture.workers(settings));
+        let allowed = process::allowed_cpus();
+        let mask = format!("{} in the affinity mask", counted(allowed.len(), "CPU"));
+        let why = match cgroup::cpu_quota() {
+            Some(quota) if (quota.most.ceil() as usize) < allowed.len() => {
+                format!("a quota of {} CPUs in {}; {mask}", quota.most, quota.file)
+            }
+            Some(quota) => format!("{mask}; a quota of {} CPUs in {}", quota.most, quota.file),
+            None => format!("{mask}; no quota of a cgroup"),
+        };
+        let name = architecture.name();
+        let is_group = name == "shared-symped";
+        match settings.workers {
+            None if is_group => self.derived("workers", group::processes(settings), why.clone()),
+            None if workers == cpus && architecture.settings().contains(&"workers") => {
+                self.derived("workers", workers, why.clone());
+            }
+            None => self.derived("workers", workers, format!("what {name} runs")),
+            Some(asked) if asked > cpus => {
+                self.note("workers", format!("more than the CPUs that it may use: {why}"));
+            }
+            Some(_) => {}
+        }
+        if settings.groups.is_none() {
+            self.derived("shared-symped.partitions", group::partitions(settings), why.clone());
+        }
+        if settings.partitions.is_none() {
+            self.derived("watpipe.partitions", cpus, why);
+        }
+    }
+
+    /// What the caches may hold, all of them together.
+    fn caches(&mut self, descriptors: usize) {
+        let caches = &self.settings.caches;
+        let share = descriptors / FILES_SHARE;
+        if caches.files_max > share {
+            let why = format!("a quarter of {}", counted(descriptors, "descriptor"));
+            self.cut("cache.files", share, format!("{why}: connections need the others"));
+        }
+        let workers = self.architecture.workers(self.settings) as u64;
+        let own = registry::OWN_DEFAULTS.iter().any(|(of, key, _)| {
+            *of == self.architecture.name() && *key == "cache.content" && !self.is_given(key)
+        });
+        if own || self.architecture.name() == "shared-symped" {
+            return;
+        }
+        let all = workers.saturating_mul(caches.content_bytes_max);
+        if workers > 1 {
+            let all = bytes(all);
+            self.note("cache.content", format!("each of {workers} workers has its own: {all}"));
+        }
+        let memory = kernel::memory_bytes().map(|most| (most, "the machine".to_owned()));
+        let limit = cgroup::memory_limit().map(|limit| (limit.most, limit.file));
+        if let Some((most, by)) = memory.into_iter().chain(limit).min()
+            && all > most
+        {
+            let (all, most) = (bytes(all), bytes(most));
+            self.note("cache.content", format!("{all} in all is more than the {most} of {by}"));
+        }
+    }
+
+    /// How many connections there is room for, and the threads that serve them. `cut` are the
+    /// settings as a server would run by them.
+    fn connections(&mut self, cut: &Settings, soft: Option<u64>, descriptors: usize) {
+        let room = connections_that_fit(cut);
+        let limit = match soft {
+            Some(soft) if soft < descriptors as u64 => {
+                format!("{descriptors} descriptors (the soft limit of {soft} raised to the hard)")
+            }
+            _ => counted(descriptors, "descriptor"),
+        };
+        let files = cut.caches.files_max;
+        let others = format!("{files} of cache.files and {DESCRIPTORS_RESERVED}");
+        let why = format!("per worker: {limit} less {others}");
+        match cut.max_connections {
+            None => self.derived("connections.max", room, why),
+            Some(asked) if asked > room => self.cut("connections.max", room, why),
+            Some(_) => {}
+        }
+        let connections = cut.max_connections.map_or(room, |most| most.min(room));
+        let stacks = stacks_max();
+        let name = self.architecture.name();
+        if name == "knot-a" && stacks < connections {
+            let why =
+                format!("by vm.max_map_count: each stack is two mappings; {connections} else");
+            self.cut("connections.max", stacks, why);
+        }
+        if name == "mt" && cut.threads > connections {
+            self.cut("mt.threads", connections, "by connections.max".into());
+        }
+        let most = connections.min(stacks);
+        if name == "knot-c" && cut.knot_threads > most {
+            let by = if stacks < connections { "vm.max_map_count" } else { "connections.max" };
+            self.cut("knot.threads", most, format!("by {by}"));
+        }
+    }
+
+    /// What the kernel makes of the sockets' options.
+    fn sockets(&mut self) {
+        let settings = self.settings;
+        let asked = [
+            ("accept.backlog", Some(settings.backlog), "somaxconn"),
+            ("send.buffer", settings.send_buffer, "wmem_max"),
+            ("receive.buffer", settings.receive_buffer, "rmem_max"),
+        ];
+        for (key, asked, limit) in asked {
+            let most = kernel::sysctl_number(&format!("net/core/{limit}"));
+            if let (Some(asked), Some(most)) = (asked, most)
+                && u64::from(asked) > most
+            {
+                let unit = if key == "accept.backlog" { "" } else { "B" };
+                self.cut(key, format!("{most}{unit}"), format!("by net.core.{limit}"));
+            }
+        }
+        let available = kernel::sysctl("net/ipv4/tcp_available_congestion_control");
+        match &settings.congestion {
+            None => {
+                if let Some(name) = kernel::sysctl("net/ipv4/tcp_congestion_control") {
+                    let why = "net.ipv4.tcp_congestion_control".to_owned();
+                    self.derived("tcp.congestion", name, why);
+                }
+            }
+            Some(name) => {
+                let is_known = |all: &String| all.split_whitespace().any(|known| known == name);
+                if let Some(all) = available.filter(|all| !is_known(all)) {
+                    self.note("tcp.congestion", format!("the kernel has loaded only: {all}"));
+                }
+            }
+        }
+        if settings.port_tries > 0 {
+            let (tries, first) = (settings.port_tries, settings.listen.first());
+            let why = format!("or the next free port of the {tries} above it");
+            self.derived("listen", first.map(ToString::to_string).unwrap_or_default(), why);
+        }
+    }
+
+    /// By which calls a loop with helpers knows what is in memory.
+    fn residency(&mut self) {
+        if self.settings.residency == ResidencyTest::Auto {
+            let probe = Probe::here();
+            let (read, sent) = (probe.for_reading(), probe.for_sending());
+            let why = format!("{read} to read, {sent} to send: what works here");
+            self.list.push(Effect { key: "amped.residency", kind: Kind::Note, value: None, why });
+        }
+    }
+}
+
+fn counted(n: usize, noun: &str) -> String {
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// A size as it is written in settings, in the largest unit that keeps it whole; beyond 10 GiB it
+/// is rounded down.
+fn bytes(n: u64) -> String {
+    const UNITS: [(&str, u64); 3] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
+    let fits =
+        |(_, unit): &&(&str, u64)| n >= *unit && (n.is_multiple_of(*unit) || n / *unit >= 10);
+    UNITS.iter().find(fits).map_or(format!("{n}B"), |(name, unit)| format!("{}{name}", n / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(name: &str, settings: &Settings) -> Vec<Effect> {
+        effects(registry::find(name).unwrap(), settings)
+    }
+
+    fn find(effects: &[Effect], key: &str, kind: Kind) -> Option<Effect> {
+        effects.iter().find(|effect| effect.key == key && effect.kind == kind).cloned()
+    }
+
+    #[test]
+    fn sizes_are_written_as_in_settings() {
+        assert_eq!(bytes(0), "0B");
+        assert_eq!(bytes(1000), "1000B");
+        assert_eq!(bytes(1024), "1KiB");
+        assert_eq!(bytes(256 << 20), "256MiB");
+        assert_eq!(bytes((16 << 30) + 1), "16GiB");
+    }
+
+    #[test]
+    fn an_architecture_says_what_it_makes_nothing_of() {
+        let sped = of("sped", &Settings::default());
+        assert!(find(&sped, "amped.helpers", Kind::Ignored).is_some());
+        assert!(find(&sped, "accept.limit", Kind::Ignored).is_none());
+        let amped = of("amped", &Settings::default());
+        assert!(find(&amped, "amped.helpers", Kind::Ignored).is_none());
+    }
+
+    #[test]
+    fn defaults_of_an_architecture_give_way_to_what_is_written() {
+        let settings = Settings::default();
+        let own = find(&of("uring", &settings), "accept.limit", Kind::Derived).unwrap();
+        assert_eq!((own.value.as_deref(), own.why.as_str()), (Some("inf"), "the default of uring"));
+        let given = Settings { given: vec!["accept.limit"], ..settings };
+        assert_eq!(find(&of("uring", &given), "accept.limit", Kind::Derived), None);
+    }
+
+    #[test]
+    fn a_switch_of_the_lab_shows_in_what_it_switches_off() {
+        let mut settings = Settings::default();
+        settings.lab.content_cache = false;
+        let cut = find(&of("sped", &settings), "cache.content", Kind::Cut).unwrap();
+        assert_eq!(cut.value.as_deref(), Some("0B"));
+        assert_eq!(cut.why, "by lab.content-cache");
+    }
+
+    #[test]
+    fn caches_that_do_not_fit_into_memory_are_told() {
+        let mut settings = Settings { workers: Some(4), ..Settings::default() };
+        settings.caches.content_bytes_max = 1 << 60;
+        let effects = of("n-copy", &settings);
+        let notes: Vec<&str> = effects
+            .iter()
+            .filter(|effect| effect.key == "cache.content")
+            .map(|effect| effect.why.as_str())
+            .collect();
+        assert_eq!(notes[0], "each of 4 workers has its own: 4294967296GiB");
+        assert!(notes[1].starts_with("4294967296GiB in all is more than the "), "{notes:?}");
+    }
+}
