@@ -120,6 +120,8 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
     let readable = matches!(request.method(), Method::Get | Method::Head);
     let (status, media_type, text) = match request.path() {
         b"/settings" if request.method() == Method::Post => set(admin, request),
+        b"/reload" if request.method() == Method::Post => tell(admin, Ok(Command::Reload)),
+        b"/drain" if request.method() == Method::Post => tell(admin, Ok(Command::Drain)),
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }
@@ -141,18 +143,23 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
 }
 
 /// `POST /settings?KEY=VALUE`: whoever may write to the Unix-domain socket may change the server.
-/// Waits for the master.
 fn set(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
     let query = std::str::from_utf8(request.query()).unwrap_or_default();
     let Some((key, value)) = query.split_once('=') else {
         return (Status::BAD_REQUEST, TEXT, "expected /settings?KEY=VALUE\n".into());
     };
+    tell(admin, Command::set(key, value))
+}
+
+/// Passes a command on to the master, and its answer back. Waits for the master.
+fn tell(admin: &Admin, command: Result<Command, String>) -> (Status, &'static str, String) {
+    const TEXT: &str = "text/plain";
     let Some(master) = admin.commands.as_ref().filter(|_| net::is_unix(&*admin.socket)) else {
-        let why = "settings are changed only through a Unix-domain socket\n";
+        let why = "the server is changed only through a Unix-domain socket\n";
         return (Status::FORBIDDEN, TEXT, why.into());
     };
-    match Command::set(key, value).map(|command| control::tell(master, command)) {
+    match command.map(|command| control::tell(master, command)) {
         Ok(Reply::Done(text)) => (Status::OK, TEXT, text + "\n"),
         Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),
         Err(why) => (Status::BAD_REQUEST, TEXT, why + "\n"),

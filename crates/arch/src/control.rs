@@ -23,7 +23,7 @@ pub const CHANGEABLE: &[&str] = &["architecture", "accept.limit"];
 pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
 
 /// Longest answer of the master, in bytes.
-const REPLY_BYTES_MAX: usize = 1_024;
+const REPLY_BYTES_MAX: usize = 8_192;
 
 /// Longest answer that [`ask`] takes, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
@@ -35,6 +35,10 @@ pub(crate) enum Command {
     Architecture(usize),
     /// Accept at most so many connections in an accept phase.
     AcceptLimit(AcceptLimit),
+    /// Read the configuration again.
+    Reload,
+    /// Accept nothing more, finish, and end.
+    Drain,
 }
 
 impl Command {
@@ -63,6 +67,8 @@ impl Command {
         let (kind, value) = match self {
             Command::Architecture(at) => (1, at as u64),
             Command::AcceptLimit(limit) => (2, limit.as_f64().to_bits()),
+            Command::Reload => (3, 0),
+            Command::Drain => (4, 0),
         };
         let mut record = [0; 16];
         record[..8].copy_from_slice(&u64::to_le_bytes(kind));
@@ -79,6 +85,8 @@ impl Command {
                 Some(Command::Architecture(at))
             }
             2 => AcceptLimit::from_f64(f64::from_bits(value)).map(Command::AcceptLimit),
+            3 if value == 0 => Some(Command::Reload),
+            4 if value == 0 => Some(Command::Drain),
             _ => None,
         }
     }

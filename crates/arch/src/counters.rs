@@ -5,6 +5,7 @@
 //! accept rate is the number of accept phases times the mean number accepted in each, over time.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_http::h1::state::State;
@@ -224,9 +225,9 @@ const WORDS: usize = 8;
 /// counts in it, and then the blocks: those in which nobody counted are never touched.
 #[derive(Debug)]
 pub struct Blocks {
-    shared: SharedCounters,
+    shared: Arc<SharedCounters>,
     blocks: usize,
-    clients: ClientLimits,
+    clients: Arc<ClientLimits>,
     hosts: HostCounts,
 }
 
@@ -251,9 +252,9 @@ impl Blocks {
     /// # Errors
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
-        let shared = SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?;
+        let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
         let hosts = HostCounts::default();
-        let blocks = Blocks { shared, blocks, clients: ClientLimits::default(), hosts };
+        let blocks = Blocks { shared, blocks, clients: Arc::default(), hosts };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
@@ -262,11 +263,17 @@ impl Blocks {
 
     /// The same with what clients use, which has these limits.
     pub(crate) fn with_clients(self, clients: ClientLimits) -> Blocks {
-        Blocks { clients, ..self }
+        Blocks { clients: Arc::new(clients), ..self }
+    }
+
+    /// The same counters, beside other limits of clients and for other sites.
+    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[String]) -> Blocks {
+        let hosts = self.hosts.of_sites(sites);
+        Blocks { shared: Arc::clone(&self.shared), blocks: self.blocks, clients, hosts }
     }
 
     /// What clients use.
-    pub(crate) fn clients(&self) -> &ClientLimits {
+    pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
     }
 

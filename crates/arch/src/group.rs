@@ -176,7 +176,7 @@ impl Group {
                     Signal::Stop => self.pass_on(Order::Stop),
                     Signal::Retire => self.pass_on(Order::Retire),
                     Signal::Child => self.reap(),
-                    Signal::Reopen | Signal::Other(_) => {}
+                    _ => {}
                 }
             }
             if let Some(how) = self.failed.take() {

@@ -14,6 +14,7 @@ mod blocking;
 mod cachemiss;
 mod chunks;
 mod clients;
+mod configuration;
 pub mod control;
 pub mod counters;
 mod desk;
@@ -42,6 +43,7 @@ mod turn;
 mod user_threads;
 mod worker;
 
+pub use configuration::Configuration;
 pub use lab::{AcceptLock, Lab};
 pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};

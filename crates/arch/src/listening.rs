@@ -16,18 +16,26 @@ use crate::worker::BLOCKING_TICK_MS;
 /// Seconds for which the kernel holds back a connection that sends nothing.
 const DEFER_ACCEPT_S: u32 = 5;
 
+/// Longest wait for the connections in the accept queue of an address that is left.
+const LAST_ACCEPTS_MS_MAX: u64 = 1_000;
+
 /// One address and the sockets that are bound to it: as many as any generation wanted, since one
 /// that is closed would take its accept queue with it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Bound {
+    /// As it stands in the settings; its port may be 0.
+    asked: Address,
     address: Address,
     sockets: Vec<Arc<OwnedFd>>,
 }
 
 /// The listening sockets of a server.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Listening {
     bound: Vec<Bound>,
+    /// Addresses that are listened on no more: their ports stay taken until those have ended who
+    /// hold the sockets too, and can be listened on again.
+    left: Vec<Bound>,
 }
 
 impl Listening {
@@ -37,16 +45,48 @@ impl Listening {
     /// # Errors
     /// With a message for whoever started the server: a taken port, a missing right.
     pub(crate) fn bind(settings: &Settings) -> Result<Listening, String> {
-        let bind = |address: &Address| {
-            let fail =
-                |error: &io::Error| format!("cannot listen on {address}: {}", explain(error));
-            let first =
-                bind_first_free(*address, settings.port_tries).map_err(|error| fail(&error))?;
-            let address = net::local_address(&first).map_err(|error| fail(&error))?;
-            Ok(Bound { address, sockets: vec![Arc::new(first)] })
-        };
-        let bound = settings.listen.iter().map(bind).collect::<Result<_, String>>()?;
-        Ok(Listening { bound })
+        let none = Listening { bound: Vec::new(), left: Vec::new() };
+        none.rebound(settings)
+    }
+
+    /// The sockets for other settings: those of addresses that stay are the same, new addresses are
+    /// bound, and those that are not listed any more are left, not closed. Nothing is changed.
+    ///
+    /// # Errors
+    /// As [`Listening::bind`].
+    pub(crate) fn rebound(&self, settings: &Settings) -> Result<Listening, String> {
+        let mut known: Vec<&Bound> = self.bound.iter().chain(&self.left).collect();
+        let mut bound = Vec::new();
+        for asked in &settings.listen {
+            let place = known.iter().position(|bound| bound.asked == *asked);
+            bound.push(match place {
+                Some(at) => known.remove(at).clone(),
+                None => bind_address(*asked, settings.port_tries)?,
+            });
+        }
+        let left = known.into_iter().cloned().collect();
+        Ok(Listening { bound, left })
+    }
+
+    /// Closes the accept queues of the addresses that are left; whoever connects is refused from
+    /// now on. Before that, new connections are kept away until those that wait in the queues have
+    /// been accepted, or until [`LAST_ACCEPTS_MS_MAX`] is over: to be called while workers accept
+    /// from them.
+    pub(crate) fn leave(&self) {
+        let sockets: Vec<&OwnedFd> =
+            self.left.iter().flat_map(|bound| &bound.sockets).map(AsRef::as_ref).collect();
+        for socket in &sockets {
+            net::ignore_newcomers(socket);
+        }
+        net::wait_for_accepts(&sockets, LAST_ACCEPTS_MS_MAX);
+        for socket in &sockets {
+            net::stop_listening(socket);
+        }
+    }
+
+    /// Closes the sockets of addresses that are left.
+    pub(crate) fn forget_left(&mut self) {
+        self.left.clear();
     }
 
     /// The addresses, with the ports that were found.
@@ -70,14 +110,17 @@ impl Listening {
         settings: &Settings,
     ) -> Result<bool, String> {
         let wanted = architecture.sockets_wanted(settings).max(1);
+        // As many for each address: those of one that is new are divided as those of the others.
+        let most = self.bound.iter().map(|bound| bound.sockets.len()).max();
+        let each = most.unwrap_or(1).max(wanted);
         let mut grew = false;
         for bound in &mut self.bound {
             let address = bound.address;
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
-            if wanted > bound.sockets.len() {
+            if each > bound.sockets.len() {
                 net::share_port(&*bound.sockets[0]).map_err(fail)?;
             }
-            while bound.sockets.len() < wanted {
+            while bound.sockets.len() < each {
                 let another = net::bind(address, true).map_err(fail)?;
                 bound.sockets.push(Arc::new(another));
                 grew = true;
@@ -88,6 +131,7 @@ impl Listening {
                 if let Some(cpu) = cpu.filter(|_| !architecture.sockets_are_shared()) {
                     net::prefer_cpu(&**socket, cpu as u32).map_err(fail)?;
                 }
+                net::admit_newcomers(&**socket);
                 net::set_blocking(&**socket, architecture.listener_blocks()).map_err(fail)?;
                 listen(socket, settings).map_err(fail)?;
             }
@@ -139,6 +183,13 @@ pub(crate) fn listen(socket: &OwnedFd, settings: &Settings) -> io::Result<()> {
             pacing: settings.bandwidth,
         },
     )
+}
+
+fn bind_address(asked: Address, tries: u16) -> Result<Bound, String> {
+    let fail = |error: &io::Error| format!("cannot listen on {asked}: {}", explain(error));
+    let first = bind_first_free(asked, tries).map_err(|error| fail(&error))?;
+    let address = net::local_address(&first).map_err(|error| fail(&error))?;
+    Ok(Bound { asked, address, sockets: vec![Arc::new(first)] })
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {

@@ -45,7 +45,7 @@ pub struct LogSender {
 #[derive(Debug)]
 struct Lines {
     format: LogFormat,
-    channel: Channel,
+    channel: Arc<Channel>,
     /// Bytes that may wait in this process beyond one batch for each thread, as they were taken.
     waiting: AtomicUsize,
 }
@@ -69,7 +69,7 @@ pub(crate) fn open(settings: &Settings) -> io::Result<(LogSender, Option<Appende
     sender.set_room(CHANNEL_BYTES)?;
     receiver.set_nonblocking()?;
     let format = settings.log.format.clone();
-    let lines = Lines { format, channel: sender, waiting: AtomicUsize::new(0) };
+    let lines = Lines { format, channel: Arc::new(sender), waiting: AtomicUsize::new(0) };
     let sender = LogSender { on: Some(Arc::new(lines)), worker: 0 };
     Ok((sender, Some(Appender::new(settings, receiver))))
 }
@@ -78,6 +78,15 @@ impl LogSender {
     /// No log.
     pub fn off() -> LogSender {
         LogSender { on: None, worker: 0 }
+    }
+
+    /// The same, with lines of another format.
+    pub(crate) fn with_format(&self, format: &LogFormat) -> LogSender {
+        let on = self.on.as_ref().map(|lines| {
+            let (format, channel) = (format.clone(), Arc::clone(&lines.channel));
+            Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) })
+        });
+        LogSender { on, worker: self.worker }
     }
 
     /// The same, in the worker of this number.

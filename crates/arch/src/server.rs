@@ -8,6 +8,7 @@ use flyball_site::{CachePolicy, Sites};
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::{lock, process};
 
+use crate::configuration::Configuration;
 use crate::lab::{self, AcceptLock};
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
@@ -27,6 +28,8 @@ const CONNECTIONS_MIN: usize = 16;
 /// A server that is bound and may be run.
 #[derive(Debug)]
 pub struct Server {
+    /// Reads the settings again, if that can be done.
+    pub(crate) configuration: Option<Box<dyn Configuration>>,
     pub(crate) architecture: &'static dyn Architecture,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sites: Arc<Sites>,
@@ -40,16 +43,26 @@ pub struct Server {
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
 }
 
-impl Server {
-    /// Opens the sites and the logs, and binds every address; nothing is served yet.
+/// What a generation of workers runs by.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) architecture: &'static dyn Architecture,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) sites: Arc<Sites>,
+    pub(crate) log: LogSender,
+    pub(crate) appender: Option<Arc<Appender>>,
+    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
+}
+
+impl Setup {
+    /// Opens the sites and the log. Blocks on the disk.
     ///
     /// # Errors
-    /// With a message for whoever started the server: a taken port, a missing root, a missing
-    /// right.
-    pub fn bind(
+    /// With a message for whoever runs the server: a missing root, a missing right.
+    pub(crate) fn open(
         architecture: &'static dyn Architecture,
         mut settings: Settings,
-    ) -> Result<Server, String> {
+    ) -> Result<Setup, String> {
         lab::apply(&mut settings);
         // Where descriptors are few, connections need them more than files do.
         let files = &mut settings.caches.files_max;
@@ -63,20 +76,82 @@ impl Server {
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let (log, appender) =
             log::open(&settings).map_err(|error| format!("access-log: {error}"))?;
-        let mut listening = Listening::bind(&settings)?;
-        listening.prepare(architecture, &settings)?;
         let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
-        let admin = settings.admin.as_ref().map(bind_admin).transpose()?;
-        Ok(Server {
+        Ok(Setup {
             architecture,
             settings: Arc::new(settings),
             sites: Arc::new(sites),
-            listening,
-            admin,
             log,
             appender: appender.map(Arc::new),
             accept_lock,
         })
+    }
+
+    /// The same after a change of the settings, where `before` has a log process already that
+    /// writes what these settings want written: only how a line looks may differ.
+    pub(crate) fn keep_log_of(&mut self, before: &Setup) {
+        let (now, then) = (&self.settings, &before.settings);
+        let same = now.access_log == then.access_log
+            && now.log.bytes_max == then.log.bytes_max
+            && now.log.ms_max == then.log.ms_max
+            && now.log.keep == then.log.keep;
+        if same {
+            self.log = before.log.with_format(&now.log.format);
+            self.appender.clone_from(&before.appender);
+        }
+    }
+}
+
+impl Server {
+    /// Opens the sites and the logs, and binds every address; nothing is served yet.
+    ///
+    /// # Errors
+    /// With a message for whoever started the server: a taken port, a missing root, a missing
+    /// right.
+    pub fn bind(
+        architecture: &'static dyn Architecture,
+        settings: Settings,
+    ) -> Result<Server, String> {
+        let setup = Setup::open(architecture, settings)?;
+        let mut listening = Listening::bind(&setup.settings)?;
+        listening.prepare(architecture, &setup.settings)?;
+        let admin = setup.settings.admin.as_ref().map(bind_admin).transpose()?;
+        let Setup { architecture, settings, sites, log, appender, accept_lock } = setup;
+        Ok(Server {
+            configuration: None,
+            architecture,
+            settings,
+            sites,
+            listening,
+            admin,
+            log,
+            appender,
+            accept_lock,
+        })
+    }
+
+    /// The same, and its settings can be read again while it runs.
+    pub fn configured_by(self, configuration: Box<dyn Configuration>) -> Server {
+        Server { configuration: Some(configuration), ..self }
+    }
+
+    /// What a generation of workers that begins now runs by.
+    pub(crate) fn setup(&self) -> Setup {
+        Setup {
+            architecture: self.architecture,
+            settings: Arc::clone(&self.settings),
+            sites: Arc::clone(&self.sites),
+            log: self.log.clone(),
+            appender: self.appender.clone(),
+            accept_lock: self.accept_lock.clone(),
+        }
+    }
+
+    /// Later generations run by this.
+    pub(crate) fn use_setup(&mut self, setup: Setup) {
+        let Setup { architecture, settings, sites, log, appender, accept_lock } = setup;
+        (self.architecture, self.settings, self.sites) = (architecture, settings, sites);
+        (self.log, self.appender, self.accept_lock) = (log, appender, accept_lock);
     }
 
     /// The addresses that are listened on, with the ports that were found.
@@ -190,7 +265,7 @@ pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
     process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
 }
 
-fn bind_admin(address: &AdminAddress) -> Result<Arc<OwnedFd>, String> {
+pub(crate) fn bind_admin(address: &AdminAddress) -> Result<Arc<OwnedFd>, String> {
     let socket = match address {
         AdminAddress::Tcp(address) => net::bind(*address, false).and_then(|socket| {
             net::set_blocking(&socket, true)?;

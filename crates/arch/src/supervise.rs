@@ -10,6 +10,7 @@
 mod children;
 mod commands;
 mod generations;
+mod reload;
 mod stopping;
 
 use std::io;
@@ -21,7 +22,7 @@ use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
-use children::{Child, Role};
+use children::Child;
 pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use generations::{GENERATIONS_MAX, Generation};
 
@@ -51,6 +52,12 @@ pub(crate) struct Master {
     mechanism: Box<dyn Readiness>,
     /// A worker of a generation on trial failed.
     failed_trial: bool,
+    /// Blocks that a generation may count in.
+    blocks_max: usize,
+    /// The admin process shows what is no longer so.
+    admin_is_stale: bool,
+    /// It was told to drain.
+    ends: bool,
 }
 
 impl Master {
@@ -63,9 +70,9 @@ impl Master {
             arch.workers(&server.settings) * arch.threads(&server.settings)
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
-        // One generation more for one that is taken back while the others finish, and the log.
+        // One generation more for one that is taken back while the others finish, and its log.
         let clients = ClientLimits::new(&server.settings)?;
-        let blocks = Blocks::new(1 + most * (GENERATIONS_MAX + 1))?.with_clients(clients);
+        let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
         let hosts = HostCounts::new(&hosts::labels(&server.settings.sites), blocks.len())?;
         let blocks = Arc::new(blocks.with_hosts(hosts));
         blocks.set_accept_limit(server.settings.accept_limit);
@@ -85,6 +92,9 @@ impl Master {
             commands: None,
             mechanism,
             failed_trial: false,
+            blocks_max: most,
+            admin_is_stale: false,
+            ends: false,
             server,
         })
     }
@@ -93,15 +103,9 @@ impl Master {
     /// server shall stop. Blocks.
     pub(crate) fn run(mut self) -> io::Result<bool> {
         // The first to start and the last to end.
-        if self.server.appender.is_some() {
-            self.children.push(Child::new(Role::Log, 0, 1));
-            self.start(0)?;
-        }
-        self.begin_generation(self.server.architecture)?;
-        if self.server.admin.is_some() {
-            self.children.push(Child::new(Role::Admin, 0, 0));
-            self.start(self.children.len() - 1)?;
-        }
+        self.change_log()?;
+        self.begin_generation()?;
+        self.renew_admin()?;
         let mut events = Vec::new();
         loop {
             self.wait(&mut events)?;
@@ -109,16 +113,23 @@ impl Master {
                 match signal {
                     Signal::Stop => return self.stop(),
                     Signal::Child => self.reap(true),
-                    Signal::Reopen => self.log_process().into_iter().for_each(ask_to_reopen),
+                    Signal::Reopen => self.log_processes().for_each(ask_to_reopen),
+                    Signal::Reload if !self.has_file() => return self.stop(),
+                    Signal::Reload => self.reload_and_say(),
+                    Signal::Upgrade => {}
                     Signal::Retire | Signal::Other(_) => {}
                 }
             }
             if events.iter().any(|event| event.token == COMMANDS) {
                 self.obey();
             }
+            if self.ends {
+                return self.stop();
+            }
             if std::mem::take(&mut self.failed_trial) {
                 self.take_back();
             }
+            self.end_trial();
             self.kill_overdue();
             self.restart_due();
         }
@@ -126,6 +137,7 @@ impl Master {
 
     fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {
         let due = self.children.iter().flat_map(|child| [child.due_ms, child.kill_at_ms]);
+        let due = due.chain([self.generation.trial_until_ms()]);
         let now_ms = clock::monotonic_ms();
         let timeout = due
             .flatten()

@@ -112,7 +112,7 @@ impl Worker {
             match self.signals.next()? {
                 Signal::Stop => return Some(Order::Stop),
                 Signal::Retire => return Some(Order::Retire),
-                Signal::Reopen | Signal::Child | Signal::Other(_) => {}
+                _ => {}
             }
         }
     }

@@ -68,6 +68,19 @@ pub enum Ask {
     Get(String),
     /// To change one.
     Set(String, String),
+    /// To do this.
+    Do(Deed),
+}
+
+/// What a running server can be told to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// Load its configuration again.
+    Reload,
+    /// Accept nothing more, finish, and end.
+    Drain,
+    /// Let another program, at the same path, take over.
+    Upgrade,
 }
 
 /// Why nothing is done.
@@ -254,6 +267,21 @@ fn ctl() -> clap::Command {
                 .about("Change a setting, such as `set architecture mt`")
                 .arg(key())
                 .arg(Arg::new("value").value_name("VALUE").required(true))
+                .arg(admin.clone()),
+        )
+        .subcommand(
+            clap::Command::new("reload")
+                .about("Load the configuration again; one that is wrong changes nothing")
+                .arg(admin.clone()),
+        )
+        .subcommand(
+            clap::Command::new("upgrade")
+                .about("Let the program that is now at its path take over, or go on as before")
+                .arg(admin.clone()),
+        )
+        .subcommand(
+            clap::Command::new("drain")
+                .about("Accept nothing more, finish what is under way, and end")
                 .arg(admin),
         )
 }
@@ -269,6 +297,9 @@ fn ctl_command(given: &ArgMatches) -> Command {
     let ask = match name {
         "get" => Ask::Get(text("key")),
         "set" => Ask::Set(text("key"), text("value")),
+        "reload" => Ask::Do(Deed::Reload),
+        "upgrade" => Ask::Do(Deed::Upgrade),
+        "drain" => Ask::Do(Deed::Drain),
         _ => Ask::Status,
     };
     let socket = given.get_one::<PathBuf>("admin").cloned().unwrap_or_default();

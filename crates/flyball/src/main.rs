@@ -8,6 +8,10 @@ use std::process::ExitCode;
 use flyball::cli::{self, Command};
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|command| command == "serve") {
+        // One that comes before the master listens for it shall not end the server.
+        flyball_sys::signal::hold();
+    }
     match cli::parse(std::env::args_os()) {
         Ok(Command::Serve(typed)) => commands::serve::run(typed),
         Ok(Command::Check(typed)) => commands::check::run(typed),

@@ -4,22 +4,15 @@
 
 mod common;
 
+use common::load::{Done, under_load};
+use common::{
+    Launch, Server, Site, children, get, last_get, refused, signal, text, told, wait_for, within,
+};
+use flyball_testkit::Client;
 use std::path::Path;
-use std::process::{Command, Output};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
-
-use common::{Launch, Server, Site, children, get, last_get, signal, text, wait_for, within};
-use flyball_testkit::{Client, wait};
 
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
 const LARGE_BYTES: usize = 24 * 1024 * 1024;
-
-/// Requests that each kind of client makes at least between two changes.
-const REQUESTS_BETWEEN: u64 = 20;
-
-/// Between two requests of a client: the load is steady, not as much as there can be.
-const PACE: Duration = Duration::from_millis(1);
 
 /// New connections after a change: each listening socket of the generation before gets some.
 const NEWCOMERS: usize = 200;
@@ -43,72 +36,6 @@ fn launch(site: &Site, arch: &str, socket: &Path) -> Launch {
     Launch::new(site, arch).args(&["--workers", "2", "--admin", &admin])
 }
 
-/// `flyball ctl WORDS --admin unix:SOCKET`.
-fn ctl(socket: &Path, words: &[&str]) -> Output {
-    let admin = format!("unix:{}", text(socket));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
-    command.arg("ctl").args(words).args(["--admin", &admin]);
-    command.output().expect("flyball runs")
-}
-
-#[track_caller]
-fn told(socket: &Path, words: &[&str]) -> String {
-    let output = ctl(socket, words);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{words:?}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-#[track_caller]
-fn refused(socket: &Path, words: &[&str]) -> String {
-    let output = ctl(socket, words);
-    assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// What clients did since the last change.
-#[derive(Default)]
-struct Done {
-    kept: AtomicU64,
-    new: AtomicU64,
-    stop: AtomicBool,
-}
-
-/// Lets the clients end, also when the test fails.
-struct StopOnDrop<'a>(&'a Done);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
-    }
-}
-
-/// Asks again and again on a connection that is kept as long as the server keeps it.
-fn keep_asking(server: &Server, done: &Done) {
-    let mut client = server.connect();
-    while !done.stop.load(Relaxed) {
-        let answer = client.ask(get("/small.txt"));
-        assert_eq!((answer.status(), answer.body.len()), (200, 1024));
-        if answer.field("Connection") == Some("close") {
-            client.expect_closed();
-            client = server.connect();
-        }
-        done.kept.fetch_add(1, Relaxed);
-        wait::dawdle(PACE);
-    }
-}
-
-/// Asks once on each connection.
-fn keep_connecting(server: &Server, done: &Done) {
-    while !done.stop.load(Relaxed) {
-        let mut client = server.connect();
-        assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
-        client.expect_closed();
-        done.new.fetch_add(1, Relaxed);
-        wait::dawdle(PACE);
-    }
-}
-
 /// A download that is under way: its head has come, and its body waits to be read.
 fn begin_download(server: &Server) -> Client {
     let mut client = server.connect();
@@ -123,30 +50,13 @@ fn change_under_load(order: &[&str]) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = within(&directory, "admin");
     let server = launch(&site, order[0], &socket).start();
-    let done = Done::default();
-    std::thread::scope(|scope| {
-        let _stop = StopOnDrop(&done);
-        let clients = [
-            scope.spawn(|| keep_asking(&server, &done)),
-            scope.spawn(|| keep_asking(&server, &done)),
-            scope.spawn(|| keep_connecting(&server, &done)),
-            scope.spawn(|| keep_connecting(&server, &done)),
-        ];
-        let is_alive = || clients.iter().all(|client| !client.is_finished());
+    under_load(&server, |done: &Done| {
         for name in &order[1..] {
             let mut download = begin_download(&server);
             let said = told(&socket, &["set", "architecture", name]);
             assert!(said.starts_with(&format!("architecture is {name}; it was ")), "{said}");
             assert_eq!(told(&socket, &["get", "architecture"]), format!("{name}\n"));
-            done.kept.store(0, Relaxed);
-            done.new.store(0, Relaxed);
-            wait_for("answers of the new generation", || {
-                let enough = |count: &AtomicU64| count.load(Relaxed) >= REQUESTS_BETWEEN;
-                (enough(&done.kept) && enough(&done.new) || !is_alive()).then_some(())
-            });
-            if !is_alive() {
-                break;
-            }
+            done.wait_for_more();
             let body = download.take(LARGE_BYTES);
             assert!(body.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "{name}");
             download.expect_closed();

@@ -13,6 +13,8 @@ use rustix::net::{
     SocketFlags, SocketType, sockopt,
 };
 
+use crate::clock;
+
 /// An address to listen on.
 pub type Address = SocketAddr;
 
@@ -175,6 +177,50 @@ pub fn buffer_sizes(socket: impl AsFd) -> io::Result<(u64, u64)> {
 pub fn stop_listening(socket: impl AsFd) {
     // It fails only when the socket does not listen.
     let _ = rustix::net::shutdown(socket, Shutdown::Both);
+}
+
+/// Drops the packets of whoever connects to a listening socket from now on, as if they were lost:
+/// what is in its accept queue can be accepted, and nothing is added (`SO_ATTACH_FILTER`).
+pub fn ignore_newcomers(socket: impl AsFd) {
+    let mut drop_all =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut drop_all };
+    let len = size_of::<libc::sock_fprog>() as libc::socklen_t;
+    // SAFETY: the program and its one instruction live across the call, which copies them.
+    // It fails only for want of memory; newcomers are then refused a moment later.
+    unsafe {
+        let value = (&raw const program).cast();
+        let (fd, option) = (socket.as_fd().as_raw_fd(), libc::SO_ATTACH_FILTER);
+        libc::setsockopt(fd, libc::SOL_SOCKET, option, value, len);
+    }
+}
+
+/// Waits until nothing is left in the accept queues of these sockets, whoever accepts, at most
+/// `timeout_ms`. The kernel does not tell; they are looked at every millisecond. Blocks.
+pub fn wait_for_accepts(sockets: &[impl AsFd], timeout_ms: u64) {
+    let until_ms = clock::monotonic_ms() + timeout_ms;
+    let waits = |socket: &_| accept_queue(socket).is_ok_and(|(length, _)| length > 0);
+    while sockets.iter().any(waits) && clock::monotonic_ms() < until_ms {
+        let moment = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+        let _ = poll(&mut [], Some(&moment));
+    }
+}
+
+/// Removes the name of a Unix-domain socket that nobody shall find any more.
+pub fn unlink_unix(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
+/// Takes [`ignore_newcomers`] back.
+pub fn admit_newcomers(socket: impl AsFd) {
+    let nothing = 0i32;
+    // SAFETY: the kernel reads an integer that lives across the call. It fails where there is no
+    // filter, which is as well.
+    unsafe {
+        let (fd, option) = (socket.as_fd().as_raw_fd(), libc::SO_DETACH_FILTER);
+        let len = size_of::<i32>() as libc::socklen_t;
+        libc::setsockopt(fd, libc::SOL_SOCKET, option, (&raw const nothing).cast(), len);
+    }
 }
 
 fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result<()> {
@@ -543,6 +589,24 @@ pub fn backlog_cap() -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn newcomers_are_ignored_and_those_who_wait_can_be_accepted() {
+        let (listener, address) = listener(8, &ListenOptions::default());
+        let _waiting = TcpStream::connect(address).unwrap();
+        ignore_newcomers(&listener);
+        wait_for_accepts(&[&listener], 5);
+        assert_eq!(accept_queue(&listener).unwrap().0, 1);
+        let limit = Duration::from_millis(50);
+        let late = TcpStream::connect_timeout(&address, limit).unwrap_err();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+        accepted(&listener);
+        assert!(accept(&listener, true).is_err());
+        wait_for_accepts(&[&listener], 60_000);
+        admit_newcomers(&listener);
+        let _welcome = TcpStream::connect(address).unwrap();
+        accepted(&listener);
+    }
     use std::io::{Read, Write};
     use std::net::TcpStream;
 

@@ -14,6 +14,10 @@ pub enum Signal {
     Retire,
     /// SIGUSR1: open the logs anew.
     Reopen,
+    /// SIGHUP: load the configuration again.
+    Reload,
+    /// SIGUSR2: let another program take over.
+    Upgrade,
     /// SIGCHLD: a child ended.
     Child,
     /// Any other of the blocked set.
@@ -25,13 +29,18 @@ pub(crate) fn retire() -> i32 {
     libc::SIGRTMIN() + 1
 }
 
+/// The signals of [`Signal`] that have fixed numbers.
+const ALL: [i32; 6] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
+
 /// A descriptor that is readable while one of the blocked signals is pending.
 #[derive(Debug)]
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Blocks SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal to retire for this thread and those
-    /// that it starts from now on, and turns them into reads. Also ignores SIGPIPE.
+    /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD and the signal to retire for this
+    /// thread and those that it starts from now on, and turns them into reads. Also ignores
+    /// SIGPIPE.
     ///
     /// # Errors
     /// When the process is out of descriptors.
@@ -41,7 +50,7 @@ impl Signals {
         // them; the old mask is not asked for; a new descriptor is owned by nobody else.
         unsafe {
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGUSR1, libc::SIGCHLD, retire()] {
+            for signal in ALL.into_iter().chain([retire()]) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -69,9 +78,27 @@ impl Signals {
             libc::SIGTERM | libc::SIGINT => Signal::Stop,
             number if number == retire() => Signal::Retire,
             libc::SIGUSR1 => Signal::Reopen,
+            libc::SIGHUP => Signal::Reload,
+            libc::SIGUSR2 => Signal::Upgrade,
             libc::SIGCHLD => Signal::Child,
             other => Signal::Other(other),
         })
+    }
+}
+
+/// Keeps the signals that would end this process, and that shall mean something to it later, until
+/// [`Signals::block`] makes them readable: SIGHUP, SIGUSR1 and SIGUSR2. To be called before a
+/// program of one thread does anything else.
+pub fn hold() {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set before the other calls read it; the set outlives
+    // them; the old mask is not asked for.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
+            libc::sigaddset(set.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
     }
 }
 
@@ -126,5 +153,22 @@ mod tests {
         assert!(blocked().count_ones() > 50);
         drop(masked);
         assert_eq!(blocked(), before);
+    }
+
+    #[test]
+    fn a_signal_that_comes_early_is_kept_until_it_can_be_read() {
+        use crate::process::{Forked, exit_now, fork, own_id, wait_for};
+        match fork().unwrap() {
+            Forked::Child => {
+                hold();
+                // SAFETY: kill takes two numbers.
+                unsafe { libc::kill(own_id(), libc::SIGUSR1) };
+                let kept = Signals::block().is_ok_and(|signals| {
+                    signals.next() == Some(Signal::Reopen) && signals.next().is_none()
+                });
+                exit_now(if kept { 3 } else { 4 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
     }
 }

@@ -10,10 +10,13 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
 
 use super::generations::{Generation, TRIAL_MS};
+use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master};
 use crate::admin;
 use crate::chunks::Chunks;
+use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
+use crate::log::Appender;
 use crate::server::connections_that_fit;
 use crate::worker::Worker;
 
@@ -50,12 +53,16 @@ pub(super) struct Child {
     pub(super) blocks: usize,
     /// At its end when the worker accepts no more.
     pub(super) accepting: Option<OwnedFd>,
+    /// Whose lines it writes, if it is a log process.
+    pub(super) appender: Option<Arc<Appender>>,
+    /// The counters that it counts in, and what its clients use.
+    pub(super) counters: Arc<Blocks>,
     /// Retired, to be killed then.
     pub(super) kill_at_ms: Option<u64>,
 }
 
 impl Child {
-    pub(super) fn new(role: Role, block: usize, blocks: usize) -> Child {
+    pub(super) fn new(role: Role, block: usize, blocks: usize, counters: &Arc<Blocks>) -> Child {
         Child {
             role,
             process: None,
@@ -65,6 +72,8 @@ impl Child {
             block,
             blocks,
             accepting: None,
+            appender: None,
+            counters: Arc::clone(counters),
             kill_at_ms: None,
         }
     }
@@ -154,7 +163,7 @@ impl Master {
 
     /// Forks the log process. It holds no socket, and lives until nobody can send it lines.
     fn start_log(&mut self, at: usize) -> io::Result<()> {
-        let Some(appender) = self.server.appender.clone() else { return Ok(()) };
+        let Some(appender) = self.children[at].appender.clone() else { return Ok(()) };
         let master = process::own_id();
         let process = process::fork_holding(&[appender.descriptor()], || {
             let written = self
@@ -172,8 +181,32 @@ impl Master {
         Ok(())
     }
 
-    pub(super) fn log_process(&self) -> Option<ProcessId> {
-        self.children.iter().find(|child| child.role == Role::Log)?.process
+    /// The log processes: one, and those whose lines come from earlier generations.
+    pub(super) fn log_processes(&self) -> impl Iterator<Item = ProcessId> {
+        let logs = self.children.iter().filter(|child| child.role == Role::Log);
+        logs.filter_map(|child| child.process)
+    }
+
+    /// Starts the process that writes the log of this generation, unless it runs; one that writes
+    /// the log of others ends when nobody sends it lines any more.
+    pub(super) fn change_log(&mut self) -> io::Result<()> {
+        let ms = self.server.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
+        let kill_at_ms = clock::monotonic_ms() + ms;
+        let wanted = self.server.appender.as_ref();
+        let mut runs = false;
+        for child in self.children.iter_mut().filter(|child| child.role == Role::Log) {
+            let is_it = wanted.zip(child.appender.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
+            runs |= is_it;
+            child.kill_at_ms = match is_it {
+                true => None,
+                false => child.kill_at_ms.or(Some(kill_at_ms)),
+            };
+        }
+        let Some(appender) = wanted.filter(|_| !runs).cloned() else { return Ok(()) };
+        let block = self.free_blocks(1).ok_or(io::ErrorKind::OutOfMemory)?;
+        let child = Child::new(Role::Log, block, 1, &self.blocks);
+        self.children.push(Child { appender: Some(appender), ..child });
+        self.start(self.children.len() - 1)
     }
 
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
@@ -191,8 +224,11 @@ impl Master {
         }
         process::die_with_parent(master)?;
         self.commands = None;
+        self.generation.previous = None;
+        self.server.configuration = None;
+        self.server.listening.forget_left();
         for child in &mut self.children {
-            child.accepting = None;
+            (child.accepting, child.appender) = (None, None);
         }
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
@@ -292,10 +328,11 @@ impl Master {
             child.process = None;
             child.accepting = None;
             for block in child.block..child.block + child.blocks {
-                self.blocks.fold(block);
+                child.counters.fold(block);
             }
             if child.is_retired() {
                 self.children.swap_remove(at);
+                self.forget_left();
                 continue;
             }
             if restart {

@@ -1,12 +1,12 @@
 //! Commands: what the admin process passes on, done and answered.
 
+use std::io;
 use std::os::fd::AsFd;
 
-use flyball_sys::process;
+use flyball_sys::{clock, process};
 
-use super::Master;
-use super::children::Role;
-use super::generations::GENERATIONS_MAX;
+use super::children::{Child, RESTART_MS_MIN, Role};
+use super::{KILL_AFTER_MS, Master};
 use crate::control::{self, Command, Reply};
 use crate::registry;
 use crate::settings::AcceptLimit;
@@ -20,7 +20,12 @@ impl Master {
             return self.stop_asking();
         };
         let done = match command {
-            Command::Architecture(at) => self.switch(registry::ALL[at], GENERATIONS_MAX),
+            Command::Architecture(at) => self.switch(registry::ALL[at]),
+            Command::Drain => {
+                self.ends = true;
+                Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
+            }
+            Command::Reload => self.reload().map(Reply::Done),
             Command::AcceptLimit(limit) => Ok(Reply::Done(self.set_accept_limit(limit))),
         };
         let reply = done.unwrap_or_else(Reply::Refused);
@@ -55,14 +60,39 @@ impl Master {
         format!("accept.limit is {limit}; it was {before}{unused}")
     }
 
-    /// The admin process shows the accept queues of the sockets that it was forked with.
-    fn refresh_admin(&self) {
+    /// Another admin process takes the place of one that shows what is no longer so, such as the
+    /// accept queues of the sockets that it was forked with.
+    pub(super) fn refresh_admin(&mut self) {
         let known = self.server.listening.all().len();
-        if self.blocks.set_sockets(known) != known {
-            let admin = self.children.iter().find(|child| child.role == Role::Admin);
-            if let Some(process) = admin.and_then(|child| child.process) {
-                process::terminate(process);
+        let stale = std::mem::take(&mut self.admin_is_stale);
+        if (self.blocks.set_sockets(known) != known || stale)
+            && let Err(error) = self.renew_admin()
+        {
+            eprintln!("flyball: cannot start the admin process: {error}");
+        }
+    }
+
+    /// Starts the admin process, or ends it so that it is started anew; for good if there is no
+    /// socket for it any more.
+    pub(super) fn renew_admin(&mut self) -> io::Result<()> {
+        let wanted = self.server.admin.is_some();
+        let admin = self.children.iter_mut().find(|child| child.role == Role::Admin);
+        match admin {
+            Some(child) => {
+                // A new one comes as soon as this one has ended.
+                child.restart_ms = RESTART_MS_MIN;
+                child.kill_at_ms = match wanted {
+                    true => None,
+                    false => Some(clock::monotonic_ms() + KILL_AFTER_MS),
+                };
+                child.process.into_iter().for_each(process::terminate);
+                Ok(())
             }
+            None if wanted => {
+                self.children.push(Child::new(Role::Admin, 0, 0, &self.blocks));
+                self.start(self.children.len() - 1)
+            }
+            None => Ok(()),
         }
     }
 }

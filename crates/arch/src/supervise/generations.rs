@@ -2,14 +2,21 @@
 //! it has.
 
 use std::io;
+use std::sync::Arc;
 
 use flyball_sys::clock;
 use flyball_sys::process;
 
 use super::children::{Child, RESTART_MS_MAX, Role, name};
 use super::{KILL_AFTER_MS, Master};
+use crate::clients::ClientLimits;
 use crate::control::Reply;
+use crate::counters::Blocks;
+use crate::hosts;
+use crate::listening::Listening;
 use crate::registry::{self, Architecture};
+use crate::server::Setup;
+use crate::settings::Settings;
 
 /// Generations of workers alive at the same time.
 pub(super) const GENERATIONS_MAX: usize = 3;
@@ -27,25 +34,24 @@ pub(super) struct Generation {
     pub(super) workers: usize,
     pub(super) started_ms: u64,
     /// What ran before, for as long as this one is on trial.
-    pub(super) previous: Option<&'static dyn Architecture>,
+    pub(super) previous: Option<Setup>,
+}
+
+impl Generation {
+    /// When its trial is over, in monotonic milliseconds, if it is on trial.
+    pub(super) fn trial_until_ms(&self) -> Option<u64> {
+        self.previous.as_ref().map(|_| self.started_ms + TRIAL_MS)
+    }
 }
 
 impl Master {
-    /// Starts the workers of an architecture on sockets that are prepared for it.
-    pub(super) fn begin_generation(
-        &mut self,
-        architecture: &'static dyn Architecture,
-    ) -> io::Result<()> {
-        let settings = &self.server.settings;
+    /// Starts the workers of the server's architecture, on sockets that are prepared for it.
+    pub(super) fn begin_generation(&mut self) -> io::Result<()> {
+        let (settings, architecture) = (&self.server.settings, self.server.architecture);
         let (workers, threads) = (architecture.workers(settings), architecture.threads(settings));
         let number = self.generation.number + 1;
-        self.generation = Generation {
-            number,
-            architecture,
-            workers,
-            started_ms: clock::monotonic_ms(),
-            previous: (number > 1).then_some(self.generation.architecture),
-        };
+        let started_ms = clock::monotonic_ms();
+        self.generation = Generation { number, architecture, workers, started_ms, previous: None };
         self.failed_trial = false;
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
         self.blocks.set_generation(number, at.unwrap_or(0), workers);
@@ -53,7 +59,7 @@ impl Master {
         for index in 0..workers {
             let block = self.free_blocks(threads).ok_or(io::ErrorKind::OutOfMemory)?;
             let role = Role::Worker { generation: number, index };
-            self.children.push(Child::new(role, block, threads));
+            self.children.push(Child::new(role, block, threads, &self.blocks));
         }
         // One that cannot be started now is tried again, unless somebody decides otherwise.
         let mut failed = None;
@@ -67,7 +73,7 @@ impl Master {
     }
 
     /// The first of `count` blocks in a row that nobody counts in.
-    fn free_blocks(&self, count: usize) -> Option<usize> {
+    pub(super) fn free_blocks(&self, count: usize) -> Option<usize> {
         let ends = self.children.iter().map(|child| child.block + child.blocks);
         let is_free = |first: usize| {
             let overlaps =
@@ -77,53 +83,102 @@ impl Master {
         ends.chain([0]).find(|first| is_free(*first))
     }
 
-    /// Moves the server to another architecture: a new generation takes the listening sockets over,
-    /// if fewer than `most` generations are alive.
+    /// Moves the server to another architecture.
     ///
     /// # Errors
     /// Why it stays as it is.
-    pub(super) fn switch(
-        &mut self,
-        architecture: &'static dyn Architecture,
-        most: usize,
-    ) -> Result<Reply, String> {
-        let (from, to) = (self.generation.architecture, architecture);
+    pub(super) fn switch(&mut self, to: &'static dyn Architecture) -> Result<Reply, String> {
+        let from = self.generation.architecture;
         let name = to.name();
         if from.name() == name {
             return Ok(Reply::Done(format!("architecture is {name} already")));
         }
         to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
-        self.reap(true);
-        let alive = self.generations_alive();
-        if alive >= most {
-            return Err(format!(
-                "architecture stays {}: {} earlier generations of workers still have connections",
-                from.name(),
-                alive - 1
-            ));
-        }
-        self.retire();
+        let settings = Settings { arch: name.into(), ..Settings::clone(&self.server.settings) };
+        let settings = Arc::new(settings);
+        let next = Setup { architecture: to, settings, ..self.server.setup() };
+        let listening = self.server.listening.clone();
+        self.renew(next, listening, GENERATIONS_MAX)
+            .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
         let mut said = format!("architecture is {name}; it was {}", from.name());
         for warning in registry::unused_settings(to, &self.server.settings) {
             said += &format!("; warning: {warning}");
         }
-        match self.prepare_and_begin(to) {
-            Ok(()) => Ok(Reply::Done(said)),
-            Err(why) => {
-                self.retire();
-                let back = self.prepare_and_begin(from).err();
-                // What has just failed is nothing to go back to.
-                self.generation.previous = None;
-                let back = back.map(|why| format!(", and {why}")).unwrap_or_default();
-                Err(format!("architecture stays {}: {why}{back}", from.name()))
-            }
-        }
+        Ok(Reply::Done(said))
     }
 
-    fn prepare_and_begin(&mut self, architecture: &'static dyn Architecture) -> Result<(), String> {
+    /// A new generation of workers takes over, by this setup and on these listening sockets, if
+    /// fewer than `most` generations are alive; the one before finishes. It takes over again if
+    /// the new one cannot begin.
+    ///
+    /// # Errors
+    /// Why all stays as it is.
+    pub(super) fn renew(
+        &mut self,
+        next: Setup,
+        listening: Listening,
+        most: usize,
+    ) -> Result<(), String> {
+        self.reap(true);
+        let alive = self.generations_alive();
+        if alive >= most {
+            let earlier = alive - 1;
+            return Err(format!("{earlier} earlier generations of workers still have connections"));
+        }
+        let architecture = next.architecture;
+        let blocks = architecture.workers(&next.settings) * architecture.threads(&next.settings);
+        if blocks > self.blocks_max {
+            return Err(format!(
+                "{} would have {blocks} workers or threads, and this server has made room for {}; \
+                 start it anew",
+                architecture.name(),
+                self.blocks_max
+            ));
+        }
+        let before = self.server.setup();
+        let counters = self.counters_for(&next.settings)?;
+        listening.leave();
+        self.retire();
+        self.blocks = counters;
+        self.server.listening = listening;
+        self.server.use_setup(next);
+        let begun = self.prepare_and_begin();
+        let Err(why) = begun else {
+            self.generation.previous = Some(before);
+            return Ok(());
+        };
+        self.retire();
+        let back = self.server.listening.rebound(&before.settings).and_then(|listening| {
+            self.server.listening = listening;
+            self.server.use_setup(before);
+            self.prepare_and_begin()
+        });
+        let back = back.err().map(|why| format!(", and {why}")).unwrap_or_default();
+        Err(format!("{why}{back}"))
+    }
+
+    /// The counters of a generation with these settings: the same, for its sites, beside what its
+    /// clients use if they have other limits.
+    fn counters_for(&self, next: &Settings) -> Result<Arc<Blocks>, String> {
+        let limits = |settings: &Settings| {
+            let clients = &settings.clients;
+            let connections = clients.connections_per_address;
+            (connections, clients.requests_per_address, clients.requests_burst)
+        };
+        let clients = match limits(next) == limits(&self.server.settings) {
+            true => Arc::clone(self.blocks.clients()),
+            false => ClientLimits::new(next).map(Arc::new).map_err(|error| error.to_string())?,
+        };
+        Ok(Arc::new(self.blocks.beside(clients, &hosts::labels(&next.sites))))
+    }
+
+    fn prepare_and_begin(&mut self) -> Result<(), String> {
+        let architecture = self.server.architecture;
         self.server.listening.prepare(architecture, &self.server.settings)?;
+        self.blocks.set_accept_limit(self.server.settings.accept_limit);
+        self.change_log().map_err(|error| format!("the log process: {error}"))?;
         let name = architecture.name();
-        self.begin_generation(architecture).map_err(|error| format!("{name}: {error}"))
+        self.begin_generation().map_err(|error| format!("{name}: {error}"))
     }
 
     fn generations_alive(&self) -> usize {
@@ -167,11 +222,31 @@ impl Master {
     pub(super) fn take_back(&mut self) {
         let Some(previous) = self.generation.previous.take() else { return };
         let failed = self.generation.architecture.name();
-        match self.switch(previous, GENERATIONS_MAX + 1) {
-            Ok(_) => eprintln!("flyball: {failed} failed; {} runs again", previous.name()),
+        let name = previous.architecture.name();
+        let listening = self.server.listening.rebound(&previous.settings);
+        match listening.and_then(|kept| self.renew(previous, kept, GENERATIONS_MAX + 1)) {
+            Ok(()) => eprintln!("flyball: {failed} failed; {name} runs again as before"),
             Err(why) => eprintln!("flyball: {failed} failed; {why}"),
         }
         // It has proved itself before.
         self.generation.previous = None;
+        self.admin_is_stale = true;
+        self.refresh_admin();
+    }
+
+    /// What ran before is let go when the trial of this generation is over.
+    pub(super) fn end_trial(&mut self) {
+        if self.generation.trial_until_ms().is_some_and(|at| at <= clock::monotonic_ms()) {
+            self.generation.previous = None;
+            self.forget_left();
+        }
+    }
+
+    /// Closes the sockets of addresses that are left, once nobody else holds them.
+    pub(super) fn forget_left(&mut self) {
+        let is_shared = self.children.iter().any(|child| child.is_retired());
+        if !is_shared && self.generation.previous.is_none() {
+            self.server.listening.forget_left();
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::{KILL_AFTER_MS, Master, SIGNALS};
 use crate::log::LogSender;
 
 /// Time that the log process has to write what is left when all others have ended.
-const LOG_MS_MAX: u64 = 2_000;
+pub(super) const LOG_MS_MAX: u64 = 2_000;
 
 impl Master {
     /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
@@ -34,9 +34,10 @@ impl Master {
         }
         // It ends when nobody can send lines any more and all are written.
         self.server.log = LogSender::off();
+        self.generation.previous = None;
         let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
         let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;
-        if let (false, Some(process)) = (written, self.log_process()) {
+        for process in self.log_processes().filter(|_| !written) {
             eprintln!("flyball: the access log takes no lines; those that are left are lost");
             process::kill(process);
         }

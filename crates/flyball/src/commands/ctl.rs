@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use flyball::cli::Ask;
+use flyball::cli::{Ask, Deed};
 use flyball_arch::control;
 
 pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
@@ -23,6 +23,9 @@ fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
     let (method, target) = match ask {
         Ask::Status => ("GET", "/status".to_string()),
         Ask::Get(_) => ("GET", "/settings".to_string()),
+        Ask::Do(Deed::Reload) => ("POST", "/reload".to_string()),
+        Ask::Do(Deed::Upgrade) => ("POST", "/upgrade".to_string()),
+        Ask::Do(Deed::Drain) => ("POST", "/drain".to_string()),
         Ask::Set(key, value) if is_plain(key) && is_plain(value) => {
             ("POST", format!("/settings?{key}={value}"))
         }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
 use flyball_arch::{AdminAddress, Server, Settings};
 
@@ -11,11 +12,12 @@ use flyball_arch::{AdminAddress, Server, Settings};
 const FAILED: u8 = 1;
 
 pub(crate) fn run(typed: Typed) -> ExitCode {
-    let settings = match super::settings(typed) {
+    let configuration = CommandLine::new(std::env::args_os().collect(), typed);
+    let settings = match configuration.settings() {
         Ok(settings) => settings,
         Err(failure) => return failure.report(),
     };
-    match serve(settings) {
+    match serve(settings, configuration) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("flyball: {message}");
@@ -24,7 +26,7 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
     }
 }
 
-fn serve(settings: Settings) -> Result<(), String> {
+fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
     let architecture = flyball_arch::find(&settings.arch)
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
     let roots: Vec<_> = settings.sites.iter().map(|site| site.root.clone()).collect();
@@ -35,7 +37,7 @@ fn serve(settings: Settings) -> Result<(), String> {
     }
     super::print(&banner(&server, architecture.name(), &roots, admin.as_ref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.
-    server.run().map(drop).map_err(|error| error.to_string())
+    server.configured_by(Box::new(configuration)).run().map(drop).map_err(|error| error.to_string())
 }
 
 /// What is served, and where, as something to click on.

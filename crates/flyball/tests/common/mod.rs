@@ -2,6 +2,7 @@
 //! started under another program, watched, counted and killed.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod load;
 pub mod trace;
 
 use std::ffi::{OsStr, OsString};
@@ -351,4 +352,29 @@ pub fn text(path: &Path) -> &str {
 /// A file in a directory.
 pub fn within(directory: &TempDir, name: &str) -> PathBuf {
     directory.path().join(name)
+}
+
+/// `flyball ctl WORDS --admin unix:SOCKET`.
+pub fn ctl(socket: &Path, words: &[&str]) -> std::process::Output {
+    let admin = format!("unix:{}", text(socket));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    command.arg("ctl").args(words).args(["--admin", &admin]);
+    command.output().expect("flyball runs")
+}
+
+/// What `flyball ctl` says, which succeeds.
+#[track_caller]
+pub fn told(socket: &Path, words: &[&str]) -> String {
+    let output = ctl(socket, words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{words:?}: {said}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// What `flyball ctl` says on standard error, which fails.
+#[track_caller]
+pub fn refused(socket: &Path, words: &[&str]) -> String {
+    let output = ctl(socket, words);
+    assert_eq!(output.status.code(), Some(1), "{words:?}: {output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
 }

@@ -1,0 +1,29 @@
+//! Where the settings of a running server come from: the program that has it run knows the file,
+//! the flags and how values are written; the master knows when to ask.
+
+use std::fmt;
+
+use crate::settings::Settings;
+
+/// The configuration of a server, as its master asks for it. What was asked for in an earlier call
+/// may change what a later one gives: only the newest settings that took effect count.
+pub trait Configuration: fmt::Debug {
+    /// Whether there is a file that it is read from.
+    fn has_file(&self) -> bool;
+
+    /// Reads the configuration again, as it was read at the start: the same file, and the same
+    /// flags on top. Blocks on the disk.
+    ///
+    /// # Errors
+    /// Why it cannot be used, for whoever wrote it: lines with file, line and key.
+    fn load(&mut self) -> Result<Settings, String>;
+
+    /// These settings with one changed, as `--set KEY=VALUE` would.
+    ///
+    /// # Errors
+    /// Why not: there is no such key, or the value is not one of its.
+    fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String>;
+
+    /// What was written for this key in the configuration that was loaded last, or its default.
+    fn written(&self, key: &str) -> Option<String>;
+}

@@ -1,0 +1,84 @@
+//! Reload: the configuration is read again, and a new generation of workers runs by it. One that
+//! cannot be used changes nothing.
+
+use flyball_sys::{clock, net};
+
+use super::Master;
+use super::generations::GENERATIONS_MAX;
+use crate::registry;
+use crate::server::{Setup, bind_admin};
+use crate::settings::{AdminAddress, Settings};
+
+impl Master {
+    /// Whether there is a file that the configuration was read from.
+    pub(super) fn has_file(&self) -> bool {
+        self.server.configuration.as_ref().is_some_and(|configuration| configuration.has_file())
+    }
+
+    /// [`Master::reload`], for somebody who reads standard error.
+    pub(super) fn reload_and_say(&mut self) {
+        match self.reload() {
+            Ok(said) => eprintln!("flyball: {said}"),
+            Err(why) => eprintln!("flyball: {why}"),
+        }
+        self.refresh_admin();
+    }
+
+    /// Reads the configuration again and begins a new generation by it. Blocks on the disk, and
+    /// until the generation before has left the listening sockets.
+    ///
+    /// # Errors
+    /// Why all stays as it is.
+    pub(super) fn reload(&mut self) -> Result<String, String> {
+        let Some(configuration) = &mut self.server.configuration else {
+            return Err("this server has no configuration to load again".into());
+        };
+        let settings = configuration.load().map_err(|why| {
+            format!("the configuration is not loaded and nothing changes:\n{}", why.trim_end())
+        })?;
+        let begun_ms = clock::monotonic_ms();
+        self.renew_by(settings)
+            .map_err(|why| format!("the configuration is not used and nothing changes: {why}"))?;
+        for warning in self.server.warnings() {
+            eprintln!("flyball: warning: {warning}");
+        }
+        let addresses: Vec<String> =
+            self.server.addresses().iter().map(ToString::to_string).collect();
+        Ok(format!(
+            "the configuration is loaded: generation {}, {} with {} workers at {} ({} ms)",
+            self.generation.number,
+            self.generation.architecture.name(),
+            self.generation.workers,
+            addresses.join(", "),
+            clock::monotonic_ms() - begun_ms
+        ))
+    }
+
+    /// Begins a new generation by these settings.
+    ///
+    /// # Errors
+    /// Why all stays as it is.
+    pub(super) fn renew_by(&mut self, settings: Settings) -> Result<(), String> {
+        let architecture = registry::find(&settings.arch)
+            .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
+        let before = self.server.setup();
+        let mut next = Setup::open(architecture, settings)?;
+        next.keep_log_of(&before);
+        let listening = self.server.listening.rebound(&next.settings)?;
+        let (then, now) = (before.settings.admin.clone(), next.settings.admin.clone());
+        let admin = match &now {
+            Some(address) if then != now => Some(bind_admin(address)?),
+            _ => None,
+        };
+        self.renew(next, listening, GENERATIONS_MAX)?;
+        if then != now {
+            self.server.admin = admin;
+            if let Some(AdminAddress::Unix(path)) = then {
+                // It leads nowhere any more.
+                net::unlink_unix(&path);
+            }
+        }
+        self.admin_is_stale = true;
+        Ok(())
+    }
+}

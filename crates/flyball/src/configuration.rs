@@ -1,0 +1,77 @@
+//! The configuration of a running server: the command line that it was started with, and the file
+//! that it names, read again when the master asks.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use flyball_arch::{Configuration, Settings};
+
+use crate::cli::{self, Command};
+use crate::settings::{Raw, SETTINGS, Typed, find, nearest, resolve};
+
+/// A command line of `flyball serve`, and what it says.
+#[derive(Clone, Debug)]
+pub struct CommandLine {
+    arguments: Vec<OsString>,
+    /// What was read last.
+    typed: Typed,
+}
+
+impl CommandLine {
+    /// The command line with these words, the first of which is the program's name, and what was
+    /// read by it.
+    pub fn new(arguments: Vec<OsString>, typed: Typed) -> CommandLine {
+        CommandLine { arguments, typed }
+    }
+
+    /// The settings that it makes, checked against the architectures that there are.
+    ///
+    /// # Errors
+    /// As [`resolve`].
+    pub fn settings(&self) -> Result<Settings, cli::Failure> {
+        let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
+        resolve(&self.typed, &names).map_err(cli::Failure::Settings)
+    }
+}
+
+impl Configuration for CommandLine {
+    fn has_file(&self) -> bool {
+        self.typed.file.is_some()
+    }
+
+    fn load(&mut self) -> Result<Settings, String> {
+        let typed = match cli::parse(&self.arguments) {
+            Ok(Command::Serve(typed)) => typed,
+            Ok(_) => return Err("the command line does not say `serve`".into()),
+            Err(failure) => return Err(failure.to_string()),
+        };
+        let again = CommandLine { arguments: self.arguments.clone(), typed };
+        let settings = again.settings().map_err(|failure| failure.to_string())?;
+        *self = again;
+        Ok(settings)
+    }
+
+    fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String> {
+        let Some(setting) = find(SETTINGS, key) else {
+            let near = nearest(key, SETTINGS.iter().map(|setting| setting.key));
+            let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+            return Err(format!("there is no setting {key:?}{hint}"));
+        };
+        let mut settings = settings.clone();
+        setting.apply(&mut settings, &Raw::Text(value.to_owned()), Path::new("")).map_err(
+            |wrong| format!("{key}: expected {}, found {}", wrong.expected, wrong.found),
+        )?;
+        Ok(settings)
+    }
+
+    fn written(&self, key: &str) -> Option<String> {
+        let setting = find(SETTINGS, key)?;
+        let written = self.typed.values.iter().rev().find(|written| written.key == setting.key);
+        Some(match written {
+            Some(written) => {
+                written.raw.text().map_or_else(|| written.raw.to_string(), str::to_owned)
+            }
+            None => setting.default.unwrap_or_default().to_owned(),
+        })
+    }
+}
