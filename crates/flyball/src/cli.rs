@@ -4,6 +4,7 @@
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
 mod cache;
+mod load;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -15,6 +16,7 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use cache::Simulate;
+pub use load::Load;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
 
@@ -54,6 +56,8 @@ pub enum Command {
     },
     /// Replay an access log against caches.
     Simulate(Simulate),
+    /// Load a server.
+    Load(Box<Load>),
     /// Print `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Docs,
@@ -113,6 +117,7 @@ where
             json: given.get_flag("json"),
         },
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
+        Some(("load", given)) => Command::Load(Box::new(load::parsed(given)?)),
         Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
@@ -181,6 +186,7 @@ fn program() -> clap::Command {
         .subcommand(explain())
         .subcommand(arch())
         .subcommand(cache::program())
+        .subcommand(load::program())
         .subcommand(ctl())
         .subcommand(docs())
 }

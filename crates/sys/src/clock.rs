@@ -14,6 +14,12 @@ pub fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
+/// Nanoseconds of CPU that this thread has used, in user mode and in the kernel.
+pub fn thread_cpu_ns() -> u64 {
+    let used = clock_gettime(ClockId::ThreadCPUTime);
+    used.tv_sec as u64 * 1_000_000_000 + used.tv_nsec as u64
+}
+
 /// Milliseconds since 1970, UTC, from the coarse clock.
 pub fn unix_ms() -> u64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
@@ -23,6 +29,16 @@ pub fn unix_ms() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_that_works_uses_cpu_and_no_more_than_has_passed() {
+        let (wall, cpu) = (monotonic_ns(), thread_cpu_ns());
+        while thread_cpu_ns() < cpu + 1_000_000 {
+            std::hint::spin_loop();
+        }
+        let used = thread_cpu_ns() - cpu;
+        assert!(used <= monotonic_ns() - wall + 1_000_000, "{used}");
+    }
 
     #[test]
     fn the_clocks_agree_with_the_standard_library() {

@@ -11,6 +11,7 @@ pub mod cgroup;
 pub mod channel;
 pub mod clients;
 pub mod clock;
+pub mod connect;
 pub mod descriptors;
 pub mod disk;
 pub mod file;

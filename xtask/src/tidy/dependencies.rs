@@ -78,6 +78,14 @@ const PRODUCT: &[Allowed] = &[
             ("serde_json", "runs and verdicts"),
             ("strsim", "the nearest of names"),
             ("toml", "definitions"),
+        name: "flyball-load",
+        stays: "a client: without the server",
+        packages: &[
+            ("flyball-http", "the client's end of the protocol"),
+            ("flyball-sys", "sockets, events and clocks"),
+            ("fastrand", "random numbers that a seed repeats"),
+            ("hdrhistogram", "mergeable distributions of times"),
+            ("serde_json", "the JSON of reports"),
         ],
     },
     Allowed {
@@ -85,6 +93,7 @@ const PRODUCT: &[Allowed] = &[
         stays: "without logic of its own",
         packages: &[
             ("flyball-http", "limits"),
+            ("flyball-load", "the load generator"),
             ("flyball-site", "settings of sites"),
             ("flyball-sys", "addresses and processes"),
             ("flyball-arch", "the registry"),

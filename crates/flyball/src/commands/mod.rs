@@ -6,6 +6,7 @@ pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod docs;
 pub(crate) mod explain;
+pub(crate) mod load;
 pub(crate) mod serve;
 
 use std::io::Write;

@@ -126,6 +126,9 @@ impl Client {
         loop {
             let len = match self.scan.advance(&input[at..], &self.limits) {
                 Err(refusal) => return self.broken(refusal),
+                Ok(None) if !may_be_status_line(&input[at..]) => {
+                    return self.broken(Refusal::Malformed);
+                }
                 Ok(None) => return (at, Event::More),
                 Ok(Some(len)) => len,
             };
@@ -173,6 +176,16 @@ impl Client {
         self.state = State::Broken(refusal);
         (0, Event::Broken(refusal))
     }
+}
+
+/// Whether these bytes can be the beginning of an answer: other noise is told apart at its first
+/// bytes, not when a blank line happens to come.
+fn may_be_status_line(bytes: &[u8]) -> bool {
+    const START: &[u8] = b"HTTP/1.";
+    let empty_lines = bytes.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+    let line = &bytes[empty_lines..];
+    let len = line.len().min(START.len());
+    line[..len] == START[..len]
 }
 
 /// RFC 9112, section 6.3: the head of an answer and how its body ends.
@@ -284,6 +297,16 @@ mod tests {
     fn a_cut_answer_is_broken() {
         let input = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhel";
         assert_eq!(read(input, false, 7).2, Event::Broken(Refusal::Malformed));
+    }
+
+    #[test]
+    fn what_is_no_answer_is_broken_at_its_first_bytes() {
+        for input in [&b"SSH-2.0-x\r\n"[..], b"\x16\x03\x01", b"HTTP/2 200 OK\r\n"] {
+            let mut client = Client::new(Limits::default());
+            client.requested(false);
+            assert_eq!(client.recv(input).1, Event::Broken(Refusal::Malformed), "{input:?}");
+        }
+        assert_eq!(read(b"\r\nHTTP/1.1 204 No\r\n\r\n", false, 3).0, [204]);
     }
 
     #[test]

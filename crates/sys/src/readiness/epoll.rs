@@ -26,6 +26,52 @@ impl Epoll {
         Ok(Epoll { instance, edge })
     }
 
+    /// Watches a descriptor for the changes of `interest` alone, edge-triggered, whatever this
+    /// instance does otherwise: a socket of which only answers are awaited then wakes nobody when
+    /// it can be written.
+    ///
+    /// # Errors
+    /// As [`Readiness::add`].
+    pub fn add_edge(&self, fd: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
+        let mut flags = EventFlags::RDHUP | EventFlags::ET;
+        flags.set(EventFlags::IN, interest.read);
+        flags.set(EventFlags::OUT, interest.write);
+        Ok(epoll::add(&self.instance, fd, EventData::new_u64(token), flags)?)
+    }
+
+    /// As [`Readiness::wait`], with a limit in nanoseconds.
+    ///
+    /// # Errors
+    /// When the kernel refuses the wait.
+    pub fn wait_ns(&mut self, events: &mut Vec<Event>, timeout_ns: u64) -> io::Result<()> {
+        let limit = Timespec {
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: (timeout_ns % 1_000_000_000) as i64,
+        };
+        self.wait_for(events, Some(&limit))
+    }
+
+    fn wait_for(&self, events: &mut Vec<Event>, limit: Option<&Timespec>) -> io::Result<()> {
+        events.clear();
+        let mut buffer = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
+        let ready = match epoll::wait(&self.instance, &mut buffer, limit) {
+            Ok((ready, _)) => ready,
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        events.extend(ready.iter().map(|event| {
+            let flags = event.flags;
+            let hangup = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
+            Event {
+                token: event.data.u64(),
+                read: flags.contains(EventFlags::IN) || hangup,
+                write: flags.contains(EventFlags::OUT) || hangup,
+                hangup,
+            }
+        }));
+        Ok(())
+    }
+
     fn flags(&self, interest: Interest) -> EventFlags {
         if self.edge {
             // Registered once for everything: readiness is remembered, interest never changes.
@@ -62,25 +108,8 @@ impl Readiness for Epoll {
     fn forget(&mut self, _fd: BorrowedFd<'_>) {}
 
     fn wait(&mut self, events: &mut Vec<Event>, timeout_ms: i32) -> io::Result<()> {
-        events.clear();
-        let mut buffer = [const { MaybeUninit::<epoll::Event>::uninit() }; EVENTS_MAX];
         let limit = (timeout_ms >= 0).then(|| timespec(timeout_ms));
-        let ready = match epoll::wait(&self.instance, &mut buffer, limit.as_ref()) {
-            Ok((ready, _)) => ready,
-            Err(rustix::io::Errno::INTR) => return Ok(()),
-            Err(error) => return Err(error.into()),
-        };
-        events.extend(ready.iter().map(|event| {
-            let flags = event.flags;
-            let hangup = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
-            Event {
-                token: event.data.u64(),
-                read: flags.contains(EventFlags::IN) || hangup,
-                write: flags.contains(EventFlags::OUT) || hangup,
-                hangup,
-            }
-        }));
-        Ok(())
+        self.wait_for(events, limit.as_ref())
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

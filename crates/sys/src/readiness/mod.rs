@@ -218,6 +218,24 @@ mod tests {
     }
 
     #[test]
+    fn an_edge_is_told_for_what_was_asked_and_a_wait_may_be_shorter_than_a_millisecond() {
+        let mut mechanism = Epoll::new(false).unwrap();
+        let (near, mut far) = UnixStream::pair().unwrap();
+        mechanism.add_edge(&near, 1, Interest::READ).unwrap();
+        let mut events = Vec::new();
+        mechanism.wait_ns(&mut events, 100_000).unwrap();
+        assert_eq!(events, [], "it can be written, which nobody asked for");
+        far.write_all(b"x").unwrap();
+        mechanism.wait_ns(&mut events, 5_000_000_000).unwrap();
+        assert_eq!(events, [Event { token: 1, read: true, write: false, hangup: false }]);
+        drop(far);
+        mechanism.wait_ns(&mut events, 5_000_000_000).unwrap();
+        assert!(events[0].hangup, "the end is told, too");
+        mechanism.wait_ns(&mut events, 0).unwrap();
+        assert_eq!(events, [], "once");
+    }
+
+    #[test]
     fn a_descriptor_that_another_thread_arms_is_told_once_until_it_is_armed_again() {
         for name in ["epoll", "epoll-edge"] {
             let mut mechanism = open(name).unwrap();

@@ -1,0 +1,236 @@
+//! The command line of `flyball load`.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
+use flyball_load::engine::Closing;
+use flyball_load::job::{Asking, Load as Amount, Options};
+use flyball_load::schedule::{Profile, Spread};
+use flyball_load::units::{parse_bytes, parse_duration};
+
+/// Most source addresses that a range may hold.
+const SOURCES_MAX: u32 = 1 << 16;
+
+/// What `flyball load` is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// The run.
+    pub options: Options,
+    /// Whether the report is JSON.
+    pub json: bool,
+    /// Whether nothing is shown while it runs.
+    pub quiet: bool,
+}
+
+pub(super) fn program() -> clap::Command {
+    clap::Command::new("load")
+        .about("Load a server, past its limit if need be, and report what it did")
+        .long_about(
+            "Load a server, past its limit if need be, and report what it did.\n\nWith --rate, \
+             connections are opened by an absolute schedule that does not wait for the server, \
+             each with one request unless --requests-per-connection says otherwise. With \
+             --connections, so many are kept busy, and the server sets the pace. Latency is \
+             counted from when a request was due.\n\nExit codes: 0 the run is done; 1 it cannot be \
+             done here, and why; 2 the command line is wrong.",
+        )
+        .arg(Arg::new("url").value_name("URL").required(true).help("What to ask for: http://..."))
+        .group(ArgGroup::new("load").args(["rate", "connections", "sessions"]))
+        .args(amounts())
+        .args(times())
+        .args(requests())
+        .args(clients())
+        .args(reports())
+}
+
+fn text(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn switch(name: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+}
+
+fn duration(name: &'static str, help: &'static str) -> Arg {
+    text(name, "TIME", help).value_parser(ValueParser::new(parse_duration))
+}
+
+fn bytes(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    text(name, value, help).value_parser(ValueParser::new(parse_bytes))
+}
+
+fn amounts() -> Vec<Arg> {
+    let profile = || ValueParser::new(|text: &str| text.parse::<Profile>());
+    vec![
+        text("rate", "R", "New connections per second, or a profile of them")
+            .long_help(
+                "New connections per second, or how their rate changes: 1000, \
+                 steps:100x5s,200x5s (the last one stays), ramp:100..1000/10s, \
+                 sine:500~400/60s (mean, swing, period), spike:100,1000@5s+1s (from 100 to 1000 \
+                 after 5 s, for 1 s).",
+            )
+            .value_parser(profile()),
+        text("connections", "N", "Connections to keep busy [default: 1]")
+            .value_parser(value_parser!(u32).range(1..)),
+        text("sessions", "R", "New sessions per second, or a profile of them")
+            .value_parser(profile()),
+        text("arrivals", "HOW", "deterministic, poisson or uniform [default: deterministic]")
+            .value_parser(ValueParser::new(|text: &str| text.parse::<Spread>())),
+        text("seed", "N", "What everything random comes from")
+            .default_value("1")
+            .value_parser(value_parser!(u64)),
+        text("threads", "N", "Threads that generate load")
+            .default_value("1")
+            .value_parser(value_parser!(u32).range(1..=1024)),
+    ]
+}
+
+fn times() -> Vec<Arg> {
+    vec![
+        duration("duration", "How long sessions begin").default_value("10s"),
+        duration("warmup", "The first part of it, which is not counted").default_value("0s"),
+        duration("timeout", "Longest wait for a reply, connecting included").default_value("10s"),
+        duration("connect-timeout", "Longest wait for a connection [default: --timeout]"),
+        duration("first-byte-timeout", "Longest wait for a first byte [default: --timeout]"),
+        duration("deadline", "Latency up to which a reply is good [default: --timeout]"),
+        duration("think", "Time between a reply and the next request").default_value("0s"),
+    ]
+}
+
+fn requests() -> Vec<Arg> {
+    vec![
+        text("requests-per-connection", "N", "Requests on each connection")
+            .long_help(
+                "Requests on each connection; the default is 1 with --rate and --sessions, and no \
+                 limit with --connections.",
+            )
+            .value_parser(value_parser!(u32).range(1..)),
+        text("pipeline", "N", "Most requests that wait for replies on one connection")
+            .default_value("1")
+            .value_parser(value_parser!(u32).range(1..=4096)),
+        text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
+            .value_parser(value_parser!(PathBuf)),
+        text("method", "NAME", "The method").default_value("GET"),
+        text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
+            .action(ArgAction::Append)
+            .value_parser(ValueParser::new(field)),
+        text("body", "FILE", "The body of every request").value_parser(value_parser!(PathBuf)),
+        text("accept-encoding", "CODINGS", "The codings that every request accepts"),
+        text("conditional", "SHARE", "Share of requests with If-Modified-Since, such as 0.28")
+            .default_value("0")
+            .value_parser(ValueParser::new(share)),
+        switch("http1.0", "Send requests of HTTP/1.0"),
+    ]
+}
+
+fn clients() -> Vec<Arg> {
+    vec![
+        text("source", "ADDRESSES", "Addresses to connect from, such as 127.0.0.2-127.0.0.50")
+            .action(ArgAction::Append)
+            .value_delimiter(',')
+            .value_parser(ValueParser::new(sources)),
+        bytes("receive-buffer", "BYTES", "Receive buffer of each connection"),
+        bytes("read-rate", "BYTES", "Bytes per second that each connection reads"),
+        bytes("write-rate", "BYTES", "Bytes per second that each connection writes"),
+        text("close", "HOW", "How connections end: orderly, or reset (leaves no TIME_WAIT)")
+            .default_value("orderly")
+            .value_parser(["orderly", "reset"]),
+    ]
+}
+
+fn reports() -> Vec<Arg> {
+    vec![switch("json", "Print the report as JSON"), switch("quiet", "Show nothing while it runs")]
+}
+
+fn field(text: &str) -> Result<String, String> {
+    let is_plain = !text.bytes().any(|byte| byte < b' ' && byte != b'\t');
+    let (name, _) = text.split_once(':').unwrap_or_default();
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
+    if is_plain && is_name { Ok(text.into()) } else { Err("expected 'NAME: VALUE'".into()) }
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "expected a share of 0 to 1, such as 0.28".into())
+}
+
+/// One address, or a range of IPv4 addresses.
+fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
+    let wrong = || "expected an address, or a range such as 127.0.0.2-127.0.0.50".to_string();
+    let Some((from, to)) = text.split_once('-') else {
+        return Ok(vec![text.parse().map_err(|_| wrong())?]);
+    };
+    let number = |text: &str| text.parse::<Ipv4Addr>().map(u32::from).map_err(|_| wrong());
+    let (from, to) = (number(from)?, number(to)?);
+    if from > to || to - from >= SOURCES_MAX {
+        return Err(format!("a range goes up, over at most {SOURCES_MAX} addresses"));
+    }
+    Ok((from..=to).map(|number| IpAddr::V4(Ipv4Addr::from(number))).collect())
+}
+
+/// What the command line asks for.
+///
+/// # Errors
+/// When a file that it names cannot be read, or options exclude each other.
+pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
+    let options = options(given).map_err(|why| {
+        clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{why}\n"))
+    })?;
+    Ok(Load { options, json: given.get_flag("json"), quiet: given.get_flag("quiet") })
+}
+
+fn options(given: &ArgMatches) -> Result<Options, String> {
+    let text = |id: &str| given.get_one::<String>(id).cloned();
+    let time = |id: &str| given.get_one::<Duration>(id).copied();
+    let count = |id: &str| given.get_one::<u32>(id).copied();
+    let size = |id: &str| given.get_one::<u64>(id).copied();
+    let profile = |id: &str| given.get_one::<Profile>(id).cloned();
+    let load = match (profile("rate"), profile("sessions")) {
+        (Some(rate), _) => Amount::Rate(rate),
+        (_, Some(rate)) => Amount::Sessions(rate),
+        _ => Amount::Connections(count("connections").unwrap_or(1)),
+    };
+    let mut options = Options::new(&text("url").unwrap_or_default(), load);
+    options.spread = given.get_one("arrivals").copied().unwrap_or_default();
+    options.seed = size("seed").unwrap_or(options.seed);
+    options.threads = count("threads").unwrap_or(options.threads);
+    options.duration = time("duration").unwrap_or(options.duration);
+    options.warmup = time("warmup").unwrap_or_default();
+    options.timeout = time("timeout").unwrap_or(options.timeout);
+    options.connect_timeout = time("connect-timeout");
+    options.first_byte_timeout = time("first-byte-timeout");
+    options.deadline = time("deadline");
+    options.think = time("think").unwrap_or_default();
+    options.requests_per_connection = count("requests-per-connection");
+    options.pipeline = count("pipeline").unwrap_or(1);
+    options.method = text("method").unwrap_or_default();
+    if !options.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {
+        return Err(format!("{:?} is not a method", options.method));
+    }
+    options.fields = given.get_many("header").into_iter().flatten().cloned().collect();
+    options.fields.extend(text("accept-encoding").map(|value| format!("Accept-Encoding: {value}")));
+    if let Some(file) = given.get_one::<PathBuf>("body") {
+        options.body =
+            fs::read(file).map_err(|error| format!("--body {}: {error}", file.display()))?;
+    }
+    options.conditional = given.get_one("conditional").copied().unwrap_or_default();
+    options.http10 = given.get_flag("http1.0");
+    if let Some(file) = given.get_one::<PathBuf>("list") {
+        options.asking = Asking::List(file.clone());
+    }
+    let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
+    options.sources = sources.flatten().copied().collect();
+    let small = |id: &str| size(id).map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
+    options.receive_buffer = small("receive-buffer");
+    (options.read_rate, options.write_rate) = (size("read-rate"), size("write-rate"));
+    if options.read_rate == Some(0) || options.write_rate == Some(0) {
+        return Err("a --read-rate or --write-rate of 0 moves nothing".into());
+    }
+    if text("close").as_deref() == Some("reset") {
+        options.closing = Closing::Reset;
+    }
+    Ok(options)
+}

@@ -1,0 +1,330 @@
+//! One connection and the session on it: what is due, what is awaited, and what replies mean.
+//!
+//! Nothing here touches a socket: bytes and the time are arguments.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+
+use flyball_http::Limits;
+use flyball_http::h1::{AnswerHead, Client, Event};
+
+use super::pace::Pace;
+use crate::observe::{Kind, Tally};
+use crate::workload::{Catalog, Follow, RequestId, Step};
+
+/// What a place in the table of connections does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing: the place is free.
+    Free,
+    /// Waits for the connection.
+    Connecting,
+    /// Waits for replies.
+    Active,
+    /// Waits until it is time for the next burst.
+    Thinking,
+    /// Failed, and waits before the next session.
+    Pausing,
+}
+
+/// A request whose reply has not come.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outstanding {
+    pub(super) request: RequestId,
+    /// When it was due.
+    pub(super) intended_ns: u64,
+    /// When the client began with it.
+    pub(super) actual_ns: u64,
+    /// Whether any of its reply has come.
+    pub(super) begun: bool,
+}
+
+/// What replies are judged by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Judge<'a> {
+    pub(super) catalog: &'a Catalog,
+    /// Whether bodies are compared.
+    pub(super) verify: bool,
+    /// Latency up to which a reply is good, in nanoseconds.
+    pub(super) deadline_ns: u64,
+}
+
+/// A place in the table of connections; it is used again with what it has allocated.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) socket: Option<OwnedFd>,
+    /// Tells events of this socket from late ones of those before it.
+    pub(super) generation: u32,
+    pub(super) phase: Phase,
+    /// Whether its session was due within the window, so that everything of it counts.
+    pub(super) counts: bool,
+    pub(super) steps: Vec<Step>,
+    pub(super) next_step: usize,
+    /// When the next step that begins a burst is due, or was.
+    pub(super) due_ns: u64,
+    /// Whether the first reply of the present burst has come.
+    burst_replied: bool,
+    pub(super) waiting: VecDeque<Outstanding>,
+    /// How many of those that wait were sent on this connection.
+    pub(super) written: usize,
+    /// What the socket did not take of them.
+    pub(super) unsent: Vec<u8>,
+    pub(super) unsent_from: usize,
+    /// Bytes received that are not a whole head yet.
+    pub(super) partial: Vec<u8>,
+    client: Client,
+    pub(super) connect_ns: u64,
+    pub(super) requests_here: u32,
+    pub(super) replies_here: u32,
+    /// The server has said that this connection ends.
+    pub(super) closing: bool,
+    status: u16,
+    body_bytes: u64,
+    wrong: bool,
+    in_body: bool,
+    /// Bytes are there that the pace did not allow to read.
+    pub(super) readable: bool,
+    pub(super) reading: Pace,
+    pub(super) writing: Pace,
+}
+
+impl Connection {
+    pub(super) fn new() -> Connection {
+        Connection {
+            socket: None,
+            generation: 0,
+            phase: Phase::Free,
+            counts: false,
+            steps: Vec::new(),
+            next_step: 0,
+            due_ns: 0,
+            burst_replied: false,
+            waiting: VecDeque::new(),
+            written: 0,
+            unsent: Vec::new(),
+            unsent_from: 0,
+            partial: Vec::new(),
+            client: Client::new(Limits::default()),
+            connect_ns: 0,
+            requests_here: 0,
+            replies_here: 0,
+            closing: false,
+            status: 0,
+            body_bytes: 0,
+            wrong: false,
+            in_body: false,
+            readable: false,
+            reading: Pace::default(),
+            writing: Pace::default(),
+        }
+    }
+
+    /// Forgets the socket, which is closed, and everything that was true of it. Requests that wait
+    /// are to be sent anew.
+    pub(super) fn disconnect(&mut self) -> Option<OwnedFd> {
+        self.generation = self.generation.wrapping_add(1);
+        self.written = 0;
+        self.unsent.clear();
+        self.unsent_from = 0;
+        self.partial.clear();
+        self.client = Client::new(Limits::default());
+        self.requests_here = 0;
+        self.replies_here = 0;
+        self.closing = false;
+        self.readable = false;
+        self.body_bytes = 0;
+        self.wrong = false;
+        self.in_body = false;
+        self.socket.take()
+    }
+
+    /// A session begins that was due at `due_ns`, and `counts` or not; its steps are in `steps`.
+    pub(super) fn begin_session(&mut self, due_ns: u64, counts: bool) {
+        self.counts = counts;
+        self.next_step = 0;
+        self.due_ns = due_ns;
+        self.burst_replied = false;
+        self.waiting.clear();
+        self.written = 0;
+    }
+
+    /// Whether every step got its reply.
+    pub(super) fn is_session_over(&self) -> bool {
+        self.next_step == self.steps.len() && self.waiting.is_empty()
+    }
+
+    /// Requests of the session that have no reply.
+    pub(super) fn unanswered(&self) -> u64 {
+        (self.steps.len() - self.next_step + self.waiting.len()) as u64
+    }
+
+    /// Lets the next step wait for its reply, if it may be sent now; whether it may. Of `limit`
+    /// requests on a connection, none is left when it is used up.
+    pub(super) fn admit(&mut self, now_ns: u64, depth: usize, limit: u32) -> bool {
+        let Some(step) = self.steps.get(self.next_step).copied() else { return false };
+        let first = self.next_step == 0;
+        let has_room = self.waiting.len() < depth;
+        let (may, due_ns) = match step.follow {
+            _ if first => (true, self.due_ns),
+            Follow::Think(_) => (self.waiting.is_empty() && self.due_ns <= now_ns, self.due_ns),
+            Follow::AfterFirst => (self.burst_replied && has_room, now_ns),
+            Follow::Together => (has_room, now_ns),
+        };
+        // Those that wait and are not sent yet will be on this connection, too.
+        let here = self.requests_here as usize + self.waiting.len() - self.written;
+        if !may || here >= limit as usize {
+            return false;
+        }
+        if matches!(step.follow, Follow::Think(_)) {
+            self.burst_replied = false;
+        }
+        let (request, intended_ns) = (step.request, due_ns);
+        self.waiting.push_back(Outstanding {
+            request,
+            intended_ns,
+            actual_ns: now_ns,
+            begun: false,
+        });
+        self.next_step += 1;
+        true
+    }
+
+    /// What the next step thinks before it is sent, if it begins a burst.
+    pub(super) fn think_ns(&self) -> Option<u64> {
+        match self.steps.get(self.next_step)?.follow {
+            Follow::Think(ns) => Some(ns),
+            Follow::AfterFirst | Follow::Together => None,
+        }
+    }
+
+    /// `count` requests that wait were handed to the socket, or to `unsent`.
+    pub(super) fn wrote(&mut self, count: usize, catalog: &Catalog) {
+        if self.written == 0 && count > 0 {
+            self.await_front(catalog);
+        }
+        self.written += count;
+        self.requests_here += count as u32;
+    }
+
+    fn await_front(&mut self, catalog: &Catalog) {
+        if let Some(front) = self.waiting.front() {
+            self.client.requested(catalog.request(front.request).is_head);
+            self.body_bytes = 0;
+            self.wrong = false;
+        }
+    }
+
+    /// Takes input: how much of it; the rest is the beginning of a head and comes again with more.
+    ///
+    /// # Errors
+    /// When it is no reply, or one that nobody asked for.
+    pub(super) fn take(
+        &mut self,
+        input: &[u8],
+        now_ns: u64,
+        judge: Judge<'_>,
+        tally: &mut Tally,
+    ) -> Result<usize, Kind> {
+        let mut at = 0;
+        if let Some(front) = self.waiting.front_mut().filter(|front| !front.begun) {
+            front.begun = true;
+            if self.counts {
+                tally.first_byte.record(now_ns.saturating_sub(front.actual_ns));
+            }
+        }
+        while self.written > 0 {
+            let (consumed, event) = self.client.recv(&input[at..]);
+            at += consumed;
+            match event {
+                Event::Head(head) => self.take_head(head, judge),
+                Event::Body(ready) => {
+                    self.take_body(&input[at..at + ready], judge);
+                    self.client.taken(ready);
+                    at += ready;
+                }
+                Event::End => self.replied(now_ns, judge, tally),
+                Event::More => return Ok(at),
+                Event::Idle | Event::Broken(_) => return Err(Kind::Malformed),
+            }
+        }
+        if at == input.len() { Ok(at) } else { Err(Kind::Malformed) }
+    }
+
+    fn take_head(&mut self, head: AnswerHead, judge: Judge<'_>) {
+        self.status = head.status;
+        self.in_body = true;
+        self.closing |= !head.keep_alive;
+        if judge.verify {
+            let Some(front) = self.waiting.front() else { return };
+            let expected = &judge.catalog.request(front.request).expected;
+            self.wrong |= expected.status.is_some_and(|status| status != head.status);
+        }
+    }
+
+    fn take_body(&mut self, bytes: &[u8], judge: Judge<'_>) {
+        if judge.verify {
+            let Some(front) = self.waiting.front() else { return };
+            let expected = &judge.catalog.request(front.request).expected;
+            if let Some(content) = &expected.content {
+                self.wrong |= !content.matches(self.body_bytes, bytes);
+            }
+        }
+        self.body_bytes += bytes.len() as u64;
+    }
+
+    /// The reply to the oldest request is complete.
+    fn replied(&mut self, now_ns: u64, judge: Judge<'_>, tally: &mut Tally) {
+        let Some(done) = self.waiting.pop_front() else { return };
+        self.written -= 1;
+        self.replies_here += 1;
+        self.burst_replied = true;
+        self.in_body = false;
+        let request = judge.catalog.request(done.request);
+        if judge.verify && !request.is_head {
+            let length = request.expected.length;
+            self.wrong |= length.is_some_and(|length| length != self.body_bytes);
+        }
+        let latency_ns = now_ns.saturating_sub(done.intended_ns);
+        if self.counts {
+            tally.replies += 1;
+            tally.status[usize::from(self.status).min(999)] += 1;
+            tally.body_bytes += self.body_bytes;
+            tally.latency.record(latency_ns);
+            tally.latency_actual.record(now_ns.saturating_sub(done.actual_ns));
+            if !done.begun {
+                tally.first_byte.record(now_ns.saturating_sub(done.actual_ns));
+            }
+            if let Some(class) = tally.classes.get_mut(usize::from(request.class)) {
+                class.replies += 1;
+                class.bytes += self.body_bytes;
+            }
+        }
+        if tally.window.holds(now_ns) {
+            let is_good = self.status < 400 && !self.wrong && latency_ns <= judge.deadline_ns;
+            tally.replies_in_window += 1;
+            tally.good_in_window += u64::from(is_good);
+        }
+        if self.wrong {
+            tally.error(Kind::WrongBody, self.counts);
+        }
+        if self.written > 0 {
+            self.await_front(judge.catalog);
+        }
+    }
+
+    /// The server closed its side: whether that completed a reply.
+    pub(super) fn take_end(&mut self, now_ns: u64, judge: Judge<'_>, tally: &mut Tally) -> bool {
+        self.closing = true;
+        // A head that is cut off is no end of anything.
+        if self.written == 0 || !self.partial.is_empty() || self.client.eof() != Event::End {
+            return false;
+        }
+        self.replied(now_ns, judge, tally);
+        true
+    }
+
+    /// Whether a head has come, and its body has not.
+    pub(super) fn is_within_body(&self) -> bool {
+        self.in_body
+    }
+}

@@ -1,0 +1,278 @@
+//! One thread of the engine: arrivals, events and timers in turn.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use flyball_sys::clock::{monotonic_ns, thread_cpu_ns};
+use flyball_sys::connect::ConnectOptions;
+use flyball_sys::process;
+use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
+
+use super::connection::{Connection, Judge, Phase};
+use super::wheel::Wheel;
+use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
+use crate::observe::{Kind, Live, Published, Tally, Window};
+use crate::schedule::Arrivals;
+use crate::workload::Workload;
+
+/// Sessions that are begun before events are looked at again.
+const STARTS_MAX: usize = 64;
+
+/// Bytes received at once.
+const INPUT_BYTES: usize = 128 * 1024;
+
+/// Longest wait, so that a stop is seen.
+const WAIT_MAX_NS: u64 = 50_000_000;
+
+/// Which thread of how many, and when.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) index: usize,
+    pub(super) threads: usize,
+    pub(super) start_ns: u64,
+    pub(super) window: Window,
+}
+
+/// What a thread works with.
+pub(super) struct Generator<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) behaviour: &'a Behaviour,
+    pub(super) workload: Box<dyn Workload>,
+    pub(super) judge: Judge<'a>,
+    pub(super) options: ConnectOptions,
+    pub(super) epoll: Epoll,
+    pub(super) wheel: Wheel,
+    pub(super) table: Vec<Connection>,
+    free: Vec<u32>,
+    pub(super) open: u64,
+    pub(super) input: Box<[u8]>,
+    pub(super) output: Vec<u8>,
+    pub(super) tally: Tally,
+    /// Connections begun by this thread: which source and address the next one takes.
+    pub(super) turn: usize,
+    place: Place,
+    arrivals: Option<std::iter::StepBy<std::iter::Skip<Arrivals>>>,
+    next_arrival_ns: Option<u64>,
+    /// Connections of a closed loop that are not begun yet.
+    unopened: u32,
+    live: &'a Arc<Live>,
+    published: Published,
+    stop: &'a AtomicBool,
+}
+
+impl<'a> Generator<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        workload: Box<dyn Workload>,
+        place: Place,
+        live: &'a Arc<Live>,
+        stop: &'a AtomicBool,
+    ) -> io::Result<Generator<'a>> {
+        let behaviour = &plan.behaviour;
+        let options = ConnectOptions {
+            source: None,
+            receive_buffer: behaviour.receive_buffer,
+            // A request is one segment, and Nagle's algorithm holds back only a second one.
+            no_delay: behaviour.pipeline > 1 || behaviour.write_rate.is_some(),
+            reset_on_close: behaviour.closing == Closing::Reset,
+        };
+        let (arrivals, unopened) = match &plan.mode {
+            Mode::Open(schedule) => {
+                let all = schedule.arrivals(plan.seed);
+                (Some(all.skip(place.index).step_by(place.threads)), 0)
+            }
+            Mode::Closed(connections) => {
+                let (threads, index) = (place.threads as u32, place.index as u32);
+                (None, connections / threads + u32::from(index < connections % threads))
+            }
+        };
+        let judge = Judge {
+            catalog: &plan.catalog,
+            verify: behaviour.verify,
+            deadline_ns: plan.deadline.as_nanos() as u64,
+        };
+        Ok(Generator {
+            plan,
+            behaviour,
+            workload,
+            judge,
+            options,
+            epoll: Epoll::new(false)?,
+            wheel: Wheel::new(monotonic_ns()),
+            table: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            input: vec![0; INPUT_BYTES].into(),
+            output: Vec::new(),
+            tally: Tally::new(place.window, plan.catalog.classes.len()),
+            turn: place.index,
+            place,
+            arrivals,
+            next_arrival_ns: None,
+            unopened,
+            live,
+            published: Published::default(),
+            stop,
+        })
+    }
+
+    /// Generates until everything that was begun has ended.
+    pub(super) fn run(&mut self) -> io::Result<Tally> {
+        process::wake_on_time();
+        let busy = Busy::begin();
+        let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
+        let mut due = Vec::new();
+        self.next_arrival();
+        loop {
+            let now_ns = monotonic_ns();
+            self.wheel.expire(now_ns, &mut due);
+            for slot in due.drain(..) {
+                self.timer(slot, now_ns);
+            }
+            let is_stopped = self.stop.load(Relaxed);
+            if !is_stopped {
+                self.begin_due();
+            }
+            self.live.publish(&mut self.published, &self.tally, self.open, now_ns);
+            if is_stopped || self.is_over(now_ns) {
+                break;
+            }
+            let wait_ns = self.wait_ns(monotonic_ns());
+            self.epoll.wait_ns(&mut events, wait_ns)?;
+            for event in &events {
+                self.ready(*event);
+            }
+        }
+        self.finish(&busy);
+        Ok(std::mem::take(&mut self.tally))
+    }
+
+    /// What is left when the run is broken off counts as neither reply nor failure.
+    fn finish(&mut self, busy: &Busy) {
+        let now_ns = monotonic_ns();
+        // A run that was stopped has the length that it had.
+        self.tally.window.to_ns = self.tally.window.to_ns.min(now_ns.max(self.place.start_ns));
+        let (cpu_ns, share) = busy.end();
+        self.tally.cpu_ns = cpu_ns;
+        self.tally.busy_max = share;
+        self.live.publish(&mut Published::before(&self.published), &self.tally, 0, u64::MAX);
+    }
+
+    fn next_arrival(&mut self) {
+        let next = self.arrivals.as_mut().and_then(Iterator::next);
+        let next_ns = next.map(|at| self.place.start_ns.saturating_add(at));
+        self.next_arrival_ns = next_ns.filter(|at| *at < self.place.window.to_ns);
+    }
+
+    /// Begins the sessions that are due, as many as may be before events are looked at again.
+    fn begin_due(&mut self) {
+        for _ in 0..STARTS_MAX {
+            let now_ns = monotonic_ns();
+            if let Some(due_ns) = self.next_arrival_ns.filter(|due_ns| *due_ns <= now_ns) {
+                self.next_arrival();
+                self.arrive(due_ns, now_ns);
+            } else if self.unopened > 0 && now_ns >= self.place.start_ns {
+                self.unopened -= 1;
+                self.arrive(now_ns, now_ns);
+            } else {
+                break;
+            }
+        }
+    }
+
+    /// A session is due: begins it on a connection of its own.
+    fn arrive(&mut self, due_ns: u64, now_ns: u64) {
+        let Some(slot) = self.free_slot() else {
+            let counts = self.tally.window.holds(due_ns);
+            self.tally.error(Kind::NoDescriptor, counts);
+            return;
+        };
+        if self.next_session(slot, due_ns, now_ns) {
+            self.connect(slot, now_ns);
+        } else {
+            // The workload is at its end.
+            self.next_arrival_ns = None;
+            self.arrivals = None;
+            self.unopened = 0;
+            self.release(slot);
+        }
+    }
+
+    /// Takes the next session into a place; false when there is none.
+    pub(super) fn next_session(&mut self, slot: u32, due_ns: u64, now_ns: u64) -> bool {
+        let connection = &mut self.table[slot as usize];
+        connection.steps.clear();
+        if !self.workload.next_session(&mut connection.steps) {
+            return false;
+        }
+        connection.begin_session(due_ns, self.tally.window.holds(due_ns));
+        if connection.counts {
+            self.tally.sessions += 1;
+            self.tally.intended += connection.steps.len() as u64;
+            self.tally.late_by(now_ns.saturating_sub(due_ns));
+        }
+        true
+    }
+
+    fn free_slot(&mut self) -> Option<u32> {
+        if let Some(slot) = self.free.pop() {
+            return Some(slot);
+        }
+        if self.table.len() >= CONNECTIONS_MAX {
+            return None;
+        }
+        self.table.push(Connection::new());
+        Some((self.table.len() - 1) as u32)
+    }
+
+    /// A place is free for another session.
+    pub(super) fn release(&mut self, slot: u32) {
+        self.wheel.unset(slot);
+        self.table[slot as usize].phase = Phase::Free;
+        self.free.push(slot);
+    }
+
+    /// Whether further sessions may begin now.
+    pub(super) fn may_begin(&self, now_ns: u64) -> bool {
+        now_ns < self.place.window.to_ns && !self.stop.load(Relaxed)
+    }
+
+    /// Whether nothing is left to begin, and nothing that was begun is under way.
+    fn is_over(&self, now_ns: u64) -> bool {
+        let all_begun = match self.plan.mode {
+            Mode::Open(_) => self.next_arrival_ns.is_none(),
+            Mode::Closed(_) => self.unopened == 0 || now_ns >= self.place.window.to_ns,
+        };
+        all_begun && self.free.len() == self.table.len()
+    }
+
+    fn wait_ns(&self, now_ns: u64) -> u64 {
+        let start_ns = (self.unopened > 0).then_some(self.place.start_ns);
+        let next = [self.next_arrival_ns, self.wheel.next_ns(), start_ns];
+        let next_ns = next.into_iter().flatten().min().unwrap_or(u64::MAX);
+        next_ns.saturating_sub(now_ns).min(WAIT_MAX_NS)
+    }
+}
+
+/// How much of its time a thread is busy: on a CPU, or ready to run and kept waiting for one.
+struct Busy {
+    wall_ns: u64,
+    cpu_ns: u64,
+    waited_ns: u64,
+}
+
+impl Busy {
+    fn begin() -> Busy {
+        let waited_ns = process::run_queue_wait_ns();
+        Busy { wall_ns: monotonic_ns(), cpu_ns: thread_cpu_ns(), waited_ns }
+    }
+
+    /// CPU time since the beginning, and the share of the time that was busy.
+    fn end(&self) -> (u64, f64) {
+        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
+        let waited_ns = process::run_queue_wait_ns().saturating_sub(self.waited_ns);
+        let wall_ns = (monotonic_ns() - self.wall_ns).max(1);
+        (cpu_ns, (cpu_ns + waited_ns) as f64 / wall_ns as f64)
+    }
+}

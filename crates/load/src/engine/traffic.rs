@@ -1,0 +1,456 @@
+//! What a thread does with one connection: connect, send, receive, give up, go on.
+
+use std::io;
+
+use flyball_sys::connect::{self, ConnectOptions};
+use flyball_sys::net;
+use flyball_sys::readiness::{Event, Interest};
+
+use super::Mode;
+use super::connection::Phase;
+use super::generator::Generator;
+use super::pace::Pace;
+use crate::observe::Kind;
+use flyball_sys::clock::monotonic_ns;
+
+/// What a closed loop waits after a failure, in nanoseconds: a server that refuses is asked a
+/// hundred times a second by each connection, and no more.
+const PAUSE_NS: u64 = 10_000_000;
+
+/// Think times end at whole milliseconds, as timers do.
+const THINK_TICK_NS: u64 = 1_000_000;
+
+/// Most receives for one event, so that a fast sender does not keep the others waiting.
+const RECEIVES_MAX: usize = 16;
+
+impl Generator<'_> {
+    /// Begins to connect for the session in this place, and sends at once if it can.
+    pub(super) fn connect(&mut self, slot: u32, now_ns: u64) {
+        let sources = &self.behaviour.sources;
+        let source = (!sources.is_empty()).then(|| sources[self.turn % sources.len()]);
+        let addresses = &self.plan.addresses;
+        let address = addresses[self.turn % addresses.len()];
+        // Threads begin at different places and go round in steps of their number.
+        self.turn += self.plan.threads.max(1) as usize;
+        let options = ConnectOptions { source, ..self.options };
+        let connection = &mut self.table[slot as usize];
+        connection.connect_ns = now_ns;
+        connection.phase = Phase::Connecting;
+        if connection.counts {
+            self.tally.connections += 1;
+        }
+        match connect::start(address, &options) {
+            Ok(socket) => {
+                connection.socket = Some(socket);
+                self.open += 1;
+                self.tally.open_max = self.tally.open_max.max(self.open);
+                self.first_send(slot, now_ns);
+            }
+            Err(error) => self.fail(slot, Kind::of(&error), now_ns),
+        }
+    }
+
+    /// Tries to send before the connection is known to be there: on the loopback it is.
+    fn first_send(&mut self, slot: u32, now_ns: u64) {
+        self.admit(slot, now_ns);
+        let sent = if self.behaviour.write_rate.is_some() {
+            Err(io::ErrorKind::WouldBlock.into())
+        } else {
+            self.send_waiting(slot)
+        };
+        let interest = match sent {
+            Ok(()) => {
+                self.connected(slot, monotonic_ns());
+                let all = self.table[slot as usize].unsent.is_empty();
+                if all { Interest::READ } else { Interest::BOTH }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Interest::BOTH,
+            Err(error) => return self.fail(slot, Kind::of(&error), now_ns),
+        };
+        let connection = &self.table[slot as usize];
+        let Some(socket) = &connection.socket else { return };
+        let token = u64::from(connection.generation) << 32 | u64::from(slot);
+        if let Err(error) = self.epoll.add_edge(socket, token, interest) {
+            return self.fail(slot, Kind::of(&error), now_ns);
+        }
+        self.set_timer(slot);
+    }
+
+    fn connected(&mut self, slot: u32, now_ns: u64) {
+        let connection = &mut self.table[slot as usize];
+        connection.phase = Phase::Active;
+        connection.reading = Pace::begin(now_ns);
+        connection.writing = Pace::begin(now_ns);
+        if connection.counts {
+            self.tally.connect.record(now_ns.saturating_sub(connection.connect_ns));
+        }
+    }
+
+    /// Something happened to a socket.
+    pub(super) fn ready(&mut self, event: Event) {
+        let slot = event.token as u32;
+        let connection = &mut self.table[slot as usize];
+        if u64::from(connection.generation) != event.token >> 32 {
+            return;
+        }
+        let now_ns = monotonic_ns();
+        if connection.phase == Phase::Connecting {
+            let Some(socket) = &connection.socket else { return };
+            if let Err(error) = connect::outcome(socket) {
+                return self.fail(slot, Kind::of(&error), now_ns);
+            }
+            if !event.write {
+                return;
+            }
+            self.connected(slot, now_ns);
+        }
+        if event.write {
+            self.send(slot, now_ns);
+        }
+        let connection = &self.table[slot as usize];
+        let is_same = u64::from(connection.generation) == event.token >> 32;
+        if event.read && is_same {
+            self.receive(slot, event.hangup, now_ns);
+        }
+    }
+
+    /// Lets as many steps as may be sent wait for their replies.
+    fn admit(&mut self, slot: u32, now_ns: u64) {
+        let connection = &mut self.table[slot as usize];
+        let depth = self.behaviour.pipeline as usize;
+        let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
+        let before = connection.waiting.len();
+        while connection.admit(now_ns, depth, limit) {}
+        if connection.counts {
+            self.tally.sent += (connection.waiting.len() - before) as u64;
+        }
+    }
+
+    /// Sends what is due, or what is left of it.
+    pub(super) fn send(&mut self, slot: u32, now_ns: u64) {
+        self.admit(slot, now_ns);
+        let sent = match self.flush(slot, now_ns) {
+            Ok(true) => self.send_waiting(slot),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // A server may answer and close before it has read everything: its answer counts.
+            Err(_) => return self.receive(slot, true, now_ns),
+            Ok(()) => {}
+        }
+        self.set_timer(slot);
+    }
+
+    /// Sends the rest of what was begun; whether nothing is left of it.
+    fn flush(&mut self, slot: u32, now_ns: u64) -> io::Result<bool> {
+        let connection = &mut self.table[slot as usize];
+        let Some(socket) = &connection.socket else { return Ok(false) };
+        while connection.unsent_from < connection.unsent.len() {
+            let mut upto = connection.unsent.len();
+            if let Some(rate) = self.behaviour.write_rate {
+                let allowed = connection.writing.allowance(rate, now_ns) as usize;
+                upto = upto.min(connection.unsent_from + allowed);
+                if upto == connection.unsent_from {
+                    self.wheel.set_no_later(slot, connection.writing.next_ns(rate, now_ns));
+                    return Ok(false);
+                }
+            }
+            let sent = net::send(socket, &connection.unsent[connection.unsent_from..upto], false)?;
+            connection.unsent_from += sent;
+            connection.writing.moved(sent);
+            self.tally.bytes_out += sent as u64;
+        }
+        connection.unsent.clear();
+        connection.unsent_from = 0;
+        Ok(true)
+    }
+
+    /// Sends the requests that wait and were not sent on this connection.
+    ///
+    /// # Errors
+    /// When nothing could be sent, `WouldBlock` included. What was sent in part is no error.
+    fn send_waiting(&mut self, slot: u32) -> io::Result<()> {
+        let connection = &mut self.table[slot as usize];
+        let Some(socket) = &connection.socket else { return Ok(()) };
+        let count = connection.waiting.len() - connection.written;
+        let catalog = self.judge.catalog;
+        let bytes: &[u8] = match count {
+            0 => return Ok(()),
+            1 => &catalog.request(connection.waiting[connection.written].request).bytes,
+            _ => {
+                self.output.clear();
+                for one in connection.waiting.range(connection.written..) {
+                    self.output.extend_from_slice(&catalog.request(one.request).bytes);
+                }
+                &self.output
+            }
+        };
+        let sent = match self.behaviour.write_rate {
+            Some(_) => 0,
+            None => net::send(socket, bytes, false)?,
+        };
+        self.tally.bytes_out += sent as u64;
+        connection.unsent.extend_from_slice(&bytes[sent..]);
+        connection.wrote(count, catalog);
+        if self.behaviour.write_rate.is_some() {
+            self.flush(slot, monotonic_ns())?;
+        }
+        Ok(())
+    }
+
+    /// Receives what is there. `to_end` says that the end of the stream may be behind it.
+    pub(super) fn receive(&mut self, slot: u32, to_end: bool, now_ns: u64) {
+        for _ in 0..RECEIVES_MAX {
+            let connection = &mut self.table[slot as usize];
+            let Some(socket) = &connection.socket else { return };
+            let held = connection.partial.len();
+            let mut room = self.input.len().saturating_sub(held);
+            if let Some(rate) = self.behaviour.read_rate {
+                room = room.min(connection.reading.allowance(rate, now_ns) as usize);
+                connection.readable = room == 0;
+                if room == 0 {
+                    self.wheel.set_no_later(slot, connection.reading.next_ns(rate, now_ns));
+                    return;
+                }
+            }
+            self.input[..held].copy_from_slice(&connection.partial);
+            let received = match net::recv(socket, &mut self.input[held..held + room]) {
+                Ok(0) => return self.ended(slot, None, now_ns),
+                Ok(received) => received,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return self.set_timer(slot);
+                }
+                Err(error) => return self.ended(slot, Some(&error), now_ns),
+            };
+            connection.reading.moved(received);
+            if self.tally.window.holds(now_ns) {
+                self.tally.bytes_in += received as u64;
+            }
+            let input = &self.input[..held + received];
+            match connection.take(input, now_ns, self.judge, &mut self.tally) {
+                Err(kind) => return self.fail(slot, kind, now_ns),
+                Ok(taken) => {
+                    connection.partial.clear();
+                    connection.partial.extend_from_slice(&input[taken..]);
+                }
+            }
+            let is_drained = received < room && !to_end;
+            if self.go_on(slot, now_ns) || is_drained {
+                return;
+            }
+        }
+        // More is there: the timer comes back for it.
+        self.table[slot as usize].readable = true;
+        self.wheel.set_no_later(slot, now_ns + 1);
+    }
+
+    /// After replies: ends the session, sends what is due next or waits for it. True when the
+    /// connection is another one now.
+    fn go_on(&mut self, slot: u32, now_ns: u64) -> bool {
+        let connection = &mut self.table[slot as usize];
+        let generation = connection.generation;
+        if connection.is_session_over() {
+            if connection.counts {
+                self.tally.sessions_complete += 1;
+            }
+            self.session_over(slot, now_ns);
+        } else if connection.waiting.is_empty() {
+            if let Some(think_ns) = connection.think_ns() {
+                connection.due_ns = now_ns;
+                if think_ns > 0 {
+                    let due_ns = (now_ns + think_ns).next_multiple_of(THINK_TICK_NS);
+                    connection.due_ns = due_ns;
+                    connection.phase = Phase::Thinking;
+                    if connection.closing {
+                        self.disconnect(slot);
+                    }
+                    self.set_timer(slot);
+                    return self.table[slot as usize].generation != generation;
+                }
+            }
+            self.proceed(slot, now_ns);
+        } else if connection.closing && connection.written == 0 {
+            self.reconnect(slot, now_ns);
+        } else if !connection.closing {
+            let before = connection.waiting.len();
+            self.admit(slot, now_ns);
+            if self.table[slot as usize].waiting.len() > before {
+                self.send(slot, now_ns);
+            }
+        }
+        self.table[slot as usize].generation != generation
+    }
+
+    /// Sends the next step, on a new connection where this one cannot carry it.
+    fn proceed(&mut self, slot: u32, now_ns: u64) {
+        let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
+        let connection = &mut self.table[slot as usize];
+        connection.phase = Phase::Active;
+        if connection.socket.is_none() {
+            self.connect(slot, now_ns);
+        } else if connection.closing || connection.requests_here >= limit {
+            self.disconnect(slot);
+            self.connect(slot, now_ns);
+        } else {
+            self.send(slot, now_ns);
+        }
+    }
+
+    fn session_over(&mut self, slot: u32, now_ns: u64) {
+        let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
+        if goes_on && self.next_session(slot, now_ns, now_ns) {
+            self.proceed(slot, now_ns);
+        } else {
+            self.disconnect(slot);
+            self.release(slot);
+        }
+    }
+
+    /// The connection has ended, by itself or by an error.
+    fn ended(&mut self, slot: u32, error: Option<&io::Error>, now_ns: u64) {
+        let connection = &mut self.table[slot as usize];
+        if error.is_none() && connection.take_end(now_ns, self.judge, &mut self.tally) {
+            self.go_on(slot, now_ns);
+            return;
+        }
+        if connection.waiting.is_empty() {
+            // Between requests: the next one opens another.
+            self.disconnect(slot);
+            return self.set_timer(slot);
+        }
+        let is_begun = connection.waiting[0].begun && connection.written > 0;
+        // httperf: what fails before any reply fails the session, what fails later is tried again.
+        if connection.replies_here > 0 && !is_begun {
+            return self.reconnect(slot, now_ns);
+        }
+        let kind = match error {
+            Some(error) => Kind::of(error),
+            None if connection.is_within_body() => Kind::ShortBody,
+            None => Kind::Closed,
+        };
+        self.fail(slot, kind, now_ns);
+    }
+
+    fn reconnect(&mut self, slot: u32, now_ns: u64) {
+        self.tally.reconnects += 1;
+        self.disconnect(slot);
+        self.connect(slot, now_ns);
+    }
+
+    fn disconnect(&mut self, slot: u32) {
+        if let Some(socket) = self.table[slot as usize].disconnect() {
+            self.open -= 1;
+            drop(socket);
+        }
+    }
+
+    /// The session has failed, and what it has not asked for yet is never sent.
+    pub(super) fn fail(&mut self, slot: u32, kind: Kind, now_ns: u64) {
+        let connection = &mut self.table[slot as usize];
+        let (counts, tally) = (connection.counts, &mut self.tally);
+        tally.error(kind, counts);
+        if counts {
+            tally.unanswered += connection.unanswered();
+        }
+        if kind.is_timeout() && counts {
+            // Censored: each took at least that long.
+            for one in &connection.waiting {
+                tally.latency.record(now_ns.saturating_sub(one.intended_ns));
+                tally.latency_actual.record(now_ns.saturating_sub(one.actual_ns));
+                let class = usize::from(self.judge.catalog.request(one.request).class);
+                if let Some(class) = tally.classes.get_mut(class) {
+                    class.timeouts += 1;
+                }
+            }
+        }
+        connection.waiting.clear();
+        self.disconnect(slot);
+        if matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns) {
+            let connection = &mut self.table[slot as usize];
+            connection.phase = Phase::Pausing;
+            connection.due_ns = now_ns + PAUSE_NS;
+            self.set_timer(slot);
+        } else {
+            self.release(slot);
+        }
+    }
+
+    /// Sets the timer of a connection to what it waits for.
+    fn set_timer(&mut self, slot: u32) {
+        let connection = &self.table[slot as usize];
+        let at_ns = match connection.phase {
+            Phase::Free => return,
+            Phase::Thinking | Phase::Pausing => connection.due_ns,
+            Phase::Connecting | Phase::Active => match self.limit(slot) {
+                Some((at_ns, _)) => at_ns,
+                None => return,
+            },
+        };
+        self.wheel.set_no_later(slot, at_ns);
+    }
+
+    /// When what the connection waits for is given up, and as what.
+    fn limit(&self, slot: u32) -> Option<(u64, Kind)> {
+        let connection = &self.table[slot as usize];
+        let timeouts = &self.behaviour.timeouts;
+        let after = |from_ns: u64, limit: std::time::Duration| {
+            from_ns.saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+        };
+        let front = connection.waiting.front()?;
+        let reply_ns = after(front.actual_ns, timeouts.reply);
+        if connection.phase == Phase::Connecting {
+            let connect_ns = after(connection.connect_ns, timeouts.connect);
+            return Some((connect_ns.min(reply_ns), Kind::ConnectTimeout));
+        }
+        if front.begun {
+            return Some((reply_ns, Kind::ReplyTimeout));
+        }
+        let first_ns = after(front.actual_ns, timeouts.first_byte);
+        Some((first_ns.min(reply_ns), Kind::FirstByteTimeout))
+    }
+
+    /// The timer of a connection has fired.
+    pub(super) fn timer(&mut self, slot: u32, now_ns: u64) {
+        let connection = &mut self.table[slot as usize];
+        match connection.phase {
+            Phase::Free => {}
+            Phase::Thinking | Phase::Pausing if now_ns < connection.due_ns => self.set_timer(slot),
+            Phase::Thinking => {
+                if connection.counts {
+                    self.tally.late_by(now_ns.saturating_sub(connection.due_ns));
+                }
+                self.proceed(slot, now_ns);
+            }
+            Phase::Pausing => {
+                if self.may_begin(now_ns) && self.next_session(slot, now_ns, now_ns) {
+                    self.connect(slot, now_ns);
+                } else {
+                    self.release(slot);
+                }
+            }
+            Phase::Connecting | Phase::Active => match self.limit(slot) {
+                Some((at_ns, kind)) if at_ns <= now_ns => self.fail(slot, kind, now_ns),
+                _ => self.move_more(slot, now_ns),
+            },
+        }
+    }
+
+    /// Goes on with bytes that were held back by a pace, and sets the timer anew.
+    fn move_more(&mut self, slot: u32, now_ns: u64) {
+        self.set_timer(slot);
+        let connection = &mut self.table[slot as usize];
+        if connection.phase != Phase::Active {
+            return;
+        }
+        let generation = connection.generation;
+        let is_readable = std::mem::take(&mut connection.readable);
+        if !connection.unsent.is_empty() {
+            self.send(slot, now_ns);
+        }
+        if is_readable && self.table[slot as usize].generation == generation {
+            self.receive(slot, false, now_ns);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! From what was asked for to a report: one run.
+
+use std::io;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use flyball_http::date::format_date;
+use flyball_sys::clock;
+use flyball_sys::netstat::Drops;
+
+use crate::engine::{self, Behaviour, Closing, Mode, Plan, Timeouts};
+use crate::observe::{Asked, Live, Report};
+use crate::preflight;
+use crate::schedule::{Profile, Schedule, Spread};
+use crate::target::Target;
+use crate::workload::{Catalog, Conditional, Message, OneUrl, WeightedList, Workload};
+
+/// How much load.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Load {
+    /// New connections per second, each with its requests.
+    Rate(Profile),
+    /// New sessions per second.
+    Sessions(Profile),
+    /// Connections that are kept busy.
+    Connections(u32),
+}
+
+/// What is asked for at the target.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Asking {
+    /// The URL itself.
+    #[default]
+    Url,
+    /// Paths with weights, out of a file.
+    List(PathBuf),
+}
+
+/// What a user asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// The URL to load.
+    pub url: String,
+    /// How much.
+    pub load: Load,
+    /// How arrivals scatter.
+    pub spread: Spread,
+    /// What is asked for.
+    pub asking: Asking,
+    /// How long sessions begin, warm-up included.
+    pub duration: Duration,
+    /// What of it is not counted.
+    pub warmup: Duration,
+    /// How long a reply is waited for, connecting included.
+    pub timeout: Duration,
+    /// How long a connection is waited for; `None` is as long as for a reply.
+    pub connect_timeout: Option<Duration>,
+    /// How long the first byte of a reply is waited for; `None` is as long as for all of it.
+    pub first_byte_timeout: Option<Duration>,
+    /// Latency up to which a reply is good; `None` is the time-out.
+    pub deadline: Option<Duration>,
+    /// Requests on a connection; `None` is one at a rate, and no limit of connections kept busy.
+    pub requests_per_connection: Option<u32>,
+    /// Time between a reply and the next request of its session.
+    pub think: Duration,
+    /// Most requests that wait for their replies on one connection.
+    pub pipeline: u32,
+    /// Threads.
+    pub threads: u32,
+    /// What everything random comes from.
+    pub seed: u64,
+    /// Addresses to connect from.
+    pub sources: Vec<IpAddr>,
+    /// Receive buffer of each connection, in bytes.
+    pub receive_buffer: Option<u32>,
+    /// Bytes in a second that are read from each connection.
+    pub read_rate: Option<u64>,
+    /// Bytes in a second that are written to each connection.
+    pub write_rate: Option<u64>,
+    /// How connections end.
+    pub closing: Closing,
+    /// The method.
+    pub method: String,
+    /// Field lines of every request.
+    pub fields: Vec<String>,
+    /// The body of every request.
+    pub body: Vec<u8>,
+    /// Whether requests are of HTTP/1.0.
+    pub http10: bool,
+    /// Share of requests that are conditional.
+    pub conditional: f64,
+    /// Whether replies are compared with what is expected.
+    pub verify: bool,
+}
+
+impl Options {
+    /// `load` on `url`, and everything else as it is by default.
+    pub fn new(url: &str, load: Load) -> Options {
+        Options {
+            url: url.into(),
+            load,
+            spread: Spread::default(),
+            asking: Asking::default(),
+            duration: Duration::from_secs(10),
+            warmup: Duration::ZERO,
+            timeout: Duration::from_secs(10),
+            connect_timeout: None,
+            first_byte_timeout: None,
+            deadline: None,
+            requests_per_connection: None,
+            think: Duration::ZERO,
+            pipeline: 1,
+            threads: 1,
+            seed: 1,
+            sources: Vec::new(),
+            receive_buffer: None,
+            read_rate: None,
+            write_rate: None,
+            closing: Closing::Orderly,
+            method: "GET".into(),
+            fields: Vec::new(),
+            body: Vec::new(),
+            http10: false,
+            conditional: 0.0,
+            verify: false,
+        }
+    }
+
+    /// Requests in a session of one URL.
+    fn requests_per_session(&self) -> u32 {
+        match self.load {
+            // A closed loop draws session after session for the same connection.
+            Load::Connections(_) => self.pipeline,
+            _ => self.requests_per_connection.unwrap_or(1),
+        }
+    }
+}
+
+/// A run that is ready to start.
+pub struct Job {
+    /// The run.
+    pub plan: Plan,
+    workload: Box<dyn Workload>,
+    asked: Asked,
+    is_local: bool,
+    notes: Vec<String>,
+}
+
+impl Job {
+    /// Reads and resolves what the options name, makes the requests, and looks whether this
+    /// machine can send them. Blocks on the resolver and the disk.
+    ///
+    /// # Errors
+    /// What is wrong, and what to do about it.
+    pub fn prepare(options: &Options) -> Result<Job, String> {
+        let target = Target::resolve(&options.url)?;
+        let mut catalog = Catalog::new(&target.authority, options.fields.clone());
+        let (mut workload, words) = workload(options, &target, &mut catalog)?;
+        if options.conditional > 0.0 {
+            let date = format_date(clock::unix_ms() / 1000);
+            let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
+            let share = options.conditional;
+            workload = Box::new(Conditional::new(workload, share, offset, options.seed));
+        }
+        if options.warmup >= options.duration {
+            return Err("the --warmup must be shorter than the --duration".into());
+        }
+        let (mode, name, load) = mode(options);
+        let deadline = options.deadline.unwrap_or(options.timeout);
+        let plan = Plan {
+            addresses: target.addresses.clone(),
+            mode,
+            duration: options.duration,
+            warmup: options.warmup,
+            threads: options.threads,
+            seed: options.seed,
+            behaviour: behaviour(options),
+            deadline,
+            catalog,
+        };
+        let notes = preflight::check(&plan, &target)?;
+        let asked = Asked {
+            url: options.url.clone(),
+            mode: name.into(),
+            load,
+            arrivals: options.spread.name().into(),
+            workload: words,
+            seed: options.seed,
+            duration: options.duration,
+            warmup: options.warmup,
+            timeout: options.timeout,
+            deadline,
+            threads: options.threads,
+            requests_per_session: workload.requests_per_session(),
+            verify: options.verify,
+        };
+        Ok(Job { plan, workload, asked, is_local: target.is_loopback(), notes })
+    }
+
+    /// How it was asked for.
+    pub fn asked(&self) -> &Asked {
+        &self.asked
+    }
+
+    /// Runs it. Blocks until it is over; `live` shows how it goes, and `stop` ends it early.
+    ///
+    /// # Errors
+    /// When the threads cannot be started.
+    pub fn run(&self, live: &Arc<Live>, stop: &AtomicBool) -> io::Result<Report> {
+        let start_ns = clock::monotonic_ns() + engine::LEAD.as_nanos() as u64;
+        self.run_from(start_ns, live, stop)
+    }
+
+    /// As [`Job::run`], with the first arrival at `start_ns` of the monotonic clock.
+    ///
+    /// # Errors
+    /// As [`Job::run`].
+    pub fn run_from(
+        &self,
+        start_ns: u64,
+        live: &Arc<Live>,
+        stop: &AtomicBool,
+    ) -> io::Result<Report> {
+        let before = Drops::read().listen_drops;
+        let tally = engine::run_from(&self.plan, &*self.workload, live, stop, start_ns)?;
+        let drops = Drops::read().listen_drops.saturating_sub(before);
+        Ok(Report {
+            asked: self.asked.clone(),
+            tally,
+            listen_drops: self.is_local.then_some(drops),
+            classes: self.plan.catalog.classes.clone(),
+            notes: self.notes.clone(),
+            void: Vec::new(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Job {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+fn mode(options: &Options) -> (Mode, &'static str, String) {
+    let open = |profile: &Profile| {
+        Mode::Open(Schedule::Rate { profile: profile.clone(), spread: options.spread })
+    };
+    match &options.load {
+        Load::Rate(profile) => (open(profile), "open", profile.text().into()),
+        Load::Sessions(profile) => (open(profile), "sessions", profile.text().into()),
+        Load::Connections(count) => (Mode::Closed(*count), "closed", count.to_string()),
+    }
+}
+
+fn behaviour(options: &Options) -> Behaviour {
+    let is_closed = matches!(options.load, Load::Connections(_));
+    Behaviour {
+        timeouts: Timeouts {
+            connect: options.connect_timeout.unwrap_or(options.timeout),
+            first_byte: options.first_byte_timeout.unwrap_or(options.timeout),
+            reply: options.timeout,
+        },
+        requests_per_connection: options.requests_per_connection.filter(|_| is_closed),
+        pipeline: options.pipeline,
+        sources: options.sources.clone(),
+        receive_buffer: options.receive_buffer,
+        read_rate: options.read_rate,
+        write_rate: options.write_rate,
+        closing: options.closing,
+        verify: options.verify,
+    }
+}
+
+/// The workload, and what it is in words.
+fn workload(
+    options: &Options,
+    target: &Target,
+    catalog: &mut Catalog,
+) -> Result<(Box<dyn Workload>, String), String> {
+    let message = |path: &str| Message {
+        method: options.method.clone(),
+        target: path.into(),
+        body: options.body.clone(),
+        http10: options.http10,
+        ..Message::default()
+    };
+    let requests = options.requests_per_session();
+    let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
+    let pipelined = options.pipeline > 1;
+    match &options.asking {
+        Asking::Url => {
+            let request = catalog.add(&message(&target.path));
+            let workload = OneUrl::new(request, requests, think_ns, pipelined);
+            Ok((Box::new(workload), format!("one URL, {}", target.path)))
+        }
+        Asking::List(file) => {
+            let named = |why: String| format!("{}: {why}", file.display());
+            let text = std::fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
+            let list = WeightedList::parse(&text).map_err(named)?;
+            let list: Vec<_> =
+                list.iter().map(|(path, weight)| (*weight, catalog.add(&message(path)))).collect();
+            let workload = WeightedList::new(&list, requests, think_ns, options.seed);
+            let words = format!("{} paths of {}", list.len(), file.display());
+            Ok((Box::new(workload.pipelined(pipelined)), words))
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The load generator: a schedule says when, a workload what, and what is observed comes out.
+//!
+//! * [`schedule`]: when sessions arrive, by an absolute clock.
+//! * [`workload`]: what they ask for.
+//! * [`engine`]: threads that open connections, ask, and listen.
+//! * [`observe`]: counts, distributions, and what they mean.
+#![forbid(unsafe_code)]
+
+pub mod engine;
+pub mod job;
+pub mod observe;
+mod preflight;
+pub mod random;
+pub mod schedule;
+pub mod target;
+pub mod units;
+pub mod workload;

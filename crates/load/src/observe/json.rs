@@ -1,0 +1,113 @@
+//! A report as JSON. Keys are only ever added.
+
+use serde_json::{Map, Value, json};
+
+use super::histogram::Times;
+use super::kind::KINDS;
+use super::report::Report;
+
+/// The report as one JSON object.
+pub fn json(report: &Report) -> Value {
+    let tally = &report.tally;
+    let asked = &report.asked;
+    let limits = report.client_limits();
+    let mut value = json!({
+        "url": asked.url,
+        "mode": asked.mode,
+        "load": asked.load,
+        "arrivals": asked.arrivals,
+        "workload": asked.workload,
+        "seed": asked.seed,
+        "duration_s": asked.duration.as_secs_f64(),
+        "warmup_s": asked.warmup.as_secs_f64(),
+        "window_s": tally.window.seconds(),
+        "timeout_s": asked.timeout.as_secs_f64(),
+        "deadline_s": asked.deadline.as_secs_f64(),
+        "threads": asked.threads,
+        "requests_per_session": asked.requests_per_session,
+        "verify": asked.verify,
+        "intended_per_s": rounded(report.intended_per_s()),
+        "sent_per_s": rounded(report.per_s(tally.sent)),
+        "replies_per_s": rounded(report.replies_per_s()),
+        "goodput_per_s": rounded(report.goodput_per_s()),
+        "connections_per_s": rounded(report.per_s(tally.connections)),
+        "bytes_in_per_s": rounded(report.per_s(tally.bytes_in)),
+    });
+    let counts = json!({
+        "intended": tally.intended,
+        "sent": tally.sent,
+        "replies": tally.replies,
+        "unanswered": tally.unanswered,
+        "sessions": tally.sessions,
+        "sessions_complete": tally.sessions_complete,
+        "connections": tally.connections,
+        "connections_open_max": tally.open_max,
+        "reconnects": tally.reconnects,
+        "body_bytes": tally.body_bytes,
+        "bytes_in": tally.bytes_in,
+        "bytes_out": tally.bytes_out,
+        "error_count": tally.error_count(),
+        "errors": errors(report),
+        "status": statuses(report),
+        "classes": classes(report),
+        "latency_us": times(&tally.latency),
+        "latency_actual_us": times(&tally.latency_actual),
+        "connect_us": times(&tally.connect),
+        "first_byte_us": times(&tally.first_byte),
+        "lateness_us": times(&tally.lateness),
+        "late_share": report.late_share(),
+        "listen_drops": report.listen_drops,
+        "client_limited": !limits.is_empty(),
+        "client_limited_because": limits,
+        "client_cpu_s": tally.cpu_ns as f64 / 1e9,
+        "client_busy_share": (tally.busy_max * 1000.0).round() / 1000.0,
+        "valid": report.is_valid(),
+        "void_because": report.void,
+        "notes": report.notes,
+    });
+    if let (Value::Object(all), Value::Object(more)) = (&mut value, counts) {
+        all.extend(more);
+    }
+    value
+}
+
+/// Percentiles of a distribution, in microseconds.
+pub fn times(times: &Times) -> Value {
+    json!({
+        "count": times.count(),
+        "min": rounded(times.min_us()),
+        "mean": rounded(times.mean_us()),
+        "p50": rounded(times.percentile_us(50.0)),
+        "p90": rounded(times.percentile_us(90.0)),
+        "p99": rounded(times.percentile_us(99.0)),
+        "p999": rounded(times.percentile_us(99.9)),
+        "max": rounded(times.max_us()),
+    })
+}
+
+fn errors(report: &Report) -> Value {
+    let each = KINDS.iter().map(|kind| (kind.name().into(), report.tally.errors_of(*kind).into()));
+    Value::Object(each.collect::<Map<_, _>>())
+}
+
+fn statuses(report: &Report) -> Value {
+    let found = report.tally.status.iter().enumerate().filter(|(_, n)| **n > 0);
+    Value::Object(found.map(|(status, n)| (status.to_string(), (*n).into())).collect())
+}
+
+fn classes(report: &Report) -> Value {
+    let each = report.classes.iter().zip(&report.tally.classes).map(|(name, class)| {
+        json!({
+            "class": name,
+            "replies": class.replies,
+            "timeouts": class.timeouts,
+            "bytes": class.bytes,
+        })
+    });
+    Value::Array(each.collect())
+}
+
+/// To three decimals: what lies beyond them is noise.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
+}

@@ -1,0 +1,94 @@
+//! What can be seen while a run goes on: counters that every thread publishes some times a second.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::tally::{Tally, Window};
+
+/// Time between two publications of a thread, in nanoseconds.
+pub(crate) const PUBLISH_NS: u64 = 100_000_000;
+
+/// Counters of a run, summed over its threads.
+#[derive(Debug, Default)]
+pub struct Live {
+    from_ns: AtomicU64,
+    to_ns: AtomicU64,
+    sent: AtomicU64,
+    replies: AtomicU64,
+    errors: AtomicU64,
+    bytes_in: AtomicU64,
+    open: AtomicU64,
+}
+
+/// The counters at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Glance {
+    /// What counts of the run.
+    pub window: Window,
+    /// Requests sent.
+    pub sent: u64,
+    /// Replies received.
+    pub replies: u64,
+    /// Failures.
+    pub errors: u64,
+    /// Bytes received.
+    pub bytes_in: u64,
+    /// Connections that are open.
+    pub open: u64,
+}
+
+/// What a thread has published already.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Published {
+    at_ns: u64,
+    glance: Glance,
+}
+
+impl Published {
+    /// The same, published long ago, so that the next publication is due.
+    pub(crate) fn before(&self) -> Published {
+        Published { at_ns: 0, glance: self.glance }
+    }
+}
+
+impl Live {
+    pub(crate) fn begin(&self, window: Window) {
+        self.from_ns.store(window.from_ns, Relaxed);
+        self.to_ns.store(window.to_ns, Relaxed);
+    }
+
+    /// The counters now.
+    pub fn glance(&self) -> Glance {
+        let (from_ns, to_ns) = (self.from_ns.load(Relaxed), self.to_ns.load(Relaxed));
+        Glance {
+            window: Window { from_ns, to_ns },
+            sent: self.sent.load(Relaxed),
+            replies: self.replies.load(Relaxed),
+            errors: self.errors.load(Relaxed),
+            bytes_in: self.bytes_in.load(Relaxed),
+            open: self.open.load(Relaxed),
+        }
+    }
+
+    /// Adds what a thread has counted since it published last, if that is long enough ago.
+    pub(crate) fn publish(&self, last: &mut Published, tally: &Tally, open: u64, now_ns: u64) {
+        if now_ns < last.at_ns + PUBLISH_NS {
+            return;
+        }
+        let glance = Glance {
+            window: tally.window,
+            sent: tally.sent,
+            replies: tally.replies,
+            errors: tally.error_count(),
+            bytes_in: tally.bytes_in,
+            open,
+        };
+        let was = last.glance;
+        self.sent.fetch_add(glance.sent - was.sent, Relaxed);
+        self.replies.fetch_add(glance.replies - was.replies, Relaxed);
+        self.errors.fetch_add(glance.errors - was.errors, Relaxed);
+        self.bytes_in.fetch_add(glance.bytes_in - was.bytes_in, Relaxed);
+        // Wraps around when there are fewer than before, which adding the next ones undoes.
+        self.open.fetch_add(glance.open.wrapping_sub(was.open), Relaxed);
+        *last = Published { at_ns: now_ns, glance };
+    }
+}

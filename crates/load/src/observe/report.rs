@@ -1,0 +1,138 @@
+//! What a run came to: the counts, what they were meant to be, and whether they may be believed.
+
+use std::time::Duration;
+
+use super::kind::{KINDS, Kind};
+use super::tally::{LATE_NS, Tally};
+
+/// Share of requests that may be begun late before a run says nothing about the server.
+pub const LATE_SHARE_MAX: f64 = 0.01;
+
+/// Share of its time for which a thread may be busy before it is the client that is measured.
+pub const BUSY_SHARE_MAX: f64 = 0.95;
+
+/// Share of the intended requests that must have been sent.
+pub const SENT_SHARE_MIN: f64 = 0.99;
+
+/// How a run was asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The URL.
+    pub url: String,
+    /// `open`, `closed` or `sessions`.
+    pub mode: String,
+    /// The rate, or the number of connections.
+    pub load: String,
+    /// How arrivals scatter.
+    pub arrivals: String,
+    /// The workload, in words.
+    pub workload: String,
+    /// The seed of everything random.
+    pub seed: u64,
+    /// How long sessions began, warm-up included.
+    pub duration: Duration,
+    /// What of it was not counted.
+    pub warmup: Duration,
+    /// How long a reply was waited for.
+    pub timeout: Duration,
+    /// Latency up to which a reply is good.
+    pub deadline: Duration,
+    /// Threads.
+    pub threads: u32,
+    /// Requests in a session, on average.
+    pub requests_per_session: f64,
+    /// Whether replies were compared.
+    pub verify: bool,
+}
+
+/// What a run came to.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// How it was asked for.
+    pub asked: Asked,
+    /// The counts.
+    pub tally: Tally,
+    /// Connections that listening sockets of this machine dropped; `None` when the server is not
+    /// on it.
+    pub listen_drops: Option<u64>,
+    /// Names of the classes of the tally.
+    pub classes: Vec<String>,
+    /// What else whoever reads it should know.
+    pub notes: Vec<String>,
+    /// Why the run counts for nothing, beside the client's limits: agents that were lost.
+    pub void: Vec<String>,
+}
+
+impl Report {
+    /// Requests per second that the schedule intended; of a closed loop, those sent.
+    pub fn intended_per_s(&self) -> f64 {
+        let is_closed = self.asked.mode == "closed";
+        self.per_s(if is_closed { self.tally.sent } else { self.tally.intended })
+    }
+
+    /// Replies per second.
+    pub fn replies_per_s(&self) -> f64 {
+        self.per_s(self.tally.replies_in_window)
+    }
+
+    /// Replies per second that were what they should be, and within the deadline.
+    pub fn goodput_per_s(&self) -> f64 {
+        self.per_s(self.tally.good_in_window)
+    }
+
+    /// Something that was counted, per second.
+    pub fn per_s(&self, count: u64) -> f64 {
+        count as f64 / self.tally.window.seconds().max(1e-9)
+    }
+
+    /// Share of the begun requests that were begun more than a millisecond late.
+    pub fn late_share(&self) -> f64 {
+        self.tally.late as f64 / self.tally.lateness.count().max(1) as f64
+    }
+
+    /// Why it was the client that was measured, and not the server; empty when it was not.
+    pub fn client_limits(&self) -> Vec<String> {
+        let tally = &self.tally;
+        let mut why = Vec::new();
+        for kind in KINDS.into_iter().filter(|kind| kind.is_of_client()) {
+            let count = tally.errors_of(kind);
+            if count > 0 {
+                why.push(format!("{count} times {}: {}", kind.name(), remedy(kind)));
+            }
+        }
+        let late = self.late_share();
+        if late > LATE_SHARE_MAX {
+            why.push(format!(
+                "{:.1} % of the sessions began more than {} ms late (p99 {:.1} ms): use more \
+                 --threads, free CPUs, or a lower rate",
+                late * 100.0,
+                LATE_NS / 1_000_000,
+                tally.lateness.percentile_us(99.0) / 1000.0
+            ));
+        }
+        if tally.busy_max >= BUSY_SHARE_MAX {
+            why.push(format!(
+                "a thread was busy, or waited for a CPU, for {:.0} % of its time: use more \
+                 --threads",
+                tally.busy_max * 100.0
+            ));
+        }
+        let intended = tally.intended.saturating_sub(tally.unanswered);
+        if self.asked.mode != "closed" && (tally.sent as f64) < intended as f64 * SENT_SHARE_MIN {
+            why.push(format!("of {intended} requests that were due {} were sent", tally.sent));
+        }
+        why
+    }
+
+    /// Whether the numbers say something about the server.
+    pub fn is_valid(&self) -> bool {
+        self.void.is_empty() && self.client_limits().is_empty()
+    }
+}
+
+fn remedy(kind: Kind) -> &'static str {
+    match kind {
+        Kind::NoDescriptor => "raise the limit of descriptors (ulimit -n)",
+        _ => "use more --source addresses, or --close reset",
+    }
+}

@@ -1,0 +1,101 @@
+//! A report as text for people.
+
+use std::fmt::Write as _;
+
+use super::histogram::Times;
+use super::kind::KINDS;
+use super::report::Report;
+
+/// The report as lines of text.
+pub fn text(report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string cannot fail.
+    let _ = write(&mut out, report);
+    out
+}
+
+fn write(out: &mut String, report: &Report) -> std::fmt::Result {
+    let (asked, tally) = (&report.asked, &report.tally);
+    let window = tally.window.seconds();
+    writeln!(out, "{} of {} for {window:.1} s, seed {}", load(report), asked.url, asked.seed)?;
+    writeln!(out)?;
+    writeln!(out, "  intended  {:>12.1}/s", report.intended_per_s())?;
+    writeln!(out, "  replies   {:>12.1}/s  {} in all", report.replies_per_s(), tally.replies)?;
+    let deadline = seconds(asked.deadline.as_secs_f64());
+    writeln!(out, "  goodput   {:>12.1}/s  good within {deadline}", report.goodput_per_s())?;
+    let connections = report.per_s(tally.connections);
+    let open = tally.open_max;
+    writeln!(out, "  connected {connections:>12.1}/s  {open} open at most")?;
+    let bits = report.per_s(tally.bytes_in) * 8.0 / 1e6;
+    writeln!(out, "  received  {bits:>12.1} Mbit/s, {} bytes of bodies", tally.body_bytes)?;
+    writeln!(out)?;
+    writeln!(out, "  {:<27}min       p50       p90       p99     p99.9       max", "")?;
+    let rows = [
+        ("latency, as intended", &tally.latency),
+        ("latency, as begun", &tally.latency_actual),
+        ("connect", &tally.connect),
+        ("first byte", &tally.first_byte),
+        ("own lateness", &tally.lateness),
+    ];
+    for (name, times) in rows {
+        writeln!(out, "  {name:<20}{}", row(times))?;
+    }
+    writeln!(out)?;
+    for (status, count) in tally.status.iter().enumerate().filter(|(_, count)| **count > 0) {
+        writeln!(out, "  status {status}  {count:>12}")?;
+    }
+    for kind in KINDS.into_iter().filter(|kind| tally.errors_of(*kind) > 0) {
+        writeln!(out, "  {:<20}{:>12}", kind.name(), tally.errors_of(kind))?;
+    }
+    if tally.unanswered > 0 {
+        writeln!(out, "  {:<20}{:>12}", "without a reply", tally.unanswered)?;
+    }
+    if let Some(drops) = report.listen_drops.filter(|drops| *drops > 0) {
+        writeln!(out, "  {:<20}{drops:>12}  connections dropped by listening sockets", "drops")?;
+    }
+    let busy = tally.busy_max * 100.0;
+    writeln!(
+        out,
+        "  client: {:.2} s of CPU, busiest thread {busy:.0} %",
+        tally.cpu_ns as f64 / 1e9
+    )?;
+    report.notes.iter().try_for_each(|note| writeln!(out, "  note: {note}"))?;
+    let void = report.void.iter().map(|why| ("VOID", why));
+    let limits = report.client_limits();
+    let limited = limits.iter().map(|why| ("CLIENT-LIMITED", why));
+    void.chain(limited).try_for_each(|(what, why)| writeln!(out, "  {what}: {why}"))
+}
+
+fn load(report: &Report) -> String {
+    let asked = &report.asked;
+    match asked.mode.as_str() {
+        "closed" => format!("{} connections", asked.load),
+        "sessions" => format!("{} sessions/s ({})", asked.load, asked.arrivals),
+        _ => format!("{} connections/s ({})", asked.load, asked.arrivals),
+    }
+}
+
+fn row(times: &Times) -> String {
+    if times.count() == 0 {
+        return format!("{:>10}", "-");
+    }
+    let mut row = format!("{:>10}", short(times.min_us()));
+    for percentile in [50.0, 90.0, 99.0, 99.9] {
+        let _ = write!(row, "{:>10}", short(times.percentile_us(percentile)));
+    }
+    let _ = write!(row, "{:>10}", short(times.max_us()));
+    row
+}
+
+/// A time in the unit that suits it.
+pub fn short(us: f64) -> String {
+    match us {
+        us if us < 1000.0 => format!("{us:.1}us"),
+        us if us < 1e6 => format!("{:.2}ms", us / 1e3),
+        us => format!("{:.2}s", us / 1e6),
+    }
+}
+
+fn seconds(s: f64) -> String {
+    if s < 1.0 { format!("{:.0} ms", s * 1000.0) } else { format!("{s} s") }
+}

@@ -1,0 +1,199 @@
+//! How clients behave: what the server sees of them.
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use common::{OK, answer_all, options, rate, request, run, server};
+use flyball_load::engine::Closing;
+use flyball_load::job::{Asking, Job, Load};
+use flyball_load::observe::Live;
+use flyball_sys::net;
+use flyball_testkit::wait::{DEADLINE, until};
+
+#[test]
+fn a_connection_that_is_kept_carries_as_many_requests_as_it_may() {
+    let mut options = options(server(|_, s| answer_all(s, OK)), Load::Connections(1), 100);
+    options.requests_per_connection = Some(5);
+    let tally = run(&options).tally;
+    assert_eq!(tally.error_count(), 0, "{:?}", tally.errors);
+    assert_eq!(tally.connections, tally.replies.div_ceil(5), "{} replies", tally.replies);
+    assert!(tally.replies > 5);
+}
+
+#[test]
+fn requests_are_sent_together_when_they_are_pipelined() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let at_once = Arc::clone(&seen);
+    let serve = move |_, mut stream: TcpStream| {
+        let mut buffer = [0; 4096];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            let count = buffer[..n].windows(4).filter(|four| four == b"\r\n\r\n").count();
+            at_once.lock().unwrap().push(count);
+            stream.write_all(&OK.repeat(count)).unwrap();
+        }
+    };
+    let mut options = options(server(serve), rate("10"), 100);
+    options.requests_per_connection = Some(10);
+    options.pipeline = 4;
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.error_count()), (10, 0), "{:?}", tally.errors);
+    assert_eq!(seen.lock().unwrap()[0], 4);
+}
+
+#[test]
+fn clients_come_from_every_source_address() {
+    let peers = Arc::new(Mutex::new(HashSet::new()));
+    let seen = Arc::clone(&peers);
+    let serve = move |_, stream: TcpStream| {
+        seen.lock().unwrap().insert(stream.peer_addr().unwrap().ip().to_string());
+        answer_all(stream, OK);
+    };
+    let mut options = options(server(serve), rate("100"), 100);
+    options.sources = ["127.0.0.7", "127.0.0.8"].map(|text| text.parse().unwrap()).to_vec();
+    options.threads = 2;
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.error_count()), (10, 0), "{:?}", tally.errors);
+    let expected = ["127.0.0.7", "127.0.0.8"].map(String::from);
+    assert_eq!(*peers.lock().unwrap(), HashSet::from(expected));
+}
+
+#[test]
+fn a_client_that_resets_leaves_no_orderly_end() {
+    for (closing, is_reset) in [(Closing::Orderly, false), (Closing::Reset, true)] {
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&ends);
+        let serve = move |_, mut stream: TcpStream| {
+            request(&mut stream);
+            stream.write_all(OK).unwrap();
+            let end = stream.read(&mut [0]);
+            seen.lock().unwrap().push(end.is_err());
+        };
+        let mut options = options(server(serve), rate("50"), 100);
+        options.closing = closing;
+        assert_eq!(run(&options).tally.replies, 5);
+        let found = until(DEADLINE, || {
+            let ends = ends.lock().unwrap();
+            (ends.len() == 5).then(|| ends.clone())
+        });
+        assert_eq!(found, Some(vec![is_reset; 5]), "{closing:?}");
+    }
+}
+
+#[test]
+fn a_slow_reader_takes_its_time_and_gets_everything() {
+    let body = vec![b'x'; 60_000];
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let answer = [head.as_bytes(), &body].concat();
+    let mut options = options(server(move |_, s| answer_all(s, &answer)), rate("10"), 100);
+    options.read_rate = Some(120_000);
+    options.receive_buffer = Some(8192);
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.body_bytes), (1, 60_000), "{:?}", tally.errors);
+    assert!(tally.latency.min_us() >= 480_000.0, "{}", tally.latency.min_us());
+}
+
+#[test]
+fn a_paced_writer_takes_its_time() {
+    let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("10"), 100);
+    options.fields = vec![format!("X-Long: {}", "x".repeat(4000))];
+    options.write_rate = Some(10_000);
+    let tally = run(&options).tally;
+    assert_eq!(tally.replies, 1, "{:?}", tally.errors);
+    assert!(tally.latency.min_us() >= 390_000.0, "{}", tally.latency.min_us());
+}
+
+#[test]
+fn requests_have_the_fields_methods_and_bodies_that_were_asked_for() {
+    let heads = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&heads);
+    let serve = move |_, mut stream: TcpStream| {
+        while let Some(head) = request(&mut stream) {
+            stream.read_exact(&mut [0; 3]).unwrap();
+            seen.lock().unwrap().push(head);
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let mut options = options(server(serve), rate("10"), 100);
+    options.method = "POST".into();
+    options.body = b"abc".to_vec();
+    options.fields = vec!["Accept-Encoding: gzip".into()];
+    options.conditional = 1.0;
+    assert_eq!(run(&options).tally.replies, 1);
+    let heads = heads.lock().unwrap();
+    assert!(heads[0].starts_with("POST / HTTP/1.1\r\nHost: 127.0.0.1:"), "{}", heads[0]);
+    for field in ["Accept-Encoding: gzip", "Content-Length: 3", "If-Modified-Since: "] {
+        assert!(heads[0].contains(field), "{}", heads[0]);
+    }
+}
+
+#[test]
+fn paths_of_a_list_are_asked_for_as_often_as_they_weigh() {
+    let counts = Arc::new(Mutex::new([0u32; 2]));
+    let seen = Arc::clone(&counts);
+    let serve = move |_, mut stream: TcpStream| {
+        while let Some(head) = request(&mut stream) {
+            seen.lock().unwrap()[usize::from(head.starts_with("GET /b "))] += 1;
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "/a 1\n/b 3\n").unwrap();
+    let mut options = options(server(serve), rate("20"), 500);
+    options.requests_per_connection = Some(40);
+    options.asking = Asking::List(file.path().into());
+    assert_eq!(run(&options).tally.replies, 400);
+    let [a, b] = *counts.lock().unwrap();
+    assert_eq!(a + b, 400);
+    assert!((260..=340).contains(&b), "{b}");
+}
+
+#[test]
+fn a_head_has_no_body_to_wait_for() {
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n";
+    let mut options = options(server(|_, s| answer_all(s, answer)), rate("50"), 100);
+    options.method = "HEAD".into();
+    options.requests_per_connection = Some(2);
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.body_bytes, tally.error_count()), (10, 0, 0));
+}
+
+#[test]
+fn ten_thousand_connections_are_held_by_one_thread() {
+    // They are accepted by the kernel alone: nobody answers, and nobody needs to.
+    let count = std::env::var("FLYBALL_LOAD_CONNECTIONS").ok().and_then(|n| n.parse().ok());
+    let count: u32 = count.unwrap_or(10_500);
+    let needed = count as usize + 64;
+    if flyball_sys::process::raise_descriptor_limit_to(needed) < needed {
+        flyball_testkit::skip("descriptors");
+        return;
+    }
+    let listeners: Vec<_> = (0..count.div_ceil(4000))
+        .map(|_| {
+            let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+            net::listen(&listener, 4096, &net::ListenOptions::default()).unwrap();
+            listener
+        })
+        .collect();
+    let mut options = options(net::local_address(&listeners[0]).unwrap(), Load::Connections(1), 0);
+    options.load = Load::Connections(count);
+    options.duration = DEADLINE;
+    options.timeout = DEADLINE;
+    let mut job = Job::prepare(&options).unwrap();
+    job.plan.addresses = listeners.iter().map(|l| net::local_address(l).unwrap()).collect();
+    let (live, stop) = (Arc::new(Live::default()), AtomicBool::new(false));
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until(DEADLINE, || (live.glance().open >= u64::from(count)).then_some(()));
+            stop.store(true, Relaxed);
+        });
+        job.run(&live, &stop).unwrap()
+    });
+    let tally = &report.tally;
+    assert_eq!(tally.open_max, u64::from(count), "{:?}", tally.errors);
+    assert_eq!((tally.sent, tally.error_count()), (u64::from(count), 0), "{:?}", tally.errors);
+}

@@ -1,0 +1,198 @@
+//! Every way in which a request can fail, each by a real socket.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use common::{OK, answer_all, options, rate, request, run, server};
+use flyball_load::job::Load;
+use flyball_load::observe::{Kind, Report};
+use flyball_sys::net;
+
+/// Ten connections in a tenth of a second, each with one request.
+fn ten(address: SocketAddr, change: impl FnOnce(&mut flyball_load::job::Options)) -> Report {
+    let mut options = options(address, rate("100"), 100);
+    options.timeout = Duration::from_millis(300);
+    change(&mut options);
+    run(&options)
+}
+
+#[track_caller]
+fn all_failed_by(kind: Kind, report: &Report) {
+    assert_eq!(report.tally.errors_of(kind), 10, "{:?}", report.tally.errors);
+    assert_eq!(report.tally.error_count(), 10, "{:?}", report.tally.errors);
+    assert_eq!(report.tally.replies, 0);
+    assert_eq!(report.tally.unanswered, 10);
+}
+
+/// Waits until the client goes, so that nothing is closed before.
+fn hold(mut stream: TcpStream) {
+    let _ = stream.read_to_end(&mut Vec::new());
+}
+
+#[test]
+fn a_server_that_answers_has_no_errors() {
+    let report = ten(server(|_, stream| answer_all(stream, OK)), |_| {});
+    assert_eq!(report.tally.error_count(), 0, "{:?}", report.tally.errors);
+    assert_eq!((report.tally.intended, report.tally.replies), (10, 10));
+    assert_eq!(report.tally.status[200], 10);
+    assert_eq!(report.tally.body_bytes, 20);
+    assert_eq!(report.tally.connections, 10);
+}
+
+#[test]
+fn a_port_that_nobody_listens_on_refuses() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    all_failed_by(Kind::Refused, &ten(free, |_| {}));
+}
+
+#[test]
+fn a_full_accept_queue_times_connections_out() {
+    let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    net::listen(&listener, 0, &net::ListenOptions::default()).unwrap();
+    let address = net::local_address(&listener).unwrap();
+    // One fits in the queue; nobody accepts it.
+    let _queued = TcpStream::connect(address).unwrap();
+    let report = ten(address, |_| {});
+    all_failed_by(Kind::ConnectTimeout, &report);
+    assert!(report.listen_drops.is_some_and(|drops| drops >= 10), "{:?}", report.listen_drops);
+    assert_eq!(report.tally.latency.count(), 10, "they are in the distribution");
+    assert!(report.tally.latency.min_us() >= 299_000.0, "{}", report.tally.latency.min_us());
+}
+
+#[test]
+fn a_server_that_says_nothing_times_first_bytes_out() {
+    let report = ten(server(|_, stream| hold(stream)), |_| {});
+    all_failed_by(Kind::FirstByteTimeout, &report);
+    let latency = &report.tally.latency;
+    assert_eq!(latency.count(), 10);
+    assert!((latency.percentile_us(50.0) - 300_000.0).abs() < 6_000.0, "censored at the time-out");
+}
+
+#[test]
+fn a_server_that_stops_half_way_times_replies_out() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf").unwrap();
+        hold(stream);
+    };
+    all_failed_by(Kind::ReplyTimeout, &ten(server(serve), |_| {}));
+}
+
+#[test]
+fn a_connection_that_ends_within_a_body_was_too_short() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
+    };
+    all_failed_by(Kind::ShortBody, &ten(server(serve), |_| {}));
+}
+
+#[test]
+fn an_orderly_end_without_a_reply_is_no_reset() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+    };
+    all_failed_by(Kind::Closed, &ten(server(serve), |_| {}));
+}
+
+#[test]
+fn a_reset_is_a_reset() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        net::reset_on_close(&stream).unwrap();
+    };
+    all_failed_by(Kind::Reset, &ten(server(serve), |_| {}));
+}
+
+#[test]
+fn what_is_not_http_is_malformed() {
+    all_failed_by(Kind::Malformed, &ten(server(|_, s| answer_all(s, b"SSH-2.0-x\r\n")), |_| {}));
+}
+
+#[test]
+fn an_answer_that_nobody_asked_for_is_malformed() {
+    let two: Vec<u8> = [OK, OK].concat();
+    let report = ten(server(move |_, stream| answer_all(stream, &two)), |options| {
+        options.requests_per_connection = Some(2);
+    });
+    assert_eq!(report.tally.errors_of(Kind::Malformed), 10, "{:?}", report.tally.errors);
+    assert_eq!(report.tally.replies, 10);
+}
+
+#[test]
+fn a_network_without_a_way_is_unreachable_or_not_ours() {
+    // No route to the addresses of documentation leads out of the source address of the loopback.
+    let report = ten("192.0.2.1:9".parse().unwrap(), |options| {
+        options.sources = vec!["127.0.0.1".parse().unwrap()];
+    });
+    assert_eq!(report.tally.error_count(), 10);
+    assert_eq!(report.tally.replies, 0);
+}
+
+#[test]
+fn a_failed_session_never_sends_the_rest() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        hold(stream);
+    };
+    let report = ten(server(serve), |options| options.requests_per_connection = Some(7));
+    assert_eq!(report.tally.errors_of(Kind::FirstByteTimeout), 10);
+    assert_eq!((report.tally.intended, report.tally.sent), (70, 10));
+    assert_eq!(report.tally.unanswered, 70);
+}
+
+#[test]
+fn a_connection_that_ends_between_replies_is_opened_anew_and_nothing_is_lost() {
+    let serve = |_, mut stream: TcpStream| {
+        for _ in 0..2 {
+            request(&mut stream);
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let report = ten(server(serve), |options| options.requests_per_connection = Some(5));
+    assert_eq!(report.tally.error_count(), 0, "{:?}", report.tally.errors);
+    assert_eq!((report.tally.replies, report.tally.sessions_complete), (50, 10));
+    assert_eq!(report.tally.connections, 30, "two, two and one reply on each");
+}
+
+#[test]
+fn a_body_without_a_length_ends_with_its_connection() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        stream.write_all(b"HTTP/1.0 200 OK\r\n\r\nuntil the end").unwrap();
+    };
+    let report = ten(server(serve), |options| options.requests_per_connection = Some(2));
+    assert_eq!(report.tally.error_count(), 0, "{:?}", report.tally.errors);
+    assert_eq!((report.tally.replies, report.tally.body_bytes), (20, 20 * 13));
+}
+
+#[test]
+fn every_framing_is_read_however_it_arrives() {
+    let answer =
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n\
+                   3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: 1\r\n\r\n";
+    for step in [1, 7, answer.len()] {
+        let serve = move |_, mut stream: TcpStream| {
+            stream.set_nodelay(true).unwrap();
+            while request(&mut stream).is_some() {
+                for piece in answer.chunks(step) {
+                    stream.write_all(piece).unwrap();
+                }
+            }
+        };
+        let report = ten(server(serve), |options| options.requests_per_connection = Some(2));
+        assert_eq!(report.tally.error_count(), 0, "{step}: {:?}", report.tally.errors);
+        assert_eq!((report.tally.replies, report.tally.body_bytes), (20, 100), "{step}");
+    }
+}
+
+#[test]
+fn a_closed_loop_pauses_after_failures_and_goes_on() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let report = run(&options(free, Load::Connections(2), 200));
+    let refused = report.tally.errors_of(Kind::Refused);
+    assert!((2..=44).contains(&refused), "each at most once in 10 ms: {refused}");
+}

@@ -1,0 +1,130 @@
+//! The percentiles are those of the server, whatever it does: delays and pauses are injected.
+
+mod common;
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use common::{OK, answer_all, options, rate, request, run, server};
+use flyball_load::job::Load;
+use flyball_testkit::wait::dawdle;
+
+/// Waits until `at`, exactly.
+fn wait_until(at: Instant) {
+    let now = Instant::now();
+    let rough = at.saturating_duration_since(now).saturating_sub(Duration::from_millis(2));
+    dawdle(rough);
+    while Instant::now() < at {
+        std::hint::spin_loop();
+    }
+}
+
+#[track_caller]
+fn within(what: &str, found_us: f64, expected_us: f64, share: f64) {
+    let off = (found_us / expected_us - 1.0).abs();
+    assert!(off <= share, "{what}: {found_us} us, not {expected_us}");
+}
+
+#[test]
+fn injected_delays_come_out_as_percentiles() {
+    // Nine of ten requests take 100 ms, one takes 400 ms.
+    let served = AtomicUsize::new(0);
+    let serve = move |_, mut stream: TcpStream| {
+        while request(&mut stream).is_some() {
+            let slow = served.fetch_add(1, SeqCst) % 10 == 9;
+            wait_until(Instant::now() + Duration::from_millis(if slow { 400 } else { 100 }));
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let report = run(&options(server(serve), rate("100"), 1000));
+    assert_eq!(report.tally.replies, 100);
+    let latency = &report.tally.latency;
+    within("p50", latency.percentile_us(50.0), 100_000.0, 0.02);
+    within("p85", latency.percentile_us(85.0), 100_000.0, 0.02);
+    within("p95", latency.percentile_us(95.0), 400_000.0, 0.02);
+    within("max", latency.max_us(), 400_000.0, 0.02);
+}
+
+#[test]
+fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
+    // Whoever asks within the first half second is answered at its end: of one second at a steady
+    // rate, half wait from 500 ms down to nothing. A generator that waits for answers would count
+    // one long one.
+    let begin: &'static std::sync::OnceLock<Instant> = Box::leak(Box::default());
+    let serve = move |_, mut stream: TcpStream| {
+        let begin = *begin.get_or_init(Instant::now);
+        if request(&mut stream).is_some() {
+            wait_until(begin + Duration::from_millis(500));
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let report = run(&options(server(serve), rate("200"), 1000));
+    assert_eq!(report.tally.replies, 200);
+    let latency = &report.tally.latency;
+    // Latencies of those that had to wait are uniform in 0..500 ms: the p75 of all is half of it.
+    within("p75", latency.percentile_us(75.0), 250_000.0, 0.04);
+    within("p95", latency.percentile_us(95.0), 450_000.0, 0.02);
+    within("max", latency.max_us(), 500_000.0, 0.02);
+}
+
+#[test]
+fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
+    // Nobody accepts at first; one connection fits in the queue, and the others' first packets are
+    // dropped until the kernel tries again after a second.
+    use flyball_sys::net;
+    let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    net::listen(&listener, 0, &net::ListenOptions::default()).unwrap();
+    let address = net::local_address(&listener).unwrap();
+    let first = TcpStream::connect(address).unwrap();
+    std::thread::spawn(move || {
+        dawdle(Duration::from_millis(500));
+        drop(first);
+        let listener = std::net::TcpListener::from(listener);
+        listener.set_nonblocking(false).unwrap();
+        for stream in listener.incoming().flatten() {
+            std::thread::spawn(move || answer_all(stream, OK));
+        }
+    });
+    let report = run(&options(address, rate("10"), 100));
+    assert_eq!(report.tally.replies, 1);
+    assert!(report.tally.latency.min_us() >= 999_000.0, "{}", report.tally.latency.min_us());
+    assert!(report.tally.connect.min_us() >= 999_000.0, "{}", report.tally.connect.min_us());
+}
+
+#[test]
+fn think_times_are_no_latency() {
+    let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("20"), 100);
+    options.requests_per_connection = Some(3);
+    options.think = Duration::from_millis(150);
+    let begin = Instant::now();
+    let report = run(&options);
+    assert_eq!(report.tally.connections, 2);
+    assert_eq!(report.tally.replies, 6, "a session counts to its end");
+    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert!(report.tally.latency.max_us() < 100_000.0, "{}", report.tally.latency.max_us());
+}
+
+#[test]
+fn a_warm_up_is_not_counted() {
+    let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("100"), 400);
+    options.warmup = Duration::from_millis(300);
+    let report = run(&options);
+    assert_eq!((report.tally.intended, report.tally.replies), (10, 10));
+}
+
+#[test]
+fn a_closed_loop_sends_when_an_answer_has_come() {
+    let serve = |_, mut stream: TcpStream| {
+        while request(&mut stream).is_some() {
+            wait_until(Instant::now() + Duration::from_millis(20));
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let report = run(&options(server(serve), Load::Connections(4), 400));
+    assert_eq!(report.tally.connections, 4);
+    // Four at a time, 20 ms each: 80 at most, and fewer on a busy machine.
+    assert!((20..=84).contains(&report.tally.replies), "{}", report.tally.replies);
+    assert!(report.tally.latency.min_us() >= 20_000.0);
+}
