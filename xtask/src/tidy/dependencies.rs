@@ -78,6 +78,9 @@ const PRODUCT: &[Allowed] = &[
             ("serde_json", "runs and verdicts"),
             ("strsim", "the nearest of names"),
             ("toml", "definitions"),
+        ],
+    },
+    Allowed {
         name: "flyball-load",
         stays: "a client: without the server",
         packages: &[

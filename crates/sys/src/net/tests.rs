@@ -1,0 +1,219 @@
+//! Tests of the socket calls, over real sockets.
+
+use super::*;
+
+#[test]
+fn newcomers_are_ignored_and_those_who_wait_can_be_accepted() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let _waiting = TcpStream::connect(address).unwrap();
+    ignore_newcomers(&listener);
+    wait_for_accepts(&[&listener], 5);
+    assert_eq!(accept_queue(&listener).unwrap().0, 1);
+    let limit = Duration::from_millis(50);
+    let late = TcpStream::connect_timeout(&address, limit).unwrap_err();
+    assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    accepted(&listener);
+    assert!(accept(&listener, true).is_err());
+    wait_for_accepts(&[&listener], 60_000);
+    admit_newcomers(&listener);
+    let _welcome = TcpStream::connect(address).unwrap();
+    accepted(&listener);
+}
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+fn listener(backlog: u32, options: &ListenOptions) -> (OwnedFd, Address) {
+    let socket = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    listen(&socket, backlog, options).unwrap();
+    let address = local_address(&socket).unwrap();
+    (socket, address)
+}
+
+fn accepted(listener: &OwnedFd) -> OwnedFd {
+    loop {
+        match accept(listener, true) {
+            Ok((socket, _)) => return socket,
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+    }
+}
+
+#[test]
+fn a_taken_port_is_seen_although_the_sockets_of_one_server_share_it() {
+    let first = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    let address = local_address(&first).unwrap();
+    share_port(&first).unwrap();
+    listen(&first, 8, &ListenOptions::default()).unwrap();
+    let taken = bind(address, false).unwrap_err();
+    assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    let second = bind(address, true).unwrap();
+    listen(&second, 8, &ListenOptions::default()).unwrap();
+}
+
+#[test]
+fn accepted_sockets_inherit_what_the_listener_was_given() {
+    let options = ListenOptions {
+        congestion: Some("reno".into()),
+        timeout: Some(Duration::from_secs(3)),
+        ..ListenOptions::default()
+    };
+    let (listener, address) = listener(8, &options);
+    let _client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    assert!(sockopt::tcp_nodelay(&socket).unwrap());
+    assert_eq!(sockopt::tcp_congestion(&socket).unwrap(), "reno");
+    let timeout = sockopt::socket_timeout(&socket, sockopt::Timeout::Recv).unwrap();
+    assert_eq!(timeout, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn accepted_sockets_inherit_the_pace_of_their_listener() {
+    const RATE: u64 = 4_000_000;
+    const BYTES: usize = 8_000_000;
+    let options = ListenOptions { pacing: Some(RATE), ..ListenOptions::default() };
+    let (listener, address) = listener(8, &options);
+    let mut client = TcpStream::connect(address).unwrap();
+    let (socket, _) = accept(&listener, false)
+        .or_else(|_| {
+            wait_readable(&listener, 10_000)?;
+            accept(&listener, false)
+        })
+        .unwrap();
+    let start = std::time::Instant::now();
+    let sender = std::thread::spawn(move || {
+        let (piece, mut left) = (vec![0; 100_000], BYTES);
+        while left > 0 {
+            let most = left.min(piece.len());
+            left -= send_gather(&socket, &[IoSlice::new(&piece[..most])], false).unwrap();
+        }
+    });
+    let mut received = 0;
+    let mut buffer = vec![0; 1 << 20];
+    while received < BYTES {
+        received += client.read(&mut buffer).unwrap();
+    }
+    sender.join().unwrap();
+    let ideal = Duration::from_millis(BYTES as u64 * 1_000 / RATE);
+    assert!(start.elapsed() > ideal * 8 / 10, "{:?} of {ideal:?}", start.elapsed());
+}
+
+#[test]
+fn buffers_and_delay_are_inherited_when_asked_for() {
+    let options = ListenOptions {
+        delay: true,
+        send_buffer: Some(40_000),
+        receive_buffer: Some(30_000),
+        ..ListenOptions::default()
+    };
+    let (listener, address) = listener(8, &options);
+    let _client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    assert!(!sockopt::tcp_nodelay(&socket).unwrap());
+    assert_eq!(buffer_sizes(&socket).unwrap(), (40_000, 30_000));
+}
+
+#[test]
+fn a_cpu_is_preferred_and_a_cork_is_set_and_pulled() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    prefer_cpu(&listener, 1).unwrap();
+    assert_eq!(sockopt::socket_incoming_cpu(&listener).unwrap(), 1);
+    let mut client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    set_cork(&socket, true).unwrap();
+    assert!(sockopt::tcp_cork(&socket).unwrap());
+    send(&socket, b"held", false).unwrap();
+    set_cork(&socket, false).unwrap();
+    let mut buffer = [0; 4];
+    client.read_exact(&mut buffer).unwrap();
+    assert_eq!(&buffer, b"held");
+}
+
+#[test]
+fn a_close_resets_when_told_to() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    reset_on_close(&socket).unwrap();
+    drop(socket);
+    let error = client.read(&mut [0]).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[test]
+fn a_send_that_must_not_wait_fills_a_blocking_socket_and_returns() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let _client = TcpStream::connect(address).unwrap();
+    let (socket, _) = accept(&listener, false).unwrap();
+    let piece = vec![0; 1 << 20];
+    let slices = [IoSlice::new(&piece), IoSlice::new(&piece)];
+    let error = loop {
+        if let Err(error) = send_gather_now(&socket, &slices, false) {
+            break error;
+        }
+    };
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn the_accept_queue_of_a_listener_is_seen() {
+    let (listener, address) = listener(5, &ListenOptions::default());
+    assert_eq!(accept_queue(&listener).unwrap(), (0, 5));
+    let _clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+    assert_eq!(accept_queue(&listener).unwrap(), (3, 5));
+}
+
+#[test]
+fn a_socket_that_stopped_listening_refuses_and_can_listen_again() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    stop_listening(&listener);
+    assert_eq!(TcpStream::connect(address).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    listen(&listener, 8, &ListenOptions::default()).unwrap();
+    let _client = TcpStream::connect(address).unwrap();
+    accepted(&listener);
+}
+
+#[test]
+fn buffers_are_gathered_and_the_end_is_seen() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    let mut client = TcpStream::connect(address).unwrap();
+    let socket = accepted(&listener);
+    let sent = send_gather(&socket, &[IoSlice::new(b"ab"), IoSlice::new(b"cd")], false);
+    assert_eq!(sent.unwrap(), 4);
+    while unacknowledged(&socket) > 0 {}
+    shutdown_write(&socket).unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "abcd");
+    client.write_all(b"x").unwrap();
+    drop(client);
+    let mut buffer = [0; 8];
+    while recv(&socket, &mut buffer).is_err() {}
+    assert_eq!(buffer[0], b'x');
+}
+
+#[test]
+fn what_is_there_is_received_without_waiting_and_its_coming_can_be_waited_for() {
+    let (listener, address) = listener(8, &ListenOptions::default());
+    assert!(!wait_readable(&listener, 0).unwrap());
+    let mut client = TcpStream::connect(address).unwrap();
+    assert!(wait_readable(&listener, 10_000).unwrap());
+    let socket = accepted(&listener);
+    set_blocking(&socket, true).unwrap();
+    let mut buffer = [0; 8];
+    let nothing = recv_now(&socket, &mut buffer).unwrap_err();
+    assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+    assert!(!wait_readable(&socket, 0).unwrap());
+    client.write_all(b"x").unwrap();
+    assert!(wait_readable(&socket, 10_000).unwrap());
+    assert_eq!(recv_now(&socket, &mut buffer).unwrap(), 1);
+}
+
+#[test]
+fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("admin.sock");
+    let first = listen_unix(&path).unwrap();
+    assert_eq!(listen_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+    drop(first);
+    listen_unix(&path).unwrap();
+}
