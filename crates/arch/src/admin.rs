@@ -1,34 +1,51 @@
-//! `--admin`: `/status` as JSON and `/metrics` as Prometheus text, from the shared counters.
+//! `--admin`: `/status` as JSON, `/metrics` as Prometheus text, and a page for people, from the
+//! shared counters.
 //!
 //! Served by a process of its own, without the superuser's rights, one connection at a time with
 //! blocking calls: it is read by one or two programs every few seconds, and it must not cost the
 //! workers anything.
 
-use std::fmt::Write;
+mod metrics;
+mod page;
+mod prometheus;
+mod snapshot;
+mod status;
+
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use flyball_http::h1::state::State;
 use flyball_http::h1::{Answer, Body, Conn};
-use flyball_http::{CloseReason, Head, Limits, Method, Now, Out, Request, Status};
+use flyball_http::{Head, Limits, Method, Now, Out, Request, Status};
 use flyball_sys::net::Address;
-use flyball_sys::netstat::Drops;
-use flyball_sys::readiness::{self, Interest};
+use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net, process};
 
 use crate::control::{self, Command, Reply};
-use crate::counters::{Blocks, Counter, Totals};
+use crate::counters::Blocks;
 use crate::registry;
+use snapshot::Snapshot;
 
 /// The user and group that hold no rights and own no files.
 const NOBODY: u32 = 65_534;
 
 /// Longest time for one request on one connection.
 const REQUEST_MS_MAX: u64 = 1_000;
+
+/// Connections that have sent nothing yet: as many as a few browsers open ahead.
+const SILENT_MAX: usize = 16;
+
+/// Longest time that one sends nothing.
+const SILENT_MS_MAX: u64 = 10_000;
+
+/// Tokens of what the process waits for.
+const SIGNALS: u64 = 0;
+const CLIENTS: u64 = 1;
+const FIRST_CLIENT: u64 = 2;
 
 /// What the process serves.
 #[derive(Debug)]
@@ -52,22 +69,77 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
     }
     let signals = Signals::block()?;
     let mut mechanism = readiness::open("poll")?;
-    mechanism.add(signals.as_fd(), 0, Interest::READ)?;
-    mechanism.add(admin.socket.as_fd(), 1, Interest::READ)?;
-    let mut events = Vec::new();
+    mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
+    mechanism.add(admin.socket.as_fd(), CLIENTS, Interest::READ)?;
+    let (mut events, mut silent) = (Vec::new(), Silent::default());
     loop {
-        mechanism.wait(&mut events, -1)?;
+        mechanism.wait(&mut events, silent.wait_ms())?;
         while let Some(signal) = signals.next() {
             if signal == Signal::Stop {
                 return Ok(());
             }
         }
-        if events.iter().any(|event| event.token == 1)
-            && let Ok((socket, _)) = net::accept(&*admin.socket, false)
-        {
-            // A client that misbehaves has only itself to blame.
-            let _ = serve_connection(admin, &socket);
+        for event in &events {
+            if event.token == CLIENTS
+                && let Ok((socket, _)) = net::accept(&*admin.socket, false)
+            {
+                silent.add(socket, mechanism.as_mut())?;
+            }
+            if let Some(socket) = silent.take(event.token, mechanism.as_mut()) {
+                // A client that misbehaves has only itself to blame.
+                let _ = serve_connection(admin, &socket);
+            }
         }
+        silent.end_late(mechanism.as_mut());
+    }
+}
+
+/// Connections that were accepted and have sent nothing yet, the oldest first. Browsers open more
+/// than they use, which must not keep others waiting.
+#[derive(Default)]
+struct Silent {
+    /// Token, socket, and until when it may be silent.
+    waiting: VecDeque<(u64, OwnedFd, u64)>,
+    accepted: u64,
+}
+
+impl Silent {
+    /// Takes one more in; the oldest makes room.
+    fn add(&mut self, socket: OwnedFd, mechanism: &mut dyn Readiness) -> io::Result<()> {
+        if self.waiting.len() >= SILENT_MAX
+            && let Some((_, oldest, _)) = self.waiting.pop_front()
+        {
+            mechanism.remove(oldest.as_fd());
+        }
+        let token = FIRST_CLIENT + self.accepted;
+        self.accepted += 1;
+        mechanism.add(socket.as_fd(), token, Interest::READ)?;
+        self.waiting.push_back((token, socket, clock::monotonic_ms() + SILENT_MS_MAX));
+        Ok(())
+    }
+
+    /// The one that is silent no more.
+    fn take(&mut self, token: u64, mechanism: &mut dyn Readiness) -> Option<OwnedFd> {
+        let at = self.waiting.iter().position(|(known, ..)| *known == token)?;
+        let (_, socket, _) = self.waiting.remove(at)?;
+        mechanism.remove(socket.as_fd());
+        Some(socket)
+    }
+
+    /// Closes those that have been silent for too long.
+    fn end_late(&mut self, mechanism: &mut dyn Readiness) {
+        let now_ms = clock::monotonic_ms();
+        while self.waiting.front().is_some_and(|(_, _, until_ms)| *until_ms <= now_ms) {
+            if let Some((_, socket, _)) = self.waiting.pop_front() {
+                mechanism.remove(socket.as_fd());
+            }
+        }
+    }
+
+    /// Until the next is to be closed.
+    fn wait_ms(&self) -> i32 {
+        let Some((_, _, until_ms)) = self.waiting.front() else { return -1 };
+        until_ms.saturating_sub(clock::monotonic_ms()) as i32
     }
 }
 
@@ -118,6 +190,7 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
 
 fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
     let readable = matches!(request.method(), Method::Get | Method::Head);
+    let mut policy = String::new();
     let (status, media_type, text) = match request.path() {
         b"/settings" if request.method() == Method::Post => set(admin, request),
         b"/reload" if request.method() == Method::Post => tell(admin, Ok(Command::Reload)),
@@ -125,15 +198,23 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }
-        b"/status" => (Status::OK, "application/json", status(admin)),
-        b"/metrics" => (Status::OK, "text/plain; version=0.0.4", metrics(admin)),
+        b"/status" => (Status::OK, "application/json", status::write(&Snapshot::take(admin))),
+        b"/metrics" => (Status::OK, prometheus::MEDIA_TYPE, metrics::write(&Snapshot::take(admin))),
         b"/settings" => (Status::OK, "application/json", settings(admin)),
-        _ => (Status::NOT_FOUND, "text/plain", "try /status, /metrics or /settings\n".to_string()),
+        b"/" | b"/dashboard" => {
+            let (page, more) = page::write();
+            policy = more;
+            (Status::OK, "text/html; charset=utf-8", page)
+        }
+        _ => {
+            let known = "try /, /status, /metrics or /settings\n";
+            (Status::NOT_FOUND, "text/plain", known.to_string())
+        }
     };
     let refused = status == Status::METHOD_NOT_ALLOWED;
     let allow = if refused { "Allow: GET, HEAD\r\n" } else { "" };
     let fields = format!(
-        "{allow}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
+        "{allow}{policy}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\n\r\n",
         text.len()
     );
@@ -178,143 +259,4 @@ fn settings(admin: &Admin) -> String {
 fn architecture(admin: &Admin) -> &'static str {
     let (_, at, _) = admin.blocks.generation();
     registry::ALL.get(at).map_or("", |architecture| architecture.name())
-}
-
-fn state_label(state: State) -> &'static str {
-    match state {
-        State::Idle => "idle",
-        State::Head => "reading-head",
-        State::Asked => "asked",
-        State::AskedBody => "reading-body",
-        State::AnsweredBody => "draining-body",
-        State::Streaming => "streaming",
-        State::Exchanging => "exchanging",
-        State::Closing => "closing",
-        State::Parting => "parting",
-        State::Lingering => "lingering",
-        State::Closed => "closed",
-    }
-}
-
-/// Length and limit of the accept queues, summed over the listening sockets.
-fn accept_queues(admin: &Admin) -> (u64, u64) {
-    let queues = admin.listeners.iter().filter_map(|socket| net::accept_queue(&**socket).ok());
-    queues.fold((0, 0), |(len, limit), (l, m)| (len + u64::from(l), limit + u64::from(m)))
-}
-
-fn live_states() -> impl Iterator<Item = State> {
-    State::ALL.into_iter().filter(|state| *state != State::Closed)
-}
-
-fn status(admin: &Admin) -> String {
-    let totals = admin.blocks.totals();
-    let uptime_ms = clock::monotonic_ms().saturating_sub(admin.started_ms).max(1);
-    let counters: serde_json::Map<_, _> = Counter::ALL
-        .iter()
-        .map(|counter| (counter.label().into(), totals.counter(*counter).into()))
-        .collect();
-    let closed: serde_json::Map<_, _> = CloseReason::ALL
-        .iter()
-        .map(|reason| (reason.label().into(), totals.closed(*reason).into()))
-        .collect();
-    let states: serde_json::Map<_, _> = live_states()
-        .map(|state| (state_label(state).into(), totals.connections(state).into()))
-        .collect();
-    let (queued, queue_limit) = accept_queues(admin);
-    let drops = Drops::read();
-    let accepted = totals.counter(Counter::Accepted);
-    let (generation, _, workers) = admin.blocks.generation();
-    let status = serde_json::json!({
-        "architecture": architecture(admin),
-        "generation": generation,
-        "workers": workers,
-        "listen": admin.addresses.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "uptime_ms": uptime_ms,
-        "counters": counters,
-        "connections": states,
-        "closed": closed,
-        "kernel_drops": {
-            "listen_drops": drops.listen_drops,
-            "listen_overflows": drops.listen_overflows,
-            "request_queue_drops": drops.request_queue_drops,
-            "request_queue_cookies": drops.request_queue_cookies,
-        },
-        "accept_queue": { "length": queued, "limit": queue_limit },
-        "equation_1": {
-            "accept_phases": totals.counter(Counter::AcceptPhases),
-            "accepted_per_phase": totals.accepted_per_phase(),
-            "accepts_per_second": accepted as f64 * 1000.0 / uptime_ms as f64,
-        },
-        "worked_on_per_phase": totals.worked_on_per_phase(),
-    });
-    format!("{status:#}\n")
-}
-
-/// The text format of Prometheus, version 0.0.4. Labels are enumerators: their number is bounded.
-fn metrics(admin: &Admin) -> String {
-    let totals = admin.blocks.totals();
-    let mut text = String::new();
-    for counter in Counter::ALL.iter().filter(|c| status_class(**c).is_none()) {
-        let name = format!("flyball_{}_total", counter.label());
-        family(&mut text, &name, "counter", counter.help());
-        let _ = writeln!(text, "{name} {}", totals.counter(*counter));
-    }
-    family(&mut text, "flyball_responses_total", "counter", "Answers by class of status.");
-    for counter in Counter::ALL {
-        if let Some(class) = status_class(*counter) {
-            let value = totals.counter(*counter);
-            let _ = writeln!(text, "flyball_responses_total{{class=\"{class}\"}} {value}");
-        }
-    }
-    write_connections(&mut text, &totals);
-    write_drops(&mut text);
-    let (queued, limit) = accept_queues(admin);
-    family(&mut text, "flyball_accept_queue_length", "gauge", "Connections not yet accepted.");
-    let _ = writeln!(text, "flyball_accept_queue_length {queued}");
-    family(&mut text, "flyball_accept_queue_limit", "gauge", "Room in the accept queues.");
-    let _ = writeln!(text, "flyball_accept_queue_limit {limit}");
-    text
-}
-
-/// Of the whole network namespace: the kernel does not count them by socket.
-fn write_drops(text: &mut String) {
-    let drops = Drops::read();
-    for (name, value, help) in [
-        ("listen_drops", drops.listen_drops, "Connections that listening sockets dropped."),
-        ("listen_overflows", drops.listen_overflows, "Those dropped by a full accept queue."),
-        ("request_queue_drops", drops.request_queue_drops, "First packets dropped."),
-        ("request_queue_cookies", drops.request_queue_cookies, "First packets given a cookie."),
-    ] {
-        let name = format!("flyball_kernel_{name}_total");
-        family(text, &name, "counter", help);
-        let _ = writeln!(text, "{name} {value}");
-    }
-}
-
-fn write_connections(text: &mut String, totals: &Totals) {
-    family(text, "flyball_connections", "gauge", "Open connections by state.");
-    for state in live_states() {
-        let (label, value) = (state_label(state), totals.connections(state));
-        let _ = writeln!(text, "flyball_connections{{state=\"{label}\"}} {value}");
-    }
-    family(text, "flyball_closed_total", "counter", "Connections closed, by reason.");
-    for reason in CloseReason::ALL {
-        let (label, value) = (reason.label(), totals.closed(*reason));
-        let _ = writeln!(text, "flyball_closed_total{{reason=\"{label}\"}} {value}");
-    }
-}
-
-fn family(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn status_class(counter: Counter) -> Option<&'static str> {
-    match counter {
-        Counter::Status1 => Some("1xx"),
-        Counter::Status2 => Some("2xx"),
-        Counter::Status3 => Some("3xx"),
-        Counter::Status4 => Some("4xx"),
-        Counter::Status5 => Some("5xx"),
-        _ => None,
-    }
 }

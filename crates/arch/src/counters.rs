@@ -95,7 +95,7 @@ counters! {
     CompressionsShed "compressions_shed" "Bodies that left plain for want of processor time.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
     Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
-    TurnedAway "connections_turned_away" "Connections answered with 503: too many of one client.",
+    TurnedAway "connections_turned_away" "Connections refused: their client has too many.",
     LoginsFailed "logins_failed" "Requests whose name and password were wrong.",
     LoginsThrottled "logins_throttled" "Logins not tried: too many failed, or are being verified.",
     Denied "requests_denied" "Requests from networks that may not see what they asked for.",

@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use common::{Launch, Server, Site, get, last_get, proc_status, wait_for};
+use common::{Launch, Server, Site, get, last_get, metrics, proc_status, wait_for};
 use flyball_testkit::{responses, skip, wait};
 use serde_json::Value;
 
@@ -145,70 +145,6 @@ fn connections_are_shown_by_state_and_none_is_shown_when_all_have_gone() {
     assert_eq!(status["closed"]["client-gone"], 1, "{status:#}");
 }
 
-/// A sample of the text format: its name, its labels and its value.
-struct Sample {
-    name: String,
-    labels: BTreeMap<String, String>,
-    value: u64,
-}
-
-/// The text format of Prometheus, version 0.0.4, more strictly than it is defined: each family has
-/// HELP and then TYPE before its samples, and they stay together. Samples by family.
-fn parse_metrics(text: &str) -> BTreeMap<String, (String, Vec<Sample>)> {
-    assert!(text.ends_with('\n'), "the last line ends");
-    let mut families: BTreeMap<String, (String, Vec<Sample>)> = BTreeMap::new();
-    let mut lines = text.lines().peekable();
-    while let Some(line) = lines.next() {
-        let help = line.strip_prefix("# HELP ").unwrap_or_else(|| panic!("no HELP: {line:?}"));
-        let (name, help) = help.split_once(' ').expect("a name and a sentence");
-        assert!(is_name(name), "{name:?}");
-        assert!(help.ends_with('.') && !help.contains('\\'), "{help:?}");
-        let kind = lines.next().and_then(|line| line.strip_prefix("# TYPE "));
-        let kind = kind.and_then(|kind| kind.strip_prefix(name)).expect("TYPE of the same name");
-        let kind = kind.trim_start().to_string();
-        assert!(kind == "counter" || kind == "gauge", "{kind:?}");
-        assert_eq!(kind == "counter", name.ends_with("_total"), "{name} is a {kind}");
-        let mut samples = Vec::new();
-        while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
-            let sample = parse_sample(line);
-            assert_eq!(sample.name, name, "a sample apart from its family: {line:?}");
-            samples.push(sample);
-        }
-        let labels: BTreeSet<_> = samples.iter().map(|sample| sample.labels.clone()).collect();
-        assert_eq!(labels.len(), samples.len(), "{name}: two samples with the same labels");
-        assert!(!samples.is_empty(), "{name} has no sample");
-        let twice = families.insert(name.to_string(), (kind, samples));
-        assert!(twice.is_none(), "{name} comes twice");
-    }
-    families
-}
-
-fn is_name(text: &str) -> bool {
-    let mut bytes = text.bytes();
-    bytes.next().is_some_and(|first| first.is_ascii_alphabetic() || first == b'_')
-        && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
-}
-
-/// `name 1` or `name{label="value",...} 1`.
-fn parse_sample(line: &str) -> Sample {
-    let (series, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("no value: {line:?}"));
-    let value = value.parse().unwrap_or_else(|_| panic!("not a count: {line:?}"));
-    let (name, labels) = match series.split_once('{') {
-        None => (series, ""),
-        Some((name, rest)) => (name, rest.strip_suffix('}').expect("the labels end")),
-    };
-    assert!(is_name(name), "{name:?}");
-    let label = |text: &str| {
-        let (label, value) = text.split_once('=').unwrap_or_else(|| panic!("{text:?}"));
-        let value = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
-        let value = value.filter(|value| !value.contains(['"', '\\'])).expect("a quoted value");
-        assert!(is_name(label), "{label:?}");
-        (label.to_string(), value.to_string())
-    };
-    let labels = labels.split(',').filter(|label| !label.is_empty()).map(label).collect();
-    Sample { name: name.to_string(), labels, value }
-}
-
 #[test]
 fn metrics_are_prometheus_text_and_tell_the_same_as_status() {
     let site = site();
@@ -216,41 +152,207 @@ fn metrics_are_prometheus_text_and_tell_the_same_as_status() {
     let status = used.settled();
     let response = used.server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
     assert_eq!(response.expect("Content-Type"), "text/plain; version=0.0.4");
-    let families = parse_metrics(response.text());
-    let single = |name: &str| match families.get(name).map(|(_, samples)| samples.as_slice()) {
-        Some([sample]) if sample.labels.is_empty() => sample.value,
-        _ => panic!("no single sample of {name}"),
-    };
+    let families = metrics::parse(response.text());
+    let family = |name: &str| families.get(name).unwrap_or_else(|| panic!("no {name}"));
     // Whatever does not grow by itself is the same in both.
     for name in ["accepted", "requests", "bytes_sent", "path_cache_hits", "content_cache_hits"] {
-        let value = single(&format!("flyball_{name}_total"));
-        assert_eq!(status["counters"][name], value, "{name}");
+        let value = family(&format!("flyball_{name}_total")).single();
+        assert_eq!(status["counters"][name].as_f64(), Some(value), "{name}");
     }
-    let labelled = |family: &str, label: &str| -> BTreeMap<String, u64> {
-        let (_, samples) = families.get(family).unwrap_or_else(|| panic!("no {family}"));
-        let by_label = |sample: &Sample| match sample.labels.iter().next() {
-            Some((name, value)) if name == label => (value.clone(), sample.value),
-            _ => panic!("{family} has another label than {label}"),
+    let numbers = |object: &Value| -> BTreeMap<String, f64> {
+        let object = object.as_object().expect("an object");
+        object.iter().map(|(name, n)| (name.clone(), n.as_f64().expect("a number"))).collect()
+    };
+    assert_eq!(family("flyball_closed_total").by("reason"), numbers(&status["closed"]));
+    assert_eq!(family("flyball_connections").by("state"), numbers(&status["connections"]));
+    for (class, value) in family("flyball_responses_total").by("class") {
+        let counter = &status["counters"][format!("responses_{class}")];
+        assert_eq!(counter.as_f64(), Some(value), "{class}");
+    }
+    assert_eq!(family("flyball_responses_total").samples.len(), 5);
+    for family in ["flyball_accept_queue_limit", "flyball_process_open_descriptors"] {
+        let samples = &families[family].samples;
+        assert!(samples.iter().all(|sample| sample.value > 0.0), "{family}: {samples:?}");
+    }
+    let batches = family("flyball_accept_batch_connections");
+    let sum = batches.samples.iter().find(|sample| sample.suffix == "_sum").expect("a sum");
+    assert_eq!((sum.value, batches.count()), (5.0, accept_phases(&status)));
+    let worker = |name: &str| family(name).samples.iter().map(|sample| sample.value).sum::<f64>();
+    assert_eq!(worker("flyball_worker_requests_total"), 7.0);
+    assert_eq!(worker("flyball_worker_connections"), KEPT as f64);
+    assert_eq!(family("flyball_worker_imbalance_ratio").single(), 1.0);
+}
+
+fn accept_phases(status: &Value) -> f64 {
+    status["counters"]["accept_phases"].as_f64().expect("a number")
+}
+
+/// Six were answered by the site, one of them from the disk; what is malformed is timed by nobody.
+#[test]
+fn requests_and_disk_work_are_timed_on_every_architecture() {
+    let site = site();
+    for arch in flyball_arch::ALL {
+        let name = arch.name();
+        if let Err(why) = arch.probe() {
+            flyball_testkit::skip(&format!("{name} cannot run here: {why}"));
+            continue;
+        }
+        let launch = Launch::new(&site, name).workers_for(name, 4);
+        let server = launch.args(&["--admin", "127.0.0.1:0"]).start();
+        let mut client = server.connect();
+        for _ in 0..6 {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        }
+        let mut malformed = server.connect();
+        assert_eq!(malformed.ask("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").status(), 400);
+        drop((client, malformed));
+        let status = wait_for("the times of all requests", || {
+            let status = server.status();
+            let counted = status["timings"]["request"]["count"] == 6;
+            (counted && status["counters"]["requests"] == 7).then_some(status)
+        });
+        let timing = |name: &str, field: &str| {
+            status["timings"][name][field].as_u64().unwrap_or_else(|| panic!("no {name} {field}"))
         };
-        samples.iter().map(by_label).collect()
-    };
-    let of_status = |key: &str| -> BTreeMap<String, u64> {
-        let object = status[key].as_object().unwrap_or_else(|| panic!("no {key}"));
-        object.iter().map(|(name, n)| (name.clone(), n.as_u64().expect("a count"))).collect()
-    };
-    assert_eq!(labelled("flyball_closed_total", "reason"), of_status("closed"));
-    assert_eq!(labelled("flyball_connections", "state"), of_status("connections"));
-    let classes = labelled("flyball_responses_total", "class");
-    assert_eq!(classes.keys().collect::<Vec<_>>(), ["1xx", "2xx", "3xx", "4xx", "5xx"]);
-    for (class, value) in classes {
-        assert_eq!(status["counters"][format!("responses_{class}")], value, "{class}");
+        assert_eq!(timing("first-byte", "count"), 6, "{name}: {status:#}");
+        for timed in ["first-byte", "request", "disk-wait"] {
+            let (count, sum_ns) = (timing(timed, "count"), timing(timed, "sum_ns"));
+            assert!(count > 0 && sum_ns > 0, "{name}, {timed}: {status:#}");
+            let (p50, p99) = (timing(timed, "p50_ns"), timing(timed, "p99_ns"));
+            assert!(0 < p50 && p50 <= p99, "{name}, {timed}: {status:#}");
+            // Nothing here takes a second, unless the machine is very busy.
+            assert!(sum_ns < 60_000_000_000, "{name}, {timed}: {status:#}");
+        }
+        assert!(timing("first-byte", "sum_ns") <= timing("request", "sum_ns"), "{name}");
+        // `shared-symped` asks the disk for its names again.
+        assert!(timing("disk-wait", "count") >= 1, "{name}: {status:#}");
+        let phases = ["getevents", "accept", "work", "read-stage", "write-stage", "loop"];
+        let timed = phases.map(|phase| timing(phase, "count") > 0);
+        let expected = match name {
+            "mp" | "mt" | "thread-per-connection" => [false; 6],
+            "watpipe" => [true, true, false, true, true, false],
+            "uring" => [true, false, true, false, false, true],
+            _ => [true, true, true, false, false, true],
+        };
+        assert_eq!(timed, expected, "{name}, {phases:?}: {status:#}");
     }
-    assert!(families.contains_key("flyball_accept_queue_length"));
-    assert!(single("flyball_accept_queue_limit") > 0);
 }
 
 #[test]
-fn only_get_and_head_of_two_paths_are_answered() {
+fn answers_are_counted_by_configured_host_and_no_client_makes_a_label() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let root = common::text(site.path());
+    let table = |hosts: &str| format!("[[site]]\nhosts = [{hosts}]\nroot = {root:?}\n");
+    let config = common::within(&directory, "site.toml");
+    let sites = table("\"one.example\", \"alias.example\"") + &table("\"*.two.example\"");
+    std::fs::write(&config, format!("listen = [\"127.0.0.1:0\"]\n{sites}")).expect("written");
+    let launch = Launch::bare::<&str>(&[]).args(&["--config", common::text(&config)]);
+    let server = launch.args(&["--arch", "sped", "--admin", "127.0.0.1:0"]).start();
+    let mut client = server.connect();
+    let mut ask = |host: &str, path: &str| {
+        client.ask(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).status()
+    };
+    assert_eq!(ask("one.example", "/small.txt"), 200);
+    assert_eq!(ask("alias.example", "/absent"), 404);
+    assert_eq!(ask("a.two.example", "/small.txt"), 200);
+    for at in 0..20 {
+        assert_eq!(ask(&format!("evil{at}.example"), "/small.txt"), 421);
+    }
+    let status = wait_for("all answers", || {
+        let status = server.status();
+        (status["counters"]["requests"] == 23).then_some(status)
+    });
+    let counts = |good: u64, bad: u64| {
+        let none = 0;
+        serde_json::json!({"1xx": none, "2xx": good, "3xx": none, "4xx": bad, "5xx": none})
+    };
+    let expected = serde_json::json!({
+        "one.example": counts(1, 1), "*.two.example": counts(1, 0), "other": counts(0, 20),
+    });
+    assert_eq!(status["hosts"], expected);
+    let text = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    assert!(!text.text().contains("evil"), "{}", text.text());
+    let families = metrics::parse(text.text());
+    assert_eq!(families["flyball_host_responses_total"].samples.len(), 3 * 5);
+}
+
+/// `ann` and her password, by a hash that is verified fast.
+const USERS: &str = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+
+#[test]
+fn wrong_passwords_and_denied_networks_are_counted() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (config, users) =
+        (common::within(&directory, "site.toml"), common::within(&directory, "users"));
+    std::fs::write(&users, USERS).expect("written");
+    let text = format!(
+        "listen = [\"127.0.0.1:0\"]\n[[site]]\nhosts = [\"*\"]\nroot = {:?}\nauth.file = {:?}\n\
+         auth.paths = [\"/small.txt\"]\n\
+         [[site.access]]\npath = \"/absent\"\ndeny = [\"127.0.0.1\"]\n",
+        common::text(site.path()),
+        common::text(&users)
+    );
+    std::fs::write(&config, text).expect("written");
+    let launch = Launch::bare::<&str>(&[]).args(&["--config", common::text(&config)]);
+    let server = launch.args(&["--arch", "sped", "--admin", "127.0.0.1:0"]).start();
+    let mut client = server.connect();
+    let mut ask = |path: &str, login: &str| {
+        let login = if login.is_empty() {
+            String::new()
+        } else {
+            format!("Authorization: Basic {login}\r\n")
+        };
+        client.ask(format!("GET {path} HTTP/1.1\r\nHost: a\r\n{login}\r\n")).status()
+    };
+    assert_eq!(ask("/small.txt", ""), 401);
+    assert_eq!(ask("/small.txt", "YW5uOndyb25n"), 401);
+    assert_eq!(ask("/small.txt", "YW5uOnNlY3JldA=="), 200);
+    assert_eq!(ask("/absent", ""), 403);
+    let status = wait_for("all answers", || {
+        let status = server.status();
+        (status["counters"]["requests"] == 4).then_some(status)
+    });
+    // Who asks without a password is only told to have one.
+    assert_eq!(status["counters"]["logins_failed"], 1, "{status:#}");
+    assert_eq!(status["counters"]["requests_denied"], 1, "{status:#}");
+    assert_eq!(status["counters"]["logins_throttled"], 0, "{status:#}");
+}
+
+#[test]
+fn the_page_is_whole_and_may_do_nothing_but_ask_for_the_status() {
+    let site = site();
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    for path in ["/", "/dashboard"] {
+        let page =
+            server.connect_admin().ask(format!("GET {path} HTTP/1.1\r\nHost: admin\r\n\r\n"));
+        assert_eq!(page.status(), 200);
+        assert_eq!(page.expect("Content-Type"), "text/html; charset=utf-8");
+        assert_eq!(page.expect("X-Content-Type-Options"), "nosniff");
+        let policy = page.expect("Content-Security-Policy");
+        assert!(policy.starts_with("default-src 'none'; script-src 'nonce-"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert!(page.text().ends_with("</html>\n"));
+    }
+}
+
+/// A browser opens connections that it does not use.
+#[test]
+fn connections_that_say_nothing_keep_nobody_waiting() {
+    let site = site();
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let silent: Vec<_> = (0..40).map(|_| server.connect_admin()).collect();
+    let began = std::time::Instant::now();
+    assert!(server.status().is_object());
+    // Each of them would be waited for by one who serves them in turn, for a second.
+    assert!(began.elapsed() < wait::DEADLINE / 2, "{:?}", began.elapsed());
+    drop(silent);
+    assert!(server.status().is_object());
+}
+
+#[test]
+fn only_get_and_head_of_known_paths_are_answered() {
     let site = site();
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
     let ask = |request: &str| {
@@ -265,7 +367,6 @@ fn only_get_and_head_of_two_paths_are_answered() {
     assert_eq!(ask("GET /status").expect("Content-Type"), "application/json");
     assert_eq!(ask("GET /status").expect("Cache-Control"), "no-store");
     assert_eq!(ask("GET /metrics").status(), 200);
-    assert_eq!(ask("GET /").status(), 404);
     assert_eq!(ask("GET /small.txt").status(), 404);
     assert_eq!(ask("GET /status/").status(), 404);
     for method in ["POST", "PUT", "DELETE", "NONSENSE"] {
@@ -308,7 +409,7 @@ fn a_unix_socket_serves_the_same() {
         let status: Value = serde_json::from_slice(&ask("/status").body).expect("JSON");
         (status["counters"]["requests"] == 1).then_some(())
     });
-    assert!(!parse_metrics(ask("/metrics").text()).is_empty());
+    assert!(!metrics::parse(ask("/metrics").text()).is_empty());
     assert_eq!(ask("/else").status(), 404);
 }
 

@@ -1,0 +1,167 @@
+//! Everything that is told, gathered at one moment: `/status` and `/metrics` say the same.
+
+use flyball_http::h1::state::State;
+use flyball_sys::net::{self, Address};
+use flyball_sys::netstat::Drops;
+use flyball_sys::usage::{self, Usage};
+use flyball_sys::{clock, process};
+
+use super::Admin;
+use crate::counters::{Counter, Owner, Totals};
+use crate::hosts::CLASSES;
+use crate::registry;
+
+/// The names of the classes of status.
+pub(super) const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// What there is to tell.
+pub(super) struct Snapshot<'a> {
+    pub(super) admin: &'a Admin,
+    pub(super) totals: Totals,
+    pub(super) architecture: &'static str,
+    pub(super) generation: u64,
+    /// How many workers there shall be.
+    pub(super) workers: usize,
+    pub(super) uptime_ms: u64,
+    pub(super) started_unix_ms: u64,
+    pub(super) queues: Vec<Queue>,
+    pub(super) drops: Drops,
+    pub(super) hosts: Vec<(&'a str, [u64; CLASSES])>,
+    pub(super) processes: Vec<Process>,
+}
+
+/// The accept queue of one listening socket.
+pub(super) struct Queue {
+    pub(super) listen: Option<Address>,
+    /// Its number among the sockets of all addresses.
+    pub(super) socket: usize,
+    pub(super) length: u32,
+    pub(super) limit: u32,
+}
+
+/// A process of the server.
+pub(super) struct Process {
+    pub(super) role: &'static str,
+    pub(super) id: i32,
+    pub(super) usage: Usage,
+    /// What it counted, if it serves.
+    pub(super) worker: Option<Worker>,
+}
+
+/// A process that serves.
+pub(super) struct Worker {
+    pub(super) index: usize,
+    pub(super) generation: u64,
+    pub(super) requests: u64,
+    pub(super) accepted: u64,
+    pub(super) connections: u64,
+    pub(super) bytes_sent: u64,
+}
+
+/// The states in which a connection is open.
+pub(super) fn live_states() -> impl Iterator<Item = State> {
+    State::ALL.into_iter().filter(|state| *state != State::Closed)
+}
+
+pub(super) fn state_label(state: State) -> &'static str {
+    match state {
+        State::Idle => "idle",
+        State::Head => "reading-head",
+        State::Asked => "asked",
+        State::AskedBody => "reading-body",
+        State::AnsweredBody => "draining-body",
+        State::Streaming => "streaming",
+        State::Exchanging => "exchanging",
+        State::Closing => "closing",
+        State::Parting => "parting",
+        State::Lingering => "lingering",
+        State::Closed => "closed",
+    }
+}
+
+impl Snapshot<'_> {
+    pub(super) fn take(admin: &Admin) -> Snapshot<'_> {
+        let blocks = &admin.blocks;
+        let (generation, architecture, workers) = blocks.generation();
+        let uptime_ms = clock::monotonic_ms().saturating_sub(admin.started_ms).max(1);
+        Snapshot {
+            admin,
+            totals: blocks.totals(),
+            architecture: registry::ALL.get(architecture).map_or("", |found| found.name()),
+            generation,
+            workers,
+            uptime_ms,
+            started_unix_ms: clock::unix_ms().saturating_sub(uptime_ms),
+            queues: queues(admin),
+            drops: Drops::read(),
+            hosts: blocks.hosts().totals(in_use(admin)),
+            processes: processes(admin),
+        }
+    }
+
+    /// The workers of the present generation.
+    fn serving(&self) -> impl Iterator<Item = &Worker> {
+        let workers = self.processes.iter().filter_map(|process| process.worker.as_ref());
+        workers.filter(|worker| worker.generation == self.generation)
+    }
+
+    /// What the busiest worker of this generation has answered, as a multiple of the mean; 1 when
+    /// all are alike, or nothing was answered.
+    pub(super) fn imbalance(&self) -> f64 {
+        let (mut most, mut sum, mut count) = (0, 0, 0);
+        for worker in self.serving() {
+            most = worker.requests.max(most);
+            sum += worker.requests;
+            count += 1;
+        }
+        if sum == 0 { 1.0 } else { most as f64 * f64::from(count) / sum as f64 }
+    }
+}
+
+fn in_use(admin: &Admin) -> impl Iterator<Item = usize> + Clone {
+    // The last is that of the dead.
+    (0..=admin.blocks.len()).filter(|index| admin.blocks.owner(*index).is_some())
+}
+
+fn queues(admin: &Admin) -> Vec<Queue> {
+    let queue = |(socket, listener)| {
+        let (length, limit) = net::accept_queue(listener).ok()?;
+        Some(Queue { listen: net::local_address(listener).ok(), socket, length, limit })
+    };
+    admin.listeners.iter().map(|listener| &**listener).enumerate().filter_map(queue).collect()
+}
+
+/// The master, the process that tells this, and those who count.
+fn processes(admin: &Admin) -> Vec<Process> {
+    let process =
+        |role, id, worker| usage::of_process(id).map(|usage| Process { role, id, usage, worker });
+    let mut all = Vec::from_iter(process("master", admin.master, None));
+    all.extend(process("admin", process::own_id(), None));
+    let mut owners: Vec<Owner> = in_use(admin)
+        .filter_map(|index| admin.blocks.owner(index))
+        .filter(|owner| owner.process > 0)
+        .collect();
+    owners.sort_by_key(|owner| (owner.worker.is_some(), owner.generation, owner.worker));
+    owners.dedup();
+    for owner in owners {
+        let role = if owner.worker.is_some() { "worker" } else { "log" };
+        let worker = owner.worker.map(|index| worker(admin, owner, index));
+        all.extend(process(role, owner.process, worker));
+    }
+    all
+}
+
+fn worker(admin: &Admin, owner: Owner, index: usize) -> Worker {
+    let totals = admin.blocks.totals_of(|other| *other == owner);
+    // Of one that hands connections over the counts of a state may be off by those on the way.
+    let connections =
+        live_states().map(|state| totals.connections(state)).fold(0, u64::wrapping_add);
+    Worker {
+        index,
+        generation: owner.generation,
+        requests: totals.counter(Counter::Requests),
+        accepted: totals.counter(Counter::Accepted),
+        connections,
+        bytes_sent: totals.counter(Counter::BytesOut),
+    }
+}
