@@ -596,16 +596,36 @@ mod tests {
         serves_one(Features::NONE);
     }
 
-    fn serves_one(wanted: Features) {
-        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
-        let features = ring.enable(wanted, 4, 16);
+    /// A client, and the socket that the ring has accepted from it; the accept goes on.
+    fn connected(ring: &mut Ring) -> (TcpStream, Socket) {
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         net::set_blocking(&listener, true).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let listener = Arc::new(listener);
         ring.accept_socket(&listener, 1, true);
-        let mut client = TcpStream::connect(net::local_address(&listener).unwrap()).unwrap();
-        let (1, Completion::Connected(Ok(socket), true)) = one(&mut ring) else { panic!() };
+        let client = TcpStream::connect(net::local_address(&listener).unwrap()).unwrap();
+        let (1, Completion::Connected(Ok(socket), true)) = one(ring) else { panic!() };
+        (client, socket)
+    }
+
+    #[test]
+    fn a_socket_of_either_kind_is_reset_when_that_was_asked_for() {
+        for wanted in [Features::ALL, Features::NONE] {
+            let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+            ring.enable(wanted, 4, 16);
+            let (mut client, socket) = connected(&mut ring);
+            ring.reset_on_close(&socket);
+            ring.close(socket);
+            ring.submit().unwrap();
+            let error = client.read(&mut [0]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{wanted:?}");
+        }
+    }
+
+    fn serves_one(wanted: Features) {
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        let features = ring.enable(wanted, 4, 16);
+        let (mut client, socket) = connected(&mut ring);
         client.write_all(b"ask").unwrap();
         assert_eq!(ring.receive(&socket, 2, true, false), features.multishot);
         let (2, Completion::Received(Ok(received), more)) = one(&mut ring) else { panic!() };

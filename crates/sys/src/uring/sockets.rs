@@ -23,6 +23,10 @@ const SPARE_MAX: usize = 64;
 /// Places in the table of direct sockets beyond the number of sockets.
 const SLACK: u32 = 256;
 
+/// SO_LINGER for no time: what is not sent when the socket is closed never is, and the other end
+/// learns of it by a reset. The kernel reads it where it lies.
+static RESETS: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
+
 /// A connected socket that a ring owns. It is closed by [`Ring::close`], or by a send that closes,
 /// and not by being dropped.
 #[derive(Debug)]
@@ -237,6 +241,21 @@ impl Ring {
         let events = libc::POLLOUT as u32;
         let entry = opcode::PollAdd::new(socket.fd(), events).build();
         self.start_unheld(entry.flags(fixed(socket.direct)), Kind::Room, token);
+    }
+
+    /// Lets the closing that follows at once reset the connection. Direct sockets are only used
+    /// where the kernel has this command too (Linux 6.7).
+    pub fn reset_on_close(&mut self, socket: &Socket) {
+        let Some(plain) = socket.plain() else {
+            let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_LINGER as u32);
+            let (value, len) = ((&raw const RESETS).cast(), size_of_val(&RESETS) as u32);
+            let socket = Fixed(socket.number);
+            let entry = opcode::SetSockOpt::new(socket, level, option, value, len).build();
+            self.start_unheld(entry.flags(Flags::SKIP_SUCCESS), Kind::Quiet, 0);
+            return;
+        };
+        // It fails only when the connection has gone.
+        let _ = net::reset_on_close(plain);
     }
 
     /// Closes the socket, after all that was started on it before.
