@@ -44,11 +44,6 @@ impl Mount {
         }
     }
 
-    /// Whether its sockets can be reset: not the direct ones of a ring.
-    pub(crate) fn resets(&self) -> bool {
-        self.architecture != "uring" || self.events.contains("basic")
-    }
-
     /// A new connection to it.
     pub(crate) fn connect(&self) -> Client {
         self.server().connect()

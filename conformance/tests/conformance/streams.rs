@@ -173,9 +173,6 @@ pub(crate) fn http_1_0_is_told_that_it_was_cut_short(mount: &Mount) {
     // It does not read, and is given up.
     let given_up = || server.status().contains("\"send-timeout\": 1,").then_some(());
     assert!(wait::until(wait::DEADLINE, given_up).is_some(), "{}", server.status());
-    let page = match mount.resets() {
-        true => client.rest_before_reset(),
-        false => client.rest_before_end(),
-    };
+    let page = client.rest_before_reset();
     assert!(!page.ends_with(b"</html>\n"));
 }

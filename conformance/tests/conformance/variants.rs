@@ -103,7 +103,8 @@ pub(crate) fn the_mechanisms_do_not_change_an_answer(mount: &Mount) {
     );
     check(
         mount,
-        "connections.max = 6\naccept.free-threshold = 2\naccept.modify-listeners = true\n\
+        "connections.max = 6\nclose.idle-when-full = false\naccept.free-threshold = 2\n\
+         accept.modify-listeners = true\n\
          work.order = \"writes-first-up\"\nsend.no-delay = false\nreceive.buffer = \"16KiB\"\n\
          pin = true\naccept.incoming-cpu = true\nsend.cork = true\nsend.mode = \"sendfile\"\n",
     );

@@ -1,9 +1,12 @@
 //! Accepting on a ring: which accepts are under way, and when there are none.
 
+use flyball_http::CloseReason;
 use flyball_sys::uring::Ring;
 
+use crate::operations::Slot;
+use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;
-use crate::slots::FIRST_RESERVED;
+use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::worker::Worker;
 
 /// The token of the first listening socket's accepts; each socket has two tokens.
@@ -14,6 +17,9 @@ const SINGLES_MAX: usize = 64;
 
 /// How long accepting rests after descriptors ran out, in milliseconds, if none is freed before.
 const REST_MS: u64 = 250;
+
+/// Least time between two looks at whether somebody waits for room, in milliseconds.
+const LOOK_MS: u64 = 50;
 
 /// The accepts of one listening socket.
 #[derive(Debug, Default)]
@@ -40,6 +46,8 @@ pub(crate) struct Accepts {
     rests_until_ms: Option<u64>,
     said: bool,
     ended: bool,
+    /// When it is looked again whether somebody waits for room.
+    look_ms: u64,
 }
 
 impl Accepts {
@@ -59,6 +67,7 @@ impl Accepts {
             rests_until_ms: None,
             said: false,
             ended: false,
+            look_ms: 0,
         }
     }
 
@@ -108,6 +117,34 @@ impl Accepts {
         if open >= most && self.under_way() == 0 {
             self.say(worker, "accepting is paused: as many connections as allowed are open");
         }
+    }
+
+    /// Ends connections that only hold their places while others wait for one: those that are to
+    /// go on, which then close.
+    pub(crate) fn make_room(
+        &mut self,
+        worker: &Worker,
+        slots: &mut Slots<Slot>,
+        now_ms: u64,
+    ) -> Vec<Token> {
+        let is_full = slots.len() >= worker.connections_max && self.under_way() == 0;
+        if self.ended || !is_full && self.rests_until_ms.is_none() || now_ms < self.look_ms {
+            return Vec::new();
+        }
+        self.look_ms = now_ms + LOOK_MS;
+        let waiting = worker.waits_for_room();
+        if waiting == 0 {
+            return Vec::new();
+        }
+        let yields = |slot: &Slot| if slot.is_quiet() { Yields::of(&slot.exchange) } else { None };
+        let open = slots.iter().map(|(token, slot)| (token, yields(slot)));
+        let chosen = room::choose(open, waiting, now_ms);
+        for token in &chosen {
+            if let Some(slot) = slots.find(*token) {
+                slot.exchange.abort(CloseReason::MadeRoom);
+            }
+        }
+        chosen
     }
 
     /// One completed, and goes on by itself or not.

@@ -18,9 +18,11 @@ use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
+use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
+use crate::worker::Worker;
 
 /// Reads of one connection in one turn; then others have theirs.
 const READS_PER_TURN: u32 = 4;
@@ -264,6 +266,22 @@ impl Requests {
             && !std::mem::replace(&mut slot.queued, true)
         {
             self.work_pending.push(token);
+        }
+    }
+
+    /// Ends connections that only hold their places while others wait for one.
+    pub(crate) fn make_room(&mut self, worker: &Worker, now_ms: u64) {
+        let waiting = worker.waits_for_room();
+        if waiting == 0 {
+            return;
+        }
+        let yields = |slot: &Slot| if slot.queued { None } else { Yields::of(&slot.exchange) };
+        let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
+        for token in room::choose(open, waiting, now_ms) {
+            if let Some(slot) = self.slots.find(token) {
+                slot.exchange.abort(CloseReason::MadeRoom);
+                self.push(token);
+            }
         }
     }
 

@@ -24,6 +24,7 @@ use flyball_sys::{clock, net};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
+use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 
@@ -350,6 +351,13 @@ impl<'a> Thread<'a> {
         self.look_at_ms = self.look_at_ms.map(|_| 0);
     }
 
+    /// Whether this thread only waits for a client while others wait for a thread. Whoever sees
+    /// that takes one of those, so that few others see it.
+    fn shall_make_room(&self, exchange: &Exchange) -> bool {
+        let yields = Yields::of(exchange).is_some_and(|one| one.is_due(self.desk.now.ms()));
+        yields && self.crew.told().is_none() && self.crew.worker.waits_for_room() > 0
+    }
+
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &OwnedFd, peer: SocketAddr) {
         let mut line = Line { socket, exchange: Exchange::new(peer, &self.desk), quiet: false };
@@ -378,6 +386,9 @@ impl<'a> Thread<'a> {
             if drained.is_some() && self.desk.now.ms() >= self.crew.drain_until_ms() {
                 self.crew.unfinished.fetch_add(1, Relaxed);
                 break CloseReason::Draining;
+            }
+            if matches!(step, Step::Read) && self.shall_make_room(&line.exchange) {
+                break CloseReason::MadeRoom;
             }
             line.go_on(step, &mut self.desk);
         };

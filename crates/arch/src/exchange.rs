@@ -118,6 +118,11 @@ impl Exchange {
         self.conn.idle_since().filter(|_| self.out().is_none())
     }
 
+    /// Since when it waits for the rest of a head, or for the first byte, if it does.
+    pub fn stalled_since(&self) -> Option<u64> {
+        self.conn.stalled_since().filter(|_| self.out().is_none())
+    }
+
     /// The buffers; an idle connection gets them here.
     pub fn buffers(&mut self, desk: &mut Desk) -> &mut Buffers {
         self.buffers.get_or_insert_with(|| desk.buffers())

@@ -32,6 +32,7 @@ mod operations;
 mod phases;
 mod pieces;
 mod registry;
+mod room;
 mod server;
 mod settings;
 mod slots;

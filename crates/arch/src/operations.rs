@@ -18,7 +18,7 @@ use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
 use crate::pieces::{Pieces, Spare};
 use crate::slots::Token;
-use crate::transmit::{Sent, goes_by_reference, reset_if_cut_short, transmit_reference};
+use crate::transmit::{Sent, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
 /// Memory segments that one send carries.
@@ -103,6 +103,11 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
+    /// Whether nothing has come in that the machine has not seen.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.ahead.is_none() && !self.sending && self.on_disk.is_none()
+    }
+
     pub(crate) fn is_busy(&self) -> bool {
         let receiving = self.receiving != Receiving::No;
         let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
@@ -444,9 +449,8 @@ impl Operations {
     /// Closes the socket of a connection that is over.
     pub(crate) fn close(&mut self, slot: Slot) -> Exchange {
         if !slot.closed {
-            // A direct socket has no descriptor that an option could be set on: it ends in order.
-            if let Some(socket) = slot.socket.plain() {
-                reset_if_cut_short(socket, &slot.exchange);
+            if slot.exchange.is_cut_short() {
+                self.ring.reset_on_close(&slot.socket);
             }
             self.ring.close(slot.socket);
         }

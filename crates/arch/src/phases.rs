@@ -44,7 +44,6 @@ pub const SETTINGS: &[&str] = &[
     "work.eager-write",
     "work.full-read",
     "close.reset",
-    "close.idle-when-full",
     "send.mode",
     "send.piece",
     "send.blocking",

@@ -397,7 +397,7 @@ impl Default for Settings {
             eager_write: true,
             full_read: false,
             close_reset: false,
-            close_idle_when_full: false,
+            close_idle_when_full: true,
             reject_percent: 0,
             close_after: CloseAfter::Off,
             max_connections: None,

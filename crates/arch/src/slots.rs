@@ -109,6 +109,14 @@ impl<T> Slots<T> {
         slot.value.as_ref().map(|_| Token::new(index, slot.generation))
     }
 
+    /// Every value in use, with its token.
+    pub fn iter(&self) -> impl Iterator<Item = (Token, &T)> {
+        let slots = self.chunks.iter().flat_map(|chunk| chunk.iter()).enumerate();
+        slots.filter_map(|(index, slot)| {
+            Some((Token::new(index, slot.generation), slot.value.as_ref()?))
+        })
+    }
+
     /// Every value in use.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flat_map(|chunk| chunk.iter()).filter_map(|slot| slot.value.as_ref())

@@ -117,6 +117,16 @@ impl Worker {
         }
     }
 
+    /// How many connections wait at its sockets because somebody must make room for them: none
+    /// when nobody shall.
+    pub fn waits_for_room(&self) -> usize {
+        if !self.settings.close_idle_when_full {
+            return 0;
+        }
+        let queue = |listener: &Arc<OwnedFd>| net::accept_queue(&**listener).map_or(0, |(n, _)| n);
+        self.listeners.iter().map(|listener| queue(listener) as usize).sum()
+    }
+
     /// To be called, for either order, as soon as the worker accepts nothing any more. When the
     /// server stops, new connections are refused from now on, so that clients can go elsewhere at
     /// once; the master listens again before it starts another worker.

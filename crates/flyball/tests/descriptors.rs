@@ -26,6 +26,9 @@ const FEW_SERVED: usize = 6;
 /// How long nothing comes on a connection that is not accepted.
 const SILENCE: Duration = Duration::from_millis(300);
 
+/// Who is idle keeps its place however many wait.
+const KEEPS_IDLE: &str = "close.idle-when-full=false";
+
 /// Connections that were opened one after the other, each with a request.
 fn open(server: &Server) -> Vec<Client> {
     let open_one = |_| {
@@ -73,7 +76,8 @@ fn runs_out_and_recovers(launch: Launch, served: usize, message: &str) {
 }
 
 fn limited(site: &Site, arch: &str, descriptors: &str) -> Launch {
-    Launch::under(&["prlimit", descriptors, "--"], site, arch).args(&["--workers", "1"])
+    let launch = Launch::under(&["prlimit", descriptors, "--"], site, arch);
+    launch.args(&["--workers", "1"]).set(KEEPS_IDLE)
 }
 
 /// Descriptors do run out. None is left for a look at a file then, so none is due.
@@ -122,7 +126,7 @@ fn no_more_connections_are_served_than_allowed() {
         for limit in ["16", "inf"] {
             let launch =
                 Launch::new(&site, arch).args(&["--workers", "1", "--max-connections", "2"]);
-            let server = launch.args(&["--accept-limit", limit]).start();
+            let server = launch.args(&["--accept-limit", limit]).set(KEEPS_IDLE).start();
             let mut clients = [server.connect(), server.connect(), server.connect()];
             assert_eq!(clients[0].ask(get("/small.txt")).status(), 200, "{arch}");
             assert_eq!(clients[1].ask(get("/small.txt")).status(), 200, "{arch}");

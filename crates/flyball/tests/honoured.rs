@@ -19,6 +19,7 @@ const GLOBAL: &[&str] = &[
     "accept.backlog",
     "accept.defer",
     "connections.max",
+    "close.idle-when-full",
     "send.no-delay",
     "send.buffer",
     "send.quiet",

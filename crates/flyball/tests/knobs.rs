@@ -238,7 +238,9 @@ fn a_full_worker_accepts_again_at_its_threshold() {
     let site = site();
     for (threshold, after_one) in [(1, 6), (3, 5)] {
         let threshold = format!("accept.free-threshold={threshold}");
-        let server = start(&site, &["connections.max=5", "accept.defer=false", &threshold]);
+        let max = "connections.max=5";
+        let keeps = "close.idle-when-full=false";
+        let server = start(&site, &[max, keeps, "accept.defer=false", &threshold]);
         let mut clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
         for client in &mut clients {
             assert_eq!(client.ask(get("/small.txt")).status(), 200);
@@ -388,7 +390,8 @@ fn a_pause_changes_the_watch_of_the_listeners_when_asked_for() {
     for (setting, keeps) in
         [("accept.modify-listeners=true", true), ("accept.modify-listeners=false", false)]
     {
-        let Some(traced) = Traced::start(&site, &["connections.max=1", setting]) else { return };
+        let settings = ["connections.max=1", "close.idle-when-full=false", setting];
+        let Some(traced) = Traced::start(&site, &settings) else { return };
         let client = traced.client();
         let mut waiting = traced.server.connect();
         waiting.send(get("/small.txt"));

@@ -52,7 +52,7 @@ fn all_different() -> Settings {
         eager_write: false,
         full_read: true,
         close_reset: true,
-        close_idle_when_full: true,
+        close_idle_when_full: false,
         reject_percent: 3,
         close_after: CloseAfter::Parse,
         max_connections: Some(3),

@@ -35,7 +35,8 @@ fn start(site: &Site, arch: &str, settings: &[&str]) -> Server {
     for setting in settings {
         launch = launch.set(setting);
     }
-    launch.start()
+    // Whoever waits waits, however idle others are.
+    launch.set("close.idle-when-full=false").start()
 }
 
 #[track_caller]

@@ -213,8 +213,7 @@ impl EventLoop {
 
     /// Accepts from one listening socket. Each connection is read and parsed at once, as TUX does.
     fn accept_from(&mut self, listener: usize) -> (Ended, usize) {
-        let open = self.requests.slots.len();
-        let room = self.worker.connections_max.saturating_sub(open);
+        let room = self.worker.connections_max.saturating_sub(self.requests.slots.len());
         let EventLoop { accept, worker, desk, requests, callbacks, .. } = self;
         let (mut tally, mut accepted) = (Tally::default(), 0);
         let ended = accept.phase(&worker.listeners[listener], room, &mut tally, |socket, peer| {
@@ -364,6 +363,7 @@ impl EventLoop {
     /// Leaves new connections in the accept queue until there is room.
     fn pause_accepting(&mut self, ended: Ended) {
         self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
+        self.requests.make_room(&self.worker, self.desk.now.ms());
         // Another worker closed the queue and is about to end: the master opens it again, or ends
         // this one too.
         if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {

@@ -195,6 +195,9 @@ impl Loop {
         if !self.accepts.rests(self.desk.now.ms()) {
             self.top_up_accepts();
         }
+        for token in self.accepts.make_room(&self.worker, &mut self.slots, self.desk.now.ms()) {
+            self.drive(token);
+        }
         let tally = &mut self.desk.tally;
         if accepted > 0 {
             tally.add(Counter::AcceptPhases, 1);

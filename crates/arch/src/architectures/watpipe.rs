@@ -234,6 +234,7 @@ fn poll(
                     thread.queue_for_read(connection);
                 }
                 Found::Ordered => thread.queue_for_write(connection),
+                Found::MakeRoom => thread.close(connection, CloseReason::MadeRoom),
             }
         }
         thread.publish();

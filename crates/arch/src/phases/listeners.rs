@@ -5,14 +5,13 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
-use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
-use super::connection::{open_slot, watch};
+use super::connection::{Slot, open_slot, watch};
 use super::{DiskWork, LISTENERS, Phases};
 use crate::accept::{Ended, Room};
+use crate::room::{self, Yields};
 use crate::settings::CloseAfter;
-use crate::slots::Token;
 
 /// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
 pub(super) const DESCRIPTOR_PAUSE_MS: u64 = 250;
@@ -77,9 +76,10 @@ impl<D: DiskWork> Phases<D> {
         });
         self.ready_listeners = ready;
         match stopped {
-            // Nobody waits yet, or there is room now: whoever waits is accepted in the next loop.
-            Some(Ended::Full) if self.makes_room() && !self.somebody_waits() => {}
-            Some(Ended::Full) if self.make_room() => {
+            // Nobody waits yet.
+            Some(Ended::Full) if self.makes_room() && self.worker.waits_for_room() == 0 => {}
+            // There is room now: whoever waits is accepted in the next loop.
+            Some(Ended::Full | Ended::OutOfDescriptors) if self.make_room() => {
                 self.ready_listeners.clear();
                 self.ready_listeners.extend(0..self.worker.listeners.len());
             }
@@ -154,38 +154,29 @@ impl<D: DiskWork> Phases<D> {
         ended
     }
 
-    /// Whether idle connections are closed when somebody waits for a place (M56).
     fn makes_room(&self) -> bool {
         self.worker.settings.close_idle_when_full && self.draining_until_ms.is_none()
     }
 
-    fn somebody_waits(&self) -> bool {
-        let queue = |listener| net::accept_queue(listener).map_or(0, |(length, _)| length);
-        self.worker.listeners.iter().any(|listener| queue(&**listener) > 0)
-    }
-
-    /// Closes idle connections, those that have waited longest first, until accepting may go on.
-    /// False when none was closed.
+    /// Closes connections that only hold their places, until those who wait have room (M56). False
+    /// when none was closed.
     fn make_room(&mut self) -> bool {
-        if !self.makes_room() || !self.somebody_waits() {
+        let waiting = self.worker.waits_for_room();
+        if waiting == 0 || !self.makes_room() {
             return false;
         }
-        let now_ms = self.desk.now.ms();
-        let mut idle: Vec<(u64, Token)> = Vec::new();
-        for token in self.slots.tokens() {
-            let Some(slot) = self.slots.find(token) else { continue };
-            // What came or was answered in this turn is not idle.
-            let since = slot.exchange.idle_since().filter(|since_ms| *since_ms < now_ms);
-            if let Some(since_ms) = since.filter(|_| !slot.queued && !slot.ready.read) {
-                idle.push((since_ms, token));
-            }
-        }
-        idle.sort_unstable_by_key(|(since_ms, token)| (*since_ms, token.bits()));
-        idle.truncate(self.free_threshold());
-        for (_, token) in &idle {
+        // What came in this turn is not idle.
+        let yields = |slot: &Slot| match slot.queued || slot.ready.read {
+            true => None,
+            false => Yields::of(&slot.exchange),
+        };
+        let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
+        let wanted = waiting.max(self.free_threshold());
+        let chosen = room::choose(open, wanted, self.desk.now.ms());
+        for token in &chosen {
             self.close(*token, CloseReason::MadeRoom);
         }
-        !idle.is_empty()
+        !chosen.is_empty()
     }
 
     fn free_threshold(&self) -> usize {
@@ -264,9 +255,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// The time of the pause is over: others may be idle by now.
     pub(super) fn pause_is_over(&mut self) {
-        if self.paused.as_ref().is_some_and(|pause| pause.full) {
-            self.make_room();
-        }
+        self.make_room();
         if self.paused.is_some() {
             self.resume_when_free();
         }

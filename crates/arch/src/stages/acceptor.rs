@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use flyball_sys::net;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use super::pipeline::{Pipeline, Thread};
@@ -96,6 +97,9 @@ impl Acceptor {
         thread.publish();
         if let Some(ended) = stopped.filter(|_| order.is_none()) {
             self.pause(thread, ended);
+            if thread.desk.settings.close_idle_when_full {
+                pipeline.read_poll.make_room(self.waiting());
+            }
         }
         Ok(order.is_none())
     }
@@ -126,6 +130,12 @@ impl Acceptor {
             self.mechanism.add(listener.as_fd(), at as u64, Interest::READ)?;
         }
         Ok(())
+    }
+
+    /// How many connections wait at its sockets.
+    fn waiting(&self) -> usize {
+        let queue = |listener: &Arc<OwnedFd>| net::accept_queue(&**listener).map_or(0, |(n, _)| n);
+        self.listeners.iter().map(|listener| queue(listener) as usize).sum()
     }
 
     /// Leaves new connections in the accept queue until there is room.

@@ -13,6 +13,7 @@ use flyball_sys::readiness::{self, Armer, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::connection::{Connection, rank};
+use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::Order;
@@ -41,6 +42,8 @@ struct Room {
     until_ms: u64,
     /// The last order that all that wait were told.
     told: u8,
+    /// How many shall make room for others.
+    wanted: usize,
 }
 
 /// Why a connection left the stage.
@@ -52,6 +55,8 @@ pub(crate) enum Found {
     Expired,
     /// There is an order that it has not been told.
     Ordered,
+    /// It only holds its place, and somebody waits for one.
+    MakeRoom,
 }
 
 /// The one thread of a stage, and what only it may use.
@@ -81,6 +86,7 @@ impl PollStage {
             arrived: Vec::new(),
             until_ms: 0,
             told: 0,
+            wanted: 0,
         };
         let has_armer = armer.is_some();
         let poller = Poller { mechanism, events: Vec::new(), has_armer };
@@ -142,6 +148,14 @@ impl PollStage {
         self.wake.notify();
     }
 
+    /// Has as many as that leave which only hold their places.
+    pub(crate) fn make_room(&self, wanted: usize) {
+        if wanted > 0 {
+            self.lock().wanted = wanted;
+            self.wake();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Room> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,6 +197,14 @@ impl Poller {
             match waiting.map_or(u64::MAX, |connection| connection.exchange.deadline()) {
                 deadline if now_ms < deadline => room.timers.set(index, deadline),
                 _ => self.remove(&mut room, token, Found::Expired, found),
+            }
+        }
+        let wanted = std::mem::take(&mut room.wanted);
+        if wanted > 0 {
+            let waiting = room.waiting.iter();
+            let open = waiting.map(|(token, one)| (token, Yields::of(&one.exchange)));
+            for token in crate::room::choose(open, wanted, now_ms) {
+                self.remove(&mut room, token, Found::MakeRoom, found);
             }
         }
         if rank(order) > room.told {

@@ -78,6 +78,9 @@ pub(crate) struct Commons {
     watches_listeners: bool,
     /// Accepting is paused until then, or until a connection closes.
     paused_until_ms: Option<u64>,
+    /// When it is looked next whether connections can make room for those that wait, while nobody
+    /// accepts.
+    look_for_room_ms: Option<u64>,
     warned: bool,
 }
 
@@ -120,6 +123,7 @@ impl Commons {
             open: 0,
             watches_listeners: false,
             paused_until_ms: None,
+            look_for_room_ms: None,
             warned: false,
         });
         commons.add_listeners()?;
@@ -252,7 +256,22 @@ impl Commons {
 
     /// How long the scheduler may wait at most because accepting is paused.
     pub(super) fn pause_ms(&self) -> Option<u64> {
-        self.paused_until_ms.map(|_| PAUSE_MS)
+        self.paused_until_ms.or(self.look_for_room_ms).map(|_| PAUSE_MS)
+    }
+
+    /// Nobody accepts: it shall be looked whether connections can make room.
+    pub(super) fn want_room(&mut self) {
+        self.look_for_room_ms.get_or_insert(0);
+    }
+
+    /// How many connections somebody shall make room for now.
+    pub(super) fn room_wanted(&mut self) -> usize {
+        let now_ms = self.desk.now.ms();
+        if self.order.is_some() || self.look_for_room_ms.is_none_or(|look_ms| now_ms < look_ms) {
+            return 0;
+        }
+        self.look_for_room_ms = Some(now_ms + PAUSE_MS);
+        self.worker.waits_for_room()
     }
 
     /// Goes on accepting when the pause is over.
@@ -283,6 +302,7 @@ impl Commons {
 
     fn add_listeners(&mut self) -> io::Result<()> {
         self.watches_listeners = true;
+        self.look_for_room_ms = None;
         for (at, listener) in self.worker.listeners.iter().enumerate() {
             let token = LISTENERS + at as u64;
             if self.worker.shares_listeners && self.worker.settings.exclusive {
@@ -298,6 +318,7 @@ impl Commons {
     fn pause_accepting(&mut self, why: Option<&str>) {
         self.ignore_listeners();
         self.paused_until_ms = Some(self.desk.now.ms() + PAUSE_MS);
+        self.want_room();
         if let Some(why) = why
             && !std::mem::replace(&mut self.warned, true)
         {

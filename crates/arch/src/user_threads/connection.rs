@@ -11,8 +11,9 @@ use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
-use super::scheduler::{Here, Wake, Why};
+use super::scheduler::{Here, Stand, Wake, Why};
 use crate::exchange::{Exchange, Step};
+use crate::room::Yields;
 use crate::transmit::{Sent, transmit};
 use crate::worker::Order;
 
@@ -199,7 +200,10 @@ impl Connection {
         }
         self.exchange.rest(&mut here.desk);
         self.watch(here, interest);
-        self.park(here, Why::Ready);
+        let woken = self.park(here, Why::Ready);
+        if matches!(woken, Wake::MakeRoom) && !self.readable {
+            self.exchange.abort(CloseReason::MadeRoom);
+        }
     }
 
     /// Lets the others have their turn.
@@ -212,8 +216,9 @@ impl Connection {
         if here.ends() {
             return Wake::End;
         }
-        let (deadline, state) = (self.exchange.deadline(), self.exchange.state());
-        let woken = here.park(why, deadline, Some(state));
+        let deadline = self.exchange.deadline();
+        let stand = Stand { state: self.exchange.state(), yields: Yields::of(&self.exchange) };
+        let woken = here.park(why, deadline, Some(stand));
         let reported = here.reported();
         self.hangup |= reported.hangup;
         self.readable |= reported.read;

@@ -17,6 +17,7 @@ use super::commons::{Commons, Source};
 use crate::accept::Ended;
 use crate::counters::Counter;
 use crate::phases::DiskWork;
+use crate::room::{self, Yields};
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report};
@@ -55,6 +56,8 @@ pub(crate) enum Wake {
     Late,
     /// There is an order: see [`Commons::order`].
     Ordered,
+    /// Others wait for its place, and it only holds that.
+    MakeRoom,
     /// The worker ends: it must not park again.
     End,
 }
@@ -71,7 +74,15 @@ struct Parked {
     commons: Box<Commons>,
     why: Why,
     until_ms: u64,
-    state: Option<State>,
+    stand: Option<Stand>,
+}
+
+/// Where the connection of a thread stands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stand {
+    pub(crate) state: State,
+    /// Whether it could make room for another.
+    pub(crate) yields: Option<Yields>,
 }
 
 /// What the scheduler gives a thread when it goes on.
@@ -91,7 +102,7 @@ struct Record {
     until_ms: u64,
     reported: Reported,
     /// Where its connection stands, if it serves one.
-    state: Option<State>,
+    stand: Option<Stand>,
     /// Set while it is in the run queue.
     wake: Option<Wake>,
 }
@@ -108,11 +119,11 @@ pub(crate) struct Here<'a> {
 
 impl Here<'_> {
     /// Gives everybody else their turn until there is a reason to go on. `until_ms` is when it
-    /// shall go on anyway, `state` where its connection stands.
-    pub(crate) fn park(&mut self, why: Why, until_ms: u64, state: Option<State>) -> Wake {
+    /// shall go on anyway, `stand` where its connection stands.
+    pub(crate) fn park(&mut self, why: Why, until_ms: u64, stand: Option<Stand>) -> Wake {
         let commons = self.commons.take().expect("whoever runs has the commons");
         debug_assert!(!self.ends, "the worker ends: nobody wakes this thread again");
-        let woken = self.parker.park(Parked { commons, why, until_ms, state });
+        let woken = self.parker.park(Parked { commons, why, until_ms, stand });
         self.commons = Some(woken.commons);
         self.reported = woken.reported;
         self.ends = matches!(woken.wake, Wake::End);
@@ -201,7 +212,7 @@ impl Scheduler {
             here.commons.take().expect("whoever runs has the commons")
         });
         let (why, reported, until_ms) = (Why::Turn, Reported::default(), u64::MAX);
-        let record = Record { thread, why, until_ms, reported, state: None, wake: None };
+        let record = Record { thread, why, until_ms, reported, stand: None, wake: None };
         let token = self.threads.insert(record);
         self.wake(token, Wake::Turn);
         Ok(())
@@ -298,6 +309,7 @@ impl Scheduler {
         while let Some(listener) = commons.ready_listeners.pop() {
             let Some(acceptor) = self.acceptors.pop() else {
                 commons.ignore_listeners();
+                commons.want_room();
                 return;
             };
             self.wake(acceptor, Wake::Listener(listener));
@@ -344,8 +356,8 @@ impl Scheduler {
         let Some(wake) = record.wake.take() else { return commons };
         let reported = std::mem::take(&mut record.reported);
         match record.thread.resume(Woken { commons, me, wake, reported }) {
-            Run::Parked(Parked { mut commons, why, until_ms, state }) => {
-                (record.why, record.until_ms, record.state) = (why, until_ms, state);
+            Run::Parked(Parked { mut commons, why, until_ms, stand }) => {
+                (record.why, record.until_ms, record.stand) = (why, until_ms, stand);
                 match why {
                     Why::Turn => self.wake(me, Wake::Turn),
                     Why::Accept => {
@@ -424,14 +436,31 @@ impl Scheduler {
         commons.disk.tend(&mut commons.desk.tally);
         commons.desk.publish();
         if commons.desk.states_are_due() {
-            let states = || self.threads.values().filter_map(|record| record.state);
+            let states = || self.threads.values().filter_map(|record| Some(record.stand?.state));
             // Nothing was read yet of those that wait in a thread's batch.
             let waiting = commons.open().saturating_sub(states().count());
             let waiting = std::iter::repeat_n(State::Idle, waiting);
             commons.desk.publish_states(states().chain(waiting));
         }
+        self.make_room(commons);
         commons.end_pause_when_due();
         commons.desk.turned();
+    }
+
+    /// Wakes threads whose connections only hold their places while others wait for one.
+    fn make_room(&mut self, commons: &mut Commons) {
+        let waiting = commons.room_wanted();
+        if waiting == 0 {
+            return;
+        }
+        let yields = |record: &Record| match record.why {
+            Why::Ready => record.stand?.yields,
+            Why::Accept | Why::Disk | Why::Turn => None,
+        };
+        let open = self.threads.iter().map(|(token, record)| (token, yields(record)));
+        for token in room::choose(open, waiting, commons.desk.now.ms()) {
+            self.wake(token, Wake::MakeRoom);
+        }
     }
 
     /// Lets every thread end.

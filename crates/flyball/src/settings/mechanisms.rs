@@ -172,11 +172,13 @@ pub(super) const ROWS: &[Setting] = &[
         flag: None,
         kind: Kind::Switch { set: |s, on| s.close_idle_when_full = on },
         word: None,
-        default: Some("false"),
+        default: Some("true"),
         doc: "Whether idle connections make room when a worker is full",
-        more: "When a client waits for a place while `connections.max` connections are open, as \
-               many as `accept.free-threshold` that wait for a request are closed, those first \
-               that have waited longest; `timeout.idle` and `timeout.head` hold besides.",
+        more: "When clients wait for a place while `connections.max` connections are open, or \
+               every thread has one, or descriptors are out, as many connections are closed that \
+               have waited for a request for a second or longer: first those that sent no whole \
+               head, then those that are kept, the oldest of each first. Event loops close at \
+               least `accept.free-threshold`. `timeout.idle` and `timeout.head` hold besides.",
         source: "The µserver's closing of idle connections (M56)",
     },
     Setting {

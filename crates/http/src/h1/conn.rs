@@ -192,6 +192,13 @@ impl Conn {
         (self.state == State::Idle && !self.pending).then_some(self.since_ms)
     }
 
+    /// Since when it waits for a head, in monotonic milliseconds, if it does and some of that head
+    /// has come, or nothing at all since it was accepted: clients send a head in one go.
+    pub fn stalled_since(&self) -> Option<u64> {
+        let stalls = self.state == State::Head || self.state == State::Idle && self.fresh;
+        (stalls && !self.pending).then_some(self.since_ms)
+    }
+
     /// What the connection wants next. Pure.
     pub fn wants(&self) -> Wants {
         let recv = match self.state {
