@@ -21,7 +21,7 @@ use flyball_sys::{file, net};
 use crate::chunks::ChunkInUse;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
-use crate::settings::SendMode;
+use crate::settings::{Events, SendMode};
 
 /// Memory segments that one gather write carries.
 const GATHER_MAX: usize = 64;
@@ -101,7 +101,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
                 match part.way(exchange.chunk(), desk, only) {
-                    Way::Reference(most) => part.send_file(socket, most),
+                    Way::Reference(most) => part.send_file(socket, most, desk),
                     Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
                     Way::Copy => part.send_copy(socket, desk, only, ends),
                     Way::Absent => Call::Absent,
@@ -129,7 +129,7 @@ pub fn transmit_reference(
         let part = Part { file, offset, len };
         let only = Only::InMemory(0, desk.residency);
         let call = match part.way(exchange.chunk(), desk, only) {
-            Way::Reference(most) => part.send_file(socket, most),
+            Way::Reference(most) => part.send_file(socket, most, desk),
             Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
             Way::Copy | Way::Absent => return None,
         };
@@ -377,13 +377,22 @@ impl Part<'_> {
         }
     }
 
-    /// Sends the next piece by reference; checks the file before the last.
-    fn send_file(&self, socket: BorrowedFd<'_>, most: usize) -> Call {
+    /// Sends the next piece by reference; checks the file before the last. Less than was asked for
+    /// is sent into a socket that is full then, or of a file that became shorter: where an edge is
+    /// waited for, which only comes after a full socket, the two have to be told apart.
+    fn send_file(&self, socket: BorrowedFd<'_>, most: usize, desk: &Desk) -> Call {
         if most as u64 == self.len && !self.is_unchanged() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
         match file::send_file(socket, &*self.file.file, self.offset, most) {
             Ok(0) => Call::Spoilt(CloseReason::FileChanged),
+            Ok(sent)
+                if sent < most
+                    && desk.settings.events == Events::EpollEdge
+                    && !self.is_unchanged() =>
+            {
+                Call::Spoilt(CloseReason::FileChanged)
+            }
             Ok(sent) => Call::Took { sent, offered: most, large: true },
             Err(error) => Call::Error(error),
         }
