@@ -1,10 +1,10 @@
 //! A client that sends the bytes it is told to and says exactly what came back.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt;
+use rustix::net::{self, AddressFamily, SocketType, sockopt};
 
 use crate::response::{self, Response};
 use crate::wait::{DEADLINE, dawdle};
@@ -27,11 +27,32 @@ pub struct Client {
 impl Client {
     /// Connects; every piece that is sent is a segment of its own.
     pub fn connect(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect_timeout(&address, DEADLINE).expect("the server accepts");
+        let stream = TcpStream::connect_timeout(&address, DEADLINE);
+        Client::with(stream.expect("the server accepts"))
+    }
+
+    fn with(stream: TcpStream) -> Client {
         stream.set_nodelay(true).expect("TCP_NODELAY");
         stream.set_read_timeout(Some(DEADLINE)).expect("SO_RCVTIMEO");
         stream.set_write_timeout(Some(DEADLINE)).expect("SO_SNDTIMEO");
         Client { stream, received: Vec::new() }
+    }
+
+    /// Connects, if the server accepts.
+    pub fn try_connect(address: SocketAddr) -> Option<Client> {
+        TcpStream::connect_timeout(&address, DEADLINE).ok().map(Client::with)
+    }
+
+    /// Connects from this address, of which the machine must have one: 127.0.0.0/8 is all its own.
+    pub fn connect_from(source: IpAddr, address: SocketAddr) -> Client {
+        let family = match source {
+            IpAddr::V4(_) => AddressFamily::INET,
+            IpAddr::V6(_) => AddressFamily::INET6,
+        };
+        let socket = net::socket(family, SocketType::STREAM, None).expect("a socket");
+        net::bind(&socket, &SocketAddr::new(source, 0)).expect("an address of this machine");
+        net::connect(&socket, &address).expect("the server accepts");
+        Client::with(socket.into())
     }
 
     /// Connects with room for about this many bytes on the way to it, so that a server which is not
@@ -102,6 +123,40 @@ impl Client {
     pub fn ask(&mut self, request: impl AsRef<[u8]>) -> Response {
         self.send(request);
         self.response()
+    }
+
+    /// The same, and `None` when the connection ends before the whole response has come.
+    ///
+    /// # Panics
+    /// When it neither comes nor ends.
+    #[track_caller]
+    pub fn try_ask(&mut self, request: impl AsRef<[u8]>) -> Option<Response> {
+        if !self.try_send(request) {
+            return None;
+        }
+        let (mut response, len) = loop {
+            match response::head(&self.received) {
+                Some(found) => break found,
+                None => self.try_receive()?,
+            }
+        };
+        self.received.drain(..len);
+        let bytes = response.body_bytes();
+        while self.received.len() < bytes {
+            self.try_receive()?;
+        }
+        response.body = self.take(bytes);
+        Some(response)
+    }
+
+    #[track_caller]
+    fn try_receive(&mut self) -> Option<()> {
+        match self.receive() {
+            Ok(0) => None,
+            Ok(_) => Some(()),
+            Err(error) if is_timeout(&error) => panic!("it hangs; {}", self.so_far()),
+            Err(_) => None,
+        }
     }
 
     /// Exactly the next `len` bytes.

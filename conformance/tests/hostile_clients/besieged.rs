@@ -1,0 +1,192 @@
+//! A server under attack, what it uses meanwhile, and its honest clients.
+
+use std::fs;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use flyball_testkit::{Client, Launch, Server, Site, skip, wait};
+
+/// Part of what a server says when its architecture needs what this machine does not have.
+const UNAVAILABLE: &str = "cannot run here";
+
+/// A server has started when nothing in it is opened for so long.
+const STARTED_AFTER: Duration = Duration::from_millis(60);
+
+/// Honest clients that are measured.
+const HONEST: usize = 4;
+
+/// A server, and what it used before the attack.
+pub struct Besieged {
+    pub server: Server,
+    memory: u64,
+    descriptors: usize,
+}
+
+impl Besieged {
+    /// Serves the test site with these lines of settings; `None` when this machine cannot.
+    pub fn start(arch: &str, settings: &str) -> Option<Besieged> {
+        // Where a worker serves one connection at a time, one would not do; nor is it a setting.
+        let workers = if arch == "mp" { "" } else { "workers = 1\n" };
+        let root = Site::shared().root().display().to_string();
+        let config = format!(
+            "arch = \"{arch}\"\n{workers}{settings}\n[[site]]\nroot = \"{root}\"\n\
+             digest-path = \"/digest\"\n"
+        );
+        let server = match Launch::config(config).start() {
+            Ok(server) => server,
+            Err(refused) if refused.errors.contains(UNAVAILABLE) => {
+                skip(&refused.to_string());
+                return None;
+            }
+            Err(refused) => panic!("{arch}: {refused}"),
+        };
+        let mut besieged = Besieged { server, memory: 0, descriptors: 0 };
+        besieged.await_processes();
+        // What is made once is made now.
+        for path in ["/hello.txt", "/large.bin", "/missing"] {
+            besieged.ask_anew(path);
+        }
+        besieged.begin();
+        Some(besieged)
+    }
+
+    /// What is used from now on counts as taken.
+    pub fn begin(&mut self) {
+        (self.memory, self.descriptors) = (self.used(), self.open());
+    }
+
+    /// Descriptors, but those of files, that were opened since and not given back.
+    pub fn descriptors_taken(&self) -> usize {
+        self.open().saturating_sub(self.descriptors)
+    }
+
+    /// Waits until the server opens and closes nothing any more.
+    pub fn await_processes(&self) {
+        let (mut before, mut since) = (0, Instant::now());
+        wait::until(wait::DEADLINE, || {
+            let now = self.open();
+            if std::mem::replace(&mut before, now) != now {
+                since = Instant::now();
+            }
+            (since.elapsed() >= STARTED_AFTER).then_some(())
+        });
+    }
+
+    /// The status of an answer on a new connection.
+    #[track_caller]
+    pub fn ask_anew(&self, path: &str) -> u16 {
+        self.server.connect().ask(last_get(path)).status()
+    }
+
+    /// Memory that the attack has cost so far, in bytes: what its processes have written to.
+    pub fn memory_taken(&self) -> u64 {
+        self.used().saturating_sub(self.memory)
+    }
+
+    /// Waits until no more descriptors are open than before the attack.
+    #[track_caller]
+    pub fn expect_descriptors_back(&self) {
+        let found = wait::until(wait::DEADLINE, || (self.descriptors_taken() == 0).then_some(()));
+        assert!(found.is_some(), "{} descriptors are left", self.descriptors_taken());
+    }
+
+    fn used(&self) -> u64 {
+        self.processes().into_iter().filter_map(anonymous_bytes).sum()
+    }
+
+    /// Descriptors but those of files, which the caches keep as many of as they may.
+    fn open(&self) -> usize {
+        let is_counted = |entry: &fs::DirEntry| {
+            fs::read_link(entry.path()).is_ok_and(|target| !target.is_absolute())
+        };
+        let count = |id| {
+            let table = fs::read_dir(format!("/proc/{id}/fd"));
+            table.map_or(0, |table| table.flatten().filter(is_counted).count())
+        };
+        self.processes().into_iter().map(count).sum()
+    }
+
+    /// Everybody below the master.
+    pub fn processes(&self) -> Vec<u32> {
+        let mut found = children(self.server.pid());
+        let mut at = 0;
+        while at < found.len() {
+            found.extend(children(found[at]));
+            at += 1;
+        }
+        found
+    }
+}
+
+fn children(parent: u32) -> Vec<u32> {
+    let path = format!("/proc/{parent}/task/{parent}/children");
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().filter_map(|id| id.parse().ok()).collect()
+}
+
+/// Memory of its own that a process has touched, if it still runs.
+fn anonymous_bytes(process: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    let kib: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// GET on a connection that is kept.
+pub fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+/// GET on a connection that the server closes after the answer.
+pub fn last_get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+}
+
+/// Clients that ask on kept connections as fast as they are answered.
+pub struct Honest(Vec<Client>);
+
+impl Honest {
+    /// Connects them; each has had an answer. Also the longest that one of them waited for that.
+    pub fn connect(server: &Server) -> (Honest, Duration) {
+        let mut waited = Duration::ZERO;
+        let clients = (0..HONEST).map(|_| {
+            let start = Instant::now();
+            let mut client = server.connect();
+            assert_eq!(client.ask(get("/hello.txt")).status(), 200);
+            waited = waited.max(start.elapsed());
+            client
+        });
+        (Honest(clients.collect()), waited)
+    }
+
+    /// Requests in a second, measured for so long.
+    pub fn throughput(&mut self, time: Duration) -> f64 {
+        let (start, mut answers) = (Instant::now(), 0);
+        while start.elapsed() < time {
+            for client in &mut self.0 {
+                client.send(get("/hello.txt"));
+            }
+            for client in &mut self.0 {
+                assert_eq!(client.response().status(), 200);
+                answers += 1;
+            }
+        }
+        f64::from(answers) / start.elapsed().as_secs_f64()
+    }
+}
+
+/// Whether the machine is quiet enough for the strict floors.
+pub fn is_strict() -> bool {
+    std::env::var_os("FLYBALL_STRICT").is_some_and(|value| value == "1")
+}
+
+/// Held while something is measured: one at a time.
+pub fn measuring() -> MutexGuard<'static, ()> {
+    static MEASURING: Mutex<()> = Mutex::new(());
+    MEASURING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,174 @@
+//! Floods: of pipelined requests whose answers nobody reads, of connections from one address, of
+//! connections that are reset. They cost what they cost; memory and descriptors are bounded, the
+//! time-outs hold, and everything is given back.
+
+use std::io::{ErrorKind, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use flyball_testkit::{Client, wait};
+
+use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, median};
+use crate::common_programs::on_architectures;
+
+/// Connections that flood with requests.
+const PIPELINES: usize = 8;
+
+/// What a connection may cost that pipelines and reads nothing, in bytes, with the thread or the
+/// process that serves it.
+const PIPELINE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The most that a connection which reads nothing is kept: a window of half a second, another of
+/// what it may have read before, and the rest for a busy machine.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Connections of each storm.
+const STORM: usize = 300;
+
+/// The most that the storms may cost in memory, in bytes.
+const STORM_BYTES_MAX: u64 = 32 * 1024 * 1024;
+
+/// Connections that one address may have.
+const PER_ADDRESS: usize = 20;
+
+/// Written at once.
+const FLOOD: usize = 1_000;
+
+on_architectures! {
+    [
+        sped = "sped",
+        shared_symped = "shared-symped",
+        mp = "mp",
+        mt = "mt",
+        thread_per_connection = "thread-per-connection",
+        knot_c = "knot-c",
+        knot_a = "knot-a",
+        watpipe = "watpipe",
+        tux = "tux",
+        uring = "uring",
+    ]
+    [
+        requests_whose_answers_nobody_reads_are_ended_and_cost_little,
+        storms_of_connections_and_resets_leave_nothing_behind,
+    ]
+}
+
+fn requests_whose_answers_nobody_reads_are_ended_and_cost_little(arch: &str) {
+    let settings = "admin = \"127.0.0.1:0\"\nrate.window = \"500ms\"\nrate.send-min = \"1MB\"";
+    let Some(besieged) = Besieged::start(arch, settings) else { return };
+    let requests = get("/hello.txt").repeat(FLOOD);
+    let mut flooding: Vec<TcpStream> = (0..PIPELINES)
+        .map(|_| {
+            let stream = TcpStream::connect(besieged.server.address()).expect("it accepts");
+            stream.set_nonblocking(true).expect("O_NONBLOCK");
+            stream
+        })
+        .collect();
+    let start = Instant::now();
+    let (mut sent, mut most) = (0_u64, 0);
+    while !flooding.is_empty() {
+        flooding.retain_mut(|stream| match stream.write(requests.as_bytes()) {
+            Ok(n) => {
+                sent += n as u64;
+                true
+            }
+            Err(error) => error.kind() == ErrorKind::WouldBlock,
+        });
+        most = most.max(besieged.memory_taken());
+        assert!(start.elapsed() < ENDED_WITHIN, "{arch}: {} are kept", flooding.len());
+        wait::dawdle(Duration::from_millis(5));
+    }
+    assert!(most <= PIPELINE_BYTES_MAX * PIPELINES as u64, "{arch}: {most} bytes");
+    assert!(sent > 0);
+    let closed = format!("\"send-timeout\": {PIPELINES},");
+    let found = wait::until(wait::DEADLINE, || besieged.server.status().find(&closed));
+    assert!(found.is_some(), "{arch}: {}", besieged.server.status());
+    assert_eq!(besieged.ask_anew("/hello.txt"), 200);
+    besieged.expect_descriptors_back();
+}
+
+fn storms_of_connections_and_resets_leave_nothing_behind(arch: &str) {
+    let settings = format!("limit.connections-per-address = {PER_ADDRESS}");
+    let Some(besieged) = Besieged::start(arch, &settings) else { return };
+    let address = besieged.server.address();
+    let neighbour = Ipv4Addr::new(127, 0, 0, 2);
+    for at in 0..STORM {
+        let mut client = Client::connect(address);
+        match at % 6 {
+            0 => {}
+            1 => drop(client.try_send("GET /large.bin HT")),
+            2 => drop(client.try_send(get("/large.bin"))),
+            3 => drop(client.try_send(get("/hello.txt").repeat(20))),
+            4 => drop(
+                client.try_send("POST /digest HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nx"),
+            ),
+            _ => {
+                client.try_send(get("/large.bin"));
+                client.arrived();
+            }
+        }
+        match at % 2 {
+            0 => client.reset(),
+            _ => drop(client),
+        }
+    }
+    let taken = besieged.memory_taken();
+    assert!(taken <= STORM_BYTES_MAX, "{arch}: {taken} bytes");
+    besieged.expect_descriptors_back();
+    // One address has all it may have, and is told so; its neighbour is served.
+    let mut held: Vec<Client> = (0..PER_ADDRESS).map(|_| Client::connect(address)).collect();
+    for client in &mut held {
+        assert_eq!(client.ask(get("/hello.txt")).status(), 200, "{arch}");
+    }
+    for _ in 0..PER_ADDRESS {
+        let mut client = Client::connect(address);
+        client.try_send(last_get("/hello.txt"));
+        assert_eq!(client.response().status(), 429, "{arch}");
+    }
+    let mut other = Client::connect_from(neighbour.into(), address);
+    assert_eq!(other.ask(last_get("/hello.txt")).status(), 200, "{arch}");
+    drop((held, other));
+    besieged.expect_descriptors_back();
+}
+
+/// Connections that are opened and closed as fast as one thread can.
+fn storm(address: SocketAddr, ended: &AtomicBool) -> u64 {
+    let mut opened = 0;
+    while !ended.load(SeqCst) {
+        if let Ok(stream) = TcpStream::connect(address) {
+            let _ = stream.shutdown(Shutdown::Both);
+            opened += 1;
+        }
+    }
+    opened
+}
+
+/// Of floods the figure is told: they take processor time, which nothing can give back.
+#[test]
+fn what_honest_clients_keep_beside_a_flood_of_connections_is_told() {
+    let Some(besieged) = Besieged::start("sped", "") else { return };
+    let (mut honest, _) = Honest::connect(&besieged.server);
+    let _alone = measuring();
+    let slice = Duration::from_millis(if is_strict() { 500 } else { 60 });
+    let address = besieged.server.address();
+    let ended = AtomicBool::new(false);
+    let mut ratios = Vec::new();
+    for _ in 0..5 {
+        let before = honest.throughput(slice);
+        let during = std::thread::scope(|scope| {
+            ended.store(false, SeqCst);
+            let flood = scope.spawn(|| storm(address, &ended));
+            let during = honest.throughput(slice);
+            ended.store(true, SeqCst);
+            assert!(flood.join().expect("the flood ends") > 0);
+            during
+        });
+        ratios.push(during / before);
+    }
+    let kept = median(ratios);
+    println!("sped: a flood of connections leaves honest clients {:.0} %", kept * 100.0);
+    assert!(kept > 0.0);
+    drop(honest);
+    besieged.expect_descriptors_back();
+}
