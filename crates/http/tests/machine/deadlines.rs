@@ -1,7 +1,11 @@
 //! Every state has its deadline, and none is earlier than it says.
 
+use std::sync::Arc;
+
+use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
-use flyball_http::{CloseReason, Limits};
+use flyball_http::out::Out;
+use flyball_http::{CloseReason, Head, Limits, Now};
 
 use crate::script::{Act, End, drive, kept, limits, play, send};
 
@@ -169,4 +173,23 @@ fn no_state_waits_for_ever() {
         }
         assert!(driver.closed.is_some(), "{:?} after {acts:?}", driver.state());
     }
+}
+
+/// Deadlines go by the monotonic clock alone.
+#[test]
+fn a_jump_of_the_clock_of_the_day_moves_no_deadline() {
+    let day_ms = 1_000_000_000_000;
+    let mut now = Now::new(0, day_ms);
+    let mut conn = Conn::new(Arc::new(limits()), &now);
+    let (mut head, mut out) = (Head::default(), Out::<u8>::new());
+    conn.recv(b"GET", &mut head, &mut out, &now);
+    let deadline = conn.deadline();
+    for jumped_ms in [0, day_ms / 2, day_ms * 2] {
+        now.set(now.ms() + 1, jumped_ms);
+        conn.expired(0, &mut out, &now);
+        assert_eq!((conn.deadline(), conn.state()), (deadline, State::Head), "to {jumped_ms}");
+    }
+    now.set(deadline, 0);
+    conn.expired(0, &mut out, &now);
+    assert_eq!(conn.state(), State::Parting);
 }
