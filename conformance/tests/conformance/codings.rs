@@ -18,14 +18,14 @@ use crate::requests::request;
 const TEXT_BYTES: usize = 30_000;
 
 /// A server with a site of its own.
-struct Coded {
+pub(crate) struct Coded {
     site: TempDir,
-    server: Server,
+    pub(crate) server: Server,
 }
 
 impl Coded {
     /// With files of every kind, and these lines among the settings of the site.
-    fn start(mount: &Mount, settings: &str, of_site: &str) -> Coded {
+    pub(crate) fn start(mount: &Mount, settings: &str, of_site: &str) -> Coded {
         let site = tempfile::Builder::new().prefix("flyball-codings-").tempdir();
         let site = site.expect("a temporary directory");
         let write = |name: &str, body: &[u8]| {
@@ -42,19 +42,19 @@ impl Coded {
         Coded { site, server }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
         self.site.path().join(name)
     }
 
     /// Asks on a connection of its own.
     #[track_caller]
-    fn ask(&self, target: &str, fields: &[&str]) -> Response {
+    pub(crate) fn ask(&self, target: &str, fields: &[&str]) -> Response {
         self.server.connect().ask(request("GET", target, fields))
     }
 }
 
 /// Text that says its version in every line and shrinks to a fraction.
-fn text(version: u32) -> Vec<u8> {
+pub(crate) fn text(version: u32) -> Vec<u8> {
     let line = |n: usize| format!("version {version:04}, line {n:06}, and so on and on\n");
     (0..).flat_map(|n| line(n).into_bytes()).take(TEXT_BYTES).collect()
 }
@@ -71,15 +71,15 @@ fn noise() -> Vec<u8> {
     (0..8_000).map(|_| next()).collect()
 }
 
-const CODINGS: [&str; 3] = ["gzip", "br", "zstd"];
+pub(crate) const CODINGS: [&str; 3] = ["gzip", "br", "zstd"];
 
 /// The body as it was before it was coded.
 #[track_caller]
-fn decoded(answer: &Response) -> Vec<u8> {
+pub(crate) fn decoded(answer: &Response) -> Vec<u8> {
     decode(answer.expect("Content-Encoding"), &answer.body)
 }
 
-fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
+pub(crate) fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
     let mut plain = Vec::new();
     match coding {
         "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
@@ -160,7 +160,11 @@ pub(crate) fn what_nobody_asked_to_be_coded_leaves_plain(mount: &Mount) {
 }
 
 pub(crate) fn what_does_not_become_smaller_leaves_plain(mount: &Mount) {
-    let coded = Coded::start(mount, "", "compress.max-size = \"100KiB\"");
+    let coded = Coded::start(
+        mount,
+        "",
+        "compress.max-size = \"100KiB\"\ncompress.stream-max-size = \"off\"",
+    );
     for _ in 0..2 {
         for coding in CODINGS {
             let accepts = format!("Accept-Encoding: {coding}");
@@ -431,7 +435,7 @@ pub(crate) fn what_costs_too_much_leaves_plain(mount: &Mount) {
     assert!(counted.is_some(), "{}", coded.server.status());
 }
 
-fn counter(status: &str, name: &str) -> u64 {
+pub(crate) fn counter(status: &str, name: &str) -> u64 {
     let rest = status.split(&format!("\"{name}\":")).nth(1).expect("the counter is there");
     let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
     digits.parse().expect("a number")

@@ -8,6 +8,7 @@ mod mount;
 mod access;
 mod access_log;
 mod arrival;
+mod coded_streams;
 mod codings;
 mod conditionals;
 mod deadlines;
@@ -209,6 +210,12 @@ for_each_architecture! {
         a_file_that_changes_is_never_sent_torn,
         a_cached_body_is_coded_once,
         what_costs_too_much_leaves_plain,
+    ],
+    coded_streams: [
+        a_large_text_is_coded_while_it_is_sent,
+        http_1_0_gets_a_coded_text_until_the_connection_ends,
+        listings_and_error_pages_are_coded_too,
+        of_what_is_coded_while_it_is_sent_there_are_only_so_many,
     ],
     variants: [
         caches_do_not_change_an_answer,

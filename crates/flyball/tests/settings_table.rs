@@ -258,6 +258,8 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
             types: vec!["a/b".into()],
             min_bytes: 3,
             max_bytes: 3,
+            stream_bytes_max: 3,
+            streams: 3,
             gzip_level: 3,
             brotli_level: 3,
             zstd_level: 3,

@@ -1,11 +1,13 @@
 //! Which bodies leave coded, and how much of the processor that may cost.
 //!
 //! A body that is held in memory is coded once, by a [`Compression`], and held coded beside the
-//! plain one: whoever asks next is answered from the cache. How much is coded at once, and how long
-//! in a row, is bounded by [`Load`]; beyond that the chain of filters is cut short and bodies leave
-//! plain (S3, section 6: M140).
+//! plain one: whoever asks next is answered from the cache. A longer one is coded while it is sent,
+//! by a [`CodedSource`](crate::coded_source::CodedSource), for each client anew. How much is coded
+//! at once, and how long in a row, is bounded by [`Load`]; beyond that the chain of filters is cut
+//! short and bodies leave plain (S3, section 6: M140).
 
 use std::hash::BuildHasher;
+use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -17,7 +19,8 @@ use flyball_sys::disk::Compute;
 use flyball_sys::file::Stamp;
 use hashbrown::DefaultHashBuilder;
 
-use crate::filter::{Chain, FILTERS, FilterKind};
+use crate::filter::{Chain, FILTERS, FilterKind, PIECE_BYTES};
+use crate::plan::Served;
 
 /// Which bodies of a site leave coded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +35,12 @@ pub struct CompressSettings {
     pub types: Vec<String>,
     /// Smaller bodies are left as they are, in bytes.
     pub min_bytes: u64,
-    /// Larger bodies are left as they are, in bytes.
+    /// Larger bodies are not coded at once and kept, but while they are sent, in bytes.
     pub max_bytes: u64,
+    /// Larger bodies are left as they are, in bytes; 0 when none is coded while it is sent.
+    pub stream_bytes_max: u64,
+    /// Bodies that a process codes at once while they are sent; more leave plain.
+    pub streams: usize,
     /// How hard the encoder of gzip tries, 1 to 9.
     pub gzip_level: u32,
     /// How hard the encoder of Brotli tries, 0 to 11.
@@ -55,6 +62,8 @@ impl Default for CompressSettings {
             types: Vec::new(),
             min_bytes: 1024,
             max_bytes: 1024 * 1024,
+            stream_bytes_max: 64 * 1024 * 1024,
+            streams: 16,
             gzip_level: FilterKind::of(Coding::Gzip).level,
             brotli_level: FilterKind::of(Coding::Brotli).level,
             zstd_level: FilterKind::of(Coding::Zstd).level,
@@ -119,10 +128,7 @@ impl CodingPolicy {
     /// What a request would rather have of what is on offer here. A range is always one of the
     /// plain body, which every client understands that has parts of it.
     pub(crate) fn class(&self, request: &Request<'_>, classes: &mut Classes) -> Class {
-        if self.offer == Class::NONE || !request.has_any(Name::AcceptEncoding.bit()) {
-            return Class::NONE;
-        }
-        if request.has_any(Name::Range.bit()) && request.method() == Method::Get {
+        if !self.has_wish(request) {
             return Class::NONE;
         }
         let mut lines = request.values(Name::AcceptEncoding);
@@ -132,12 +138,46 @@ impl CodingPolicy {
         }
     }
 
+    fn has_wish(&self, request: &Request<'_>) -> bool {
+        let is_range = request.has_any(Name::Range.bit()) && request.method() == Method::Get;
+        self.offer != Class::NONE && request.has_any(Name::AcceptEncoding.bit()) && !is_range
+    }
+
+    /// Which of these bodies a request would rather have than the plain one.
+    pub(crate) fn choose<'b>(
+        &self,
+        request: &Request<'_>,
+        coded: &'b [(Coding, Bytes)],
+    ) -> Option<&'b (Coding, Bytes)> {
+        if coded.is_empty() || !self.has_wish(request) {
+            return None;
+        }
+        let class = Class::of(request.values(Name::AcceptEncoding), self.offer);
+        class.codings().find_map(|coding| coded.iter().find(|(of, _)| *of == coding))
+    }
+
+    /// A body that is kept for good, in every coding on offer that makes it smaller.
+    pub(crate) fn code(&self, media_type: &str, body: &[u8]) -> Vec<(Coding, Bytes)> {
+        if !self.settings.on || !self.varies(media_type, body.len() as u64) {
+            return Vec::new();
+        }
+        let coded = |coding| Some((coding, coded(body, coding, self.level(coding)).ok()?));
+        let is_worth = |(_, coded): &(Coding, Vec<u8>)| saves(body.len(), coded.len());
+        let coded = self.offer.codings().filter_map(coded).filter(is_worth);
+        coded.map(|(coding, coded)| (coding, coded.into())).collect()
+    }
+
     /// True when answers with this body depend on what the client accepts.
     pub(crate) fn varies(&self, media_type: &str, size: u64) -> bool {
         self.offer != Class::NONE
             && size >= self.settings.min_bytes
-            && (self.settings.precompressed || size <= self.settings.max_bytes)
+            && (self.settings.precompressed || size <= self.largest())
             && self.is_listed(media_type)
+    }
+
+    /// The largest body that is coded here.
+    fn largest(&self) -> u64 {
+        self.settings.max_bytes.max(self.settings.stream_bytes_max)
     }
 
     /// Whether files that were coded beforehand are looked for.
@@ -145,10 +185,43 @@ impl CodingPolicy {
         self.settings.precompressed
     }
 
-    /// The coding of a body that varies, for a client of this class: the one it likes best.
-    pub(crate) fn coding(&self, class: Class, size: u64) -> Option<Coding> {
-        let codes = self.settings.on && size <= self.settings.max_bytes;
+    /// How a body that varies leaves, for a client of this class: in the coding it likes best.
+    pub(crate) fn served(&self, class: Class, size: u64) -> Served {
+        let serves = self.settings.on && size <= self.largest();
+        match class.codings().next().filter(|_| serves) {
+            None => Served::Plain,
+            Some(coding) if size <= self.settings.max_bytes => Served::Here(coding),
+            Some(coding) => Served::OnTheWay(coding),
+        }
+    }
+
+    /// The coding of a body that is being produced, for a client of this class; `len` where it is
+    /// known.
+    pub(crate) fn of_stream(
+        &self,
+        class: Class,
+        media_type: &str,
+        len: Option<u64>,
+    ) -> Option<Coding> {
+        let codes = self.streams(media_type, len);
         class.codings().next().filter(|_| codes)
+    }
+
+    /// True when bodies of this type that are being produced depend on what the client accepts.
+    pub(crate) fn streams(&self, media_type: &str, len: Option<u64>) -> bool {
+        let (least, most) = (self.settings.min_bytes, self.settings.stream_bytes_max);
+        self.settings.on
+            && most > 0
+            && len.is_none_or(|len| least <= len)
+            && self.is_listed(media_type)
+    }
+
+    /// Bodies that a process codes at once.
+    fn most(&self, way: Way) -> usize {
+        match way {
+            Way::AtOnce => self.settings.shed,
+            Way::Sent => self.settings.streams,
+        }
     }
 
     /// The level of a coding here.
@@ -190,7 +263,11 @@ fn covers(pattern: &[u8], media_type: &[u8]) -> bool {
 /// of it never waits.
 #[derive(Debug)]
 pub(crate) struct Load {
-    under_way: AtomicUsize,
+    /// Bodies that are coded at once, and those that are coded while they are sent.
+    under_way: [AtomicUsize; 2],
+    /// Bodies that were coded while they were sent, and bytes that this saved: since somebody has
+    /// last asked.
+    sent: [AtomicU64; 2],
     /// Until when what was spent keeps the share of the processor busy, in microseconds.
     paid_us: AtomicU64,
     since: Instant,
@@ -201,7 +278,8 @@ pub(crate) struct Load {
 impl Load {
     pub(crate) fn new() -> Arc<Load> {
         Arc::new(Load {
-            under_way: AtomicUsize::new(0),
+            under_way: Default::default(),
+            sent: Default::default(),
             paid_us: AtomicU64::new(0),
             since: Instant::now(),
             stubborn: (0..STUBBORN).map(|_| AtomicU64::new(0)).collect(),
@@ -210,20 +288,33 @@ impl Load {
     }
 
     /// True when there is enough to do.
-    pub(crate) fn is_full(&self, policy: &CodingPolicy) -> bool {
-        self.under_way.load(Relaxed) >= policy.settings.shed
+    pub(crate) fn is_full(&self, policy: &CodingPolicy, way: Way) -> bool {
+        self.under_way[way as usize].load(Relaxed) >= policy.most(way)
             || self.paid_us.load(Relaxed) > self.now_us() + BURST_US
     }
 
     /// Leave to code one more body; `None` when there is enough to do.
-    pub(crate) fn permit(self: &Arc<Load>, policy: &CodingPolicy) -> Option<Permit> {
-        if self.is_full(policy) {
+    pub(crate) fn permit(
+        self: &Arc<Load>,
+        policy: &CodingPolicy,
+        way: Way,
+        body: &Body<'_>,
+    ) -> Option<Permit> {
+        if self.is_full(policy, way) {
             return None;
         }
-        let permit = Permit { load: Arc::clone(self), percent: policy.settings.cpu_percent.max(1) };
-        let before = self.under_way.fetch_add(1, Relaxed);
+        let percent = policy.settings.cpu_percent.max(1);
+        let permit = Permit { load: Arc::clone(self), way, percent, body: self.hash(body) };
+        let before = self.under_way[way as usize].fetch_add(1, Relaxed);
         // Given back when it is dropped.
-        (before < policy.settings.shed).then_some(permit)
+        (before < policy.most(way)).then_some(permit)
+    }
+
+    /// Bodies that were coded while they were sent, and bytes that this saved, since it was last
+    /// called.
+    pub(crate) fn take_sent(&self) -> (u64, u64) {
+        let [bodies, bytes] = &self.sent;
+        (bodies.swap(0, Relaxed), bytes.swap(0, Relaxed))
     }
 
     /// True when this body is known not to shrink.
@@ -234,7 +325,10 @@ impl Load {
 
     /// Remembers that a body does not shrink.
     pub(crate) fn set_stubborn(&self, of: &Body<'_>) {
-        let hash = self.hash(of);
+        self.set_stubborn_hash(self.hash(of));
+    }
+
+    fn set_stubborn_hash(&self, hash: u64) {
         self.stubborn[hash as usize % STUBBORN].store(hash, Relaxed);
     }
 
@@ -254,12 +348,20 @@ impl Load {
     }
 }
 
+/// When a body is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// At once, to be kept.
+    AtOnce,
+    /// While it is sent.
+    Sent,
+}
+
 /// A body that would be coded.
 #[derive(Hash)]
 pub(crate) struct Body<'a> {
-    pub(crate) site: usize,
-    pub(crate) name: &'a [u8],
-    pub(crate) stamp: &'a Stamp,
+    /// That of the file; none of what is being produced.
+    pub(crate) stamp: Option<&'a Stamp>,
     pub(crate) coding: Coding,
 }
 
@@ -267,12 +369,33 @@ pub(crate) struct Body<'a> {
 #[derive(Debug)]
 pub(crate) struct Permit {
     load: Arc<Load>,
+    way: Way,
     percent: u64,
+    /// Of which body.
+    body: u64,
+}
+
+impl Permit {
+    /// Counts the time since then.
+    pub(crate) fn spend(&self, begun: Instant) {
+        let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.load.spend(us, self.percent);
+    }
+
+    /// The body was coded while it was sent: so many bytes to so many.
+    pub(crate) fn finished(&self, plain: usize, coded: usize) {
+        let [bodies, bytes] = &self.load.sent;
+        bodies.fetch_add(1, Relaxed);
+        bytes.fetch_add(plain.saturating_sub(coded) as u64, Relaxed);
+        if !saves(plain, coded) {
+            self.load.set_stubborn_hash(self.body);
+        }
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.load.under_way.fetch_sub(1, Relaxed);
+        self.load.under_way[self.way as usize].fetch_sub(1, Relaxed);
     }
 }
 
@@ -305,25 +428,32 @@ impl Compression {
     pub(crate) fn take(&self) -> Option<Vec<u8>> {
         self.coded.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+}
 
-    fn code(&self) -> std::io::Result<Vec<u8>> {
-        let kind = FilterKind::of(self.coding);
-        let mut chain = Chain::default().then((kind.make)(self.level, self.body.len() as u64)?);
-        let mut out = Vec::with_capacity(self.body.len() / 2);
-        chain.write(&self.body, &mut out)?;
-        chain.finish(&mut out)?;
-        Ok(out)
+/// A body, coded as a whole.
+fn coded(body: &[u8], coding: Coding, level: u32) -> io::Result<Vec<u8>> {
+    let mut chain =
+        Chain::default().then((FilterKind::of(coding).make)(level, Some(body.len() as u64))?);
+    let mut out = Vec::with_capacity(body.len() / 2);
+    for piece in body.chunks(PIECE_BYTES) {
+        chain.write(piece, &mut out)?;
     }
+    chain.finish(&mut out)?;
+    Ok(out)
+}
+
+/// Whether coding so many bytes to so many is worth it.
+fn saves(plain: usize, coded: usize) -> bool {
+    coded + SAVING_BYTES_MIN <= plain
 }
 
 impl Compute for Compression {
     fn compute(&self) {
         let begun = Instant::now();
         // An encoder fails for want of memory: the body leaves plain then.
-        let coded = self.code().ok();
-        let us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.permit.load.spend(us, self.permit.percent);
-        let worth = |coded: &Vec<u8>| coded.len() + SAVING_BYTES_MIN <= self.body.len();
+        let coded = coded(&self.body, self.coding, self.level).ok();
+        self.permit.spend(begun);
+        let worth = |coded: &Vec<u8>| saves(self.body.len(), coded.len());
         let mut kept = self.coded.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = coded.filter(worth).map(|mut coded| {
             coded.shrink_to_fit();
@@ -399,7 +529,7 @@ mod tests {
         ] {
             assert_eq!(policy.varies(media_type, 5_000), varies, "{media_type}");
         }
-        for (size, varies) in [(1_023, false), (1_024, true), (1 << 20, true), (2 << 20, false)] {
+        for (size, varies) in [(1_023, false), (1_024, true), (64 << 20, true), (65 << 20, false)] {
             assert_eq!(policy.varies("text/html", size), varies, "{size}");
         }
     }
@@ -420,8 +550,27 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_body_is_coded_at_once_or_while_it_is_sent_or_not_at_all() {
+        let class = Class::new(&[Coding::Gzip]);
+        let (small, large) = (policy(|_| ()), policy(|s| s.stream_bytes_max = 0));
+        let way = |policy: &CodingPolicy, size| policy.served(class, size);
+        assert_eq!(way(&small, 1 << 20), Served::Here(Coding::Gzip));
+        assert_eq!(way(&small, (1 << 20) + 1), Served::OnTheWay(Coding::Gzip));
+        assert_eq!(way(&small, 65 << 20), Served::Plain);
+        assert_eq!(way(&large, (1 << 20) + 1), Served::Plain);
+        assert_eq!(small.of_stream(class, "text/html", None), Some(Coding::Gzip));
+        assert_eq!(small.of_stream(class, "image/png", None), None);
+        assert_eq!(small.of_stream(class, "text/html", Some(1_023)), None);
+        assert_eq!(large.of_stream(class, "text/html", None), None);
+        let off = policy(|s| s.on = false);
+        assert_eq!((way(&off, 5_000), off.streams("text/html", None)), (Served::Plain, false));
+    }
+
+    const BODY: Body<'static> = Body { stamp: None, coding: Coding::Gzip };
+
     fn compression(load: &Arc<Load>, body: Vec<u8>) -> Compression {
-        let permit = load.permit(&policy(|_| ())).unwrap();
+        let permit = load.permit(&policy(|_| ()), Way::AtOnce, &BODY).unwrap();
         Compression::new(body.into(), Coding::Gzip, 6, permit)
     }
 
@@ -453,7 +602,7 @@ mod tests {
             kind: flyball_sys::file::Kind::Regular,
         };
         let changed = Stamp { modified_ns: 5, ..stamp };
-        let body = |stamp| Body { site: 0, name: b"a", stamp, coding: Coding::Gzip };
+        let body = |stamp| Body { stamp: Some(stamp), coding: Coding::Gzip };
         assert!(!load.is_stubborn(&body(&stamp)));
         load.set_stubborn(&body(&stamp));
         assert!(load.is_stubborn(&body(&stamp)));
@@ -464,18 +613,22 @@ mod tests {
     #[test]
     fn so_many_bodies_are_coded_at_once_and_no_more() {
         let (load, policy) = (Load::new(), policy(|s| s.shed = 2));
-        let permits = [load.permit(&policy), load.permit(&policy), load.permit(&policy)];
+        let permits = [(); 3].map(|()| load.permit(&policy, Way::AtOnce, &BODY));
         assert_eq!(permits.each_ref().map(Option::is_some), [true, true, false]);
+        // Those that are sent take no place of theirs.
+        assert!(load.permit(&policy, Way::Sent, &BODY).is_some());
         drop(permits);
-        assert!(load.permit(&policy).is_some());
+        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
     }
 
     #[test]
     fn what_was_spent_has_to_be_waited_for() {
         let (load, policy) = (Load::new(), policy(|s| s.cpu_percent = 50));
         load.spend(BURST_US / 4, 50);
-        assert!(load.permit(&policy).is_some());
+        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
         load.spend(BURST_US, 50);
-        assert!(load.permit(&policy).is_none());
+        for way in [Way::AtOnce, Way::Sent] {
+            assert!(load.permit(&policy, way, &BODY).is_none());
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
+use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
 use flyball_sys::descriptors::Descriptor;
@@ -33,6 +34,11 @@ impl OpenFile {
     pub fn set_changed(&self) {
         self.changed.store(true, Relaxed);
         self.file.set_stale();
+    }
+
+    /// Whether it is known to have changed.
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed.load(Relaxed)
     }
 }
 
@@ -68,6 +74,8 @@ pub(crate) struct Head<'a> {
     pub(crate) language: &'a str,
     /// Fields that 206 and 304 carry too (RFC 9110, section 15.4.5), each with its CRLF.
     pub(crate) shared: &'a [u8],
+    /// The body is coded while it is sent: nobody knows its length.
+    pub(crate) streams: bool,
 }
 
 impl<'a> Head<'a> {
@@ -119,6 +127,8 @@ impl Cuts {
 
 const TYPE: &[u8] = b"Content-Type: ";
 
+const CONTENT_CODING: &[u8] = b"Content-Encoding: ";
+
 const ETAG: &[u8] = b"ETag: ";
 
 /// Behind the entity tag: `\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n`.
@@ -140,7 +150,7 @@ impl FileEntry {
         says: &Head<'_>,
         content: Content,
     ) -> FileEntry {
-        let (head, cuts) = build_head(says, &stamp, content.len());
+        let (head, cuts) = build_head(says, &stamp, Some(content.len()).filter(|_| !says.streams));
         FileEntry { scope, name: name.into(), stamp, content, head, cuts }
     }
 
@@ -167,12 +177,20 @@ impl FileEntry {
 
     /// True once a body was broken off because the file had changed.
     pub(crate) fn is_known_changed(&self) -> bool {
-        matches!(&self.content, Content::Open(open) if open.changed.load(Relaxed))
+        matches!(&self.content, Content::Open(open) if open.is_changed())
     }
 
-    /// Bytes of the body.
+    /// Bytes of the body; where it is coded while it is sent, before that.
     pub(crate) fn len(&self) -> u64 {
         self.content.len()
+    }
+
+    /// The coding of a body that is coded while it is sent: its head has no length.
+    pub(crate) fn coded_on_the_way(&self) -> Option<Coding> {
+        if self.cuts.length_at < self.cuts.shared_at {
+            return None;
+        }
+        Coding::from_name(self.field(CONTENT_CODING))
     }
 
     /// The fields of a plain 200, with the blank line, as built when the file entered the cache.
@@ -182,15 +200,28 @@ impl FileEntry {
 
     /// Builds those fields.
     pub(crate) fn write_head(&self, out: &mut Vec<u8>) {
+        let says = self.says();
+        let len = Some(self.len()).filter(|_| !says.streams);
+        out.extend_from_slice(&build_head(&says, &self.stamp, len).0);
+    }
+
+    /// What the head was built of.
+    fn says(&self) -> Head<'_> {
         let text = |bytes| std::str::from_utf8(bytes).unwrap_or_default();
-        let says = Head {
+        Head {
             media_type: self.media_type(),
-            coding: text(self.field(b"Content-Encoding: ")),
+            coding: text(self.field(CONTENT_CODING)),
             tag: self.tag(),
             language: text(self.field(b"Content-Language: ")),
             shared: self.between(self.cuts.shared_at, self.cuts.etag_at - ETAG.len() as u32),
-        };
-        out.extend_from_slice(&build_head(&says, &self.stamp, self.len()).0);
+            streams: self.coded_on_the_way().is_some(),
+        }
+    }
+
+    /// Builds those of the body as it is, where that is coded while it is sent.
+    pub(crate) fn write_plain_head(&self, out: &mut Vec<u8>) {
+        let says = Head { coding: "", tag: "", streams: false, ..self.says() };
+        out.extend_from_slice(&build_head(&says, &self.stamp, Some(self.len())).0);
     }
 
     /// The media type, with its charset.
@@ -271,7 +302,7 @@ impl Held for FileEntry {
     }
 }
 
-fn build_head(says: &Head<'_>, stamp: &Stamp, len: u64) -> (Vec<u8>, Cuts) {
+fn build_head(says: &Head<'_>, stamp: &Stamp, len: Option<u64>) -> (Vec<u8>, Cuts) {
     let mut head = [TYPE, says.media_type.as_bytes(), b"\r\n"].concat();
     for (name, value) in [("Content-Encoding", says.coding), ("Content-Language", says.language)] {
         if !value.is_empty() {
@@ -279,7 +310,9 @@ fn build_head(says: &Head<'_>, stamp: &Stamp, len: u64) -> (Vec<u8>, Cuts) {
         }
     }
     let length_at = head.len() as u32;
-    head.extend_from_slice(format!("Content-Length: {len}\r\n").as_bytes());
+    if let Some(len) = len {
+        head.extend_from_slice(format!("Content-Length: {len}\r\n").as_bytes());
+    }
     // Ranges are taken of the plain body alone.
     if says.coding.is_empty() {
         head.extend_from_slice(b"Accept-Ranges: bytes\r\n");
@@ -350,6 +383,7 @@ mod tests {
             tag: "br-5",
             language: "de",
             shared: b"Vary: Accept-Encoding\r\n",
+            streams: false,
         };
         let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content);
         let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
@@ -362,6 +396,27 @@ mod tests {
         assert!(entry.shared_fields().ends_with(b" GMT\r\n"));
         assert_eq!(entry.coding_fields(), b"Content-Encoding: br\r\nContent-Language: de\r\n");
         check_again(&entry);
+    }
+
+    #[test]
+    fn a_body_that_is_coded_while_it_is_sent_has_no_length() {
+        let content = || Content::Memory(Bytes::from_static(b"hello"));
+        let says = Head { coding: "br", tag: "br5", streams: true, ..Head::of("text/plain") };
+        let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &says, content());
+        let expected = "Content-Type: text/plain\r\nContent-Encoding: br\r\n\
+             ETag: \"abc-5-ae1b981bc490a01-br5\"\r\n\
+             Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
+        assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
+        assert_eq!(entry.coded_on_the_way(), Some(Coding::Brotli));
+        let mut plain = Vec::new();
+        entry.write_plain_head(&mut plain);
+        let as_it_is =
+            FileEntry::new(Scope::NONE, b"a", stamp(), &Head::of("text/plain"), content());
+        assert_eq!(plain, as_it_is.head());
+        check_again(&entry);
+        let kept = Head { streams: false, ..says };
+        let entry = FileEntry::new(Scope::NONE, b"a", stamp(), &kept, content());
+        assert_eq!(entry.coded_on_the_way(), None);
     }
 
     /// Built anew, or out of a table, it is the same.

@@ -7,20 +7,31 @@ mod gzip;
 mod zstd;
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use flyball_http::coding::Coding;
 
-/// A filter at work on one body. What it makes of a body depends on the body and on the filter's
-/// level alone, not on how the body is cut into pieces between two flushes of the encoder: the same
-/// entity tag always means the same bytes.
-pub(crate) trait Filter: fmt::Debug + Send {
+/// Bytes of a piece. What an encoder makes of a body depends on how that is cut, and the same
+/// entity tag always means the same bytes: a body that has one is always cut so, whether it is
+/// coded at once or while it is sent. A piece takes 1 to 2 ms, which is how long a loop is held up.
+pub(crate) const PIECE_BYTES: usize = 64 * 1024;
+
+/// A filter at work on one body. What it makes of a body depends on the body, on the filter's
+/// level, on the pieces, and on where it is flushed, and on nothing else.
+pub(crate) trait Filter: Send {
     /// Takes the next piece of the body, and appends what comes out of it, which may be nothing.
     ///
     /// # Errors
     /// When the encoder has no memory or fails otherwise; the body is lost then.
     fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Nothing more comes for now: appends all that a client needs to read what came until here,
+    /// which costs some bytes each time.
+    ///
+    /// # Errors
+    /// As [`Filter::write`].
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()>;
 
     /// The body is complete: appends what is left.
     ///
@@ -41,8 +52,36 @@ pub(crate) struct FilterKind {
     pub(crate) levels: RangeInclusive<u32>,
     /// The level when none is set.
     pub(crate) level: u32,
-    /// Makes one for a body of so many bytes.
-    pub(crate) make: fn(level: u32, body_bytes: u64) -> io::Result<Box<dyn Filter>>,
+    /// Makes one for a body of so many bytes, if that is known.
+    pub(crate) make: fn(level: u32, body_bytes: Option<u64>) -> io::Result<Box<dyn Filter>>,
+}
+
+/// A filter as libraries have them: it writes what it codes into a vector.
+trait Encoder: Write + Send {
+    /// What was coded and not taken.
+    fn coded(&mut self) -> &mut Vec<u8>;
+
+    /// The body is complete: all that was not taken.
+    fn end(self: Box<Self>) -> io::Result<Vec<u8>>;
+}
+
+impl<E: Encoder> Filter for E {
+    fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+        self.write_all(piece)?;
+        out.append(self.coded());
+        Ok(())
+    }
+
+    fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        Write::flush(self)?;
+        out.append(self.coded());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, out: &mut Vec<u8>) -> io::Result<()> {
+        out.append(&mut self.end()?);
+        Ok(())
+    }
 }
 
 /// Every filter, in the order of preference when a client likes them equally: since bodies are
@@ -58,9 +97,15 @@ impl FilterKind {
 }
 
 /// Filters in a row: what comes out of one goes into the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Chain {
     filters: Vec<Box<dyn Filter>>,
+}
+
+impl fmt::Debug for Chain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Chain({})", self.filters.len())
+    }
 }
 
 impl Chain {
@@ -91,6 +136,22 @@ impl Chain {
         last.write(&passed, out)
     }
 
+    /// Nothing more comes for now: appends what all filters hold back.
+    ///
+    /// # Errors
+    /// As [`Chain::write`].
+    pub(crate) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
+        let Some((last, before)) = self.filters.split_last_mut() else { return Ok(()) };
+        let mut passed = Vec::new();
+        for filter in before {
+            let taken = std::mem::take(&mut passed);
+            filter.write(&taken, &mut passed)?;
+            filter.flush(&mut passed)?;
+        }
+        last.write(&passed, out)?;
+        last.flush(out)
+    }
+
     /// The body is complete: appends what is left in all filters.
     ///
     /// # Errors
@@ -112,7 +173,7 @@ impl Chain {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{Read, Write};
+    use std::io::Read;
 
     fn decoded(coding: Coding, body: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
@@ -127,7 +188,7 @@ mod tests {
 
     fn coded(kind: &FilterKind, level: u32, pieces: &[&[u8]]) -> Vec<u8> {
         let bytes = pieces.iter().map(|piece| piece.len() as u64).sum();
-        let mut chain = Chain::default().then((kind.make)(level, bytes).unwrap());
+        let mut chain = Chain::default().then((kind.make)(level, Some(bytes)).unwrap());
         let mut out = Vec::new();
         pieces.iter().for_each(|piece| chain.write(piece, &mut out).unwrap());
         chain.finish(&mut out).unwrap();
@@ -163,14 +224,46 @@ mod tests {
     }
 
     #[test]
-    fn the_same_body_is_always_coded_to_the_same_bytes() {
+    fn the_same_pieces_are_always_coded_to_the_same_bytes() {
         let plain = text(300_000);
         for kind in FILTERS {
-            let pieces: Vec<&[u8]> = plain.chunks(64 * 1024).collect();
+            let pieces: Vec<&[u8]> = plain.chunks(PIECE_BYTES).collect();
             let once = coded(kind, kind.level, &pieces);
             assert!(once == coded(kind, kind.level, &pieces), "{}", kind.tag);
             assert!(decoded(kind.coding, &once) == plain, "{}", kind.tag);
         }
+    }
+
+    #[test]
+    fn what_was_flushed_can_be_read_before_the_body_has_ended() {
+        let plain = text(50_000);
+        for kind in FILTERS {
+            let mut chain = Chain::default().then((kind.make)(kind.level, None).unwrap());
+            let mut out = Vec::new();
+            for piece in plain.chunks(7_000) {
+                chain.write(piece, &mut out).unwrap();
+                chain.flush(&mut out).unwrap();
+                let read = begun(kind.coding, &out);
+                assert!(!read.is_empty() && plain.starts_with(&read) && read.ends_with(piece));
+            }
+            chain.finish(&mut out).unwrap();
+            assert!(decoded(kind.coding, &out) == plain, "{}", kind.tag);
+        }
+    }
+
+    /// What a client reads of a body that has not ended.
+    fn begun(coding: Coding, body: &[u8]) -> Vec<u8> {
+        let mut reader: Box<dyn Read> = match coding {
+            Coding::Gzip => Box::new(flate2::read::GzDecoder::new(body)),
+            Coding::Brotli => Box::new(::brotli::Decompressor::new(body, 4096)),
+            Coding::Zstd => Box::new(::zstd::Decoder::new(body).unwrap()),
+        };
+        let (mut plain, mut buffer) = (Vec::new(), [0; 512]);
+        // Its end is missing, which is an error to each of them.
+        while let Ok(read @ 1..) = reader.read(&mut buffer) {
+            plain.extend_from_slice(&buffer[..read]);
+        }
+        plain
     }
 
     #[test]
@@ -190,14 +283,17 @@ mod tests {
         let plain = text(100_000);
         let make = |coding: Coding| {
             let kind = FilterKind::of(coding);
-            (kind.make)(kind.level, plain.len() as u64).unwrap()
+            (kind.make)(kind.level, Some(plain.len() as u64)).unwrap()
         };
         let mut chain = Chain::default();
         for coding in Coding::ALL {
             chain = chain.then(make(coding));
         }
         let mut body = Vec::new();
-        plain.chunks(10_000).for_each(|piece| chain.write(piece, &mut body).unwrap());
+        for piece in plain.chunks(10_000) {
+            chain.write(piece, &mut body).unwrap();
+            chain.flush(&mut body).unwrap();
+        }
         chain.finish(&mut body).unwrap();
         for coding in Coding::ALL.into_iter().rev() {
             body = decoded(coding, &body);

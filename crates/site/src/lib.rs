@@ -7,6 +7,7 @@
 pub mod access;
 mod caches;
 mod coded;
+mod coded_source;
 mod compress;
 mod configure;
 mod counts;

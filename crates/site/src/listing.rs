@@ -17,7 +17,6 @@ mod readme;
 mod time;
 mod wish;
 
-use std::io::Write;
 use std::vec;
 
 use bytes::Bytes;
@@ -97,10 +96,10 @@ impl Page {
     }
 }
 
-/// The fields of a listing but those that frame it, without the blank line. It has no validator,
-/// which could not be had without building it. That styles and pictures of a README come from
-/// nowhere else is for the browser to see to.
-pub(crate) fn write_fields(format: Format, fields: &mut Vec<u8>) {
+/// The fields of a listing but those that frame it or name its coding, which may depend on the
+/// client, without the blank line. It has no validator, which could not be had without building it.
+/// That styles and pictures of a README come from nowhere else is for the browser to see to.
+pub(crate) fn write_fields(format: Format, coded: bool, fields: &mut Vec<u8>) {
     fields.extend_from_slice(match format {
         Format::Html => b"Content-Type: text/html; charset=utf-8\r\n\
               Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
@@ -108,11 +107,12 @@ pub(crate) fn write_fields(format: Format, fields: &mut Vec<u8>) {
             .as_slice(),
         Format::Json => b"Content-Type: application/json\r\n",
     });
-    fields.extend_from_slice(b"Cache-Control: no-cache\r\nVary: Accept\r\n");
+    fields.extend_from_slice(b"Cache-Control: no-cache\r\nVary: Accept");
+    fields.extend_from_slice(if coded { b", Accept-Encoding\r\n" } else { b"\r\n" });
 }
 
-/// A listing that is there as a whole, and its length as a field.
-pub(crate) fn whole(gather: &mut Gather, fields: &mut Vec<u8>) -> Bytes {
+/// A listing that is there as a whole.
+pub(crate) fn whole(gather: &mut Gather) -> Bytes {
     let mut page = Page::new(gather.path(), gather.wish());
     let mut out = Vec::new();
     page.begin(&mut out);
@@ -120,8 +120,6 @@ pub(crate) fn whole(gather: &mut Gather, fields: &mut Vec<u8>) -> Bytes {
         page.entry(&entry, &mut out);
     }
     page.end(gather, &mut out);
-    // Writing to a vector cannot fail.
-    let _ = write!(fields, "Content-Length: {}\r\n", out.len());
     out.into()
 }
 
@@ -274,9 +272,7 @@ mod tests {
         fs::create_dir(dir.path().join("sub")).unwrap();
         let mut gather = gather(dir.path(), Format::Json, ENTRIES_WHOLE_MAX);
         assert!(gather.is_at_end());
-        let mut fields = Vec::new();
-        let content = whole(&mut gather, &mut fields);
-        assert_eq!(fields, format!("Content-Length: {}\r\n", content.len()).as_bytes());
+        let content = whole(&mut gather);
         let (sorted, names) = names(&content);
         let expected = ["sub".to_owned()].into_iter();
         let expected: Vec<_> = expected.chain((0..20).map(|at| format!("file-{at:06}"))).collect();
@@ -314,7 +310,7 @@ mod tests {
         let dir = filled(1);
         let shown = |format| {
             let mut gather = gather(dir.path(), format, ENTRIES_WHOLE_MAX);
-            String::from_utf8(whole(&mut gather, &mut Vec::new()).to_vec()).unwrap()
+            String::from_utf8(whole(&mut gather).to_vec()).unwrap()
         };
         assert!(!shown(Format::Html).contains("<section>"));
         fs::write(dir.path().join("README.txt"), "second").unwrap();

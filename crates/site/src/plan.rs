@@ -96,8 +96,10 @@ pub(crate) enum Outcome {
 pub(crate) enum Served {
     /// As it is.
     Plain,
-    /// Coded here.
+    /// Coded here, at once, to be kept.
     Here(Coding),
+    /// Coded here while it is sent.
+    OnTheWay(Coding),
     /// Coded beforehand: the open file is the coded one, and the name that of the plain one.
     Beforehand(Coding),
 }
@@ -106,7 +108,9 @@ impl Served {
     pub(crate) fn coding(self) -> Option<Coding> {
         match self {
             Served::Plain => None,
-            Served::Here(coding) | Served::Beforehand(coding) => Some(coding),
+            Served::Here(coding) | Served::OnTheWay(coding) | Served::Beforehand(coding) => {
+                Some(coding)
+            }
         }
     }
 }
@@ -127,7 +131,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    pub(crate) fn is_coded_here(&self) -> bool {
+    /// True when the whole body is coded before the answer is made.
+    pub(crate) fn is_coded_at_once(&self) -> bool {
         matches!(self.served, Served::Here(_))
     }
 

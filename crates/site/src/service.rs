@@ -1,7 +1,7 @@
 //! A request to its answer. [`Service::lookup`] answers from the caches and never blocks; what they
 //! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
 
-use std::io;
+use std::io::{self, Write};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,8 +10,8 @@ use flyball_http::conditional::CONDITIONAL;
 use flyball_http::head::TargetForm;
 use flyball_http::range::ByteRange;
 use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
-use flyball_sys::descriptors::{Descriptor, Member};
-use flyball_sys::file::{Links, Whereabouts};
+use flyball_sys::descriptors::Member;
+use flyball_sys::file::Links;
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::caches::{Place, Target};
@@ -21,11 +21,10 @@ use crate::counts::{AccessCounts, CacheCounts};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
-use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::mime::Types;
 use crate::pages;
 use crate::path;
-use crate::plan::{Found, Outcome, Plan};
+use crate::plan::{Found, Outcome, Plan, Served};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes};
 use crate::settings::{CacheSettings, SiteSettings, Symlinks};
 use crate::shared::SharedCaches;
@@ -36,6 +35,7 @@ use crate::variant::{Scope, Variant};
 
 mod ahead;
 mod codings;
+mod listings;
 mod partial;
 
 use ahead::Ahead;
@@ -104,14 +104,15 @@ impl Sites {
                 Symlinks::Follow => Links::Follow,
             };
             let types = Types::new(&site.types, &site.charset);
+            let policy = CodingPolicy::new(&site.compress);
             Ok(Site {
                 routes: SiteRoutes::open(site, links)?,
-                error_pages: ErrorPages::read(&site.routes, &types)?,
+                error_pages: ErrorPages::read(&site.routes, &types, &policy)?,
                 links,
                 index: site.index.clone().into(),
                 types,
                 access: Access::new(&site.access)?,
-                policy: CodingPolicy::new(&site.compress),
+                policy,
                 settings: site.clone(),
             })
         };
@@ -336,7 +337,7 @@ impl Service {
         match outcome {
             Outcome::File(found) => self.found(request, site, found, now),
             Outcome::Chosen(found) => self.chosen(request, site, found, now),
-            Outcome::Loaded(found, body) if found.is_coded_here() => {
+            Outcome::Loaded(found, body) if found.is_coded_at_once() => {
                 self.compress(request, site, found, body.into(), now)
             }
             Outcome::Compressed(found, work) => self.compressed(request, site, found, &work, now),
@@ -347,7 +348,7 @@ impl Service {
             }
             // It changes all the time: send it from its descriptor, which checks again at the end.
             Outcome::Unstable(found) => {
-                let found = if found.is_coded_here() { found.plain() } else { found };
+                let found = if found.is_coded_at_once() { found.plain() } else { found };
                 Lookup::Wait(Plan::settle(request, site, found))
             }
             Outcome::Settled(found) => self.open_file(&request, site, &found, now),
@@ -382,29 +383,6 @@ impl Service {
                 self.refuse(&request.request(), Status::INTERNAL_SERVER_ERROR)
             }
         }
-    }
-
-    /// A directory without an index.
-    fn directory(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        directory: Arc<Descriptor>,
-    ) -> Lookup<'_> {
-        self.forget_path(site, &request.request());
-        let served = &self.sites.sites[site];
-        let route = served.routes.route(request.request().path(), &mut self.relative);
-        // What is asked for, which is not what is looked for beneath an alias.
-        let _ = path::map(request.request().path(), true, &mut self.relative);
-        if let (true, Route::File(place)) = (served.settings.listing, route) {
-            let (root, path) = (served.routes.root(place.root), place.path);
-            let place = Whereabouts { root, path, links: served.links };
-            let (wish, hidden) = (Wish::of(&request.request()), served.settings.hidden);
-            let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
-                .shown_as(&self.relative);
-            return Lookup::Wait(Plan::list(request, site, gather));
-        }
-        self.refuse(&request.request(), Status::FORBIDDEN)
     }
 
     fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
@@ -477,6 +455,23 @@ impl Service {
                 return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
             }
         }
+        if with_body && let Some(coding) = entry.coded_on_the_way() {
+            return match self.sites.begin_coding(site, entry, coding) {
+                Ok(source) => {
+                    let (status, body) = (Status::OK, h1::Body::Stream { len: None });
+                    let answer = Answer { status, fields: entry.head(), body, close: false };
+                    Lookup::Stream(answer, Box::new(source))
+                }
+                Err(shed) => {
+                    self.compress_counts.shed += u64::from(shed);
+                    self.fields.clear();
+                    entry.write_plain_head(&mut self.fields);
+                    let body = whole_body(entry);
+                    let status = Status::OK;
+                    Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+                }
+            };
+        }
         let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
         let fields = if self.caches.settings().heads {
             entry.head()
@@ -523,30 +518,6 @@ impl Service {
         pages::write_fields(page.len(), &mut self.fields);
         let body = page_body(request, Bytes::from_static(page));
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-    }
-
-    fn listing(
-        &mut self,
-        request: &Request<'_>,
-        site: usize,
-        mut gather: Box<Gather>,
-    ) -> Lookup<'_> {
-        let fields = &mut self.fields;
-        fields.clear();
-        let format = gather.wish().format;
-        listing::write_fields(format, fields);
-        self.sites.sites[site].amend(request, format.media_type(), false, fields);
-        if !gather.is_at_end() {
-            fields.extend_from_slice(b"\r\n");
-            let body = h1::Body::Stream { len: None };
-            let answer = Answer { status: Status::OK, fields, body, close: false };
-            return Lookup::Stream(answer, Box::new(Listing::new(gather)));
-        }
-        let content = listing::whole(&mut gather, fields);
-        fields.extend_from_slice(b"\r\n");
-        let with_body = request.method() == Method::Get;
-        let body = if with_body { h1::Body::Bytes(content) } else { h1::Body::Empty };
-        Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
     }
 
     /// The next window of an upload, as work that may wait; its bytes are copied.
@@ -681,7 +652,8 @@ impl Site {
         }
         self.amend(request, &media_type, false, &mut shared);
         let (coding, tag) = self.coding_of(found);
-        Says { media_type, coding, tag, language: language.to_owned(), shared }
+        let streams = matches!(found.served, Served::OnTheWay(_));
+        Says { media_type, coding, tag, language: language.to_owned(), shared, streams }
     }
 
     /// Changes fields by the rules for the path of a request.
@@ -698,9 +670,18 @@ impl Site {
         fields: &mut Vec<u8>,
     ) -> h1::Body<File> {
         let page = self.error_pages.of(status);
+        if !page.coded.is_empty() {
+            fields.extend_from_slice(b"Vary: Accept-Encoding\r\n");
+        }
         self.amend(request, page.media_type, true, fields);
-        pages::write_fields_of(page.media_type, page.body.len(), fields);
-        page_body(request, page.body)
+        let mut body = page.body;
+        if let Some((coding, coded)) = self.policy.choose(request, page.coded) {
+            body = coded.clone();
+            // Writing to a vector cannot fail.
+            let _ = write!(fields, "Content-Encoding: {}\r\n", coding.name());
+        }
+        pages::write_fields_of(page.media_type, body.len(), fields);
+        page_body(request, body)
     }
 }
 
@@ -711,6 +692,7 @@ struct Says {
     tag: String,
     language: String,
     shared: Vec<u8>,
+    streams: bool,
 }
 
 impl Says {
@@ -721,6 +703,7 @@ impl Says {
             tag: &self.tag,
             language: &self.language,
             shared: &self.shared,
+            streams: self.streams,
         }
     }
 }

@@ -9,6 +9,9 @@ use super::table::{Setting, Word};
 /// Largest body that may be coded as a whole.
 const MAX_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
+/// Largest body that may be coded while it is sent.
+const STREAM_BYTES_MAX: u64 = 1 << 40;
+
 /// Most bodies that a process may code at once.
 const AT_ONCE_MAX: u64 = 1_024;
 
@@ -22,9 +25,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("true"),
         doc: "Whether bodies are compressed for clients that accept it",
         more: "A body is compressed once for each coding that is asked for, and kept beside the \
-               plain one in the cache. What does not become smaller leaves plain. A request for a \
-               range is answered from the plain body. A client that accepts no coding, and refuses \
-               a body without one too, gets it all the same.",
+               plain one in the cache; one that is large or being produced is compressed while it \
+               is sent; an error page when the server starts. What does not become smaller leaves \
+               plain. A request for a range is answered from the plain body. A client that accepts \
+               no coding, and refuses a body without one too, gets it all the same.",
         source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
     },
     Setting {
@@ -90,12 +94,45 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.max_bytes = n },
         word: None,
         default: Some("1MiB"),
-        doc: "Larger bodies leave plain",
+        doc: "Larger bodies are compressed while they are sent",
         more: "A file is read into memory to be compressed. An architecture that does disk work in \
                its loop is held up meanwhile: for 1 MiB of text, on one CPU (AMD EPYC), by 11 to \
-               13 ms for Brotli, 3 to 7 ms for Zstandard and 19 to 22 ms for gzip. Files that were \
-               compressed beforehand may be larger.",
+               13 ms for Brotli, 3 to 7 ms for Zstandard and 19 to 22 ms for gzip. What is larger \
+               is not kept: see `compress.stream-max-size`.",
         source: "",
+    },
+    Setting {
+        key: "compress.stream-max-size",
+        flag: None,
+        kind: Kind::Size {
+            least: 1,
+            most: STREAM_BYTES_MAX,
+            set: |s, n| s.compress.stream_bytes_max = n,
+        },
+        word: Some(Word { name: "off", set: |s| s.compress.stream_bytes_max = 0 }),
+        default: Some("64MiB"),
+        doc: "Largest body that is compressed while it is sent",
+        more: "For each client anew, in pieces of 64 KiB, which take 1 to 2 ms each: files larger \
+               than `compress.max-size`, and listings of directories, whose length does not \
+               matter. Such an answer has no length: it comes in chunks, or until the connection \
+               ends in HTTP/1.0. `off` leaves all of them plain. Files that were compressed \
+               beforehand may be larger.",
+        source: "S3 section 3.1 (M113)",
+    },
+    Setting {
+        key: "compress.streams",
+        flag: None,
+        kind: Kind::Integer {
+            least: 1,
+            most: AT_ONCE_MAX,
+            set: |s, n| s.compress.streams = n as usize,
+        },
+        word: None,
+        default: Some("16"),
+        doc: "Bodies being compressed while they are sent from which on others leave plain",
+        more: "For each process. Each holds the memory of its encoder for as long as its client \
+               takes.",
+        source: "S3 section 6 (M140)",
     },
     Setting {
         key: "compress.gzip-level",

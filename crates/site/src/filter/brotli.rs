@@ -1,13 +1,12 @@
 //! Brotli (RFC 7932).
 
-use std::fmt;
-use std::io::{self, Write};
+use std::io;
 
 use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
 use flyball_http::coding::Coding;
 
-use super::{Filter, FilterKind};
+use super::{Encoder, FilterKind};
 
 /// Bytes that the encoder works on at once.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -23,34 +22,23 @@ pub(super) const KIND: FilterKind = FilterKind {
     levels: 0..=11,
     level: 5,
     make: |level, body_bytes| {
-        let bits = u64::BITS - body_bytes.saturating_sub(1).leading_zeros();
+        let bits = u64::BITS - body_bytes.unwrap_or(u64::MAX).saturating_sub(1).leading_zeros();
         let params = BrotliEncoderParams {
             quality: level as i32,
             lgwin: bits.clamp(WINDOW_BITS_MIN, WINDOW_BITS_MAX) as i32,
-            size_hint: usize::try_from(body_bytes).unwrap_or(0),
+            size_hint: body_bytes.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0),
             ..BrotliEncoderParams::default()
         };
-        Ok(Box::new(Brotli(CompressorWriter::with_params(Vec::new(), BUFFER_BYTES, &params))))
+        Ok(Box::new(CompressorWriter::with_params(Vec::new(), BUFFER_BYTES, &params)))
     },
 };
 
-struct Brotli(CompressorWriter<Vec<u8>>);
-
-impl fmt::Debug for Brotli {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Brotli")
-    }
-}
-
-impl Filter for Brotli {
-    fn write(&mut self, piece: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
-        self.0.write_all(piece)?;
-        out.append(self.0.get_mut());
-        Ok(())
+impl Encoder for CompressorWriter<Vec<u8>> {
+    fn coded(&mut self) -> &mut Vec<u8> {
+        self.get_mut()
     }
 
-    fn finish(self: Box<Self>, out: &mut Vec<u8>) -> io::Result<()> {
-        out.append(&mut self.0.into_inner());
-        Ok(())
+    fn end(self: Box<Self>) -> io::Result<Vec<u8>> {
+        Ok(self.into_inner())
     }
 }

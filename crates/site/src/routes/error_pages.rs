@@ -1,12 +1,14 @@
-//! A site's own pages of refusals. They are read when the server starts and stay in memory, so that
-//! they are there when descriptors or memory are not.
+//! A site's own pages of refusals. They are read and coded when the server starts and stay in
+//! memory, so that they are there when descriptors or memory are not.
 
 use std::io;
 
 use bytes::Bytes;
 use flyball_http::Status;
+use flyball_http::coding::Coding;
 use flyball_sys::file;
 
+use crate::compress::CodingPolicy;
 use crate::mime::Types;
 use crate::pages;
 
@@ -18,12 +20,22 @@ use super::settings::RouteSettings;
 pub(crate) struct Page<'a> {
     pub(crate) body: Bytes,
     pub(crate) media_type: &'a str,
+    /// The same in every coding on offer that makes it smaller.
+    pub(crate) coded: &'a [(Coding, Bytes)],
 }
 
 /// The pages of a site.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErrorPages {
-    pages: Vec<(u16, Bytes, Box<str>)>,
+    pages: Vec<OwnPage>,
+}
+
+#[derive(Clone, Debug)]
+struct OwnPage {
+    status: u16,
+    body: Bytes,
+    media_type: Box<str>,
+    coded: Vec<(Coding, Bytes)>,
 }
 
 impl ErrorPages {
@@ -31,22 +43,35 @@ impl ErrorPages {
     ///
     /// # Errors
     /// The page that cannot be read or is too long, and why.
-    pub(crate) fn read(routes: &RouteSettings, types: &Types) -> io::Result<ErrorPages> {
+    pub(crate) fn read(
+        routes: &RouteSettings,
+        types: &Types,
+        policy: &CodingPolicy,
+    ) -> io::Result<ErrorPages> {
         let mut pages = Vec::new();
         for (status, path) in &routes.error_pages {
             let body = file::read_whole(path, ERROR_PAGE_BYTES_MAX)
                 .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
-            pages.push((*status, body.into(), types.of(name).into()));
+            let media_type: Box<str> = types.of(name).into();
+            let coded = policy.code(&media_type, &body);
+            pages.push(OwnPage { status: *status, body: body.into(), media_type, coded });
         }
         Ok(ErrorPages { pages })
     }
 
-    /// The page of a status: the site's own, or the one that every site has.
+    /// The page of a status: the site's own, or the one that every site has, which is too short to
+    /// be coded.
     pub(crate) fn of(&self, status: Status) -> Page<'_> {
-        match self.pages.iter().find(|(code, ..)| *code == status.code()) {
-            Some((_, body, media_type)) => Page { body: body.clone(), media_type },
-            None => Page { body: Bytes::from_static(pages::page(status)), media_type: pages::TYPE },
+        match self.pages.iter().find(|page| page.status == status.code()) {
+            Some(OwnPage { body, media_type, coded, .. }) => {
+                Page { body: body.clone(), media_type, coded }
+            }
+            None => Page {
+                body: Bytes::from_static(pages::page(status)),
+                media_type: pages::TYPE,
+                coded: &[],
+            },
         }
     }
 }

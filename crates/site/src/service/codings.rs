@@ -4,20 +4,27 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::{Class, Coding};
-use flyball_http::{Now, OwnedRequest, Request};
+use flyball_http::{Now, OwnedRequest, Request, Segment};
+use flyball_sys::file::Stamp;
 
-use super::{Lookup, Service, Site, Source};
+use super::{Lookup, Service, Site, Sites, Source};
 use crate::caches::Target;
 use crate::coded::Beside;
-use crate::compress::{Body, CompressCounts, Compression};
-use crate::entry::{Content, OpenFile};
+use crate::coded_source::{CodedSource, OneSegment};
+use crate::compress::{Body, CompressCounts, Compression, Way};
+use crate::entry::{Content, FileEntry, OpenFile};
 use crate::filter::FilterKind;
 use crate::plan::{Found, Plan, Served};
+use crate::source;
 use crate::variant::Variant;
 
 impl Service {
-    /// What compression has come to in this service since the start.
-    pub fn compress_counts(&self) -> CompressCounts {
+    /// What compression has come to in this service since the start. What is coded while it is sent
+    /// counts when that has ended, for the first service of the process that is asked.
+    pub fn compress_counts(&mut self) -> CompressCounts {
+        let (bodies, bytes) = self.sites.load.take_sent();
+        self.compress_counts.compressions += bodies;
+        self.compress_counts.saved_bytes += bytes;
         self.compress_counts
     }
 
@@ -57,10 +64,7 @@ impl Service {
     ) -> Lookup<'_> {
         if found.served == Served::Plain {
             let class = self.class(site, &request.request());
-            let policy = &self.sites.sites[site].policy;
-            if let Some(coding) = policy.coding(class, found.stamp.size) {
-                found.served = Served::Here(coding);
-            }
+            found.served = self.sites.sites[site].policy.served(class, found.stamp.size);
         }
         self.represent(request, site, found, now)
     }
@@ -79,8 +83,13 @@ impl Service {
             self.set_path(site, &request.request(), Target::File(file), now);
             return self.answer_file(Source::Cached(file), site, &request.request(), now);
         }
-        if let Served::Here(coding) = found.served {
-            return self.code(request, site, found, coding, now);
+        match found.served {
+            Served::Here(coding) => return self.code(request, site, found, coding, now),
+            Served::OnTheWay(coding) if !self.codes(site, &found, coding, Way::Sent) => {
+                return self.represent(request, site, found.plain(), now);
+            }
+            Served::OnTheWay(_) => return Lookup::Wait(Plan::settle(request, site, found)),
+            Served::Plain | Served::Beforehand(_) => {}
         }
         if self.is_small(found.stamp.size) {
             return Lookup::Wait(Plan::load(request, site, found));
@@ -105,6 +114,17 @@ impl Service {
         self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
     }
 
+    /// Whether a body is coded, which is not worth it for some, and too much at times.
+    fn codes(&mut self, site: usize, found: &Found, coding: Coding, way: Way) -> bool {
+        let load = &self.sites.load;
+        if load.is_stubborn(&body_of(&found.stamp, coding)) {
+            return false;
+        }
+        let is_full = load.is_full(&self.sites.sites[site].policy, way);
+        self.compress_counts.shed += u64::from(is_full);
+        !is_full
+    }
+
     /// A body has to be coded: begins with having it in memory.
     pub(super) fn code(
         &mut self,
@@ -114,12 +134,7 @@ impl Service {
         coding: Coding,
         now: &Now,
     ) -> Lookup<'_> {
-        let load = &self.sites.load;
-        if load.is_stubborn(&body_of(site, &found, coding)) {
-            return self.represent(request, site, found.plain(), now);
-        }
-        if load.is_full(&self.sites.sites[site].policy) {
-            self.compress_counts.shed += 1;
+        if !self.codes(site, &found, coding, Way::AtOnce) {
             return self.represent(request, site, found.plain(), now);
         }
         let plain = Variant { coding: 0, ..self.variant(site, &request.request(), &found) };
@@ -142,8 +157,10 @@ impl Service {
         now: &Now,
     ) -> Lookup<'_> {
         let policy = &self.sites.sites[site].policy;
-        let permit = || self.sites.load.permit(policy);
-        match found.served.coding().and_then(|coding| Some((coding, permit()?))) {
+        let coding = found.served.coding();
+        let body_of = |coding| body_of(&found.stamp, coding);
+        let permit = coding.and_then(|c| self.sites.load.permit(policy, Way::AtOnce, &body_of(c)));
+        match coding.zip(permit) {
             Some((coding, permit)) => {
                 let work = Compression::new(body, coding, policy.level(coding), permit);
                 Lookup::Wait(Plan::compress(request, site, found, work))
@@ -165,7 +182,7 @@ impl Service {
         now: &Now,
     ) -> Lookup<'_> {
         let Some(coded) = work.take() else {
-            self.sites.load.set_stubborn(&body_of(site, &found, work.coding()));
+            self.sites.load.set_stubborn(&body_of(&found.stamp, work.coding()));
             return self.send_plain(request, site, found, work.body().clone(), now);
         };
         self.compress_counts.compressions += 1;
@@ -206,13 +223,53 @@ impl Site {
     pub(super) fn coding_of(&self, found: &Found) -> (&'static str, String) {
         let Some(coding) = found.served.coding() else { return ("", String::new()) };
         let mut tag = FilterKind::of(coding).tag.to_owned();
-        if found.is_coded_here() {
+        if !matches!(found.served, Served::Beforehand(_)) {
             tag += &self.policy.level(coding).to_string();
         }
         (coding.name(), tag)
     }
 }
 
-fn body_of(site: usize, found: &Found, coding: Coding) -> Body<'_> {
-    Body { site, name: &found.name, stamp: &found.stamp, coding }
+impl Sites {
+    /// Begins to code the body of an entry that is coded while it is sent.
+    ///
+    /// # Errors
+    /// It leaves as it is; true when that is since there is enough to do.
+    pub(super) fn begin_coding(
+        &self,
+        site: usize,
+        entry: &FileEntry,
+        coding: Coding,
+    ) -> Result<CodedSource, bool> {
+        let policy = &self.sites[site].policy;
+        let Content::Open(file) = &entry.content else { return Err(false) };
+        let body = body_of(&file.stamp, coding);
+        if self.load.is_stubborn(&body) {
+            return Err(false);
+        }
+        let permit = self.load.permit(policy, Way::Sent, &body).ok_or(true)?;
+        let segment = Segment::File { file: Arc::clone(file), offset: 0, len: file.stamp.size };
+        let level = policy.level(coding);
+        let body = Box::new(OneSegment::new(segment));
+        CodedSource::new(body, Some(file.stamp.size), (coding, level), permit).map_err(|_| true)
+    }
+
+    /// Begins to code a body that is being produced; gives it back when it leaves as it is.
+    pub(super) fn code_produced(
+        &self,
+        site: usize,
+        coding: Coding,
+        body: Box<dyn source::Source>,
+    ) -> Result<CodedSource, Box<dyn source::Source>> {
+        let policy = &self.sites[site].policy;
+        let of = Body { stamp: None, coding };
+        match self.load.permit(policy, Way::Sent, &of) {
+            Some(permit) => CodedSource::new(body, None, (coding, policy.level(coding)), permit),
+            None => Err(body),
+        }
+    }
+}
+
+fn body_of(stamp: &Stamp, coding: Coding) -> Body<'_> {
+    Body { stamp: Some(stamp), coding }
 }
