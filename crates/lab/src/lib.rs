@@ -7,10 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod catalogue;
 pub mod contestant;
 pub mod definition;
+pub mod generator;
 pub mod host;
+pub mod run;
 pub mod schedule;
 pub mod statistics;
 pub mod verdict;

@@ -1,0 +1,233 @@
+//! The load generator as a process: what it is told, and what it reports.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::definition::{Varies, Workload};
+use crate::host::{Place, Running, SetupError};
+
+/// Time that a generator gets beyond what it was told, for connections that end late.
+const SLACK: Duration = Duration::from_secs(30);
+
+/// Workloads for which files are made, and how the generator calls them.
+const FILESETS: &[(&str, &str)] = &[
+    ("one-packet", "one-packet"),
+    ("single-file", "single-file"),
+    ("specweb99", "specweb99"),
+    ("specweb99-dynamic", "specweb99"),
+    ("specweb96", "specweb96"),
+    ("webstone", "webstone"),
+    ("s4", "s4"),
+    ("trace", "trace"),
+    ("trace-truncated", "trace"),
+];
+
+/// What is asked of the server in one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// How it arrives.
+    pub varies: Varies,
+    /// How much: connections, or a rate.
+    pub amount: f64,
+    /// How long, in seconds, with the warm-up.
+    pub seconds: f64,
+    /// How much of that is not counted.
+    pub warmup: f64,
+    /// What everything random comes from.
+    pub seed: u64,
+    /// Every body is compared with its file.
+    pub verify: bool,
+}
+
+/// What the generator reports, as it writes it: figures are read by name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report(pub Value);
+
+impl Report {
+    /// A figure at the top level, or within objects: `latency_us.p99`.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        name.split('.').try_fold(&self.0, |value, key| value.get(key))?.as_f64()
+    }
+
+    /// The errors that make a run worthless whatever the server did: bodies that are not the file.
+    pub fn wrong_bodies(&self) -> u64 {
+        let count = |name: &str| self.0["errors"][name].as_u64().unwrap_or(0);
+        count("wrong_body") + count("short_body")
+    }
+
+    /// Why the generator itself calls the run void; nothing when it does not.
+    pub fn void(&self) -> Vec<String> {
+        let texts = |name: &str| -> Vec<String> {
+            let list = self.0[name].as_array().into_iter().flatten();
+            list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+        };
+        let mut void = texts("void_because");
+        void.extend(texts("client_limited_because"));
+        void
+    }
+}
+
+/// The kind of files of a workload.
+///
+/// # Errors
+/// When there is no such workload.
+pub fn fileset(workload: &Workload) -> Result<&'static str, SetupError> {
+    let found = FILESETS.iter().find(|(name, _)| *name == workload.name);
+    let wrong = || SetupError(format!("there is no workload {:?}", workload.name));
+    found.map(|(_, kind)| *kind).ok_or_else(wrong)
+}
+
+/// Makes the files of a workload, unless they are there already. Blocks for as long as it takes to
+/// write them.
+///
+/// # Errors
+/// What the generator says.
+pub fn make_files(
+    flyball: &Path,
+    workload: &Workload,
+    extra: &[String],
+    directory: &Path,
+    scratch: &Path,
+) -> Result<(), SetupError> {
+    let mut command = Place::default().command(flyball)?;
+    command.args(["fileset", fileset(workload)?]).arg(directory);
+    for (name, value) in &workload.files {
+        command.arg(format!("--{name}")).arg(value.to_string());
+    }
+    command.args(extra);
+    let output = scratch.join("fileset.log");
+    let mut running = Running::start(&mut command, &output)?;
+    let ended = running.wait(Duration::from_secs(3_600), &|| false);
+    if ended.is_some_and(|status| status.success()) {
+        return Ok(());
+    }
+    let said = fs::read_to_string(&output).unwrap_or_default();
+    Err(SetupError(format!("flyball fileset: {}", said.trim())))
+}
+
+/// A generator that runs.
+#[derive(Debug)]
+pub struct Generator {
+    running: Running,
+    report: PathBuf,
+    errors: PathBuf,
+    most: Duration,
+}
+
+impl Generator {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn start(
+        flyball: &Path,
+        url: &str,
+        workload: &Workload,
+        files: &Path,
+        load: &Load,
+        place: &Place,
+        scratch: &Path,
+    ) -> Result<Generator, SetupError> {
+        let mut command = place.command(flyball)?;
+        let report = scratch.join("load.json");
+        // What an earlier run left would pass for this one's.
+        let _ = fs::remove_file(&report);
+        command.args(["load", "--json"]).args(load.arguments());
+        command.args(["--timeout", &format!("{}s", workload.timeout_s)]);
+        command.args(&workload.flags);
+        if load.verify {
+            command.arg("--verify");
+        }
+        command.arg("--fileset").arg(files).arg(url);
+        command.arg("--output").arg(&report);
+        let errors = scratch.join("load.log");
+        let running = Running::start(&mut command, &errors)?;
+        let most = Duration::from_secs_f64(load.seconds + workload.timeout_s) + SLACK;
+        Ok(Generator { running, report, errors, most })
+    }
+
+    /// Waits for its report. Blocks; `stop` says that nobody waits any more.
+    ///
+    /// # Errors
+    /// What it says when it has none.
+    pub fn wait(mut self, stop: &dyn Fn() -> bool) -> Result<Report, SetupError> {
+        let ended = self.running.wait(self.most, stop);
+        let said = || fs::read_to_string(&self.errors).unwrap_or_default().trim().to_owned();
+        if ended.is_none() {
+            return Err(SetupError(format!("flyball load does not end: {}", said())));
+        }
+        let text = fs::read_to_string(&self.report)
+            .map_err(|_| SetupError(format!("flyball load: {}", said())))?;
+        let value = serde_json::from_str(&text);
+        value.map(Report).map_err(|error| SetupError(format!("flyball load: {error}")))
+    }
+}
+
+impl Load {
+    fn arguments(&self) -> Vec<String> {
+        let flag = match self.varies {
+            Varies::Rate => "--rate",
+            Varies::Sessions => "--sessions",
+            _ => "--connections",
+        };
+        let amount = match self.varies {
+            Varies::Rate | Varies::Sessions => format!("{:.3}", self.amount),
+            _ => format!("{}", self.amount.round()),
+        };
+        let seconds = |seconds: f64| format!("{:.0}ms", seconds * 1_000.0);
+        [flag, &amount, "--duration", &seconds(self.seconds), "--warmup", &seconds(self.warmup)]
+            .into_iter()
+            .map(str::to_owned)
+            .chain(["--seed".into(), self.seed.to_string()])
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_read_by_their_names() {
+        let report = Report(json!({
+            "replies_per_s": 5.5,
+            "latency_us": { "p99": 7 },
+            "errors": { "wrong_body": 2, "short_body": 1, "refused": 4 },
+            "void_because": ["late"],
+            "client_limited_because": [],
+        }));
+        assert_eq!(report.figure("replies_per_s"), Some(5.5));
+        assert_eq!(report.figure("latency_us.p99"), Some(7.0));
+        assert_eq!(report.figure("latency_us.p42"), None);
+        assert_eq!(report.wrong_bodies(), 3);
+        assert_eq!(report.void(), ["late"]);
+    }
+
+    #[test]
+    fn every_workload_of_the_definitions_has_files() {
+        for experiment in crate::catalogue::all().unwrap() {
+            if experiment.not_testable.is_none() {
+                fileset(&experiment.workload).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_load_is_told_in_the_generators_words() {
+        let load = Load {
+            varies: Varies::Sessions,
+            amount: 12.5,
+            seconds: 2.0,
+            warmup: 0.5,
+            seed: 7,
+            verify: false,
+        };
+        let words = load.arguments().join(" ");
+        assert_eq!(words, "--sessions 12.500 --duration 2000ms --warmup 500ms --seed 7");
+    }
+}
