@@ -16,7 +16,7 @@ use crate::observe::{Asked, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
-use crate::workload::{Catalog, Conditional, Message, OneUrl, WeightedList, Workload};
+use crate::workload::{Catalog, Conditional, FilesetMix, Message, OneUrl, WeightedList, Workload};
 
 /// How much load.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +37,8 @@ pub enum Asking {
     Url,
     /// Paths with weights, out of a file.
     List(PathBuf),
+    /// The files of a set, made by `flyball fileset`, as often as its kind asks for each.
+    Fileset(PathBuf),
 }
 
 /// What a user asks for.
@@ -127,6 +129,11 @@ impl Options {
             conditional: 0.0,
             verify: false,
         }
+    }
+
+    /// Requests in a session of files; `None` is as many as the kind of the set has.
+    fn requests_of_file_session(&self) -> Option<u32> {
+        self.requests_per_connection
     }
 
     /// Requests in a session of one URL.
@@ -295,6 +302,13 @@ fn workload(
             let request = catalog.add(&message(&target.path));
             let workload = OneUrl::new(request, requests, think_ns, pipelined);
             Ok((Box::new(workload), format!("one URL, {}", target.path)))
+        }
+        Asking::Fileset(directory) => {
+            let numbers = (options.requests_of_file_session(), think_ns, options.seed);
+            let base = &target.path;
+            let (mix, words) =
+                FilesetMix::new(directory, base, &message(base), catalog, numbers)?;
+            Ok((Box::new(mix), words))
         }
         Asking::List(file) => {
             let named = |why: String| format!("{}: {why}", file.display());

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod fileset;
 pub mod job;
 pub mod observe;
 mod preflight;

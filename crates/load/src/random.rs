@@ -31,6 +31,17 @@ impl Random {
         self.unit() < probability
     }
 
+    /// Normally distributed with mean 0 and standard deviation 1 (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = (2.0 * self.exponential(), std::f64::consts::TAU * self.unit());
+        radius.sqrt() * angle.cos()
+    }
+
+    /// Puts `items` into an order of chance.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        self.0.shuffle(items);
+    }
+
     /// Exponentially distributed with mean 1.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.unit()).ln()
@@ -46,6 +57,10 @@ pub enum Purpose {
     Requests = 2,
     /// Which requests are conditional.
     Conditions = 3,
+    /// Which files a set has.
+    Files = 4,
+    /// Which of them are popular.
+    Popularity = 5,
 }
 
 #[cfg(test)]

@@ -18,11 +18,13 @@
 //! change. [`url`] and [`list`] are the two shortest examples.
 
 mod conditional;
+mod fileset;
 mod list;
 mod request;
 mod url;
 
 pub use conditional::Conditional;
+pub use fileset::FilesetMix;
 pub use list::WeightedList;
 pub use request::{Catalog, Content, Expected, Message, Prepared};
 pub use url::OneUrl;
