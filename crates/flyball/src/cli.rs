@@ -4,6 +4,8 @@
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
 mod cache;
+mod fileset;
+mod lab;
 mod load;
 
 use std::ffi::OsString;
@@ -16,6 +18,8 @@ use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use cache::Simulate;
+pub use fileset::Fileset;
+pub use lab::{Kind as LabKind, Lab};
 pub use load::Load;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
@@ -58,6 +62,10 @@ pub enum Command {
     Simulate(Simulate),
     /// Load a server.
     Load(Box<Load>),
+    /// Make a set of files to load a server with.
+    Fileset(Fileset),
+    /// Run experiments.
+    Lab(Lab),
     /// Print `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Docs,
@@ -117,6 +125,8 @@ where
             json: given.get_flag("json"),
         },
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
+        Some(("fileset", given)) => Command::Fileset(fileset::parsed(given)),
+        Some(("lab", given)) => Command::Lab(lab::parsed(given)),
         Some(("load", given)) => Command::Load(Box::new(load::parsed(given)?)),
         Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
@@ -187,6 +197,8 @@ fn program() -> clap::Command {
         .subcommand(arch())
         .subcommand(cache::program())
         .subcommand(load::program())
+        .subcommand(fileset::program())
+        .subcommand(lab::program())
         .subcommand(ctl())
         .subcommand(docs())
 }

@@ -18,6 +18,8 @@ fn main() -> ExitCode {
         Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
         Ok(Command::Arch { json }) => commands::arch::run(json),
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
+        Ok(Command::Fileset(asked)) => commands::fileset::run(&asked),
+        Ok(Command::Lab(asked)) => commands::lab::run(&asked),
         Ok(Command::Load(asked)) => commands::load::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
         Ok(Command::Docs) => commands::docs::run(),

@@ -211,6 +211,7 @@ fn calibrate(
         seed: options.seed,
         verify: false,
     };
+    make_files(site, experiment, 0.0)?;
     // A connection for each request, or a session, as the axis has them.
     let mut like = experiment.clone();
     if experiment.axis.varies == Varies::Rate {
@@ -247,6 +248,7 @@ fn one_turn(
             Some(record) => record,
             None => {
                 let (load, series) = load_of(experiment, plan, turn, options, runs);
+                make_files(site, experiment, plan.point)?;
                 let begun = Instant::now();
                 let mut record = measure(site, experiment, &series, &load, stop)?;
                 (record.point, record.block, record.attempt) = (plan.point, turn.block, attempt);
@@ -320,33 +322,20 @@ fn keep(path: &Path, record: &Record) -> Result<(), SetupError> {
     fs::write(&half, text).and_then(|()| fs::rename(&half, path)).map_err(wrong)
 }
 
-/// Makes the files that an experiment needs; those that are there already are kept. With an axis
-/// that varies them, those of this point.
-///
-/// # Errors
-/// What the generator says.
-pub fn make_files(
-    flyball: &Path,
-    experiment: &Experiment,
-    point: f64,
-    files: &Path,
-    scratch: &Path,
-) -> Result<PathBuf, SetupError> {
+/// Makes the files that a cell needs; those that are there already are kept.
+fn make_files(site: &mut Site, experiment: &Experiment, point: f64) -> Result<(), SetupError> {
     let extra = match experiment.axis.varies {
         Varies::FileSize => vec!["--size".to_owned(), format!("{point}")],
         Varies::SetSize => vec!["--mib".to_owned(), format!("{point}")],
         _ => Vec::new(),
     };
-    let sizes: String = experiment
-        .workload
-        .files
-        .iter()
-        .map(|(name, value)| format!("-{name}-{value}"))
-        .chain(extra.get(1).map(|value| format!("-{value}")))
-        .collect();
-    let directory = files.join(format!("{}{sizes}", generator::fileset(&experiment.workload)?));
-    generator::make_files(flyball, &experiment.workload, &extra, &directory, scratch)?;
-    Ok(directory)
+    let workload = &experiment.workload;
+    let sizes = workload.files.iter().map(|(name, value)| format!("-{name}-{value}"));
+    let sizes: String = sizes.chain(extra.get(1).map(|value| format!("-{value}"))).collect();
+    let directory = site.files_root.join(format!("{}{sizes}", generator::fileset(workload)?));
+    generator::make_files(&site.flyball, workload, &extra, &directory, &site.scratch)?;
+    site.files = directory;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -142,9 +142,8 @@ impl Generator {
             command.arg("--verify");
         }
         command.arg("--fileset").arg(files).arg(url);
-        command.arg("--output").arg(&report);
         let errors = scratch.join("load.log");
-        let running = Running::start(&mut command, &errors)?;
+        let running = Running::start_apart(&mut command, &report, &errors)?;
         let most = Duration::from_secs_f64(load.seconds + workload.timeout_s) + SLACK;
         Ok(Generator { running, report, errors, most })
     }

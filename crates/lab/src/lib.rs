@@ -13,6 +13,7 @@ pub mod contestant;
 pub mod definition;
 pub mod generator;
 pub mod host;
+pub mod laboratory;
 pub mod run;
 pub mod schedule;
 pub mod statistics;

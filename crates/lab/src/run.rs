@@ -56,6 +56,8 @@ pub struct Cpus {
 pub struct Site {
     /// Our binary: server and generator.
     pub flyball: PathBuf,
+    /// Where sets of files are made.
+    pub files_root: PathBuf,
     /// The files that are served.
     pub files: PathBuf,
     /// A directory for configuration and logs.

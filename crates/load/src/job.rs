@@ -271,6 +271,7 @@ fn behaviour(options: &Options) -> Behaviour {
             reply: options.timeout,
         },
         requests_per_connection: options.requests_per_connection.filter(|_| is_closed),
+        connection_per_session: matches!(options.asking, Asking::Fileset(_)),
         pipeline: options.pipeline,
         sources: options.sources.clone(),
         receive_buffer: options.receive_buffer,
@@ -306,8 +307,7 @@ fn workload(
         Asking::Fileset(directory) => {
             let numbers = (options.requests_of_file_session(), think_ns, options.seed);
             let base = &target.path;
-            let (mix, words) =
-                FilesetMix::new(directory, base, &message(base), catalog, numbers)?;
+            let (mix, words) = FilesetMix::new(directory, base, &message(base), catalog, numbers)?;
             Ok((Box::new(mix), words))
         }
         Asking::List(file) => {

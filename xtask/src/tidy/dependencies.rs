@@ -76,6 +76,7 @@ const PRODUCT: &[Allowed] = &[
             ("fastrand", "a seeded order, and seeded draws"),
             ("serde", "reads definitions and runs, writes verdicts"),
             ("serde_json", "runs and verdicts"),
+            ("signal-hook", "undoes what was set up after Ctrl-C"),
             ("strsim", "the nearest of names"),
             ("toml", "definitions"),
         ],

@@ -113,6 +113,10 @@ fn requests() -> Vec<Arg> {
             .value_parser(value_parser!(u32).range(1..=4096)),
         text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
             .value_parser(value_parser!(PathBuf)),
+        text("fileset", "DIR", "A set of `flyball fileset`: its files, as often as its kind asks")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with("list"),
+        switch("verify", "Compare every reply with what it must be; what differs is an error"),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
             .action(ArgAction::Append)
@@ -221,6 +225,10 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     if let Some(file) = given.get_one::<PathBuf>("list") {
         options.asking = Asking::List(file.clone());
     }
+    if let Some(directory) = given.get_one::<PathBuf>("fileset") {
+        options.asking = Asking::Fileset(directory.clone());
+    }
+    options.verify = given.get_flag("verify");
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
     options.sources = sources.flatten().copied().collect();
     let small = |id: &str| size(id).map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));

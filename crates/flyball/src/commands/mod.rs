@@ -6,6 +6,8 @@ pub(crate) mod check;
 pub(crate) mod ctl;
 pub(crate) mod docs;
 pub(crate) mod explain;
+pub(crate) mod fileset;
+pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod serve;
 

@@ -1,7 +1,6 @@
 //! Processes of an experiment: started where they belong, and ended whatever happens.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -95,11 +94,29 @@ impl Running {
     /// # Errors
     /// When it cannot be started.
     pub fn start(command: &mut Command, output: &Path) -> Result<Running, SetupError> {
-        let wrong = |error: io::Error| SetupError(format!("{command:?}: {error}"));
-        let file = File::create(output).map_err(wrong)?;
-        let both = file.try_clone().map_err(wrong)?;
-        command.stdout(file).stderr(both).process_group(0);
-        let child = command.spawn();
+        let file = File::create(output)
+            .and_then(|file| Ok((file.try_clone()?, file)))
+            .map_err(|error| SetupError(format!("{}: {error}", output.display())))?;
+        Running::spawn(command.stdout(file.0).stderr(file.1))
+    }
+
+    /// The same with standard output and standard error in files of their own.
+    ///
+    /// # Errors
+    /// As [`Running::start`].
+    pub fn start_apart(
+        command: &mut Command,
+        output: &Path,
+        errors: &Path,
+    ) -> Result<Running, SetupError> {
+        let create = |path: &Path| {
+            File::create(path).map_err(|error| SetupError(format!("{}: {error}", path.display())))
+        };
+        Running::spawn(command.stdout(create(output)?).stderr(create(errors)?))
+    }
+
+    fn spawn(command: &mut Command) -> Result<Running, SetupError> {
+        let child = command.process_group(0).spawn();
         Ok(Running { child: child.map_err(|error| SetupError(format!("{command:?}: {error}")))? })
     }
 

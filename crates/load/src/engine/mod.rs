@@ -68,6 +68,8 @@ pub struct Behaviour {
     pub timeouts: Timeouts,
     /// Requests after which it closes a connection and opens another.
     pub requests_per_connection: Option<u32>,
+    /// Whether every session has a connection of its own, also where sessions follow each other.
+    pub connection_per_session: bool,
     /// Most requests that wait for their replies on one connection.
     pub pipeline: u32,
     /// Addresses that it connects from, in turn; none leaves it to the kernel.

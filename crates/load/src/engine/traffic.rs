@@ -301,6 +301,9 @@ impl Generator<'_> {
     fn session_over(&mut self, slot: u32, now_ns: u64) {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
         if goes_on && self.next_session(slot, now_ns, now_ns) {
+            if self.behaviour.connection_per_session {
+                self.disconnect(slot);
+            }
             self.proceed(slot, now_ns);
         } else {
             self.disconnect(slot);

@@ -14,8 +14,7 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 
 /// The tag of an advertisement, which SPECweb99's dynamic requests have replaced: in files of its
 /// classes 1 and 2.
-const AD_TAG: &str =
-    "<!WEB99CAD><IMG SRC=\"/file_set/dir00000/class0_0\"><!/WEB99CAD>\n";
+const AD_TAG: &str = "<!WEB99CAD><IMG SRC=\"/file_set/dir00000/class0_0\"><!/WEB99CAD>\n";
 
 /// The bytes of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]

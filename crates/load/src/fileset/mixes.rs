@@ -58,8 +58,7 @@ impl Mix {
             Kind::SpecWeb99 | Kind::SpecWeb96 | Kind::S4 => {
                 let directory = place(&self.popularity, random.unit()) as u64;
                 let class = place(&CLASSES, random.unit()) as u64;
-                let numbers =
-                    if self.kind == Kind::SpecWeb96 { &NUMBERS_96 } else { &NUMBERS };
+                let numbers = if self.kind == Kind::SpecWeb96 { &NUMBERS_96 } else { &NUMBERS };
                 let number = place(numbers, random.unit()) as u64;
                 (directory * SPEC_FILES + class * 9 + number) as RequestId
             }
@@ -178,8 +177,7 @@ mod tests {
     fn a_webstone_request_has_62_kib_on_average_and_mostly_large_ones() {
         let (mix, sizes) = mix(Kind::WebStone);
         let mut random = Random::new(3, Purpose::Requests);
-        let drawn: Vec<u64> =
-            (0..200_000).map(|_| sizes[mix.draw(&mut random) as usize]).collect();
+        let drawn: Vec<u64> = (0..200_000).map(|_| sizes[mix.draw(&mut random) as usize]).collect();
         let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
         assert!((55_000.0..70_000.0).contains(&mean), "{mean}");
     }

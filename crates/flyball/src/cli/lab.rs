@@ -1,0 +1,139 @@
+//! The command line of `flyball lab`.
+
+use std::path::PathBuf;
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
+
+/// What `flyball lab` is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lab {
+    /// Name the experiments.
+    List,
+    /// Show what one is about.
+    Show(String),
+    /// Run some.
+    Run {
+        /// Which; all that can be when there are none.
+        names: Vec<String>,
+        /// How.
+        kind: Kind,
+        /// Where results go.
+        out: PathBuf,
+        /// Where files are made, to be used again.
+        files: PathBuf,
+        /// Whether what is there already is kept.
+        resume: bool,
+        /// What decides the order.
+        seed: u64,
+        /// Repetitions, where they are not those of the kind.
+        blocks: Option<usize>,
+        /// Seconds of each run, likewise.
+        seconds: Option<f64>,
+    },
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Few points and repetitions, at most three minutes.
+    Quick,
+    /// As the papers did.
+    Full,
+}
+
+pub(super) fn program() -> clap::Command {
+    let name = || Arg::new("name").value_name("NAME");
+    clap::Command::new("lab")
+        .about("Repeat the papers' experiments on this machine")
+        .subcommand_required(true)
+        .subcommand(clap::Command::new("list").about("Name the experiments"))
+        .subcommand(
+            clap::Command::new("show")
+                .about("Show what an experiment is about, and what has to come out")
+                .arg(name().required(true)),
+        )
+        .subcommand(run())
+}
+
+fn run() -> clap::Command {
+    let switch = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    };
+    let path = |name: &'static str, help: &'static str| {
+        let parser = value_parser!(PathBuf);
+        Arg::new(name).long(name).value_name("DIR").value_parser(parser).help(help)
+    };
+    clap::Command::new("run")
+        .about("Run experiments, judge them, and write a report of each")
+        .long_about(
+            "Run experiments, judge them, and write a report of each.\n\nAs root each server has a \
+             network namespace and a control group of its own; without, all run on loopback, and \
+             the report says so. What has been set up is undone in the end, also after Ctrl-C; \
+             what a killed lab left is cleared by the next.",
+        )
+        .arg(
+            Arg::new("name")
+                .value_name("NAME")
+                .action(ArgAction::Append)
+                .help("Which experiments; all without"),
+        )
+        .group(ArgGroup::new("kind").args(["quick", "full"]))
+        .arg(switch("quick", "At most three minutes for each, at few points [default]"))
+        .arg(switch("full", "All points, ten repetitions of half a minute: hours"))
+        .arg(switch("resume", "Keep the runs that are there, and go on"))
+        .arg(path("out", "Where results go [default: flyball-lab]"))
+        .arg(path("files", "Where files to serve are made [default: OUT/files]"))
+        .arg(
+            Arg::new("seed")
+                .long("seed")
+                .value_name("N")
+                .default_value("1")
+                .value_parser(value_parser!(u64))
+                .help("What decides the order of runs, and what clients draw"),
+        )
+        .arg(
+            Arg::new("repetitions")
+                .long("repetitions")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=1000))
+                .help("Repetitions of each run [default: 3 quick, 10 full]"),
+        )
+        .arg(
+            Arg::new("seconds")
+                .long("seconds")
+                .value_name("S")
+                .value_parser(ValueParser::new(seconds))
+                .help("Seconds of each run [default: what fits quick, 30 full]"),
+        )
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.2..=3_600.0).contains(seconds));
+    seconds.ok_or_else(|| "expected 0.2 to 3600 seconds".into())
+}
+
+/// What the command line asks for.
+pub(super) fn parsed(given: &ArgMatches) -> Lab {
+    let text = |given: &ArgMatches, id: &str| given.get_one::<String>(id).cloned();
+    match given.subcommand() {
+        Some(("show", given)) => Lab::Show(text(given, "name").unwrap_or_default()),
+        Some(("run", given)) => {
+            let path = |id: &str| given.get_one::<PathBuf>(id).cloned();
+            let out = path("out").unwrap_or_else(|| "flyball-lab".into());
+            let repetitions = given.get_one::<u64>("repetitions");
+            Lab::Run {
+                names: given.get_many("name").into_iter().flatten().cloned().collect(),
+                kind: if given.get_flag("full") { Kind::Full } else { Kind::Quick },
+                files: path("files").unwrap_or_else(|| out.join("files")),
+                out,
+                resume: given.get_flag("resume"),
+                seed: given.get_one("seed").copied().unwrap_or(1),
+                blocks: repetitions.and_then(|n| usize::try_from(*n).ok()),
+                seconds: given.get_one("seconds").copied(),
+            }
+        }
+        // The program demands a subcommand, and there is no other.
+        _ => Lab::List,
+    }
+}

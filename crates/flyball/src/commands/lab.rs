@@ -1,0 +1,56 @@
+//! `flyball lab`: hands the command line on, and shows how it goes.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use flyball::cli::{Lab, LabKind};
+use flyball_lab::campaign::{Options, Progress};
+use flyball_lab::laboratory::{self, Laboratory};
+
+pub(crate) fn run(asked: &Lab) -> ExitCode {
+    match outcome(asked) {
+        Ok(text) => {
+            super::print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("flyball: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn outcome(asked: &Lab) -> Result<String, String> {
+    match asked {
+        Lab::List => laboratory::list(),
+        Lab::Show(name) => laboratory::show(name),
+        Lab::Run { names, kind, out, files, resume, seed, blocks, seconds } => {
+            let options = Options {
+                quick: *kind == LabKind::Quick,
+                seed: *seed,
+                resume: *resume,
+                blocks: *blocks,
+                seconds: *seconds,
+            };
+            let flyball = std::env::current_exe().map_err(|error| error.to_string())?;
+            let laboratory = Laboratory { flyball, out: out.clone(), files: files.clone() };
+            let stop = Arc::new(AtomicBool::new(false));
+            laboratory::on_interrupt(&stop)?;
+            laboratory.run(names, &options, &mut Lines, &|| stop.load(Relaxed))
+        }
+    }
+}
+
+/// Says on standard error how it goes.
+struct Lines;
+
+impl Progress for Lines {
+    fn begins(&mut self, nth: usize, all: usize, what: &str) {
+        eprintln!("[{nth}/{all}] {what}");
+    }
+
+    fn note(&mut self, what: &str) {
+        eprintln!("{what}");
+    }
+}

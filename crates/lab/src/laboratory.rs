@@ -1,0 +1,318 @@
+//! What `flyball lab` does: lists and shows experiments, and runs them from set-up to report.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+
+use serde::{Deserialize, Serialize};
+
+use crate::campaign::{self, Options, Progress, Runs};
+use crate::catalogue;
+use crate::definition::{Experiment, Relation, Varies};
+use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::run::{Cpus, Site};
+use crate::verdict::{Judged, Verdict, judge};
+
+/// What came of an experiment, as it is written beside its runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The experiment's name.
+    pub experiment: String,
+    /// Quick or full.
+    pub quick: bool,
+    /// What came of all claims together.
+    pub verdict: Verdict,
+    /// What was claimed, before the run, in words.
+    pub predicate: Vec<String>,
+    /// What came of each claim, with its figures.
+    pub figures: Vec<Judged>,
+    /// It ran on loopback, without what root may do.
+    pub reduced: bool,
+    /// Cells that had no valid run.
+    pub noisy: usize,
+    /// What 1 means along an axis that is relative.
+    pub peak: Option<f64>,
+    /// Who stayed away, and why.
+    pub absent: std::collections::BTreeMap<String, String>,
+    /// The machine.
+    pub facts: Facts,
+    /// The command that makes it again.
+    pub command: String,
+}
+
+/// Where experiments are run.
+#[derive(Clone, Debug)]
+pub struct Laboratory {
+    /// Our binary: server and generator.
+    pub flyball: PathBuf,
+    /// Where results go, a directory for each experiment.
+    pub out: PathBuf,
+    /// Where files are made.
+    pub files: PathBuf,
+}
+
+/// The experiments, a line each.
+///
+/// # Errors
+/// When a definition is wrong.
+pub fn list() -> Result<String, String> {
+    let mut text = String::new();
+    for experiment in catalogue::all().map_err(|error| error.to_string())? {
+        let note = match &experiment.not_testable {
+            Some(why) => format!(" (not testable here: {why})"),
+            None => String::new(),
+        };
+        let _ = writeln!(text, "{:<17} {}{note}", experiment.name, experiment.title);
+    }
+    Ok(text)
+}
+
+/// What an experiment is about.
+///
+/// # Errors
+/// When there is none of this name: which is near.
+pub fn show(name: &str) -> Result<String, String> {
+    let experiments = catalogue::all().map_err(|error| error.to_string())?;
+    let experiment = catalogue::find(&experiments, name)?;
+    let mut text = format!(
+        "{}: {}\n{}, {}\n\nThe paper: {}\n",
+        experiment.name,
+        experiment.title,
+        experiment.source,
+        experiment.rows.join(", "),
+        experiment.shows,
+    );
+    if !experiment.deviates.is_empty() {
+        let _ = writeln!(text, "Otherwise here: {}", experiment.deviates);
+    }
+    if let Some(why) = &experiment.not_testable {
+        let _ = writeln!(text, "Not testable here: {why}");
+        return Ok(text);
+    }
+    let _ = writeln!(text, "Workload: {}", experiment.workload.name);
+    let points = |quick| {
+        let points = experiment.points(quick).iter();
+        points.map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    if experiment.axis.varies != Varies::Nothing {
+        let of = experiment.axis.relative_to.as_ref();
+        let of = of.map(|base| format!(" times the peak of {base}")).unwrap_or_default();
+        let _ = writeln!(text, "Points: {}{of} (quick: {})", points(false), points(true));
+    }
+    text += "Series:\n";
+    for series in &experiment.series {
+        let settings: Vec<String> =
+            series.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let who = series.architecture.as_ref().unwrap_or(&series.contestant);
+        let _ = writeln!(text, "  {}: {who} {}", series.name, settings.join(" "));
+    }
+    text += "Claims:\n";
+    for claim in &experiment.claims {
+        let _ = writeln!(text, "  {}", predicate(claim));
+    }
+    Ok(text)
+}
+
+/// A claim with the figure that it takes.
+fn predicate(claim: &crate::definition::Claim) -> String {
+    let paper = claim.paper.map(|ratio| format!("; {ratio} in the paper")).unwrap_or_default();
+    let needed = match (claim.is, claim.reproduced) {
+        (Relation::Equal, _) => "within 3 % of 1".to_owned(),
+        (Relation::Greater, needed) => format!("at least {}", needed.unwrap_or(1.0)),
+        (Relation::Less, needed) => format!("at most {}", needed.unwrap_or(1.0)),
+    };
+    format!("{}: reproduced when the ratio is {needed}{paper}", claim.says)
+}
+
+/// Sets the flag at SIGINT and SIGTERM, so that what was set up is undone.
+///
+/// # Errors
+/// When no handler can be set.
+pub fn on_interrupt(flag: &Arc<AtomicBool>) -> Result<(), String> {
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // The second time it ends the lab as it would without.
+        signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
+            .map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+impl Laboratory {
+    /// Runs experiments one after the other; all that are testable when none is named. Returns
+    /// what came of them, a line each. Blocks for minutes or hours.
+    ///
+    /// # Errors
+    /// When nothing can be run: an unknown name, a missing program, no right.
+    pub fn run(
+        &self,
+        names: &[String],
+        options: &Options,
+        progress: &mut dyn Progress,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<String, String> {
+        let experiments = catalogue::all().map_err(|error| error.to_string())?;
+        let chosen: Vec<&Experiment> = match names {
+            [] => experiments.iter().collect(),
+            names => {
+                let found = names.iter().map(|name| catalogue::find(&experiments, name));
+                found.collect::<Result<_, _>>()?
+            }
+        };
+        let mut text = String::new();
+        for experiment in chosen {
+            if stop() {
+                break;
+            }
+            match self.one(experiment, options, progress, stop) {
+                Ok(outcome) => text += &line(&outcome),
+                Err(why) if names.len() == 1 => return Err(why.to_string()),
+                Err(why) => {
+                    let _ = writeln!(text, "{:<17} failed: {why}", experiment.name);
+                }
+            }
+        }
+        Ok(text)
+    }
+
+    fn one(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+        progress: &mut dyn Progress,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Outcome, SetupError> {
+        let out = self.out.join(&experiment.name);
+        let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", out.display()));
+        fs::create_dir_all(&out).map_err(wrong)?;
+        let runs = match experiment.not_testable {
+            Some(_) => None,
+            None => Some(self.measured(experiment, options, &out, progress, stop)?),
+        };
+        let measured = runs.as_ref().map(Runs::valid).unwrap_or_default();
+        let (verdict, figures) = judge(experiment, &measured, options.seed);
+        let outcome = Outcome {
+            experiment: experiment.name.clone(),
+            quick: options.quick,
+            verdict,
+            predicate: experiment.claims.iter().map(predicate).collect(),
+            figures,
+            reduced: runs.as_ref().is_some_and(|runs| runs.reduced),
+            noisy: runs.as_ref().map_or(0, Runs::noisy),
+            peak: runs.as_ref().and_then(|runs| runs.peak),
+            absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
+            facts: Facts::gather(),
+            command: format!(
+                "flyball lab run {} {} --seed {}",
+                experiment.name,
+                if options.quick { "--quick" } else { "--full" },
+                options.seed
+            ),
+        };
+        write(&out.join("verdict.json"), &outcome)?;
+        if let Some(runs) = &runs {
+            write(&out.join("runs.json"), runs)?;
+        }
+        Ok(outcome)
+    }
+
+    /// The runs of an experiment: those of the one that it shares them with, when they are there.
+    fn measured(
+        &self,
+        experiment: &Experiment,
+        options: &Options,
+        out: &Path,
+        progress: &mut dyn Progress,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Runs, SetupError> {
+        if let Some(base) = &experiment.shares_runs_of {
+            let file = self.out.join(base).join("runs.json");
+            let text = fs::read_to_string(file).unwrap_or_default();
+            if let Ok(runs) = serde_json::from_str::<Runs>(&text)
+                && runs.quick == options.quick
+            {
+                progress.note(&format!("the runs of {base} are used"));
+                return Ok(runs);
+            }
+        }
+        let scratch = self.out.join("scratch");
+        let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", scratch.display()));
+        fs::create_dir_all(&scratch).map_err(wrong)?;
+        let absolute = |path: &Path| fs::canonicalize(path).map_err(wrong);
+        fs::create_dir_all(&self.files).map_err(wrong)?;
+        let mut site = Site {
+            flyball: self.flyball.clone(),
+            files_root: absolute(&self.files)?,
+            files: PathBuf::new(),
+            scratch: absolute(&scratch)?,
+            network: network(experiment, progress)?,
+            cpus: cpus(experiment.machine.cpus),
+        };
+        campaign::run(&mut site, experiment, options, out, progress, stop)
+    }
+}
+
+/// The two hosts; none without root, which is said.
+fn network(
+    experiment: &Experiment,
+    progress: &mut dyn Progress,
+) -> Result<Option<Network>, SetupError> {
+    if !is_root() {
+        progress.note("not root: on loopback, without control groups, which the report says");
+        return Ok(None);
+    }
+    clear_leftovers()?;
+    let cpus = thread::available_parallelism().map_or(1, usize::from) as u32;
+    Network::new(0, cpus - 1, experiment.machine.backlog).map(Some)
+}
+
+/// Servers have the first CPUs, and the generator the last.
+fn cpus(wanted: u32) -> Cpus {
+    let all = thread::available_parallelism().map_or(1, usize::from) as u32;
+    let servers = wanted.min(all.saturating_sub(1)).max(1);
+    let server = if servers == 1 { "0".to_owned() } else { format!("0-{}", servers - 1) };
+    Cpus { server, client: (all - 1).to_string() }
+}
+
+/// What came of an experiment, in a line.
+fn line(outcome: &Outcome) -> String {
+    let verdict = serde_json::to_value(outcome.verdict).unwrap_or_default();
+    let mut text = format!("{:<17} {}", outcome.experiment, verdict.as_str().unwrap_or_default());
+    for claim in &outcome.figures {
+        let ratio = claim.ratio.map_or_else(
+            || "no ratio".to_owned(),
+            |ratio| format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high),
+        );
+        let note = if claim.note.is_empty() { "" } else { "; " };
+        let _ = write!(text, "\n    {}: {ratio}{note}{}", claim.says, claim.note);
+    }
+    if outcome.noisy > 0 {
+        let _ = write!(text, "\n    {} cells had no valid run", outcome.noisy);
+    }
+    text + "\n"
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), SetupError> {
+    let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from);
+    let written = text.and_then(|text| fs::write(path, text + "\n"));
+    written.map_err(|error| SetupError(format!("{}: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_is_listed_and_can_be_shown() {
+        let listed = list().unwrap();
+        for experiment in catalogue::all().unwrap() {
+            assert!(listed.contains(&experiment.title));
+            let shown = show(&experiment.name).unwrap();
+            assert!(shown.contains(&experiment.shows), "{shown}");
+        }
+        assert!(show("s0-fig88").unwrap_err().contains("did you mean s0-fig8?"));
+    }
+}
