@@ -27,7 +27,7 @@ use flyball_sys::{clock, net, process};
 
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
-use crate::registry;
+use crate::{registry, trace};
 use snapshot::Snapshot;
 
 /// The user and group that hold no rights and own no files.
@@ -195,6 +195,7 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
         b"/settings" if request.method() == Method::Post => set(admin, request),
         b"/reload" if request.method() == Method::Post => tell(admin, Ok(Command::Reload)),
         b"/drain" if request.method() == Method::Post => tell(admin, Ok(Command::Drain)),
+        b"/trace" if request.method() == Method::Post => traces(admin, request),
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }
@@ -245,6 +246,15 @@ fn tell(admin: &Admin, command: Result<Command, String>) -> (Status, &'static st
         Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),
         Err(why) => (Status::BAD_REQUEST, TEXT, why + "\n"),
     }
+}
+
+/// `POST /trace`: what clients ask for is told only to whoever may change the server.
+fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
+    if net::is_unix(&*admin.socket) {
+        return trace::answer(admin.blocks.traces(), request.query());
+    }
+    let why = "requests are traced only through a Unix-domain socket\n";
+    (Status::FORBIDDEN, "text/plain", why.into())
 }
 
 /// The settings that may be changed, and what they are.

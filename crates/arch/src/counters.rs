@@ -16,6 +16,7 @@ use crate::clients::ClientLimits;
 use crate::histogram::{self, Distribution, Timing};
 use crate::hosts::HostCounts;
 use crate::settings::AcceptLimit;
+use crate::trace::Ring;
 
 macro_rules! counters {
     ($($name:ident $label:literal $help:literal),* $(,)?) => {
@@ -99,6 +100,8 @@ counters! {
     LoginsFailed "logins_failed" "Requests whose name and password were wrong.",
     LoginsThrottled "logins_throttled" "Logins not tried: too many failed, or are being verified.",
     Denied "requests_denied" "Requests from networks that may not see what they asked for.",
+    SlowRequests "slow_requests" "Requests that were slow, while there is a slow log.",
+    SlowLogLost "slow_log_lost" "Lines of the slow log that were lost.",
     AccessLogLines "access_log_lines" "Lines of the access log that were written.",
     AccessLogLost "access_log_lost" "Lines of the access log that were lost.",
     AcceptPhase0 "accept_phase_0" "Accept phases that accepted nothing.",
@@ -229,6 +232,7 @@ pub struct Blocks {
     blocks: usize,
     clients: Arc<ClientLimits>,
     hosts: HostCounts,
+    traces: Arc<Ring>,
 }
 
 /// Who counts in a block.
@@ -253,8 +257,8 @@ impl Blocks {
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
         let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
-        let hosts = HostCounts::default();
-        let blocks = Blocks { shared, blocks, clients: Arc::default(), hosts };
+        let (hosts, traces) = (HostCounts::default(), Arc::new(Ring::new()?));
+        let blocks = Blocks { shared, blocks, clients: Arc::default(), hosts, traces };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
@@ -269,12 +273,18 @@ impl Blocks {
     /// The same counters, beside other limits of clients and for other sites.
     pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[String]) -> Blocks {
         let hosts = self.hosts.of_sites(sites);
-        Blocks { shared: Arc::clone(&self.shared), blocks: self.blocks, clients, hosts }
+        let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
+        Blocks { shared, blocks: self.blocks, clients, hosts, traces }
     }
 
     /// What clients use.
     pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
+    }
+
+    /// Timelines of requests.
+    pub(crate) fn traces(&self) -> &Ring {
+        &self.traces
     }
 
     /// The same with counts of answers by host.

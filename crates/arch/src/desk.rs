@@ -14,6 +14,7 @@ use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Blocks, Counter, Owner, StateChanges, Tally};
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
+use crate::trace::Tracer;
 use crate::turn::Turn;
 
 /// Sets of buffers kept for reuse when no connection needs them; per thread of control,
@@ -158,6 +159,8 @@ pub struct Desk {
     pub closes_parsed: bool,
     /// Files that are mapped to be sent, with the other threads of the worker.
     pub chunks: Arc<Chunks>,
+    /// Who asks for timelines of requests.
+    pub(crate) tracer: Tracer,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
     pub(crate) blocks: Arc<Blocks>,
@@ -206,6 +209,7 @@ impl Desk {
             only_sendfile_waits: false,
             closes_parsed: false,
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
+            tracer: Tracer::new(block),
             piece: Vec::new(),
             blocks: Arc::clone(blocks),
             block,
@@ -267,6 +271,7 @@ impl Desk {
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
+        self.tracer.refresh(self.blocks.traces(), self.now.ms());
     }
 
     /// Counts an answer of the site that the service asked last.

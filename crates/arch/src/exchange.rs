@@ -8,17 +8,18 @@ use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, OwnedRequest, Refusal};
-use flyball_site::{Answer, Lookup, Out, Piece, Plan, Source, Upload};
+use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
+use flyball_site::{Answer, Lookup, Out, Piece, Plan, Service, Source, Upload};
 use flyball_sys::clock;
 use flyball_sys::signal::Masked;
 
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
-use crate::counters::Counter;
+use crate::counters::{Counter, Tally};
 use crate::desk::{Buffers, Desk};
 use crate::histogram::Timing;
 use crate::settings::ClientAddress;
+use crate::trace::Trace;
 use crate::turn::RequestTimes;
 use crate::worker::Order;
 
@@ -69,6 +70,7 @@ pub struct Exchange {
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
     times: RequestTimes,
+    trace: Trace,
 }
 
 impl Exchange {
@@ -93,6 +95,7 @@ impl Exchange {
             warmed: 0,
             unseen: false,
             times: RequestTimes::default(),
+            trace: Trace::accepted(&desk.tracer, client),
         }
     }
 
@@ -146,10 +149,12 @@ impl Exchange {
 
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
+        self.trace.turn();
         let mut step = self.step(desk);
         if let Step::Disk(plan) = &mut step {
             plan.set_asked_ns(clock::monotonic_ns());
         }
+        self.trace.stepped(&step);
         step
     }
 
@@ -178,6 +183,9 @@ impl Exchange {
                 continue;
             }
             if wants.recv && self.unseen {
+                if self.conn.state() == State::Idle {
+                    self.trace.begin(&desk.tracer, self.client);
+                }
                 if let Some(plan) = self.recv(desk) {
                     return Step::Disk(plan);
                 }
@@ -204,6 +212,7 @@ impl Exchange {
     /// `n` bytes were put into the input's space.
     pub fn received(&mut self, n: usize, desk: &mut Desk) {
         desk.tally.add(Counter::BytesIn, n as u64);
+        self.trace.received();
         if let Some(buffers) = &mut self.buffers {
             buffers.input.filled(n);
             self.unseen = true;
@@ -230,6 +239,25 @@ impl Exchange {
                 desk.answer_sent(&mut self.times, !has_more);
             }
         }
+        self.trace.sent(n);
+        if self.trace.is_answered() && self.out().is_none() && self.source.is_none() {
+            let Desk { tracer, blocks, tally, .. } = desk;
+            let closes = self.ends_with_output()
+                || matches!(self.conn.state(), State::Lingering | State::Closed);
+            self.trace.done(closes, tracer, blocks.traces(), tally);
+        }
+    }
+
+    /// The front of the output is about to be sent.
+    pub(crate) fn sends(&mut self) {
+        if let Some(buffers) = &self.buffers {
+            self.trace.sends(&buffers.out.front());
+        }
+    }
+
+    /// The call that sends has returned.
+    pub(crate) fn has_sent(&mut self) {
+        self.trace.has_sent();
     }
 
     /// The write side is shut down.
@@ -296,7 +324,9 @@ impl Exchange {
     }
 
     /// Ends it: the buffers go back whatever they hold.
-    pub fn end(self, desk: &mut Desk, reason: CloseReason) {
+    pub fn end(mut self, desk: &mut Desk, reason: CloseReason) {
+        let Desk { tracer, blocks, tally, .. } = desk;
+        self.trace.closed(reason, tracer, blocks.traces(), tally);
         desk.clients().get_up(self.seat);
         desk.tally.closed(reason);
         if let Some(buffers) = self.buffers {
@@ -310,11 +340,8 @@ impl Exchange {
             return None;
         }
         let Desk { head, now, closes_parsed, .. } = desk;
-        let Some(buffers) = &mut self.buffers else {
-            self.unseen = false;
-            return None;
-        };
-        let Buffers { input, out, .. } = &mut **buffers;
+        self.unseen &= self.buffers.is_some();
+        let Buffers { input, out, .. } = self.buffers.as_deref_mut()?;
         let at = input.position();
         let consumed = self.conn.recv(input.bytes(), head, out, now);
         input.consume(consumed);
@@ -333,20 +360,20 @@ impl Exchange {
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
+        self.trace.head(&request);
         let _masked = settings.lab.signal_mask.then(Masked::all);
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
         }
         let lookup = match blocks.clients().ask(request.client(), now.ms()) {
             Ok(()) => service.lookup(request, now),
-            Err(wait_s) => {
-                tally.add(Counter::Throttled, 1);
-                service.throttle(&request, wait_s)
-            }
+            Err(wait_s) => throttle(wait_s, &request, service, tally),
         };
+        self.trace.looked_up();
         match lookup {
             Lookup::Answer(answer) => {
                 let status = answer.status;
+                self.trace.answers(status, Some(out));
                 log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
                 self.may_fetch = service.has_ahead();
@@ -355,6 +382,7 @@ impl Exchange {
             }
             Lookup::Stream(answer, source) => {
                 let status = answer.status;
+                self.trace.answers(status, Some(out));
                 log.write(&request, &answer, self.began_ns, now);
                 self.conn.answered(answer, out, now);
                 desk.answered(status);
@@ -436,16 +464,19 @@ impl Exchange {
         };
         self.warming = true;
         plan.set_asked_ns(clock::monotonic_ns());
+        self.trace.ask(&plan);
         Some(plan)
     }
 
     /// The work is done: the answer, or the next work.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+        self.trace.resumed(&plan);
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let mut next = self.go_on(plan, desk);
         if let Some(next) = &mut next {
             next.set_asked_ns(now_ns);
+            self.trace.ask(next);
         }
         next
     }
@@ -487,6 +518,7 @@ impl Exchange {
             Lookup::Answer(_) | Lookup::Stream(..) if !self.conn.awaits_answer() => None,
             Lookup::Answer(answer) => {
                 let status = answer.status;
+                self.trace.answers(status, Some(&buffers.out));
                 if let Some(request) = logged {
                     log.write(&request.request(), &answer, self.began_ns, now);
                 }
@@ -498,6 +530,7 @@ impl Exchange {
             }
             Lookup::Stream(answer, source) => {
                 let status = answer.status;
+                self.trace.answers(status, Some(&buffers.out));
                 if let Some(request) = logged {
                     log.write(&request.request(), &answer, self.began_ns, now);
                 }
@@ -600,6 +633,7 @@ impl Exchange {
     fn count_refusal(&mut self, desk: &mut Desk) {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
+            self.trace.answers(status, None);
             desk.answered_by_none(status);
             if refusal == Refusal::TooManyConnections {
                 desk.tally.add(Counter::TurnedAway, 1);
@@ -618,6 +652,7 @@ impl Exchange {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let answer: Answer<'_> = desk.service.finish_upload(&upload);
         let status = answer.status;
+        self.trace.answers(status, Some(&buffers.out));
         if let Some(request) = self.logged.take() {
             desk.log.write(&request.request(), &answer, self.began_ns, &desk.now);
         }
@@ -625,4 +660,15 @@ impl Exchange {
         self.unseen = !buffers.input.is_empty();
         desk.answered(status);
     }
+}
+
+/// The answer to a client that asks too fast.
+fn throttle<'a>(
+    wait_s: u64,
+    request: &Request<'_>,
+    service: &'a mut Service,
+    tally: &mut Tally,
+) -> Lookup<'a> {
+    tally.add(Counter::Throttled, 1);
+    service.throttle(request, wait_s)
 }

@@ -39,6 +39,7 @@ mod slots;
 mod stages;
 mod supervise;
 mod timers;
+pub mod trace;
 mod transmit;
 mod turn;
 mod user_threads;

@@ -18,14 +18,19 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
+use flyball_http::Now;
 use flyball_sys::channel::Channel;
 use flyball_sys::log_file;
+
+use appender::Which;
 
 pub(crate) use appender::Appender;
 pub use format::{FormatError, LogFormat};
 pub use writer::AccessLogWriter;
+pub(crate) use writer::mix as mixed;
 
-use crate::settings::{AccessLog, Settings};
+use crate::settings::{AccessLog, LogSettings, Settings};
+use crate::trace::SlowSender;
 
 /// Longest batch of lines, in bytes.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
@@ -38,6 +43,7 @@ const CHANNEL_BYTES: usize = 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct LogSender {
     on: Option<Arc<Lines>>,
+    slow: Option<SlowSender>,
     worker: usize,
 }
 
@@ -50,15 +56,35 @@ struct Lines {
     waiting: AtomicUsize,
 }
 
-/// Opens the log: where workers send lines, and who takes them; neither when it is off.
+/// Opens the logs: where workers send lines, and who takes them; nobody when all are off.
 ///
 /// # Errors
-/// When the file cannot be opened for appending. A named pipe that nobody reads yet is no error.
-pub(crate) fn open(settings: &Settings) -> io::Result<(LogSender, Option<Appender>)> {
-    if settings.access_log == AccessLog::Off {
-        return Ok((LogSender::off(), None));
+/// With the key of the log whose file cannot be opened for appending. A named pipe that nobody
+/// reads yet is no error.
+pub(crate) fn open(settings: &Settings) -> Result<(LogSender, Option<Appender>), String> {
+    let (mut sender, mut appender) = (LogSender::off(), Appender::new());
+    let mut pipe = |which, key: &str, to: &AccessLog| {
+        if *to == AccessLog::Off {
+            return Ok(None);
+        }
+        let (sender, receiver) = channel(to).map_err(|error| format!("{key}: {error}"))?;
+        appender.add(which, to, settings, receiver);
+        Ok::<_, String>(Some(sender))
+    };
+    if let Some(channel) = pipe(Which::Access, "access-log", &settings.access_log)? {
+        let format = settings.log.format.clone();
+        let channel = Arc::new(channel);
+        sender.on = Some(Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) }));
     }
-    if let AccessLog::File(path) = &settings.access_log {
+    if let Some(channel) = pipe(Which::Slow, "slow-log", &settings.log.slow)? {
+        sender.slow = Some(SlowSender::new(channel, settings.log.slow_ms));
+    }
+    Ok((sender, Some(appender).filter(|appender| !appender.is_empty())))
+}
+
+/// A way for lines to a log that can be opened.
+fn channel(to: &AccessLog) -> io::Result<(Channel, Channel)> {
+    if let AccessLog::File(path) = to {
         match log_file::LogFile::open(path) {
             Err(error) if !log_file::has_no_reader(&error) => return Err(error),
             _ => {}
@@ -68,29 +94,47 @@ pub(crate) fn open(settings: &Settings) -> io::Result<(LogSender, Option<Appende
     sender.set_nonblocking()?;
     sender.set_room(CHANNEL_BYTES)?;
     receiver.set_nonblocking()?;
-    let format = settings.log.format.clone();
-    let lines = Lines { format, channel: Arc::new(sender), waiting: AtomicUsize::new(0) };
-    let sender = LogSender { on: Some(Arc::new(lines)), worker: 0 };
-    Ok((sender, Some(Appender::new(settings, receiver))))
+    Ok((sender, receiver))
+}
+
+/// Bytes of a client as they may stand in a line.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut line = Vec::new();
+    text::escape(bytes, bytes.len(), text::Style::Plain, &mut line);
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+/// The time as `2026-11-21T09:00:00.123Z`.
+pub(crate) fn iso_date(now: &Now) -> String {
+    let mut dates = text::Dates::new();
+    dates.set(now);
+    let seconds = String::from_utf8_lossy(dates.iso()).into_owned();
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), now.unix_ms() % 1_000)
 }
 
 impl LogSender {
     /// No log.
     pub fn off() -> LogSender {
-        LogSender { on: None, worker: 0 }
+        LogSender { on: None, slow: None, worker: 0 }
     }
 
-    /// The same, with lines of another format.
-    pub(crate) fn with_format(&self, format: &LogFormat) -> LogSender {
+    /// The same, with lines of another format and another threshold.
+    pub(crate) fn with_settings(&self, settings: &LogSettings) -> LogSender {
         let on = self.on.as_ref().map(|lines| {
-            let (format, channel) = (format.clone(), Arc::clone(&lines.channel));
+            let (format, channel) = (settings.format.clone(), Arc::clone(&lines.channel));
             Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) })
         });
-        LogSender { on, worker: self.worker }
+        let slow = self.slow.as_ref().map(|slow| slow.with_threshold(settings.slow_ms));
+        LogSender { on, slow, worker: self.worker }
     }
 
     /// The same, in the worker of this number.
     pub(crate) fn of_worker(&self, worker: usize) -> LogSender {
-        LogSender { on: self.on.clone(), worker }
+        LogSender { worker, ..self.clone() }
+    }
+
+    /// Where lines of slow requests go, if anywhere.
+    pub(crate) fn slow(&self) -> Option<SlowSender> {
+        self.slow.clone()
     }
 }

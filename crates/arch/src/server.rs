@@ -74,8 +74,7 @@ impl Setup {
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
         check_cpus(&settings)?;
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
-        let (log, appender) =
-            log::open(&settings).map_err(|error| format!("access-log: {error}"))?;
+        let (log, appender) = log::open(&settings)?;
         let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
         Ok(Setup {
             architecture,
@@ -92,11 +91,12 @@ impl Setup {
     pub(crate) fn keep_log_of(&mut self, before: &Setup) {
         let (now, then) = (&self.settings, &before.settings);
         let same = now.access_log == then.access_log
+            && now.log.slow == then.log.slow
             && now.log.bytes_max == then.log.bytes_max
             && now.log.ms_max == then.log.ms_max
             && now.log.keep == then.log.keep;
         if same {
-            self.log = before.log.with_format(&now.log.format);
+            self.log = before.log.with_settings(&now.log);
             self.appender.clone_from(&before.appender);
         }
     }

@@ -311,11 +311,22 @@ pub struct LogSettings {
     pub ms_max: Option<u64>,
     /// Files of the access log that are kept beside the one that is written.
     pub keep: usize,
+    /// Where lines of slow requests go; here [`AccessLog::Stdout`] is standard error.
+    pub slow: AccessLog,
+    /// How long a request takes at least that is slow, in milliseconds.
+    pub slow_ms: u64,
 }
 
 impl Default for LogSettings {
     fn default() -> LogSettings {
-        LogSettings { format: LogFormat::default(), bytes_max: None, ms_max: None, keep: 7 }
+        LogSettings {
+            format: LogFormat::default(),
+            bytes_max: None,
+            ms_max: None,
+            keep: 7,
+            slow: AccessLog::Off,
+            slow_ms: 500,
+        }
     }
 }
 
@@ -458,6 +469,7 @@ impl Settings {
     /// theirs if not.
     pub(crate) fn needs_addresses(&self) -> bool {
         self.access_log != AccessLog::Off
+            || self.log.slow != AccessLog::Off
             || self.clients.connections_per_address.is_some()
             || self.clients.requests_per_address.is_some()
             || self.sites.iter().any(|site| site.access != AccessSettings::default())

@@ -89,6 +89,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
         if desk.settings.send == SendMode::Mapped {
             exchange.map_front(desk);
         }
+        exchange.sends();
         let Some(out) = exchange.out() else { return Sent::All };
         let ends = exchange.ends_with_output();
         let only = match desk.resident_only {
@@ -125,6 +126,7 @@ pub fn transmit_reference(
         if desk.settings.send == SendMode::Mapped {
             exchange.map_front(desk);
         }
+        exchange.sends();
         let Front::File { file, offset, len } = exchange.out()?.front() else { return None };
         let part = Part { file, offset, len };
         let only = Only::InMemory(0, desk.residency);
@@ -158,6 +160,7 @@ fn after(
     exchange: &mut Exchange,
     desk: &mut Desk,
 ) -> Option<Sent> {
+    exchange.has_sent();
     match call {
         Call::Took { sent, offered, large } => {
             exchange.sent(sent as u64, desk);

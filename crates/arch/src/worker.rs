@@ -75,6 +75,7 @@ impl Worker {
         let log = AccessLogWriter::new(&self.log);
         let mut desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
         desk.chunks = Arc::clone(&self.chunks);
+        desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());
         desk.of_process(self.index, self.block)
     }
 

@@ -7,6 +7,7 @@ mod cache;
 mod fileset;
 mod lab;
 mod load;
+mod trace;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -21,6 +22,7 @@ pub use cache::Simulate;
 pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
 pub use load::Load;
+pub use trace::Tracing;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
 
@@ -82,6 +84,8 @@ pub enum Ask {
     Set(String, String),
     /// To do this.
     Do(Deed),
+    /// Timelines of its requests.
+    Trace(Tracing),
 }
 
 /// What a running server can be told to do.
@@ -300,8 +304,9 @@ fn ctl() -> clap::Command {
         .subcommand(
             clap::Command::new("drain")
                 .about("Accept nothing more, finish what is under way, and end")
-                .arg(admin),
+                .arg(admin.clone()),
         )
+        .subcommand(trace::program().arg(admin))
 }
 
 fn unix_path(text: &str) -> Result<PathBuf, String> {
@@ -318,6 +323,7 @@ fn ctl_command(given: &ArgMatches) -> Command {
         "reload" => Ask::Do(Deed::Reload),
         "upgrade" => Ask::Do(Deed::Upgrade),
         "drain" => Ask::Do(Deed::Drain),
+        "trace" => Ask::Trace(trace::parsed(given)),
         _ => Ask::Status,
     };
     let socket = given.get_one::<PathBuf>("admin").cloned().unwrap_or_default();

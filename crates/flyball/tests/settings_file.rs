@@ -176,7 +176,7 @@ fn an_error_tells_what_was_expected_and_what_was_found() {
         ("accept.limit = 0", limit, "0"),
         ("accept.limit = nan", limit, "nan"),
         ("tcp.congestion = \"a b\"", congestion, "\"a b\""),
-        ("access-log = \"\"", "a path, or - for standard output, or off", "\"\""),
+        ("access-log = \"\"", "a path, or -, or off", "\"\""),
         ("arch = 1979-05-27", "the name of an architecture", "1979-05-27"),
     ] {
         let key = line.split(' ').next().unwrap();
@@ -220,11 +220,13 @@ fn settings_of_clients_and_the_log_must_fit_each_other() {
         ),
         (
             "access-log = \"-\"\nlog.rotate-size = \"1MiB\"",
-            "2: log.rotate-size: there is no file to put aside: access-log is not a path",
+            "2: log.rotate-size: there is no file to put aside: neither \
+                 access-log nor slow-log is a path",
         ),
         (
             "log.rotate-age = \"24h\"",
-            "1: log.rotate-age: there is no file to put aside: access-log is not a path",
+            "1: log.rotate-age: there is no file to put aside: neither \
+                 access-log nor slow-log is a path",
         ),
     ] {
         assert_eq!(line_errors(lines), [format!("flyball.toml:{error}")], "{lines}");

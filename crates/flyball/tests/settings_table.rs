@@ -115,7 +115,14 @@ fn different_lab() -> Lab {
 
 fn different_log() -> LogSettings {
     let format = LogFormat::parse("json").unwrap();
-    LogSettings { format, bytes_max: Some(3), ms_max: Some(3), keep: 3 }
+    LogSettings {
+        format,
+        bytes_max: Some(3),
+        ms_max: Some(3),
+        keep: 3,
+        slow: AccessLog::Stdout,
+        slow_ms: 3,
+    }
 }
 
 fn different_clients() -> ClientSettings {

@@ -271,6 +271,11 @@ impl Plan {
         self.ahead > 0
     }
 
+    /// True when it is work for a processor and not for the disk.
+    pub fn computes(&self) -> bool {
+        matches!(self.work, Work::Verify(_) | Work::Compress { .. } | Work::Digest { .. })
+    }
+
     /// How many bytes the plan was to bring into memory, if it was made for nothing else.
     pub fn warmed(&self) -> Option<usize> {
         match &self.work {

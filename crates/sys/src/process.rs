@@ -413,6 +413,14 @@ pub fn duplicate_stdout() -> io::Result<std::fs::File> {
     Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?.into())
 }
 
+/// Another descriptor of standard error.
+///
+/// # Errors
+/// As [`duplicate_stdout`].
+pub fn duplicate_stderr() -> io::Result<std::fs::File> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?.into())
+}
+
 /// True when this process has the rights of the superuser.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -1,6 +1,7 @@
 //! The log process: takes batches of lines and appends them, opens the file anew when it is told
 //! to, and puts files aside that are too long or too old. It may block where a worker must not.
 
+use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use flyball_sys::{clock, process};
 use super::BATCH_BYTES_MAX;
 use super::writer::count_lines;
 use crate::counters::{Blocks, Counter, Owner, Tally};
-use crate::settings::{AccessLog, Settings};
+use crate::settings::{AccessLog, LogSettings, Settings};
 
 /// Wait before a file is opened or put aside again that could not be, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
@@ -25,26 +26,50 @@ const LOOK_MS_MAX: u64 = 60_000;
 /// Batches that are taken before signals are looked at.
 const BATCHES_PER_TURN: usize = 64;
 
-/// Tokens of what the process waits for.
-const CHANNEL: u64 = 0;
-const SIGNALS: u64 = 1;
-const FILE: u64 = 2;
+/// Tokens of what the process waits for; those of channels are their places in the list.
+const SIGNALS: u64 = u64::MAX;
+const FILE: u64 = u64::MAX - 1;
 
 /// Who takes the lines, before it runs.
 #[derive(Debug)]
 pub(crate) struct Appender {
+    logs: Vec<Log>,
+}
+
+/// Which of the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// The access log.
+    Access,
+    /// That of slow requests.
+    Slow,
+}
+
+/// One log.
+#[derive(Debug)]
+struct Log {
+    which: Which,
     channel: Channel,
-    /// `None` is standard output.
+    /// `None` is standard output, or standard error for the log of slow requests.
     path: Option<PathBuf>,
     bytes_max: Option<u64>,
     ms_max: Option<u64>,
     keep: usize,
 }
 
+/// Signals, for all logs of the process.
+struct Told {
+    signals: Signals,
+    /// How often it was said that files shall be opened anew.
+    reopens: Cell<u64>,
+}
+
 /// The log process while it runs.
 struct Run<'a> {
-    plan: &'a Appender,
-    signals: Signals,
+    plan: &'a Log,
+    told: &'a Told,
+    /// How often files were opened anew when this one was.
+    reopened: u64,
     file: Option<Open>,
     /// When the file may be opened again.
     open_ms: u64,
@@ -66,23 +91,28 @@ struct Open {
 }
 
 impl Appender {
-    pub(super) fn new(settings: &Settings, channel: Channel) -> Appender {
-        let path = match &settings.access_log {
+    /// Of no log yet.
+    pub(super) fn new() -> Appender {
+        Appender { logs: Vec::new() }
+    }
+
+    /// Takes the lines of one more log, which comes through this channel.
+    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &Settings, from: Channel) {
+        let path = match to {
             AccessLog::File(path) => Some(path.clone()),
             AccessLog::Stdout | AccessLog::Off => None,
         };
-        Appender {
-            channel,
-            path,
-            bytes_max: settings.log.bytes_max,
-            ms_max: settings.log.ms_max,
-            keep: settings.log.keep,
-        }
+        let LogSettings { bytes_max, ms_max, keep, .. } = settings.log;
+        self.logs.push(Log { which, channel: from, path, bytes_max, ms_max, keep });
     }
 
-    /// The descriptor that the log process must keep.
-    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.channel.as_fd()
+    pub(super) fn is_empty(&self) -> bool {
+        self.logs.is_empty()
+    }
+
+    /// The descriptors that the log process must keep.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.logs.iter().map(|log| log.channel.as_fd()).collect()
     }
 
     /// In the log process: appends until nobody can send lines any more and all are written.
@@ -91,26 +121,44 @@ impl Appender {
     /// # Errors
     /// When the kernel refuses to wait.
     pub(crate) fn run(&self, blocks: &Blocks, block: usize) -> io::Result<()> {
-        let signals = Signals::block()?;
+        let told = Told { signals: Signals::block()?, reopens: Cell::new(0) };
         let mut mechanism = readiness::open("poll")?;
-        mechanism.add(self.channel.as_fd(), CHANNEL, Interest::READ)?;
-        mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-        let (file, tally, said) = (None, Tally::default(), None);
-        let mut run = Run { plan: self, signals, file, open_ms: 0, aside_ms: 0, tally, said };
-        run.open();
+        mechanism.add(told.signals.as_fd(), SIGNALS, Interest::READ)?;
+        let mut runs = Vec::new();
+        for (at, log) in self.logs.iter().enumerate() {
+            mechanism.add(log.channel.as_fd(), at as u64, Interest::READ)?;
+            runs.push(Some(Run::new(log, &told)));
+        }
         let (process, worker) = (process::own_id(), None);
         blocks.set_owner(block, Owner { generation: 0, worker, process });
         let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
-        loop {
-            mechanism.wait(&mut events, run.wait_ms())?;
-            run.obey();
-            run.put_aside_when_due(0);
-            let is_over = run.take(&mut batch);
-            blocks.publish(block, &mut run.tally);
-            if is_over {
-                return Ok(());
+        while runs.iter().any(Option::is_some) {
+            let waits = runs.iter().flatten().map(Run::wait_ms).filter(|ms| *ms >= 0);
+            mechanism.wait(&mut events, waits.min().unwrap_or(-1))?;
+            for place in &mut runs {
+                let Some(run) = place else { continue };
+                run.obey();
+                run.put_aside_when_due(0);
+                let is_over = run.take(&mut batch);
+                blocks.publish(block, &mut run.tally);
+                if is_over {
+                    mechanism.remove(run.plan.channel.as_fd());
+                    *place = None;
+                }
             }
         }
+        Ok(())
+    }
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Log, told: &'a Told) -> Run<'a> {
+        let (tally, reopened) = (Tally::default(), told.reopens.get());
+        let (open_ms, aside_ms) = (0, 0);
+        let mut run =
+            Run { plan, told, reopened, file: None, open_ms, aside_ms, tally, said: None };
+        run.open();
+        run
     }
 }
 
@@ -130,14 +178,15 @@ impl Run<'_> {
     /// Only SIGUSR1 has a meaning here: the process ends after those whose lines it writes,
     /// whoever else was told to stop. True when the file was opened anew.
     fn obey(&mut self) -> bool {
-        let mut reopens = false;
-        while let Some(signal) = self.signals.next() {
-            reopens |= signal == Signal::Reopen && self.plan.path.is_some();
+        let Told { signals, reopens } = self.told;
+        while let Some(signal) = signals.next() {
+            reopens.set(reopens.get() + u64::from(signal == Signal::Reopen));
         }
-        if reopens {
+        let is_told = std::mem::replace(&mut self.reopened, reopens.get()) != reopens.get();
+        if is_told && self.plan.path.is_some() {
             self.open();
         }
-        reopens
+        is_told && self.plan.path.is_some()
     }
 
     /// Appends a batch of whole lines. Waits for a pipe that is full; what cannot be written at
@@ -179,8 +228,13 @@ impl Run<'_> {
             open.is_torn = true;
         }
         let lost = count_lines(&batch[whole..]);
-        self.tally.add(Counter::AccessLogLost, lost);
-        self.tally.add(Counter::AccessLogLines, count_lines(&batch[..whole]));
+        match self.plan.which {
+            Which::Access => {
+                self.tally.add(Counter::AccessLogLost, lost);
+                self.tally.add(Counter::AccessLogLines, count_lines(&batch[..whole]));
+            }
+            Which::Slow => self.tally.add(Counter::SlowLogLost, lost),
+        }
         if lost == 0 {
             self.said = None;
         }
@@ -199,6 +253,7 @@ impl Run<'_> {
         self.file = None;
         let file = match &self.plan.path {
             Some(path) => LogFile::open(path),
+            None if self.plan.which == Which::Slow => process::duplicate_stderr().map(LogFile::of),
             None => process::duplicate_stdout().map(LogFile::of),
         };
         match file {
@@ -210,8 +265,8 @@ impl Run<'_> {
             Err(error) => {
                 self.open_ms = clock::monotonic_ms() + AGAIN_MS;
                 self.say(match log_file::has_no_reader(&error) {
-                    true => "nobody reads the access log".to_owned(),
-                    false => format!("the access log cannot be opened: {error}"),
+                    true => format!("nobody reads the {}", self.name()),
+                    false => format!("the {} cannot be opened: {error}", self.name()),
                 });
             }
         }
@@ -222,7 +277,7 @@ impl Run<'_> {
         if error.kind() == ErrorKind::BrokenPipe && self.plan.path.is_some() {
             self.file = None;
         }
-        self.say(format!("the access log cannot be written, and lines are lost: {error}"));
+        self.say(format!("the {} cannot be written, and lines are lost: {error}", self.name()));
     }
 
     /// Waits until a pipe has room or there is a signal. Blocks. True when another file is open.
@@ -230,7 +285,7 @@ impl Run<'_> {
         let Some(open) = &self.file else { return true };
         let waited = readiness::open("poll").and_then(|mut mechanism| {
             mechanism.add(open.file.as_fd(), FILE, Interest::WRITE)?;
-            mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
+            mechanism.add(self.told.signals.as_fd(), SIGNALS, Interest::READ)?;
             mechanism.wait(&mut Vec::new(), -1)
         });
         if let Err(error) = waited {
@@ -264,10 +319,17 @@ impl Run<'_> {
         if (is_long || is_old) && now_ms >= self.aside_ms {
             if let Err(error) = put_aside(path, open, self.plan.keep) {
                 self.aside_ms = now_ms + AGAIN_MS;
-                self.say(format!("the access log cannot be put aside: {error}"));
+                self.say(format!("the {} cannot be put aside: {error}", self.name()));
                 return;
             }
             self.open();
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        match self.plan.which {
+            Which::Access => "access log",
+            Which::Slow => "slow log",
         }
     }
 

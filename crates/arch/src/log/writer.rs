@@ -85,7 +85,7 @@ impl RequestIds {
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-fn mix(mut n: u64) -> u64 {
+pub(crate) fn mix(mut n: u64) -> u64 {
     n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -304,7 +304,7 @@ mod tests {
         let format = LogFormat::parse(format).unwrap();
         let channel = Arc::new(channel);
         let lines = Lines { format, channel, waiting: AtomicUsize::new(0) };
-        let sender = LogSender { on: Some(Arc::new(lines)), worker: 0 }.of_worker(2);
+        let sender = LogSender { on: Some(Arc::new(lines)), ..LogSender::off() }.of_worker(2);
         (AccessLogWriter::new(&sender), sender, there)
     }
 

@@ -165,7 +165,7 @@ impl Master {
     fn start_log(&mut self, at: usize) -> io::Result<()> {
         let Some(appender) = self.children[at].appender.clone() else { return Ok(()) };
         let master = process::own_id();
-        let process = process::fork_holding(&[appender.descriptor()], || {
+        let process = process::fork_holding(&appender.descriptors(), || {
             let written = self
                 .begin_child(Role::Log, master)
                 .and_then(|()| appender.run(&self.blocks, self.children[at].block));

@@ -7,6 +7,9 @@ use flyball::cli::{Ask, Deed};
 use flyball_arch::control;
 
 pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
+    if let Ask::Trace(tracing) = ask {
+        return super::trace::run(socket, tracing);
+    }
     match answer(socket, ask) {
         Ok(text) => {
             super::print(&text);
@@ -29,6 +32,7 @@ fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
         Ask::Set(key, value) if is_plain(key) && is_plain(value) => {
             ("POST", format!("/settings?{key}={value}"))
         }
+        Ask::Trace(_) => return Err("is a command of its own".into()),
         Ask::Set(key, value) => return Err(format!("{key:?} cannot be set to {value:?}")),
     };
     let (status, text) = control::ask(socket, method, &target)?;

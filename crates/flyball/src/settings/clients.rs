@@ -1,6 +1,6 @@
 //! Settings of who clients are taken to be, and of what is written about them.
 
-use flyball_arch::ClientAddress;
+use flyball_arch::{AccessLog, ClientAddress};
 use flyball_http::Network;
 
 use super::kind::Kind;
@@ -17,6 +17,8 @@ const LOG_MS_LEAST: u64 = 1_000;
 const LOG_MS_MAX: u64 = 520 * TIME_MS_MAX;
 /// Most files of the access log that are kept: each is renamed when another is put aside.
 const LOG_KEEP_MAX: u64 = 10_000;
+/// Longest time that a request may take without being slow: an hour, which timelines can tell.
+const SLOW_MS_MAX: u64 = 3_600_000;
 
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
@@ -70,6 +72,28 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("7"),
         doc: "Files of the access log that are kept beside the one that is written",
         more: "Only where the server itself puts files aside.",
+        source: "",
+    },
+    Setting {
+        key: "slow-log",
+        flag: None,
+        kind: Kind::Log { set: |s, log| s.log.slow = log },
+        word: Some(Word { name: "off", set: |s| s.log.slow = AccessLog::Off }),
+        default: Some("off"),
+        doc: "Where the timelines of slow requests go, a line for each",
+        more: "`-` is standard error; a file is appended to, put aside and opened anew as the \
+               access log is. While it is on, a timeline is kept of every request.",
+        source: "",
+    },
+    Setting {
+        key: "log.slow-threshold",
+        flag: None,
+        kind: Kind::Duration { least_ms: 0, most_ms: SLOW_MS_MAX, set: |s, ms| s.log.slow_ms = ms },
+        word: None,
+        default: Some("500ms"),
+        doc: "How long a request takes at least that is slow",
+        more: "From its first byte to the last of the answer that the socket took, whoever was \
+               waited for.",
         source: "",
     },
     Setting {

@@ -277,7 +277,7 @@ impl<T> Kind<T> {
             Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
-            Kind::Log { .. } => "a path, or - for standard output".into(),
+            Kind::Log { .. } => "a path, or -".into(),
             Kind::LogFormat { .. } => LogFormat::FORM.into(),
             Kind::Path { .. } => "a path".into(),
             Kind::Types { .. } => {

@@ -153,7 +153,8 @@ impl Resolver<'_> {
             let why = "nobody would be believed; list the proxies in client.trusted".to_owned();
             self.errors.push(missing("client.address", why, origins));
         }
-        if matches!(settings.access_log, AccessLog::File(_)) {
+        let logs = [&settings.access_log, &settings.log.slow];
+        if logs.iter().any(|log| matches!(log, AccessLog::File(_))) {
             return;
         }
         for (key, is_set) in [
@@ -161,7 +162,9 @@ impl Resolver<'_> {
             ("log.rotate-age", settings.log.ms_max.is_some()),
         ] {
             if is_set {
-                let why = "there is no file to put aside: access-log is not a path".to_owned();
+                let why =
+                    "there is no file to put aside: neither access-log nor slow-log is a path"
+                        .to_owned();
                 self.errors.push(missing(key, why, origins));
             }
         }

@@ -1,0 +1,264 @@
+//! Timelines of requests: what happened to one and when, and what it waited for.
+//!
+//! An [`Exchange`](crate::exchange::Exchange) keeps a [`Timeline`] only for requests that somebody
+//! asks about: `flyball ctl trace`, for as long as it runs, or the log of slow requests. Nobody
+//! asks: then a request costs one test of a flag that its thread keeps, which it reads anew once in
+//! a turn of its loop ([`Tracer::refresh`]), and a connection a pointer and two numbers.
+//!
+//! Timelines that are over go to a ring in the shared mapping ([`Ring`]), from where the process of
+//! `--admin` hands them out, and to the log process as a line.
+
+mod record;
+mod ring;
+mod serve;
+mod slow;
+mod timeline;
+
+use std::cell::Cell;
+use std::net::IpAddr;
+
+use flyball_http::out::Front;
+use flyball_http::{CloseReason, Request, Status};
+use flyball_site::{Out, Plan};
+use flyball_sys::clock;
+
+pub use record::Record;
+pub(crate) use ring::{Filter, Ring};
+pub(crate) use serve::answer;
+pub(crate) use slow::SlowSender;
+use timeline::{Point, Timeline, Wait};
+
+use crate::counters::{Counter, Tally};
+use crate::exchange::Step;
+
+/// What one thread of control knows about who asks for timelines.
+#[derive(Debug)]
+pub(crate) struct Tracer {
+    /// What `flyball ctl trace` asks for, while it does.
+    filter: Option<Filter>,
+    slow: Option<SlowSender>,
+    worker: u32,
+    /// What the numbers of this thread's connections begin with.
+    base: u64,
+    connections: Cell<u64>,
+}
+
+/// Numbers of connections that one thread of control has to itself.
+const CONNECTIONS_MAX: u64 = 1 << 40;
+
+impl Tracer {
+    /// Of the thread that counts in this block.
+    pub(crate) fn new(block: usize) -> Tracer {
+        let base = block as u64 * CONNECTIONS_MAX;
+        Tracer { filter: None, slow: None, worker: 0, base, connections: Cell::new(0) }
+    }
+
+    /// The same in the worker of this number, with this log of slow requests.
+    pub(crate) fn of_worker(self, worker: usize, slow: Option<SlowSender>) -> Tracer {
+        Tracer { worker: worker as u32, slow, ..self }
+    }
+
+    /// Looks whether somebody asks; once in a turn of a loop. One relaxed load while nobody does.
+    pub(crate) fn refresh(&mut self, ring: &Ring, now_ms: u64) {
+        self.filter = ring.filter(now_ms);
+    }
+
+    /// The number of a connection that was accepted now: no other has it.
+    pub(crate) fn next_connection(&self) -> u64 {
+        let count = self.connections.get() + 1;
+        self.connections.set(count);
+        self.base + count % CONNECTIONS_MAX
+    }
+
+    fn is_on(&self) -> bool {
+        self.filter.is_some() || self.slow.is_some()
+    }
+
+    /// Whether a timeline is kept of this request, and whether it is of the sample.
+    fn wants(&self, connection: u64, request: u32) -> Option<bool> {
+        let sampled = self.filter.as_ref().is_some_and(|f| f.samples(connection, request));
+        (sampled || self.slow.is_some()).then_some(sampled)
+    }
+
+    /// Gives a timeline that is over to those who asked.
+    fn give_out(&self, timeline: &Timeline, ring: &Ring, tally: &mut Tally) {
+        let record = &timeline.record;
+        if let Some(filter) = &self.filter
+            && timeline.is_sampled
+            && filter.takes(record)
+        {
+            ring.publish(record);
+        }
+        if let Some(slow) = &self.slow
+            && slow.takes(record)
+        {
+            tally.add(Counter::SlowRequests, 1);
+            tally.add(Counter::SlowLogLost, u64::from(!slow.send(record)));
+        }
+    }
+}
+
+/// The timeline of the request that a connection has, if one is kept.
+#[derive(Debug, Default)]
+pub(crate) struct Trace {
+    timeline: Option<Box<Timeline>>,
+    /// The connection's number.
+    connection: u64,
+    /// Requests of it so far.
+    requests: u32,
+}
+
+impl Trace {
+    /// Of a connection that was accepted now.
+    pub(crate) fn accepted(tracer: &Tracer, client: IpAddr) -> Trace {
+        let connection = tracer.next_connection();
+        let mut trace = Trace { timeline: None, connection, requests: 0 };
+        if tracer.is_on() {
+            trace.start(tracer, client, Point::Accept);
+        }
+        trace
+    }
+
+    fn start(&mut self, tracer: &Tracer, client: IpAddr, first: Point) {
+        let request = self.requests.wrapping_add(1);
+        if let Some(is_sampled) = tracer.wants(self.connection, request) {
+            let now_ns = clock::monotonic_ns();
+            let mut timeline = Timeline::new(now_ns, first, is_sampled);
+            let record = &mut timeline.record;
+            (record.worker, record.connection) = (tracer.worker, self.connection);
+            (record.request, record.client) = (request, client);
+            self.timeline = Some(Box::new(timeline));
+        }
+    }
+
+    /// No byte of the next request was looked at yet.
+    pub(crate) fn begin(&mut self, tracer: &Tracer, client: IpAddr) {
+        match &mut self.timeline {
+            Some(timeline) => timeline.mark(Point::Begin),
+            None if tracer.is_on() => self.start(tracer, client, Point::Begin),
+            None => {}
+        }
+    }
+
+    /// Bytes came from the client.
+    pub(crate) fn received(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.mark(Point::Begin);
+            timeline.turn(Wait::Server);
+        }
+    }
+
+    /// A whole head is there.
+    pub(crate) fn head(&mut self, request: &Request<'_>) {
+        self.requests = self.requests.wrapping_add(1);
+        if let Some(timeline) = &mut self.timeline {
+            timeline.head(request);
+        }
+    }
+
+    /// The caches have answered, or have not.
+    pub(crate) fn looked_up(&mut self) {
+        self.mark(Point::Lookup);
+    }
+
+    /// The connection goes on.
+    pub(crate) fn turn(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.turn(Wait::Server);
+        }
+    }
+
+    /// It went as far as it could, and needs this.
+    pub(crate) fn stepped(&mut self, step: &Step) {
+        let Some(timeline) = &mut self.timeline else { return };
+        match step {
+            Step::Disk(plan) => timeline.ask(plan),
+            Step::Waiting => timeline.turn(timeline.asked_of),
+            Step::Write | Step::ReadWrite => timeline.turn(Wait::Socket),
+            Step::Read | Step::Shut => timeline.turn(Wait::Client),
+            Step::Close(_) => timeline.turn(Wait::Server),
+        }
+    }
+
+    /// This work is to be done.
+    pub(crate) fn ask(&mut self, plan: &Plan) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.ask(plan);
+        }
+    }
+
+    /// Work was done.
+    pub(crate) fn resumed(&mut self, plan: &Plan) {
+        if let Some(timeline) = &mut self.timeline
+            && !plan.is_ahead()
+        {
+            timeline.turn(Wait::Server);
+            timeline.mark_again(Point::Asked);
+        }
+    }
+
+    /// An answer of this status goes behind what is in `out`.
+    pub(crate) fn answers(&mut self, status: Status, out: Option<&Out>) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.answers(status, out.map_or(0, Out::queued));
+        }
+    }
+
+    /// The front of the output is about to be sent. Where that is a file, the call may read it
+    /// from the disk.
+    pub(crate) fn sends(&mut self, front: &Front<'_, flyball_site::File>) {
+        if let Some(timeline) = &mut self.timeline {
+            let is_file = matches!(front, Front::File { .. });
+            timeline.turn(if is_file { Wait::File } else { Wait::Socket });
+        }
+    }
+
+    /// The call that sends has returned.
+    pub(crate) fn has_sent(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.turn(Wait::Socket);
+        }
+    }
+
+    /// The socket took so many bytes.
+    pub(crate) fn sent(&mut self, n: u64) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.sent(n);
+        }
+    }
+
+    /// True while an answer is on its way whose end is to be told.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.timeline.as_ref().is_some_and(|timeline| timeline.is_answered())
+    }
+
+    /// The answer is sent. Unless the connection `closes` now, which is told too, that is all.
+    pub(crate) fn done(&mut self, closes: bool, tracer: &Tracer, ring: &Ring, tally: &mut Tally) {
+        self.mark(Point::Done);
+        if !closes && let Some(timeline) = self.timeline.take() {
+            tracer.give_out(&timeline, ring, tally);
+        }
+    }
+
+    /// The connection is closed.
+    pub(crate) fn closed(
+        &mut self,
+        reason: CloseReason,
+        tracer: &Tracer,
+        ring: &Ring,
+        tally: &mut Tally,
+    ) {
+        if let Some(mut timeline) = self.timeline.take() {
+            timeline.turn(Wait::Server);
+            timeline.mark(Point::Close);
+            timeline.record.close = Some(reason);
+            tracer.give_out(&timeline, ring, tally);
+        }
+    }
+
+    fn mark(&mut self, point: Point) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.mark(point);
+        }
+    }
+}
