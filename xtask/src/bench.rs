@@ -11,6 +11,7 @@ mod disk;
 mod failure;
 mod files;
 mod kernel;
+mod load;
 mod measure;
 mod memory;
 mod options;
@@ -63,6 +64,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     match options.kind {
         Kind::Disk => return disk::compare(options, setup, &root.join("lab/wrk")),
         Kind::Memory => return memory::measure(options, &setup),
+        Kind::Load => return load::compare(options, &setup),
         Kind::Site => return site::compare(options, setup, &root.join("lab/wrk")),
         Kind::Quick | Kind::Arch => {}
     }

@@ -21,7 +21,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 pub use cache::Simulate;
 pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
-pub use load::Load;
+pub use load::{Load, Run};
 pub use trace::Tracing;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
@@ -63,7 +63,7 @@ pub enum Command {
     /// Replay an access log against caches.
     Simulate(Simulate),
     /// Load a server.
-    Load(Box<Load>),
+    Load(Load),
     /// Make a set of files to load a server with.
     Fileset(Fileset),
     /// Run experiments.
@@ -131,7 +131,7 @@ where
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
         Some(("fileset", given)) => Command::Fileset(fileset::parsed(given)),
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
-        Some(("load", given)) => Command::Load(Box::new(load::parsed(given)?)),
+        Some(("load", given)) => Command::Load(load::parsed(given)?),
         Some(("ctl", given)) => ctl_command(given),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.

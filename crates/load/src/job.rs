@@ -11,7 +11,7 @@ use flyball_http::date::format_date;
 use flyball_sys::clock;
 use flyball_sys::netstat::Drops;
 
-use crate::engine::{self, Behaviour, Closing, Mode, Plan, Timeouts};
+use crate::engine::{self, Behaviour, Closing, Mode, Plan, Share, Timeouts};
 use crate::observe::{Asked, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
@@ -96,6 +96,8 @@ pub struct Options {
     pub conditional: f64,
     /// Whether replies are compared with what is expected.
     pub verify: bool,
+    /// Whether it is counted second by second, too.
+    pub series: bool,
 }
 
 impl Options {
@@ -128,6 +130,27 @@ impl Options {
             http10: false,
             conditional: 0.0,
             verify: false,
+            series: false,
+        }
+    }
+
+    /// The same, for a report; the workload is not known yet.
+    pub fn asked(&self) -> Asked {
+        let (_, mode, load) = mode(self);
+        Asked {
+            url: self.url.clone(),
+            mode: mode.into(),
+            load,
+            arrivals: self.spread.name().into(),
+            workload: String::new(),
+            seed: self.seed,
+            duration: self.duration,
+            warmup: self.warmup,
+            timeout: self.timeout,
+            deadline: self.deadline.unwrap_or(self.timeout),
+            threads: self.threads,
+            requests_per_session: 1.0,
+            verify: self.verify,
         }
     }
 
@@ -175,7 +198,7 @@ impl Job {
         if options.warmup >= options.duration {
             return Err("the --warmup must be shorter than the --duration".into());
         }
-        let (mode, name, load) = mode(options);
+        let (mode, _, _) = mode(options);
         let deadline = options.deadline.unwrap_or(options.timeout);
         let plan = Plan {
             addresses: target.addresses.clone(),
@@ -186,25 +209,20 @@ impl Job {
             seed: options.seed,
             behaviour: behaviour(options),
             deadline,
+            series: options.series,
+            share: Share::ALL,
             catalog,
         };
         let notes = preflight::check(&plan, &target)?;
-        let asked = Asked {
-            url: options.url.clone(),
-            mode: name.into(),
-            load,
-            arrivals: options.spread.name().into(),
-            workload: words,
-            seed: options.seed,
-            duration: options.duration,
-            warmup: options.warmup,
-            timeout: options.timeout,
-            deadline,
-            threads: options.threads,
-            requests_per_session: workload.requests_per_session(),
-            verify: options.verify,
-        };
+        let mut asked = options.asked();
+        asked.workload = words;
+        asked.requests_per_session = workload.requests_per_session();
         Ok(Job { plan, workload, asked, is_local: target.is_loopback(), notes })
+    }
+
+    /// What whoever reads the report should know.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// How it was asked for.
@@ -232,10 +250,12 @@ impl Job {
         stop: &AtomicBool,
     ) -> io::Result<Report> {
         let before = Drops::read().listen_drops;
+        let started_unix_ms = clock::unix_ms();
         let tally = engine::run_from(&self.plan, &*self.workload, live, stop, start_ns)?;
         let drops = Drops::read().listen_drops.saturating_sub(before);
         Ok(Report {
             asked: self.asked.clone(),
+            started_unix_ms,
             tally,
             listen_drops: self.is_local.then_some(drops),
             classes: self.plan.catalog.classes.clone(),

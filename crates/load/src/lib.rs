@@ -6,10 +6,12 @@
 //! * [`observe`]: counts, distributions, and what they mean.
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod engine;
 pub mod fileset;
 pub mod job;
 pub mod observe;
+pub mod peak;
 mod preflight;
 pub mod random;
 pub mod schedule;

@@ -11,14 +11,8 @@ use common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::job::Load;
 use flyball_testkit::wait::dawdle;
 
-/// Waits until `at`, exactly.
 fn wait_until(at: Instant) {
-    let now = Instant::now();
-    let rough = at.saturating_duration_since(now).saturating_sub(Duration::from_millis(2));
-    dawdle(rough);
-    while Instant::now() < at {
-        std::hint::spin_loop();
-    }
+    dawdle(at.saturating_duration_since(Instant::now()));
 }
 
 #[track_caller]
@@ -29,44 +23,44 @@ fn within(what: &str, found_us: f64, expected_us: f64, share: f64) {
 
 #[test]
 fn injected_delays_come_out_as_percentiles() {
-    // Nine of ten requests take 100 ms, one takes 400 ms.
+    // Nine of ten requests take 250 ms, one takes a second: long beside what a busy machine adds.
     let served = AtomicUsize::new(0);
     let serve = move |_, mut stream: TcpStream| {
         while request(&mut stream).is_some() {
             let slow = served.fetch_add(1, SeqCst) % 10 == 9;
-            wait_until(Instant::now() + Duration::from_millis(if slow { 400 } else { 100 }));
+            wait_until(Instant::now() + Duration::from_millis(if slow { 1000 } else { 250 }));
             stream.write_all(OK).unwrap();
         }
     };
     let report = run(&options(server(serve), rate("100"), 1000));
     assert_eq!(report.tally.replies, 100);
     let latency = &report.tally.latency;
-    within("p50", latency.percentile_us(50.0), 100_000.0, 0.02);
-    within("p85", latency.percentile_us(85.0), 100_000.0, 0.02);
-    within("p95", latency.percentile_us(95.0), 400_000.0, 0.02);
-    within("max", latency.max_us(), 400_000.0, 0.02);
+    within("p50", latency.percentile_us(50.0), 250_000.0, 0.02);
+    within("p85", latency.percentile_us(85.0), 250_000.0, 0.02);
+    within("p95", latency.percentile_us(95.0), 1_000_000.0, 0.02);
+    within("max", latency.max_us(), 1_000_000.0, 0.02);
 }
 
 #[test]
 fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
-    // Whoever asks within the first half second is answered at its end: of one second at a steady
-    // rate, half wait from 500 ms down to nothing. A generator that waits for answers would count
+    // Whoever asks within the first 800 ms is answered at their end: of twice that at a steady
+    // rate, half wait from 800 ms down to nothing. A generator that waits for answers would count
     // one long one.
     let begin: &'static std::sync::OnceLock<Instant> = Box::leak(Box::default());
     let serve = move |_, mut stream: TcpStream| {
         let begin = *begin.get_or_init(Instant::now);
         if request(&mut stream).is_some() {
-            wait_until(begin + Duration::from_millis(500));
+            wait_until(begin + Duration::from_millis(800));
             stream.write_all(OK).unwrap();
         }
     };
-    let report = run(&options(server(serve), rate("200"), 1000));
-    assert_eq!(report.tally.replies, 200);
+    let report = run(&options(server(serve), rate("100"), 1600));
+    assert_eq!(report.tally.replies, 160);
     let latency = &report.tally.latency;
-    // Latencies of those that had to wait are uniform in 0..500 ms: the p75 of all is half of it.
-    within("p75", latency.percentile_us(75.0), 250_000.0, 0.04);
-    within("p95", latency.percentile_us(95.0), 450_000.0, 0.02);
-    within("max", latency.max_us(), 500_000.0, 0.02);
+    // Latencies of those that had to wait are uniform in 0..800 ms: the p75 of all is half of it.
+    within("p75", latency.percentile_us(75.0), 400_000.0, 0.03);
+    within("p95", latency.percentile_us(95.0), 720_000.0, 0.02);
+    within("max", latency.max_us(), 800_000.0, 0.02);
 }
 
 #[test]

@@ -213,7 +213,7 @@ fn totals(line: &str) -> Option<Load> {
 }
 
 /// CPU time of all children that were awaited so far. Between two looks only the generator is.
-fn awaited_children_ns() -> u64 {
+pub(crate) fn awaited_children_ns() -> u64 {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     children_ticks(&stat).unwrap_or(0) * NS_PER_TICK
 }

@@ -12,6 +12,7 @@ use super::wait;
 
 /// Each program that a comparison may start, and the Debian package that holds it.
 const PACKAGES: &[(&str, &str)] = &[
+    ("httperf", "httperf"),
     ("lighttpd", "lighttpd"),
     ("nginx", "nginx-light"),
     ("setpriv", "util-linux"),

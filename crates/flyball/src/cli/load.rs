@@ -1,14 +1,16 @@
 //! The command line of `flyball load`.
 
 use std::fs;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::ValueParser;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
 use flyball_load::engine::Closing;
 use flyball_load::job::{Asking, Load as Amount, Options};
+use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
 
@@ -17,14 +19,41 @@ const SOURCES_MAX: u32 = 1 << 16;
 
 /// What `flyball load` is to do.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Load {
+pub enum Load {
+    /// Generate load for coordinators that connect to this address.
+    Agent(SocketAddr),
+    /// Load a server.
+    Run(Box<Run>),
+}
+
+/// A run, and what becomes of its report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
     /// The run.
     pub options: Options,
+    /// Whether the knee is looked for, by many runs.
+    pub find_peak: bool,
+    /// Where its curve is drawn.
+    pub plot: Option<PathBuf>,
+    /// The agents that generate the load; none is this process.
+    pub agents: Vec<String>,
+    /// What the agents are told: this command line without what is for the coordinator alone.
+    pub arguments: Vec<String>,
     /// Whether the report is JSON.
     pub json: bool,
     /// Whether nothing is shown while it runs.
     pub quiet: bool,
+    /// Where the run goes second by second, as CSV.
+    pub csv: Option<PathBuf>,
+    /// Where it goes as a log of HdrHistogram.
+    pub hdr: Option<PathBuf>,
+    /// When it fails.
+    pub fail_if: Vec<Threshold>,
 }
+
+/// Arguments that agents are not told.
+const OF_COORDINATOR: [&str; 9] =
+    ["agents", "agent", "json", "quiet", "csv", "hdr", "fail-if", "find-peak", "plot"];
 
 pub(super) fn program() -> clap::Command {
     clap::Command::new("load")
@@ -35,9 +64,16 @@ pub(super) fn program() -> clap::Command {
              each with one request unless --requests-per-connection says otherwise. With \
              --connections, so many are kept busy, and the server sets the pace. Latency is \
              counted from when a request was due.\n\nExit codes: 0 the run is done; 1 it cannot be \
-             done here, and why; 2 the command line is wrong.",
+             done here, and why; 2 the command line is wrong; 3 it failed by a --fail-if, or by \
+             wrong bodies with --verify; 4 it is void: an agent was lost or limited, or, with \
+             --fail-if, the client was the limit.",
         )
-        .arg(Arg::new("url").value_name("URL").required(true).help("What to ask for: http://..."))
+        .arg(
+            Arg::new("url")
+                .value_name("URL")
+                .required_unless_present("agent")
+                .help("What to ask for: http://..."),
+        )
         .group(ArgGroup::new("load").args(["rate", "connections", "sessions"]))
         .args(amounts())
         .args(times())
@@ -146,7 +182,36 @@ fn clients() -> Vec<Arg> {
 }
 
 fn reports() -> Vec<Arg> {
-    vec![switch("json", "Print the report as JSON"), switch("quiet", "Show nothing while it runs")]
+    let file = |name, value, help| text(name, value, help).value_parser(value_parser!(PathBuf));
+    vec![
+        switch("json", "Print the report as JSON"),
+        file("csv", "FILE", "Write the run second by second"),
+        file("hdr", "FILE", "Write the latencies second by second as an HdrHistogram log"),
+        text("fail-if", "CONDITION", "Exit with 3 if it holds, such as 'p99 > 50ms'")
+            .long_help(
+                "Exit with 3 if it holds; may be repeated. p50, p90, p95, p99, p999, mean and max \
+                 are compared with a time; errors with a number; error-share, the share of \
+                 requests without a reply, with a percentage; replies and goodput with a rate.",
+            )
+            .action(ArgAction::Append)
+            .value_parser(ValueParser::new(|text: &str| text.parse::<Threshold>())),
+        switch("find-peak", "Raise the rate until the server is saturated, and three times beyond")
+            .conflicts_with_all(["connections", "csv", "hdr", "fail-if"]),
+        file("plot", "FILE.svg", "Draw what --find-peak found").requires("find-peak"),
+        text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
+            .long_help(
+                "Generate load for coordinators that connect to this address, until it is \
+                 stopped. Whoever can connect to it decides what it loads: give it an address \
+                 that only the coordinator reaches.",
+            )
+            .value_parser(value_parser!(SocketAddr))
+            .conflicts_with_all(["url", "agents"]),
+        text("agents", "A,B,...", "Let these agents generate the load, each its share")
+            .action(ArgAction::Append)
+            .value_delimiter(','),
+        switch("quiet", "Show nothing while it runs"),
+        switch("series", "Count second by second, for a coordinator").hide(true),
+    ]
 }
 
 fn field(text: &str) -> Result<String, String> {
@@ -180,10 +245,56 @@ fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
 /// # Errors
 /// When a file that it names cannot be read, or options exclude each other.
 pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
-    let options = options(given).map_err(|why| {
+    if let Some(address) = given.get_one::<SocketAddr>("agent") {
+        return Ok(Load::Agent(*address));
+    }
+    let mut options = options(given).map_err(|why| {
         clap::Error::raw(clap::error::ErrorKind::ValueValidation, format!("{why}\n"))
     })?;
-    Ok(Load { options, json: given.get_flag("json"), quiet: given.get_flag("quiet") })
+    let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
+    let (csv, hdr) = (file("csv"), file("hdr"));
+    options.series = csv.is_some() || hdr.is_some() || given.get_flag("series");
+    let mut arguments = arguments(given);
+    if options.series && !given.get_flag("series") {
+        arguments.insert(0, "--series".into());
+    }
+    Ok(Load::Run(Box::new(Run {
+        options,
+        find_peak: given.get_flag("find-peak"),
+        plot: file("plot"),
+        agents: given.get_many("agents").into_iter().flatten().cloned().collect(),
+        arguments,
+        json: given.get_flag("json"),
+        quiet: given.get_flag("quiet"),
+        csv,
+        hdr,
+        fail_if: given.get_many("fail-if").into_iter().flatten().cloned().collect(),
+    })))
+}
+
+/// What was written on the command line, without what agents are not told.
+fn arguments(given: &ArgMatches) -> Vec<String> {
+    let mut arguments = Vec::new();
+    let program = program();
+    for argument in program.get_arguments() {
+        let id = argument.get_id().as_str();
+        let is_written = given.value_source(id) == Some(ValueSource::CommandLine);
+        if !is_written || OF_COORDINATOR.contains(&id) {
+            continue;
+        }
+        let Some(long) = argument.get_long() else {
+            arguments.extend(given.get_one::<String>(id).cloned());
+            continue;
+        };
+        if !argument.get_action().takes_values() {
+            arguments.push(format!("--{long}"));
+            continue;
+        }
+        for value in given.get_raw(id).into_iter().flatten() {
+            arguments.push(format!("--{long}={}", value.to_string_lossy()));
+        }
+    }
+    arguments
 }
 
 fn options(given: &ArgMatches) -> Result<Options, String> {

@@ -299,8 +299,11 @@ impl Connection {
                 class.bytes += self.body_bytes;
             }
         }
+        let is_good = self.status < 400 && !self.wrong && latency_ns <= judge.deadline_ns;
+        if let Some(series) = &mut tally.series {
+            series.replied(now_ns, latency_ns, is_good);
+        }
         if tally.window.holds(now_ns) {
-            let is_good = self.status < 400 && !self.wrong && latency_ns <= judge.deadline_ns;
             tally.replies_in_window += 1;
             tally.good_in_window += u64::from(is_good);
         }

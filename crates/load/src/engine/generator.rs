@@ -12,7 +12,7 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
 use super::connection::{Connection, Judge, Phase};
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
-use crate::observe::{Kind, Live, Published, Tally, Window};
+use crate::observe::{Kind, Live, Published, Series, Tally, Window};
 use crate::schedule::Arrivals;
 use crate::workload::Workload;
 
@@ -51,7 +51,7 @@ pub(super) struct Generator<'a> {
     pub(super) tally: Tally,
     /// Connections begun by this thread: which source and address the next one takes.
     pub(super) turn: usize,
-    place: Place,
+    pub(super) place: Place,
     arrivals: Option<std::iter::StepBy<std::iter::Skip<Arrivals>>>,
     next_arrival_ns: Option<u64>,
     /// Connections of a closed loop that are not begun yet.
@@ -105,7 +105,10 @@ impl<'a> Generator<'a> {
             open: 0,
             input: vec![0; INPUT_BYTES].into(),
             output: Vec::new(),
-            tally: Tally::new(place.window, plan.catalog.classes.len()),
+            tally: Tally {
+                series: plan.series.then(|| Series::new(place.start_ns)),
+                ..Tally::new(place.window, plan.catalog.classes.len())
+            },
             turn: place.index,
             place,
             arrivals,
@@ -156,6 +159,8 @@ impl<'a> Generator<'a> {
         let (cpu_ns, share) = busy.end();
         self.tally.cpu_ns = cpu_ns;
         self.tally.busy_max = share;
+        let series = self.tally.series.take();
+        self.tally.intervals = series.map(Series::finish).unwrap_or_default();
         self.live.publish(&mut Published::before(&self.published), &self.tally, 0, u64::MAX);
     }
 
@@ -172,7 +177,7 @@ impl<'a> Generator<'a> {
             if let Some(due_ns) = self.next_arrival_ns.filter(|due_ns| *due_ns <= now_ns) {
                 self.next_arrival();
                 self.arrive(due_ns, now_ns);
-            } else if self.unopened > 0 && now_ns >= self.place.start_ns {
+            } else if self.unopened > 0 && now_ns >= self.place.start_ns && self.may_begin(now_ns) {
                 self.unopened -= 1;
                 self.arrive(now_ns, now_ns);
             } else {

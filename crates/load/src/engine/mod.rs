@@ -86,6 +86,20 @@ pub struct Behaviour {
     pub verify: bool,
 }
 
+/// A part of a load that several processes generate together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Which one, from 0.
+    pub index: u32,
+    /// Of how many.
+    pub of: u32,
+}
+
+impl Share {
+    /// All of it.
+    pub const ALL: Share = Share { index: 0, of: 1 };
+}
+
 /// A run.
 #[derive(Debug)]
 pub struct Plan {
@@ -105,6 +119,10 @@ pub struct Plan {
     pub behaviour: Behaviour,
     /// Latency up to which a reply is good.
     pub deadline: Duration,
+    /// Whether it is counted second by second, too.
+    pub series: bool,
+    /// Which part of the whole load this process generates.
+    pub share: Share,
     /// The requests.
     pub catalog: Catalog,
 }
@@ -143,16 +161,24 @@ pub fn run_from(
     let mut total = Tally::new(window, plan.catalog.classes.len());
     thread::scope(|scope| {
         let mut running = Vec::new();
-        for index in 0..threads {
-            let workload = workload.fork(index, threads);
-            let place = generator::Place { index, threads, start_ns, window };
+        for thread in 0..threads {
+            // The threads of all processes are numbered through.
+            let index = plan.share.index as usize * threads + thread;
+            let all = plan.share.of.max(1) as usize * threads;
+            let workload = workload.fork(index, all);
+            let place = generator::Place { index, threads: all, start_ns, window };
             let mut generator = Generator::new(plan, workload, place, live, stop)?;
             let named = thread::Builder::new().name(format!("load-{index}"));
             running.push(named.spawn_scoped(scope, move || generator.run())?);
         }
         for thread in running {
             match thread.join() {
-                Ok(tally) => total.merge(&tally?),
+                Ok(tally) => {
+                    let tally = tally?;
+                    // A run that was stopped is as long as it was.
+                    total.window.to_ns = total.window.to_ns.min(tally.window.to_ns);
+                    total.merge(&tally);
+                }
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

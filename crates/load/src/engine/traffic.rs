@@ -31,7 +31,7 @@ impl Generator<'_> {
         let addresses = &self.plan.addresses;
         let address = addresses[self.turn % addresses.len()];
         // Threads begin at different places and go round in steps of their number.
-        self.turn += self.plan.threads.max(1) as usize;
+        self.turn += self.place.threads;
         let options = ConnectOptions { source, ..self.options };
         let connection = &mut self.table[slot as usize];
         connection.connect_ns = now_ns;
@@ -121,8 +121,12 @@ impl Generator<'_> {
         let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
         let before = connection.waiting.len();
         while connection.admit(now_ns, depth, limit) {}
+        let admitted = (connection.waiting.len() - before) as u64;
         if connection.counts {
-            self.tally.sent += (connection.waiting.len() - before) as u64;
+            self.tally.sent += admitted;
+        }
+        if let Some(series) = &mut self.tally.series {
+            series.sent(now_ns, admitted);
         }
     }
 
@@ -354,6 +358,9 @@ impl Generator<'_> {
         let connection = &mut self.table[slot as usize];
         let (counts, tally) = (connection.counts, &mut self.tally);
         tally.error(kind, counts);
+        if let Some(series) = &mut tally.series {
+            series.failed(now_ns);
+        }
         if counts {
             tally.unanswered += connection.unanswered();
         }

@@ -32,6 +32,21 @@ impl Times {
         Times(histogram)
     }
 
+    /// One from what [`Times::pairs`] gave.
+    pub fn from_pairs(pairs: &[(u64, u64)]) -> Times {
+        let mut times = Times::new();
+        for &(ns, count) in pairs {
+            times.0.saturating_record_n(ns, count);
+        }
+        times
+    }
+
+    /// The times that were met, to three digits, and how often.
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        let recorded = self.0.iter_recorded();
+        recorded.map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+    }
+
     /// Records a time; one of more than an hour counts as an hour.
     pub fn record(&mut self, ns: u64) {
         self.0.saturating_record(ns);
@@ -108,6 +123,18 @@ mod tests {
         }
         assert!((one.mean_us() - 500.5).abs() < 0.6);
         assert!((one.count_within(100_000) as f64 - 100.0).abs() < 1.5);
+    }
+
+    #[test]
+    fn pairs_are_the_whole_distribution() {
+        let mut times = Times::new();
+        [5, 1_000_003, 1_000_003, 77_777_777].into_iter().for_each(|ns| times.record(ns));
+        let again = Times::from_pairs(&times.pairs());
+        assert_eq!(again.count(), 4);
+        for percentile in [25.0, 50.0, 75.0, 100.0] {
+            let (one, other) = (times.percentile_us(percentile), again.percentile_us(percentile));
+            assert!((one / other - 1.0).abs() < 0.001, "{one} {other}");
+        }
     }
 
     #[test]

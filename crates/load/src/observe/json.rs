@@ -18,6 +18,7 @@ pub fn json(report: &Report) -> Value {
         "arrivals": asked.arrivals,
         "workload": asked.workload,
         "seed": asked.seed,
+        "started_unix_ms": report.started_unix_ms,
         "duration_s": asked.duration.as_secs_f64(),
         "warmup_s": asked.warmup.as_secs_f64(),
         "window_s": tally.window.seconds(),

@@ -1,7 +1,9 @@
 //! What can be seen while a run goes on: counters that every thread publishes some times a second.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
+use super::series::Interval;
 use super::tally::{Tally, Window};
 
 /// Time between two publications of a thread, in nanoseconds.
@@ -17,6 +19,7 @@ pub struct Live {
     errors: AtomicU64,
     bytes_in: AtomicU64,
     open: AtomicU64,
+    intervals: Mutex<Vec<Interval>>,
 }
 
 /// The counters at one time.
@@ -41,12 +44,13 @@ pub struct Glance {
 pub(crate) struct Published {
     at_ns: u64,
     glance: Glance,
+    intervals: usize,
 }
 
 impl Published {
     /// The same, published long ago, so that the next publication is due.
     pub(crate) fn before(&self) -> Published {
-        Published { at_ns: 0, glance: self.glance }
+        Published { at_ns: 0, ..*self }
     }
 }
 
@@ -89,6 +93,20 @@ impl Live {
         self.bytes_in.fetch_add(glance.bytes_in - was.bytes_in, Relaxed);
         // Wraps around when there are fewer than before, which adding the next ones undoes.
         self.open.fetch_add(glance.open.wrapping_sub(was.open), Relaxed);
-        *last = Published { at_ns: now_ns, glance };
+        let mut published = last.intervals;
+        if let Some(series) = &tally.series {
+            let closed = series.closed(published);
+            if !closed.is_empty() {
+                published += closed.len();
+                let mut all = self.intervals.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend_from_slice(closed);
+            }
+        }
+        *last = Published { at_ns: now_ns, glance, intervals: published };
+    }
+
+    /// The seconds that are over, of each thread; those that were given once are not given again.
+    pub fn take_intervals(&self) -> Vec<Interval> {
+        std::mem::take(&mut self.intervals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

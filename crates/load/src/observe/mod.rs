@@ -1,18 +1,29 @@
 //! What is observed: counts and distributions, from one thread to a report.
 
+mod csv;
+mod exchange;
+mod hdr_log;
 mod histogram;
 mod json;
 mod kind;
 mod live;
 mod report;
+mod series;
 mod tally;
 mod text;
+mod threshold;
 
+pub use csv::{CSV_HEADER, csv};
+pub use exchange::{tally_from_json, tally_to_json};
+pub use hdr_log::hdr_log;
 pub use histogram::Times;
 pub use json::json;
 pub use kind::{KINDS, Kind};
 pub(crate) use live::Published;
 pub use live::{Glance, Live};
 pub use report::{Asked, BUSY_SHARE_MAX, LATE_SHARE_MAX, Report, SENT_SHARE_MIN};
+pub(crate) use series::Series;
+pub use series::{Interval, merged};
 pub use tally::{ClassTally, LATE_NS, Tally, Window};
-pub use text::text;
+pub use text::{short, text};
+pub use threshold::Threshold;

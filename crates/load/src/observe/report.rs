@@ -46,10 +46,12 @@ pub struct Asked {
 }
 
 /// What a run came to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// How it was asked for.
     pub asked: Asked,
+    /// When it started, in milliseconds since 1970, UTC.
+    pub started_unix_ms: u64,
     /// The counts.
     pub tally: Tally,
     /// Connections that listening sockets of this machine dropped; `None` when the server is not

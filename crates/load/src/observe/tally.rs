@@ -2,6 +2,7 @@
 
 use super::histogram::Times;
 use super::kind::{KINDS, Kind};
+use super::series::{Interval, Series};
 
 /// The part of a run that counts, in nanoseconds of the monotonic clock. Sessions that are due
 /// within it count, however long they take; rates count what is complete within it.
@@ -87,8 +88,12 @@ pub struct Tally {
     pub late: u64,
     /// Counts by class of request, as many as the catalog has classes.
     pub classes: Vec<ClassTally>,
+    /// The run second by second, by each thread; empty unless that was asked for.
+    pub intervals: Vec<Interval>,
     /// CPU time of the thread or threads, in nanoseconds.
     pub cpu_ns: u64,
+    /// What becomes of them when the run is over.
+    pub(crate) series: Option<Series>,
     /// The largest share of its time for which one thread used a CPU or waited for one.
     pub busy_max: f64,
 }
@@ -156,6 +161,7 @@ impl Tally {
             sum.timeouts += class.timeouts;
             sum.bytes += class.bytes;
         }
+        self.intervals.extend_from_slice(&other.intervals);
         self.cpu_ns += other.cpu_ns;
         self.busy_max = self.busy_max.max(other.busy_max);
     }

@@ -54,7 +54,7 @@ pub struct Step {
 }
 
 /// Where sessions come from.
-pub trait Workload: Send {
+pub trait Workload: Send + Sync {
     /// Appends the steps of the next session to `steps`, which is empty; false when there are no
     /// more sessions. Called for every connection that is opened: it must not allocate, once
     /// `steps` is large enough.

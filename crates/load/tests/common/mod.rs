@@ -1,5 +1,8 @@
 //! A server that does exactly what a test tells it to, for each connection.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

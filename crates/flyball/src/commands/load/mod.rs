@@ -1,0 +1,103 @@
+//! `flyball load`: runs it, shows how it goes, and reports.
+
+mod peak;
+mod progress;
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use flyball::cli::{self, Command, Load, Run};
+use flyball_load::agent;
+use flyball_load::job::{Job, Options};
+use flyball_load::observe::{Kind, Live, Report, csv, hdr_log, json, text};
+
+use progress::watched;
+
+/// Exit code of a run that failed by a condition or by wrong bodies.
+const FAILED_EXIT: u8 = 3;
+
+/// Exit code of a run that says nothing about the server.
+const VOID_EXIT: u8 = 4;
+
+pub(crate) fn run(asked: &Load) -> ExitCode {
+    let done = match asked {
+        Load::Agent(address) => serve(*address).map(|()| ExitCode::SUCCESS),
+        Load::Run(asked) if asked.find_peak => peak::run(asked),
+        Load::Run(asked) => once(asked),
+    };
+    done.unwrap_or_else(|why| {
+        eprintln!("flyball: {why}");
+        ExitCode::FAILURE
+    })
+}
+
+fn once(asked: &Run) -> Result<ExitCode, String> {
+    let report = measured(asked, &asked.options, &asked.arguments)?;
+    super::print(&if asked.json { format!("{:#}\n", json(&report)) } else { text(&report) });
+    if let Some(file) = &asked.csv {
+        fs::write(file, csv(&report)).map_err(|error| told(file, &error))?;
+    }
+    if let Some(file) = &asked.hdr {
+        let mut out = BufWriter::new(File::create(file).map_err(|error| told(file, &error))?);
+        hdr_log(&report, &mut out)
+            .and_then(|()| out.flush())
+            .map_err(|error| told(file, &error))?;
+    }
+    Ok(verdict(asked, &report))
+}
+
+/// One run: by agents where there are any, else by this process.
+fn measured(asked: &Run, options: &Options, arguments: &[String]) -> Result<Report, String> {
+    if !asked.agents.is_empty() {
+        return agent::coordinate(&asked.agents, arguments, options.asked());
+    }
+    let job = Job::prepare(options)?;
+    let live = Arc::new(Live::default());
+    let stop = AtomicBool::new(false);
+    watched(&live, &stop, !asked.quiet, || job.run(&live, &stop)).map_err(|error| error.to_string())
+}
+
+/// Says why a run failed or is void, and the exit code for it.
+fn verdict(asked: &Run, report: &Report) -> ExitCode {
+    let mut failures: Vec<String> =
+        asked.fail_if.iter().filter_map(|threshold| threshold.failed_by(report)).collect();
+    if asked.options.verify {
+        let wrong = [Kind::WrongBody, Kind::ShortBody].map(|kind| report.tally.errors_of(kind));
+        if wrong.iter().sum::<u64>() > 0 {
+            failures.push(format!("{} wrong bodies, {} short ones", wrong[0], wrong[1]));
+        }
+    }
+    failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
+    let judges = !asked.fail_if.is_empty();
+    if !report.void.is_empty() || judges && !report.is_valid() {
+        eprintln!("flyball: the run is void: it says nothing about the server");
+        return ExitCode::from(VOID_EXIT);
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED_EXIT) }
+}
+
+fn told(file: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", file.display())
+}
+
+/// Generates load for coordinators.
+fn serve(address: std::net::SocketAddr) -> Result<(), String> {
+    let listener = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
+    let address = listener.local_addr().map_err(|error| error.to_string())?;
+    super::print(&format!("an agent waits for coordinators at {address}\n"));
+    let parse = |arguments: &[String]| {
+        let words = ["flyball", "load"].into_iter().map(String::from);
+        match cli::parse(words.chain(arguments.iter().cloned())) {
+            Ok(Command::Load(Load::Run(run))) => Ok(run.options),
+            Ok(_) => Err("that is no load".to_string()),
+            Err(failure) => Err(failure.to_string()),
+        }
+    };
+    agent::serve(&listener, &parse, &mut |what| eprintln!("flyball: {what}"))
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,56 @@
+//! `flyball load --find-peak`: many runs, and their curve.
+
+use std::fs;
+use std::process::ExitCode;
+
+use flyball::cli::Run;
+use flyball_load::job::Load;
+use flyball_load::peak::{self, Point};
+use flyball_load::schedule::Profile;
+
+/// Where the search begins when no --rate is given, in requests per second.
+const FIRST_PER_S: f64 = 500.0;
+
+pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
+    let (first, is_sessions) = match &asked.options.load {
+        Load::Rate(profile) => (profile.highest_per_s(), false),
+        Load::Sessions(profile) => (profile.highest_per_s(), true),
+        Load::Connections(_) => (FIRST_PER_S, false),
+    };
+    // Rates of the curve are requests; what is scheduled are sessions of some requests each.
+    let mut per_session = f64::from(asked.options.requests_per_connection.unwrap_or(1));
+    let curve = peak::find(first * per_session, |rate| {
+        let profile = Profile::constant(rate / per_session);
+        let mut options = asked.options.clone();
+        let name = if is_sessions { "sessions" } else { "rate" };
+        let mut arguments: Vec<String> = asked.arguments.clone();
+        arguments.retain(|text| !text.starts_with("--rate=") && !text.starts_with("--sessions="));
+        arguments.insert(0, format!("--{name}={}", profile.text()));
+        options.load = if is_sessions { Load::Sessions(profile) } else { Load::Rate(profile) };
+        let report = super::measured(asked, &options, &arguments)?;
+        if !report.void.is_empty() {
+            return Err(format!("the run is void: {}", report.void.join("; ")));
+        }
+        per_session = report.asked.requests_per_session.max(1e-9);
+        let point = Point::of(&report);
+        if !asked.quiet {
+            let (offered, good) = (point.offered, point.goodput);
+            eprintln!("offered {offered:.1}/s: {good:.1}/s good");
+        }
+        Ok(point)
+    })?;
+    if let Some(file) = &asked.plot {
+        let title = format!("{}, {} per rate", asked.options.url, seconds(asked));
+        fs::write(file, peak::svg(&curve, &title)).map_err(|error| super::told(file, &error))?;
+    }
+    super::super::print(&if asked.json {
+        format!("{:#}\n", peak::to_json(&curve))
+    } else {
+        peak::text(&curve)
+    });
+    Ok(ExitCode::SUCCESS)
+}
+
+fn seconds(asked: &Run) -> String {
+    format!("{} s", asked.options.duration.as_secs_f64())
+}

@@ -1,0 +1,84 @@
+//! What can be seen and done while a run goes on: a line that is written anew, and Ctrl-C.
+
+use std::io::{IsTerminal, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use flyball_load::observe::{Glance, Live};
+use flyball_sys::clock::monotonic_ns;
+use flyball_sys::net;
+use flyball_sys::signal::{Signal, Signals};
+
+/// Milliseconds between two looks for signals.
+const LOOK_MS: u64 = 100;
+
+/// Looks from one progress line to the next.
+const LOOKS: u32 = 5;
+
+/// Runs `work` with a line of progress where standard error is a terminal. The first SIGINT or
+/// SIGTERM makes `stop` true, so that what was counted is reported; another one ends the process.
+pub(super) fn watched<T: Send>(
+    live: &Arc<Live>,
+    stop: &AtomicBool,
+    shows: bool,
+    work: impl FnOnce() -> T,
+) -> T {
+    let shows = shows && std::io::stderr().is_terminal();
+    // Before any thread: all of them leave the signals to the watcher.
+    let signals = Signals::block();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let over = &over;
+        scope.spawn(move || {
+            let (mut last, mut looks) = (Glance::default(), 0);
+            while !over.load(Relaxed) {
+                match &signals {
+                    Ok(signals) => look(signals, stop),
+                    Err(_) => thread::park_timeout(std::time::Duration::from_millis(LOOK_MS)),
+                }
+                looks += 1;
+                if shows && looks % LOOKS == 0 {
+                    last = progress(live, last);
+                }
+            }
+            if shows {
+                eprint!("\r\x1b[K");
+                let _ = std::io::stderr().flush();
+            }
+        });
+        let done = work();
+        over.store(true, Relaxed);
+        done
+    })
+}
+
+/// Waits a little for a signal.
+fn look(signals: &Signals, stop: &AtomicBool) {
+    if !net::wait_readable(signals, LOOK_MS).unwrap_or(false) {
+        return;
+    }
+    while let Some(signal) = signals.next() {
+        // The terminal that was closed is one more way to be told to stop.
+        let is_stop = matches!(signal, Signal::Stop | Signal::Reload);
+        if is_stop && stop.swap(true, Relaxed) {
+            flyball_sys::process::exit_now(130);
+        }
+    }
+}
+
+fn progress(live: &Live, last: Glance) -> Glance {
+    let now = live.glance();
+    let window = now.window;
+    let total = window.to_ns.saturating_sub(window.from_ns) as f64 / 1e9;
+    let passed = monotonic_ns().saturating_sub(window.from_ns) as f64 / 1e9;
+    let per_s = now.replies.saturating_sub(last.replies) as f64 * 1000.0
+        / (LOOK_MS * u64::from(LOOKS)) as f64;
+    eprint!(
+        "\r\x1b[K{:.0}/{total:.0} s  {per_s:.0} replies/s  {} open  {} errors",
+        passed.min(total),
+        now.open,
+        now.errors
+    );
+    now
+}

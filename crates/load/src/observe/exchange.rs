@@ -1,0 +1,163 @@
+//! The counts of a run as JSON that another process reads back: how machines put theirs together.
+
+use serde_json::{Value, json};
+
+use super::histogram::Times;
+use super::series::Interval;
+use super::tally::{ClassTally, Tally, Window};
+
+/// Everything that [`tally_from_json`] needs.
+pub fn tally_to_json(tally: &Tally) -> Value {
+    let classes: Vec<Value> = tally
+        .classes
+        .iter()
+        .map(|class| json!([class.replies, class.timeouts, class.bytes]))
+        .collect();
+    let intervals: Vec<Value> = tally
+        .intervals
+        .iter()
+        .map(|i| json!([i.second, i.sent, i.replies, i.good, i.errors, i.latencies]))
+        .collect();
+    json!({
+        "window_ns": tally.window.to_ns.saturating_sub(tally.window.from_ns),
+        "counts": counts(tally),
+        "errors": tally.errors,
+        "status": tally.status,
+        "times": [
+            tally.latency.pairs(),
+            tally.latency_actual.pairs(),
+            tally.connect.pairs(),
+            tally.first_byte.pairs(),
+            tally.lateness.pairs(),
+        ],
+        "classes": classes,
+        "intervals": intervals,
+        "busy_max": tally.busy_max,
+    })
+}
+
+/// The plain counts, in the order of the wire.
+fn counts(tally: &Tally) -> [u64; 16] {
+    [
+        tally.intended,
+        tally.sent,
+        tally.replies,
+        tally.replies_in_window,
+        tally.good_in_window,
+        tally.unanswered,
+        tally.sessions,
+        tally.sessions_complete,
+        tally.connections,
+        tally.reconnects,
+        tally.open_max,
+        tally.body_bytes,
+        tally.bytes_in,
+        tally.bytes_out,
+        tally.late,
+        tally.cpu_ns,
+    ]
+}
+
+/// The counts that [`tally_to_json`] wrote; `None` when the value is something else.
+pub fn tally_from_json(value: &Value) -> Option<Tally> {
+    let window = Window { from_ns: 0, to_ns: value.get("window_ns")?.as_u64()? };
+    let classes = value.get("classes")?.as_array()?;
+    let mut tally = Tally::new(window, classes.len());
+    read_counts(&mut tally, &numbers(value.get("counts")?)?)?;
+    let errors = numbers(value.get("errors")?)?;
+    tally.errors.iter_mut().zip(errors).for_each(|(to, from)| *to = from);
+    let status = numbers(value.get("status")?)?;
+    tally.status.iter_mut().zip(status).for_each(|(to, from)| *to = from);
+    let times = value.get("times")?.as_array()?;
+    let mut times = times.iter().map(|pairs| Some(Times::from_pairs(&read_pairs(pairs)?)));
+    tally.latency = times.next()??;
+    tally.latency_actual = times.next()??;
+    tally.connect = times.next()??;
+    tally.first_byte = times.next()??;
+    tally.lateness = times.next()??;
+    for (class, found) in tally.classes.iter_mut().zip(classes) {
+        let [replies, timeouts, bytes] = numbers(found)?.try_into().ok()?;
+        *class = ClassTally { replies, timeouts, bytes };
+    }
+    for interval in value.get("intervals")?.as_array()? {
+        tally.intervals.push(read_interval(interval)?);
+    }
+    tally.busy_max = value.get("busy_max")?.as_f64()?;
+    Some(tally)
+}
+
+fn read_counts(tally: &mut Tally, counts: &[u64]) -> Option<()> {
+    let counts: [u64; 16] = counts.try_into().ok()?;
+    [
+        tally.intended,
+        tally.sent,
+        tally.replies,
+        tally.replies_in_window,
+        tally.good_in_window,
+        tally.unanswered,
+        tally.sessions,
+        tally.sessions_complete,
+        tally.connections,
+        tally.reconnects,
+        tally.open_max,
+        tally.body_bytes,
+        tally.bytes_in,
+        tally.bytes_out,
+        tally.late,
+        tally.cpu_ns,
+    ] = counts;
+    Some(())
+}
+
+fn read_interval(value: &Value) -> Option<Interval> {
+    let parts = value.as_array()?;
+    let number = |at: usize| parts.get(at)?.as_u64();
+    Some(Interval {
+        second: number(0)?,
+        sent: number(1)?,
+        replies: number(2)?,
+        good: number(3)?,
+        errors: number(4)?,
+        latencies: read_pairs(parts.get(5)?)?,
+    })
+}
+
+fn numbers(value: &Value) -> Option<Vec<u64>> {
+    value.as_array()?.iter().map(Value::as_u64).collect()
+}
+
+fn read_pairs(value: &Value) -> Option<Vec<(u64, u64)>> {
+    let pair = |value: &Value| Some((value.get(0)?.as_u64()?, value.get(1)?.as_u64()?));
+    value.as_array()?.iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Kind;
+
+    #[test]
+    fn counts_come_through_as_they_were() {
+        let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
+        let mut counts: [u64; 16] = std::array::from_fn(|n| n as u64 + 1);
+        read_counts(&mut tally, &counts).unwrap();
+        tally.error(Kind::Reset, true);
+        tally.status[404] = 3;
+        tally.latency.record(1_234_567);
+        tally.lateness.record(99);
+        tally.classes[0] = ClassTally { replies: 1, timeouts: 2, bytes: 3 };
+        let latencies = vec![(1000, 2)];
+        tally.intervals = vec![Interval { second: 1, sent: 2, latencies, ..Interval::default() }];
+        tally.busy_max = 0.5;
+        let text = tally_to_json(&tally).to_string();
+        let again = tally_from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(super::counts(&again), counts);
+        assert_eq!((again.errors, &again.status), (tally.errors, &tally.status));
+        assert_eq!((&again.classes, &again.intervals), (&tally.classes, &tally.intervals));
+        assert_eq!(again.latency.count(), 1);
+        assert!((again.latency.max_us() / tally.latency.max_us() - 1.0).abs() < 0.001);
+        assert!((again.window.seconds() - 1.0).abs() < 1e-9);
+        counts[0] = 0;
+        assert!(tally_from_json(&json!({"counts": counts})).is_none());
+    }
+}
