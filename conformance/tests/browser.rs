@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use common_programs::served::{Served, put};
 use common_programs::{have, on_architectures, on_every_architecture, program, run};
-use flyball_testkit::wait;
+use flyball_testkit::{Launch, wait};
 
 on_every_architecture! {
     [chromium_shows_the_demonstration_and_seeks_in_its_film]
@@ -101,17 +101,67 @@ fn copy_demonstration(root: &Path) {
     }
 }
 
+/// The page that the admin address serves draws what the server does, within its own policy.
+#[test]
+fn chromium_shows_the_status_page_without_a_complaint() {
+    if !have(&["chromium"]) {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a temporary directory");
+    put(&home.path().join("small.txt"), "small");
+    let arguments = [home.path().to_str().expect("a path is text"), "--arch", "n-copy"];
+    let launch = Launch::arguments(arguments).and("--workers").and("2");
+    let server = launch.and("--admin").and("127.0.0.1:0").start().expect("it starts");
+    let mut client = server.connect();
+    let mut chromium = headless(home.path());
+    // Ten seconds of the page's own clock: it asks about ten times.
+    chromium.args(["--virtual-time-budget=10000", "--dump-dom"]);
+    chromium.arg(format!("http://{}/", server.admin()));
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let (page, said) = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // So that there is something to draw.
+            while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
+                let request = "GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+                assert_eq!(client.ask(request).status(), 200);
+            }
+        });
+        let told = run(&mut chromium);
+        drop(stop);
+        told
+    });
+    let complaints: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
+    for shown in [
+        "role=\"status\" class=\"\">live</p>",
+        "n-copy, 2 workers, generation 1",
+        "<dt>requests/s</dt>",
+        "<td>streaming</td>",
+        "<td>content</td>",
+        "<path d=\"M",
+    ] {
+        assert!(page.contains(shown), "{shown} is not on the page: {page}\n{said}");
+    }
+}
+
 /// A browser with a profile of its own, at this page.
 fn browse(url: &str, home: &Path, console: &Path) -> Child {
     let said = fs::File::create(console).expect("a file can be made");
+    let mut chromium = headless(home);
+    chromium.arg("--remote-debugging-port=0").arg(url);
+    chromium.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
+    chromium.spawn().expect("timeout starts")
+}
+
+/// A browser without a screen, with a profile of its own.
+fn headless(home: &Path) -> Command {
     let mut chromium = program("chromium");
     chromium.args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]);
     chromium.args(["--no-first-run", "--disable-background-networking", "--no-proxy-server"]);
     chromium.args(["--disable-component-update", "--enable-logging=stderr", "--mute-audio"]);
     chromium.arg(format!("--user-data-dir={}", home.join("profile").display()));
-    chromium.arg("--remote-debugging-port=0").arg(url);
-    chromium.env("HOME", home).stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
-    chromium.spawn().expect("timeout starts")
+    chromium.env("HOME", home);
+    chromium
 }
 
 /// What the page told, once it did.

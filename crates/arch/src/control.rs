@@ -14,7 +14,7 @@ use flyball_http::h1::{Client, Event};
 use flyball_sys::net;
 
 use crate::registry;
-use crate::settings::AcceptLimit;
+use crate::settings::{AcceptLimit, AdminAddress};
 
 /// Settings that may be changed while the server runs.
 pub const CHANGEABLE: &[&str] = &["architecture", "accept.limit"];
@@ -150,14 +150,35 @@ pub(crate) fn reply(admin: &OwnedFd, reply: &Reply) -> io::Result<()> {
 /// # Errors
 /// With a message for whoever asked.
 pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), String> {
-    let fail = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused => {
-            format!("no server listens on unix:{}", socket.display())
-        }
-        _ => format!("unix:{}: {error}", socket.display()),
-    };
     let timeout = Duration::from_millis(2 * COMMAND_MS_MAX);
-    let stream = net::connect_unix(socket, timeout).map_err(fail)?;
+    ask_at(&AdminAddress::Unix(socket.to_path_buf()), method, target, timeout)
+}
+
+/// The same, wherever its `--admin` is; blocks for `timeout` whenever nothing comes.
+///
+/// # Errors
+/// With a message for whoever asked.
+pub fn ask_at(
+    admin: &AdminAddress,
+    method: &str,
+    target: &str,
+    timeout: Duration,
+) -> Result<(u16, String), String> {
+    let place = match admin {
+        AdminAddress::Tcp(address) => address.to_string(),
+        AdminAddress::Unix(path) => format!("unix:{}", path.display()),
+    };
+    let fail = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!("no server listens on {place}")
+        }
+        _ => format!("{place}: {error}"),
+    };
+    let stream = match admin {
+        AdminAddress::Unix(path) => net::connect_unix(path, timeout),
+        AdminAddress::Tcp(address) => net::connect(*address, timeout),
+    };
+    let stream = stream.map_err(fail)?;
     let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     // A socket that has just been connected holds as much.
     net::send(&stream, request.as_bytes(), false).map_err(fail)?;

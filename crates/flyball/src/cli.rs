@@ -7,6 +7,7 @@ mod cache;
 mod fileset;
 mod lab;
 mod load;
+mod top;
 mod trace;
 
 use std::ffi::OsString;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
+pub use crate::top::Top;
 pub use cache::Simulate;
 pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
@@ -68,6 +70,8 @@ pub enum Command {
     Fileset(Fileset),
     /// Run experiments.
     Lab(Lab),
+    /// Show what a running server does.
+    Top(Top),
     /// Print `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Docs,
@@ -133,6 +137,7 @@ where
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
         Some(("load", given)) => Command::Load(load::parsed(given)?),
         Some(("ctl", given)) => ctl_command(given),
+        Some(("top", given)) => Command::Top(top::parsed(given)),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
         _ => Command::Docs,
@@ -204,6 +209,7 @@ fn program() -> clap::Command {
         .subcommand(fileset::program())
         .subcommand(lab::program())
         .subcommand(ctl())
+        .subcommand(top::program())
         .subcommand(docs())
 }
 

@@ -5,3 +5,4 @@
 pub mod cli;
 pub mod configuration;
 pub mod settings;
+pub mod top;

@@ -22,6 +22,7 @@ fn main() -> ExitCode {
         Ok(Command::Lab(asked)) => commands::lab::run(&asked),
         Ok(Command::Load(asked)) => commands::load::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
+        Ok(Command::Top(asked)) => commands::top::run(&asked),
         Ok(Command::Docs) => commands::docs::run(),
         Err(failure) => failure.report(),
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -318,6 +318,33 @@ fn wrong_passwords_and_denied_networks_are_counted() {
     assert_eq!(status["counters"]["logins_failed"], 1, "{status:#}");
     assert_eq!(status["counters"]["requests_denied"], 1, "{status:#}");
     assert_eq!(status["counters"]["logins_throttled"], 0, "{status:#}");
+}
+
+/// Names in the first column of the tables of docs/operations.md that start with one of these.
+fn documented(section: &str, prefixes: &[&str]) -> BTreeSet<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let text = std::fs::read_to_string(path).expect("the document is there");
+    let (_, text) = text.split_once(section).expect("the section is there");
+    let text = text.split("\n#").next().unwrap_or_default();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let names = rows.flat_map(|names| names.split(", ")).map(|name| name.trim_matches('`'));
+    let is_wanted = |name: &&str| prefixes.iter().any(|prefix| name.starts_with(prefix));
+    let is_head = |name: &&str| ["metric", "key", "reason", "---"].contains(name);
+    names.filter(|name| is_wanted(name) && !is_head(name)).map(String::from).collect()
+}
+
+#[test]
+fn every_metric_every_key_and_every_reason_is_documented_and_no_other() {
+    let site = site();
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let metrics = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let told: BTreeSet<String> = metrics::parse(metrics.text()).into_keys().collect();
+    assert_eq!(documented("\n### Metrics\n", &["flyball_", "process_"]), told);
+    let status = server.status();
+    let keys: BTreeSet<String> = status.as_object().expect("an object").keys().cloned().collect();
+    assert_eq!(documented("\n### Status\n", &[""]), keys);
+    let reasons = status["closed"].as_object().expect("reasons").keys().cloned().collect();
+    assert_eq!(documented("\n### Why connections close\n", &[""]), reasons);
 }
 
 #[test]

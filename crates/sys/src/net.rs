@@ -290,6 +290,16 @@ pub fn connect_unix(path: &Path, timeout: Duration) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Connects to an address; connecting, and each call on the socket, waits for `timeout` at most.
+///
+/// # Errors
+/// `ConnectionRefused`, `TimedOut`, unreachable.
+pub fn connect(address: Address, timeout: Duration) -> io::Result<OwnedFd> {
+    let socket = OwnedFd::from(std::net::TcpStream::connect_timeout(&address, timeout)?);
+    set_timeout(&socket, timeout)?;
+    Ok(socket)
+}
+
 /// Begins to connect to a server, without waiting: once the socket can be written,
 /// [`connected`] tells what came of it. Calls on it return `WouldBlock` instead of waiting.
 ///

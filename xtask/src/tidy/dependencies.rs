@@ -103,6 +103,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-arch", "the registry"),
             ("flyball-lab", "experiments and their statistics"),
             ("clap", "the command line"),
+            ("ratatui", "the screen of `flyball top`"),
             ("serde_json", "the JSON of `flyball arch`"),
             ("toml", "the configuration file"),
         ],

@@ -10,6 +10,7 @@ pub(crate) mod fileset;
 pub(crate) mod lab;
 pub(crate) mod load;
 pub(crate) mod serve;
+pub(crate) mod top;
 pub(crate) mod trace;
 
 use std::io::Write;

@@ -37,6 +37,12 @@ pub(super) fn admin(text: &str, base: &Path) -> Option<AdminAddress> {
     (fits && !path.is_empty()).then_some(AdminAddress::Unix(joined))
 }
 
+/// The address of a server's `--admin`, as it is written there; paths start from the directory of
+/// whoever asks.
+pub fn admin_address(text: &str) -> Option<AdminAddress> {
+    admin(text, Path::new(""))
+}
+
 /// Where the access log goes: `-` is standard output, else a path, which starts from `base` when it
 /// is relative.
 pub(super) fn access_log(text: &str, base: &Path) -> Option<AccessLog> {

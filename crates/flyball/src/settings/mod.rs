@@ -33,6 +33,7 @@ mod table;
 mod text;
 mod typed;
 
+pub use address::admin_address;
 pub use error::{ERRORS_MAX, Origin, SettingError};
 pub use expand::Environment;
 pub use explain::{Change, Explained, Group, explain};

@@ -1,0 +1,76 @@
+//! The command line of `flyball top`.
+
+use std::time::Duration;
+
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches};
+use flyball_arch::AdminAddress;
+
+use crate::settings::admin_address;
+use crate::top::Top;
+
+/// Bounds of the time between two looks, in seconds.
+const EVERY_S_MIN: f64 = 0.1;
+const EVERY_S_MAX: f64 = 3_600.0;
+
+pub(super) fn program() -> clap::Command {
+    clap::Command::new("top")
+        .about("Show what a running server does: rates, times, connections, caches, workers")
+        .long_about(
+            "Show what a running server does: rates, times, connections, caches, workers. It asks \
+             the address of the server's --admin for its status, and shows what happened between \
+             two answers. The keys are told by h.",
+        )
+        .arg(
+            Arg::new("admin")
+                .long("admin")
+                .value_name("ADDR")
+                .required(true)
+                .value_parser(ValueParser::new(admin))
+                .help("The server's --admin: an address, or unix:PATH"),
+        )
+        .arg(
+            Arg::new("every")
+                .long("every")
+                .value_name("SECONDS")
+                .default_value("1")
+                .value_parser(ValueParser::new(every))
+                .help("Time between two looks"),
+        )
+        .arg(
+            Arg::new("once")
+                .long("once")
+                .action(ArgAction::SetTrue)
+                .help("Print one interval as text, and end"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("Print each interval as a line of JSON; with --once only one"),
+        )
+}
+
+pub(super) fn parsed(given: &ArgMatches) -> Top {
+    let local = || AdminAddress::Tcp(([127, 0, 0, 1], 0).into());
+    Top {
+        // The program demands it.
+        admin: given.get_one::<AdminAddress>("admin").cloned().unwrap_or_else(local),
+        every: given.get_one::<Duration>("every").copied().unwrap_or(Duration::from_secs(1)),
+        once: given.get_flag("once"),
+        json: given.get_flag("json"),
+    }
+}
+
+fn admin(text: &str) -> Result<AdminAddress, String> {
+    admin_address(text)
+        .ok_or_else(|| "expected an address such as 127.0.0.1:9, or unix:PATH".into())
+}
+
+fn every(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim_end_matches('s').parse::<f64>().ok();
+    seconds
+        .filter(|seconds| (EVERY_S_MIN..=EVERY_S_MAX).contains(seconds))
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("expected seconds from {EVERY_S_MIN} to {EVERY_S_MAX}"))
+}

@@ -1,0 +1,218 @@
+//! The screen. It fits into 80 columns and 24 lines; what is larger shows more workers and a
+//! longer history.
+
+use flyball_arch::AdminAddress;
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Sparkline, Table, Widget};
+
+use super::figures::{bytes, count, duration, share, time};
+use super::keys::Screen;
+use super::sample::{Look, REFUSED, Rates, Worker};
+
+/// Lines of figures above the workers.
+const FIGURES: u16 = 11;
+
+/// Columns of what a line of figures is about.
+const NAME: usize = 12;
+
+/// Size of what is printed once.
+const PLAIN_COLUMNS: u16 = 100;
+const PLAIN_LINES_MIN: u16 = 15;
+
+const HELP: [&str; 9] = [
+    "q, Esc, Ctrl-C   leave",
+    "p, space         hold the screen, and go on",
+    "s                order workers by another column",
+    "up, down, k, j   scroll the workers",
+    "h, ?             this",
+    "",
+    "Times are known to a quarter; p99 of disk: work that may wait.",
+    "loop: turns without their wait. Phases: parts of the loops' time.",
+    "Drops are those of the whole network namespace.",
+];
+
+/// Draws everything.
+pub fn draw(screen: &Screen, frame: &mut Frame<'_>) {
+    render(screen, frame.area(), frame.buffer_mut());
+}
+
+/// The same as text, without what only a terminal has.
+pub fn plain(admin: &AdminAddress, look: &Look, rates: Rates) -> String {
+    let mut screen = Screen::new(admin);
+    let workers = u16::try_from(rates.workers.len()).unwrap_or(u16::MAX / 2);
+    screen.look = Some(look.clone());
+    screen.rates = Some(rates);
+    let area = Rect::new(0, 0, PLAIN_COLUMNS, PLAIN_LINES_MIN.saturating_add(workers));
+    let mut buffer = Buffer::empty(area);
+    render(&screen, area, &mut buffer);
+    let cell = |x, y| buffer.cell((x, y)).map_or(" ", |cell| cell.symbol());
+    let line = |y| (0..area.width).map(|x| cell(x, y)).collect::<String>();
+    // The last line names keys.
+    let lines = (0..area.height - 1).map(|y| line(y).trim_end().to_string() + "\n");
+    lines.collect::<String>().trim_end().to_string() + "\n"
+}
+
+fn render(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    let [title, figures, history, workers, keys] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(FIGURES),
+        Constraint::Length(if area.height >= 30 { 5 } else { 0 }),
+        Constraint::Min(1),
+        Constraint::Length(1),
+    ])
+    .areas(area);
+    title_line(screen).render(title, buffer);
+    if let (Some(look), Some(rates)) = (&screen.look, &screen.rates) {
+        Paragraph::new(lines(look, rates)).render(figures, buffer);
+        draw_history(screen, history, buffer);
+        draw_workers(screen, workers, buffer);
+    } else {
+        let why = if screen.lost.is_some() { "" } else { "looking at the server ..." };
+        Line::raw(why).render(figures, buffer);
+    }
+    let hint = format!("q quit  p pause  s sort: {}  h help", screen.sort.name());
+    Line::styled(hint, Style::new().add_modifier(Modifier::DIM)).render(keys, buffer);
+    if screen.help {
+        draw_help(area, buffer);
+    }
+}
+
+/// What runs, and whether it is seen.
+fn title_line(screen: &Screen) -> Line<'static> {
+    let bold = Style::new().add_modifier(Modifier::BOLD);
+    let state = match (&screen.lost, screen.paused) {
+        (Some(why), _) => Span::styled(format!("LOST: {why}"), bold.fg(Color::Red)),
+        (None, true) => Span::styled("paused", bold.fg(Color::Yellow)),
+        (None, false) => Span::styled("live", bold.fg(Color::Green)),
+    };
+    let mut spans = vec![Span::styled("flyball top  ", bold), state];
+    let what = match &screen.look {
+        None => screen.admin.clone(),
+        Some(look) => format!(
+            "{}, workers {}, generation {}, up {}  {}",
+            look.text("architecture"),
+            look.number(&["workers"]),
+            look.number(&["generation"]),
+            duration(look.number(&["uptime_ms"])),
+            look.listen(),
+        ),
+    };
+    spans.push(Span::raw(format!("  {what}")));
+    Line::from(spans)
+}
+
+fn lines(look: &Look, rates: &Rates) -> Vec<Line<'static>> {
+    let queue = |what: &str| look.number(&["accept_queue", what]);
+    let [p50, p90, p99, p999] = rates.request_ns.map(time);
+    let times = rates.p99_ns.iter().map(|(name, ns)| format!("{name} {}", time(*ns)));
+    let states = look.states();
+    let states = states.iter().filter(|(_, open)| *open > 0);
+    let states: Vec<String> = states.map(|(name, open)| format!("{name} {open}")).collect();
+    let phases = rates.phases.iter().map(|(name, part)| format!("{name} {}", share(Some(*part))));
+    let caches = rates.hits.iter().map(|(name, part)| format!("{name} {}", share(*part)));
+    let total = |counter: &str| count(look.number(&["counters", counter]) as f64);
+    let refused = REFUSED.iter().map(|(counter, name)| format!("{name} {}", total(counter)));
+    vec![
+        Line::default(),
+        line("requests/s", [count(rates.requests), format!("4xx and 5xx {}", count(rates.errors))]),
+        line(
+            "traffic/s",
+            [format!("sent {}", bytes(rates.sent)), format!("received {}", bytes(rates.received))],
+        ),
+        line(
+            "request",
+            [
+                format!("p50 {p50}"),
+                format!("p90 {p90}"),
+                format!("p99 {p99}"),
+                format!("p99.9 {p999}"),
+            ],
+        ),
+        line("p99 of", times),
+        line("phases", phases),
+        line("connections", [look.open().to_string()].into_iter().chain(states)),
+        line(
+            "accepts/s",
+            [
+                count(rates.accepted),
+                format!("queue {} of {}", queue("length"), queue("limit")),
+                format!("drops/s {}", count(rates.drops)),
+            ],
+        ),
+        line("cache hits", caches),
+        line("refused", refused),
+        line(
+            "short of",
+            [
+                format!("descriptors {} times", total("out_of_descriptors")),
+                format!("log lines {}", total("access_log_lost")),
+            ],
+        ),
+    ]
+}
+
+/// A name, and figures behind it.
+fn line(name: &str, figures: impl IntoIterator<Item = String>) -> Line<'static> {
+    let figures: Vec<String> = figures.into_iter().collect();
+    let name = Span::styled(format!("{name:<NAME$}"), Style::new().fg(Color::Cyan));
+    Line::from(vec![name, Span::raw(figures.join("  "))])
+}
+
+fn draw_history(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    if area.height == 0 {
+        return;
+    }
+    let shown = screen.history.len().saturating_sub(usize::from(area.width));
+    let history: Vec<u64> = screen.history.iter().skip(shown).copied().collect();
+    let block = Block::bordered().title("requests/s");
+    Sparkline::default().data(history).block(block).render(area, buffer);
+}
+
+fn draw_workers(screen: &Screen, area: Rect, buffer: &mut Buffer) {
+    let heads = ["worker", "gen", "requests/s", "accepts/s", "open", "cpu", "memory", "fds"];
+    let right = |text: String, width: usize| format!("{text:>width$}");
+    let widths = [6, 4, 11, 10, 7, 8, 10, 6];
+    let cells = |texts: [String; 8]| {
+        let pairs = texts.into_iter().zip(widths);
+        Row::new(pairs.map(|(text, width)| right(text, width)).collect::<Vec<_>>())
+    };
+    let row = |worker: &&Worker| {
+        cells([
+            worker.index.to_string(),
+            worker.generation.to_string(),
+            count(worker.requests),
+            count(worker.accepted),
+            worker.connections.to_string(),
+            share(Some(worker.cpu)),
+            bytes(worker.resident_bytes as f64),
+            worker.descriptors.map_or("-".into(), |count| count.to_string()),
+        ])
+    };
+    let rows: Vec<Row<'_>> = screen.workers().iter().skip(screen.scrolled).map(row).collect();
+    let imbalance = screen.rates.as_ref().and_then(Rates::imbalance);
+    let imbalance = imbalance.map_or("-".into(), |imbalance| format!("{imbalance:.2}"));
+    let title = format!("workers; busiest to mean {imbalance}");
+    let head = cells(heads.map(String::from)).style(Style::new().add_modifier(Modifier::BOLD));
+    let columns = widths.map(|width| Constraint::Length(width as u16));
+    let [heading, table] =
+        Layout::vertical([Constraint::Length(1), Constraint::Min(0)]).areas(area);
+    Line::styled(title, Style::new().fg(Color::Cyan)).render(heading, buffer);
+    Widget::render(Table::new(rows, columns).header(head), table, buffer);
+}
+
+fn draw_help(area: Rect, buffer: &mut Buffer) {
+    let (width, height) = (68.min(area.width), (HELP.len() as u16 + 2).min(area.height));
+    let place = Rect::new(
+        area.x + (area.width - width) / 2,
+        area.y + (area.height - height) / 2,
+        width,
+        height,
+    );
+    Clear.render(place, buffer);
+    let text: Vec<Line<'_>> = HELP.iter().map(|line| Line::raw(*line)).collect();
+    Paragraph::new(text).block(Block::bordered().title("help")).render(place, buffer);
+}
