@@ -139,7 +139,7 @@ impl Master {
         let counters = self.counters_for(&next.settings)?;
         listening.leave();
         self.retire();
-        self.blocks = counters;
+        let counters_before = std::mem::replace(&mut self.blocks, counters);
         self.server.listening = listening;
         self.server.use_setup(next);
         let begun = self.prepare_and_begin();
@@ -148,6 +148,7 @@ impl Master {
             return Ok(());
         };
         self.retire();
+        self.blocks = counters_before;
         let back = self.server.listening.rebound(&before.settings).and_then(|listening| {
             self.server.listening = listening;
             self.server.use_setup(before);
