@@ -196,6 +196,7 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
         b"/reload" if request.method() == Method::Post => tell(admin, Ok(Command::Reload)),
         b"/drain" if request.method() == Method::Post => tell(admin, Ok(Command::Drain)),
         b"/trace" if request.method() == Method::Post => traces(admin, request),
+        b"/upgrade" if request.method() == Method::Post => tell(admin, Ok(Command::Upgrade)),
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }

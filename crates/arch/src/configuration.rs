@@ -1,7 +1,9 @@
 //! Where the settings of a running server come from: the program that has it run knows the file,
 //! the flags and how values are written; the master knows when to ask.
 
+use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::settings::Settings;
 
@@ -10,6 +12,10 @@ use crate::settings::Settings;
 pub trait Configuration: fmt::Debug {
     /// Whether there is a file that it is read from.
     fn has_file(&self) -> bool;
+
+    /// The path at which the program of this server is found, whatever is there by now, and the
+    /// words that it was started with, of which the first is its name.
+    fn program(&self) -> (PathBuf, Vec<OsString>);
 
     /// Reads the configuration again, as it was read at the start: the same file, and the same
     /// flags on top. Blocks on the disk.

@@ -39,6 +39,8 @@ pub(crate) enum Command {
     Reload,
     /// Accept nothing more, finish, and end.
     Drain,
+    /// Let another program take over.
+    Upgrade,
 }
 
 impl Command {
@@ -69,6 +71,7 @@ impl Command {
             Command::AcceptLimit(limit) => (2, limit.as_f64().to_bits()),
             Command::Reload => (3, 0),
             Command::Drain => (4, 0),
+            Command::Upgrade => (5, 0),
         };
         let mut record = [0; 16];
         record[..8].copy_from_slice(&u64::to_le_bytes(kind));
@@ -87,6 +90,7 @@ impl Command {
             2 => AcceptLimit::from_f64(f64::from_bits(value)).map(Command::AcceptLimit),
             3 if value == 0 => Some(Command::Reload),
             4 if value == 0 => Some(Command::Drain),
+            5 if value == 0 => Some(Command::Upgrade),
             _ => None,
         }
     }

@@ -261,8 +261,8 @@ impl Effects<'_> {
                 }
             }
         }
-        if settings.port_tries > 0 {
-            let (tries, first) = (settings.port_tries, settings.listen.first());
+        if settings.running.port_tries > 0 {
+            let (tries, first) = (settings.running.port_tries, settings.listen.first());
             let why = format!("or the next free port of the {tries} above it");
             self.derived("listen", first.map(ToString::to_string).unwrap_or_default(), why);
         }

@@ -280,6 +280,7 @@ impl Group {
             log: log.of_worker(index),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
+            lends_listeners: false,
             accept_lock: None,
             accepting: Mutex::new(None),
         }
@@ -485,6 +486,7 @@ mod tests {
             log: LogSender::off(),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: true,
+            lends_listeners: false,
             accept_lock: None,
             accepting: Mutex::new(None),
             settings,

@@ -21,6 +21,7 @@ mod desk;
 mod exchange;
 pub mod explain;
 mod group;
+mod handover;
 mod helpers;
 pub mod histogram;
 pub mod hosts;
@@ -52,6 +53,6 @@ pub use registry::{ALL, Architecture, Sockets, find};
 pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter, Events,
-    HelperKind, LogSettings, ResidencyTest, SendMode, Settings, WorkOrder,
+    HelperKind, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

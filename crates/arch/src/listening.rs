@@ -39,14 +39,36 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Binds one socket to every address; nothing listens yet. The first socket of an address is
+    /// Binds one socket to every address that is not among the inherited sockets; those that are
+    /// bound here do not listen yet. The first socket of an address is
     /// bound without SO_REUSEPORT, so that a port which somebody else holds is seen.
     ///
     /// # Errors
     /// With a message for whoever started the server: a taken port, a missing right.
-    pub(crate) fn bind(settings: &Settings) -> Result<Listening, String> {
-        let none = Listening { bound: Vec::new(), left: Vec::new() };
-        none.rebound(settings)
+    pub(crate) fn bind(
+        settings: &Settings,
+        inherited: Vec<(Address, Vec<OwnedFd>)>,
+    ) -> Result<Listening, String> {
+        let known = |(asked, sockets): (Address, Vec<OwnedFd>)| {
+            let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
+            let first = sockets.first()?;
+            let address = net::local_address(&**first).unwrap_or(asked);
+            Some(Bound { asked, address, sockets })
+        };
+        let bound = inherited.into_iter().filter_map(known).collect();
+        Listening { bound, left: Vec::new() }.rebound(settings)
+    }
+
+    /// The addresses as they were asked for, with their sockets.
+    pub(crate) fn handed_over(&self) -> impl Iterator<Item = (Address, Vec<&OwnedFd>)> {
+        self.bound
+            .iter()
+            .map(|bound| (bound.asked, bound.sockets.iter().map(AsRef::as_ref).collect()))
+    }
+
+    /// The addresses that were given and that the settings do not list.
+    pub(crate) fn unlisted(&self) -> Vec<Address> {
+        self.left.iter().map(|bound| bound.address).collect()
     }
 
     /// The sockets for other settings: those of addresses that stay are the same, new addresses are
@@ -58,10 +80,11 @@ impl Listening {
         let mut known: Vec<&Bound> = self.bound.iter().chain(&self.left).collect();
         let mut bound = Vec::new();
         for asked in &settings.listen {
-            let place = known.iter().position(|bound| bound.asked == *asked);
+            let is_it = |bound: &&Bound| bound.asked == *asked || bound.address == *asked;
+            let place = known.iter().position(is_it);
             bound.push(match place {
                 Some(at) => known.remove(at).clone(),
-                None => bind_address(*asked, settings.port_tries)?,
+                None => bind_address(*asked, settings.running.port_tries)?,
             });
         }
         let left = known.into_iter().cloned().collect();

@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::net::{self, Address, ListenOptions};
+use flyball_sys::sandbox::Identity;
 use flyball_sys::{lock, process};
 
 use crate::configuration::Configuration;
+use crate::handover::Inherited;
 use crate::lab::{self, AcceptLock};
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
 use crate::registry::{self, Architecture};
-use crate::settings::{AdminAddress, Settings};
+use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
 
 /// Descriptors a worker keeps for things other than connections.
@@ -41,6 +43,10 @@ pub struct Server {
     pub(crate) appender: Option<Arc<Appender>>,
     /// What is locked around accept, if anything is.
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
+    /// The master whose place this one takes, until it has.
+    pub(crate) before: Option<OwnedFd>,
+    /// Whether somebody else goes on listening when the server ends.
+    pub(crate) is_lent: bool,
 }
 
 /// What a generation of workers runs by.
@@ -112,10 +118,21 @@ impl Server {
         architecture: &'static dyn Architecture,
         settings: Settings,
     ) -> Result<Server, String> {
+        // First, while the numbers of descriptors mean what whoever started this process says.
+        let inherited = Inherited::of_process()?;
         let setup = Setup::open(architecture, settings)?;
-        let mut listening = Listening::bind(&setup.settings)?;
-        listening.prepare(architecture, &setup.settings)?;
-        let admin = setup.settings.admin.as_ref().map(bind_admin).transpose()?;
+        let Inherited { before, admin, listening, is_lent } = inherited;
+        let mut listening = Listening::bind(&setup.settings, listening)?;
+        if before.is_none() {
+            listening.prepare(architecture, &setup.settings)?;
+        }
+        let admin = match (admin, &setup.settings.admin) {
+            (_, None) => None,
+            // One that somebody else made and listens on is not made again.
+            (Some(socket), Some(AdminAddress::Unix(_))) => Some(Arc::new(socket)),
+            (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
+            _ => bind_admin(&setup.settings)?,
+        };
         let Setup { architecture, settings, sites, log, appender, accept_lock } = setup;
         Ok(Server {
             configuration: None,
@@ -127,6 +144,8 @@ impl Server {
             log,
             appender,
             accept_lock,
+            before,
+            is_lent,
         })
     }
 
@@ -173,6 +192,11 @@ impl Server {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = registry::unused_settings(self.architecture, &self.settings);
         warnings.extend(self.idle_hints());
+        if self.is_lent {
+            warnings.extend(self.listening.unlisted().iter().map(|address| {
+                format!("a socket for {address} was handed over, which `listen` does not list")
+            }));
+        }
         let backlog = self.settings.backlog;
         if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
             warnings.push(format!(
@@ -265,14 +289,26 @@ pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
     process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
 }
 
-pub(crate) fn bind_admin(address: &AdminAddress) -> Result<Arc<OwnedFd>, String> {
-    let socket = match address {
-        AdminAddress::Tcp(address) => net::bind(*address, false).and_then(|socket| {
+pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {
+    let socket = match &settings.admin {
+        None => return Ok(None),
+        Some(AdminAddress::Tcp(address)) => net::bind(*address, false).and_then(|socket| {
             net::set_blocking(&socket, true)?;
             net::listen(&socket, 16, &ListenOptions::default())?;
             Ok(socket)
         }),
-        AdminAddress::Unix(path) => net::listen_unix(path),
+        Some(AdminAddress::Unix(path)) => {
+            let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
+            let group = |name: &String| {
+                let found = Identity::find(&Identity::own().user.to_string(), Some(name));
+                found.map(|identity| identity.group)
+            };
+            let group = admin_group.as_ref().map(group).transpose();
+            let group = group.map_err(|why| format!("admin-group: {why}"))?;
+            net::listen_unix(path)
+                .and_then(|socket| net::admit_to_unix(path, *admin_mode, group).map(|()| socket))
+        }
     };
-    socket.map(Arc::new).map_err(|error| format!("admin: {}", explain(&error)))
+    let socket = socket.map(Arc::new).map_err(|error| format!("admin: {}", explain(&error)));
+    socket.map(Some)
 }

@@ -24,8 +24,6 @@ pub struct Settings {
     pub arch: String,
     /// Addresses to listen on.
     pub listen: Vec<Address>,
-    /// When set, a taken port is passed over for the next free one, at most this many times.
-    pub port_tries: u16,
     /// Worker processes; `None` takes the cgroup quota and the affinity mask.
     pub workers: Option<usize>,
     /// CPUs' worth of time that the server may use, where other numbers are taken from it; `None`
@@ -154,6 +152,8 @@ pub struct Settings {
     pub sites: Vec<SiteSettings>,
     /// The caches.
     pub caches: CacheSettings,
+    /// How it is run and controlled.
+    pub running: RunningSettings,
     /// Keys that were written by the user, whatever their value.
     pub given: Vec<&'static str>,
 }
@@ -330,6 +330,25 @@ impl Default for LogSettings {
     }
 }
 
+/// How a server is run and controlled.
+#[derive(Clone, Debug)]
+pub struct RunningSettings {
+    /// When set, a taken port is passed over for the next free one, at most this many times.
+    pub port_tries: u16,
+    /// Where the process id of the master is written.
+    pub pid_file: Option<PathBuf>,
+    /// Who may write to the Unix-domain socket of `admin`: its mode.
+    pub admin_mode: u32,
+    /// The group of that socket, by name or number; `None` leaves that of the process.
+    pub admin_group: Option<String>,
+}
+
+impl Default for RunningSettings {
+    fn default() -> RunningSettings {
+        RunningSettings { port_tries: 0, pid_file: None, admin_mode: 0o600, admin_group: None }
+    }
+}
+
 /// Who clients are taken to be, and what each may take.
 #[derive(Clone, Debug, Default)]
 pub struct ClientSettings {
@@ -390,7 +409,6 @@ impl Default for Settings {
         Settings {
             arch: "n-copy".into(),
             listen: Vec::new(),
-            port_tries: 0,
             workers: None,
             cpus: None,
             pin: false,
@@ -453,6 +471,7 @@ impl Default for Settings {
             limits: Limits::default(),
             sites: Vec::new(),
             caches: CacheSettings::default(),
+            running: RunningSettings::default(),
             given: Vec::new(),
         }
     }

@@ -10,14 +10,17 @@
 mod children;
 mod commands;
 mod generations;
+mod pid_file;
 mod reload;
 mod stopping;
+mod upgrade;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use flyball_sys::clock;
+use flyball_sys::notify::Notifier;
 use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
@@ -25,6 +28,7 @@ use flyball_sys::signal::{Signal, Signals};
 use children::Child;
 pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use generations::{GENERATIONS_MAX, Generation};
+use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::clients::ClientLimits;
 use crate::counters::Blocks;
@@ -38,6 +42,7 @@ const KILL_AFTER_MS: u64 = 2_000;
 /// Tokens of what the master waits for.
 const SIGNALS: u64 = 0;
 const COMMANDS: u64 = 1;
+const HANDOVER: u64 = 2;
 
 /// The master process.
 pub(crate) struct Master {
@@ -58,6 +63,14 @@ pub(crate) struct Master {
     admin_is_stale: bool,
     /// It was told to drain.
     ends: bool,
+    /// Whoever supervises the server.
+    notifier: Notifier,
+    /// It has said that it serves.
+    is_ready: bool,
+    /// A new master that shall take this one's place.
+    upgrade: Option<Upgrade>,
+    /// One has.
+    is_replaced: bool,
 }
 
 impl Master {
@@ -84,7 +97,14 @@ impl Master {
         let architecture = server.architecture;
         let (number, workers, previous) = (0, 0, None);
         Ok(Master {
-            generation: Generation { number, architecture, workers, started_ms, previous },
+            generation: Generation {
+                number,
+                architecture,
+                workers,
+                started_ms,
+                lends_listeners: false,
+                previous,
+            },
             children: Vec::new(),
             blocks,
             started_ms,
@@ -95,6 +115,10 @@ impl Master {
             blocks_max: most,
             admin_is_stale: false,
             ends: false,
+            notifier: Notifier::of_process(),
+            is_ready: false,
+            upgrade: None,
+            is_replaced: false,
             server,
         })
     }
@@ -102,10 +126,14 @@ impl Master {
     /// Starts everything, and waits for signals, commands and restarts that are due, until the
     /// server shall stop. Blocks.
     pub(crate) fn run(mut self) -> io::Result<bool> {
+        self.wait_for_turn()?;
         // The first to start and the last to end.
         self.change_log()?;
         self.begin_generation()?;
         self.renew_admin()?;
+        if self.server.before.is_none() {
+            self.say_ready();
+        }
         let mut events = Vec::new();
         loop {
             self.wait(&mut events)?;
@@ -116,28 +144,70 @@ impl Master {
                     Signal::Reopen => self.log_processes().for_each(ask_to_reopen),
                     Signal::Reload if !self.has_file() => return self.stop(),
                     Signal::Reload => self.reload_and_say(),
-                    Signal::Upgrade => {}
+                    Signal::Upgrade => self.upgrade_and_say(),
                     Signal::Retire | Signal::Other(_) => {}
                 }
             }
             if events.iter().any(|event| event.token == COMMANDS) {
                 self.obey();
             }
-            if self.ends {
+            if events.iter().any(|event| event.token == HANDOVER) && self.hear_new_master() {
+                self.hand_over();
+            }
+            if self.ends || self.is_replaced {
                 return self.stop();
             }
             if std::mem::take(&mut self.failed_trial) {
-                self.take_back();
+                self.take_back_or_fail()?;
             }
-            self.end_trial();
-            self.kill_overdue();
-            self.restart_due();
+            self.tend();
         }
+    }
+
+    /// What is due by now.
+    fn tend(&mut self) {
+        if !self.is_ready && clock::monotonic_ms() >= self.generation.started_ms + READY_AFTER_MS {
+            self.say_ready();
+        }
+        self.end_trial();
+        self.end_late_upgrade();
+        self.kill_overdue();
+        self.restart_due();
+        self.notifier.alive();
+    }
+
+    fn upgrade_and_say(&mut self) {
+        if let Err(why) = self.upgrade(false) {
+            eprintln!("flyball: no upgrade: {why}");
+        }
+    }
+
+    /// What ran before takes over again: in this process, or in that of the master before.
+    fn take_back_or_fail(&mut self) -> io::Result<()> {
+        if self.is_ready {
+            self.take_back();
+            return Ok(());
+        }
+        self.retire();
+        Err(io::Error::other("a worker failed at once"))
+    }
+
+    /// What the server does, in a few words.
+    fn status_line(&self) -> String {
+        let Generation { architecture, workers, number, .. } = &self.generation;
+        let noun = if *workers == 1 { "worker" } else { "workers" };
+        format!("serving by {} with {workers} {noun}, generation {number}", architecture.name())
     }
 
     fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {
         let due = self.children.iter().flat_map(|child| [child.due_ms, child.kill_at_ms]);
-        let due = due.chain([self.generation.trial_until_ms()]);
+        let ready_ms = self.generation.started_ms + READY_AFTER_MS;
+        let due = due.chain([
+            self.generation.trial_until_ms(),
+            self.notifier.due_ms(),
+            self.upgrade.as_ref().map(Upgrade::until_ms),
+            Some(ready_ms).filter(|_| !self.is_ready),
+        ]);
         let now_ms = clock::monotonic_ms();
         let timeout = due
             .flatten()

@@ -60,6 +60,8 @@ pub struct Worker {
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
     pub(crate) in_group: bool,
+    /// Whether the listening sockets are somebody else's too, who goes on listening.
+    pub(crate) lends_listeners: bool,
     /// Open while the worker accepts: the master sees that it is closed.
     pub(crate) accepting: Mutex<Option<OwnedFd>>,
 }
@@ -132,7 +134,7 @@ impl Worker {
     /// server stops, new connections are refused from now on, so that clients can go elsewhere at
     /// once; the master listens again before it starts another worker.
     pub fn leave_listeners(&self, order: Order) {
-        if order == Order::Stop && !self.in_group {
+        if order == Order::Stop && !self.in_group && !self.lends_listeners {
             for listener in &self.listeners {
                 net::stop_listening(&**listener);
             }

@@ -2,7 +2,7 @@
 //! that it names, read again when the master asks.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flyball_arch::{Configuration, Settings};
 
@@ -13,6 +13,8 @@ use crate::settings::{Raw, SETTINGS, Typed, find, nearest, resolve};
 #[derive(Clone, Debug)]
 pub struct CommandLine {
     arguments: Vec<OsString>,
+    /// Where the program was found at the start.
+    program: PathBuf,
     /// What was read last.
     typed: Typed,
 }
@@ -21,7 +23,9 @@ impl CommandLine {
     /// The command line with these words, the first of which is the program's name, and what was
     /// read by it.
     pub fn new(arguments: Vec<OsString>, typed: Typed) -> CommandLine {
-        CommandLine { arguments, typed }
+        let name = arguments.first().cloned().unwrap_or_default();
+        let program = found(Path::new(&name));
+        CommandLine { arguments, program, typed }
     }
 
     /// The settings that it makes, checked against the architectures that there are.
@@ -34,9 +38,25 @@ impl CommandLine {
     }
 }
 
+/// Where a program of this name is, as a shell finds it; links are not followed, since what they
+/// lead to is what an upgrade changes.
+fn found(name: &Path) -> PathBuf {
+    if name.components().count() > 1 {
+        return name.to_owned();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).map(|place| place.join(name));
+    let place = places.find(|place| place.is_file());
+    place.or_else(|| std::env::current_exe().ok()).unwrap_or_else(|| name.to_owned())
+}
+
 impl Configuration for CommandLine {
     fn has_file(&self) -> bool {
         self.typed.file.is_some()
+    }
+
+    fn program(&self) -> (PathBuf, Vec<OsString>) {
+        (self.program.clone(), self.arguments.clone())
     }
 
     fn load(&mut self) -> Result<Settings, String> {
@@ -45,7 +65,7 @@ impl Configuration for CommandLine {
             Ok(_) => return Err("the command line does not say `serve`".into()),
             Err(failure) => return Err(failure.to_string()),
         };
-        let again = CommandLine { arguments: self.arguments.clone(), typed };
+        let again = CommandLine { typed, ..self.clone() };
         let settings = again.settings().map_err(|failure| failure.to_string())?;
         *self = again;
         Ok(settings)

@@ -54,7 +54,7 @@ fn file(text: &str) -> (TempDir, String) {
 fn a_directory_alone_is_served_on_a_free_port_with_listings() {
     let settings = serve(&["src"]);
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
-    assert_eq!(settings.port_tries, PORT_TRIES);
+    assert_eq!(settings.running.port_tries, PORT_TRIES);
     let [site] = settings.sites.as_slice() else { panic!("{settings:?}") };
     assert_eq!(site.root, PathBuf::from("src"));
     assert_eq!(site.hosts, ["*"]);
@@ -73,9 +73,9 @@ fn a_given_address_is_not_passed_over() {
     for arguments in [["src", "--listen", "127.0.0.1:8080"], ["src", "--set", "listen=8080"]] {
         let settings = serve(&arguments);
         assert_eq!(settings.listen[0].port(), 8080);
-        assert_eq!(settings.port_tries, 0, "{arguments:?}");
+        assert_eq!(settings.running.port_tries, 0, "{arguments:?}");
     }
-    assert_eq!(serve(&["src", "--set", "listen=auto"]).port_tries, PORT_TRIES);
+    assert_eq!(serve(&["src", "--set", "listen=auto"]).running.port_tries, PORT_TRIES);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn the_command_line_wins_over_the_file_and_the_file_over_defaults() {
     let settings = serve(&["--workers", "6", "--config", &path]);
     assert_eq!(settings.workers, Some(6));
     assert_eq!(settings.listen.len(), 2);
-    assert_eq!(settings.port_tries, 0);
+    assert_eq!(settings.running.port_tries, 0);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_file_without_sites_goes_with_a_directory() {
     let settings = serve(&["src", "--config", &path]);
     assert_eq!(settings.workers, Some(5));
     assert_eq!(settings.sites[0].root, PathBuf::from("src"));
-    assert_eq!(settings.port_tries, PORT_TRIES);
+    assert_eq!(settings.running.port_tries, PORT_TRIES);
 }
 
 #[test]

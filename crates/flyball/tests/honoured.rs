@@ -28,6 +28,9 @@ const GLOBAL: &[&str] = &[
     "drain",
     "admin",
     "access-log",
+    "pid-file",
+    "admin-mode",
+    "admin-group",
 ];
 
 /// Tables of which every key is global.

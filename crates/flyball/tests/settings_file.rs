@@ -73,7 +73,7 @@ max = "1000"
     let listen: Vec<String> = settings.listen.iter().map(ToString::to_string).collect();
     let expected = ["[::]:8080", "[::]:8081", "127.0.0.1:80", "[::1]:80", "127.0.0.1:81"];
     assert_eq!(listen, expected);
-    assert_eq!(settings.port_tries, 0);
+    assert_eq!(settings.running.port_tries, 0);
     assert_eq!(settings.events, Events::EpollEdge);
     assert_eq!(settings.drain_ms, 60_000);
     assert_eq!(settings.admin, Some(AdminAddress::Unix("run/admin.sock".into())));

@@ -9,7 +9,8 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter,
-    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, SendMode, Settings, WorkOrder,
+    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, RunningSettings, SendMode,
+    Settings, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -34,7 +35,6 @@ fn all_different() -> Settings {
     Settings {
         arch: "other".into(),
         listen: vec!["127.0.0.1:1".parse().unwrap()],
-        port_tries: Settings::default().port_tries,
         workers: Some(3),
         cpus: None, // asked of the system, not written
         pin: true,
@@ -93,11 +93,21 @@ fn all_different() -> Settings {
         bandwidth: Some(3),
         log: different_log(),
         clients: different_clients(),
+        running: different_running(),
         lab: different_lab(),
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
         given: Vec::new(),
+    }
+}
+
+fn different_running() -> RunningSettings {
+    RunningSettings {
+        port_tries: 0, // follows from `listen`
+        pid_file: Some("other".into()),
+        admin_mode: 0o660,
+        admin_group: Some("other".into()),
     }
 }
 

@@ -278,6 +278,18 @@ pub fn listen_unix(path: &Path) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
+/// Says who may connect to the Unix-domain socket at `path`: its mode, and its group if that is
+/// another than that of this process.
+///
+/// # Errors
+/// As chown(2) and chmod(2).
+pub fn admit_to_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
+    if let Some(group) = group {
+        std::os::unix::fs::chown(path, None, Some(group))?;
+    }
+    Ok(rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(mode))?)
+}
+
 /// Connects to a Unix-domain socket at `path`; calls on it wait for `timeout` at most.
 ///
 /// # Errors

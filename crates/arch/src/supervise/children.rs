@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 
 use flyball_sys::clock;
+use flyball_sys::notify::Notifier;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
@@ -223,8 +224,8 @@ impl Master {
             return Ok(());
         }
         process::die_with_parent(master)?;
-        self.commands = None;
-        self.generation.previous = None;
+        (self.commands, self.upgrade, self.server.before) = (None, None, None);
+        (self.generation.previous, self.notifier) = (None, Notifier::default());
         self.server.configuration = None;
         self.server.listening.forget_left();
         for child in &mut self.children {
@@ -280,6 +281,7 @@ impl Master {
             log: server.log.of_worker(index),
             chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
             in_group: false,
+            lends_listeners: self.generation.lends_listeners,
             accept_lock: server.accept_lock.clone(),
             accepting: Mutex::new(lifeline),
             settings,
@@ -322,6 +324,7 @@ impl Master {
     pub(super) fn reap(&mut self, restart: bool) {
         while let Some((process, ending)) = process::reap() {
             let Some(at) = self.children.iter().position(|c| c.process == Some(process)) else {
+                self.new_master_ended(process, ending);
                 continue;
             };
             let child = &mut self.children[at];
@@ -360,6 +363,7 @@ impl Master {
         eprintln!("flyball: {} {how}; it is restarted in {wait_ms} ms", name(child.role));
         let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
         let failed = child.generation().is_some() && ending.is_failure();
-        self.failed_trial |= failed && on_trial && self.generation.previous.is_some();
+        self.failed_trial |=
+            failed && on_trial && (self.generation.previous.is_some() || !self.is_ready);
     }
 }

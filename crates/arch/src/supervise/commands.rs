@@ -20,6 +20,11 @@ impl Master {
             return self.stop_asking();
         };
         let done = match command {
+            Command::Upgrade => match self.upgrade(true) {
+                // Answered when it is seen how it ends.
+                Ok(()) => return,
+                Err(why) => Err(format!("no upgrade: {why}")),
+            },
             Command::Architecture(at) => self.switch(registry::ALL[at]),
             Command::Drain => {
                 self.ends = true;

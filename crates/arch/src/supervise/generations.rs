@@ -22,7 +22,7 @@ use crate::settings::Settings;
 pub(super) const GENERATIONS_MAX: usize = 3;
 
 /// Longest wait for a retiring generation to leave the listening sockets.
-const LEAVE_MS_MAX: u64 = 5_000;
+pub(super) const LEAVE_MS_MAX: u64 = 5_000;
 
 /// A new generation that fails within this time is taken back.
 pub(super) const TRIAL_MS: u64 = 3_000;
@@ -33,6 +33,8 @@ pub(super) struct Generation {
     pub(super) architecture: &'static dyn Architecture,
     pub(super) workers: usize,
     pub(super) started_ms: u64,
+    /// Its listening sockets are somebody else's too, who goes on listening when it stops.
+    pub(super) lends_listeners: bool,
     /// What ran before, for as long as this one is on trial.
     pub(super) previous: Option<Setup>,
 }
@@ -51,7 +53,11 @@ impl Master {
         let (workers, threads) = (architecture.workers(settings), architecture.threads(settings));
         let number = self.generation.number + 1;
         let started_ms = clock::monotonic_ms();
-        self.generation = Generation { number, architecture, workers, started_ms, previous: None };
+        // Until this master is ready, the one before may take over again.
+        let lends_listeners = self.server.is_lent || self.server.before.is_some();
+        let previous = None;
+        self.generation =
+            Generation { number, architecture, workers, started_ms, lends_listeners, previous };
         self.failed_trial = false;
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
         self.blocks.set_generation(number, at.unwrap_or(0), workers);
@@ -119,6 +125,7 @@ impl Master {
         listening: Listening,
         most: usize,
     ) -> Result<(), String> {
+        self.is_free_to_change()?;
         self.reap(true);
         let alive = self.generations_alive();
         if alive >= most {
@@ -173,7 +180,7 @@ impl Master {
         Ok(Arc::new(self.blocks.beside(clients, &hosts::labels(&next.sites))))
     }
 
-    fn prepare_and_begin(&mut self) -> Result<(), String> {
+    pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {
         let architecture = self.server.architecture;
         self.server.listening.prepare(architecture, &self.server.settings)?;
         self.blocks.set_accept_limit(self.server.settings.accept_limit);
@@ -182,7 +189,7 @@ impl Master {
         self.begin_generation().map_err(|error| format!("{name}: {error}"))
     }
 
-    fn generations_alive(&self) -> usize {
+    pub(super) fn generations_alive(&self) -> usize {
         let mut numbers: Vec<u64> = self.children.iter().filter_map(Child::generation).collect();
         numbers.sort_unstable();
         numbers.dedup();
@@ -192,7 +199,7 @@ impl Master {
     /// Tells the workers of this generation to leave the listening sockets, and waits until they
     /// have. One that does not within [`LEAVE_MS_MAX`] is killed: it would take connections with
     /// calls that fit another generation's sockets.
-    fn retire(&mut self) {
+    pub(super) fn retire(&mut self) {
         let now_ms = clock::monotonic_ms();
         let kill_at_ms = now_ms + self.server.settings.drain_ms + KILL_AFTER_MS;
         let mut waiting: Vec<&mut Child> = Vec::new();

@@ -1,7 +1,7 @@
 //! Reload: the configuration is read again, and a new generation of workers runs by it. One that
 //! cannot be used changes nothing.
 
-use flyball_sys::{clock, net};
+use flyball_sys::{clock, net, process};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
@@ -17,7 +17,8 @@ impl Master {
 
     /// [`Master::reload`], for somebody who reads standard error.
     pub(super) fn reload_and_say(&mut self) {
-        match self.reload() {
+        let done = self.reload();
+        match done {
             Ok(said) => eprintln!("flyball: {said}"),
             Err(why) => eprintln!("flyball: {why}"),
         }
@@ -30,6 +31,21 @@ impl Master {
     /// # Errors
     /// Why all stays as it is.
     pub(super) fn reload(&mut self) -> Result<String, String> {
+        self.notifier.reloading();
+        let pid_file = self.server.settings.running.pid_file.clone();
+        let done = self.load_and_renew();
+        if pid_file != self.server.settings.running.pid_file {
+            self.write_pid_file();
+            if let Some(path) = pid_file {
+                flyball_sys::pid_file::remove(&path, process::own_id());
+            }
+        }
+        self.notifier.ready(&self.status_line());
+        done
+    }
+
+    fn load_and_renew(&mut self) -> Result<String, String> {
+        self.is_free_to_change()?;
         let Some(configuration) = &mut self.server.configuration else {
             return Err("this server has no configuration to load again".into());
         };
@@ -65,17 +81,22 @@ impl Master {
         let mut next = Setup::open(architecture, settings)?;
         next.keep_log_of(&before);
         let listening = self.server.listening.rebound(&next.settings)?;
-        let (then, now) = (before.settings.admin.clone(), next.settings.admin.clone());
-        let admin = match &now {
-            Some(address) if then != now => Some(bind_admin(address)?),
-            _ => None,
+        let way = |settings: &Settings| {
+            let running = &settings.running;
+            (settings.admin.clone(), running.admin_mode, running.admin_group.clone())
         };
+        let (then, now) = (way(&before.settings), way(&next.settings));
+        // Where only its guard changes, a socket of the same name is made anew.
+        if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
+            net::unlink_unix(path);
+        }
+        let admin = if then == now { None } else { bind_admin(&next.settings)? };
         self.renew(next, listening, GENERATIONS_MAX)?;
         if then != now {
             self.server.admin = admin;
-            if let Some(AdminAddress::Unix(path)) = then {
+            if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 != now.0) {
                 // It leads nowhere any more.
-                net::unlink_unix(&path);
+                net::unlink_unix(path);
             }
         }
         self.admin_is_stale = true;

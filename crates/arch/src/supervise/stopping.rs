@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_sys::clock;
-use flyball_sys::process;
+use flyball_sys::process::{self, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::Signal;
+use flyball_sys::{clock, net};
 
 use super::children::{Child, Role};
+use super::generations::LEAVE_MS_MAX;
 use super::{KILL_AFTER_MS, Master, SIGNALS};
 use crate::log::LogSender;
 
@@ -21,9 +22,15 @@ impl Master {
     pub(super) fn stop(mut self) -> io::Result<bool> {
         self.reap(false);
         let serving = |child: &&Child| child.role != Role::Log;
-        for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
+        if !self.is_replaced {
+            self.notifier.stopping();
+        }
+        // Workers of a master that is replaced have retired, and finish.
+        let told = |child: &&Child| serving(child) && !(self.is_replaced && child.is_retired());
+        for child in self.children.iter().filter(told).filter_map(|child| child.process) {
             process::terminate(child);
         }
+        self.stop_listening();
         let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
@@ -41,7 +48,24 @@ impl Master {
             eprintln!("flyball: the access log takes no lines; those that are left are lost");
             process::kill(process);
         }
+        self.remove_pid_file();
         Ok(ended)
+    }
+
+    /// Refuses new connections where workers do not, because the listening sockets were somebody
+    /// else's when they began: as soon as they have taken what was queued.
+    fn stop_listening(&mut self) {
+        let is_ours = !self.server.is_lent && !self.is_replaced;
+        if !self.generation.lends_listeners || !is_ours {
+            return;
+        }
+        let until_ms = clock::monotonic_ms() + LEAVE_MS_MAX;
+        for accepting in self.children.iter_mut().filter_map(|child| child.accepting.take()) {
+            process::wait_for_end(&accepting, until_ms.saturating_sub(clock::monotonic_ms()));
+        }
+        for socket in self.server.listening.all() {
+            net::stop_listening(&*socket);
+        }
     }
 
     /// Waits until no child of these roles is left: true. False when it is later than that, or the
@@ -66,6 +90,9 @@ impl Master {
             let mut again = false;
             while let Some(signal) = self.signals.next() {
                 again |= signal == Signal::Stop;
+                if signal == Signal::Reopen {
+                    self.log_processes().for_each(ask_to_reopen);
+                }
             }
             if again {
                 return Ok(false);

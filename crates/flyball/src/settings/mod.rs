@@ -26,6 +26,7 @@ mod raw;
 mod requests;
 mod resolve;
 mod routes;
+mod running;
 mod server;
 mod site;
 mod suggest;

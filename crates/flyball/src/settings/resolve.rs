@@ -53,7 +53,7 @@ pub fn resolve_in(
     resolver.architecture(&settings.arch, &origins, arch_names);
     if settings.listen.is_empty() {
         settings.listen = vec![Address::from(([127, 0, 0, 1], PORT))];
-        settings.port_tries = PORT_TRIES;
+        settings.running.port_tries = PORT_TRIES;
     }
     resolver.addresses(&settings, &origins);
     resolver.clients(&settings, &origins);

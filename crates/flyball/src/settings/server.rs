@@ -6,7 +6,7 @@ use flyball_arch::{AccessLog, Events, SendMode, Settings};
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, clients, lab, mechanisms, requests};
+use super::{architectures, clients, lab, mechanisms, requests, running};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -24,8 +24,15 @@ const HEAD_ALIGN_MAX: u64 = 64;
 /// Every setting of the server, in the order of the documentation.
 pub static SETTINGS: &[Setting] = &join::<Settings, { count(GROUPS) }>(GROUPS);
 
-const GROUPS: &[&[Setting]] =
-    &[ROWS, clients::ROWS, mechanisms::ROWS, architectures::ROWS, requests::ROWS, lab::ROWS];
+const GROUPS: &[&[Setting]] = &[
+    ROWS,
+    running::ROWS,
+    clients::ROWS,
+    mechanisms::ROWS,
+    architectures::ROWS,
+    requests::ROWS,
+    lab::ROWS,
+];
 
 /// What concerns the whole server, and all architectures or most of them.
 const ROWS: &[Setting] = &[

@@ -1,0 +1,164 @@
+//! What a master is given by whoever started it: listening sockets of the master whose place it
+//! takes, or of systemd.
+//!
+//! A master that is replaced starts the new program with its listening sockets, its admin socket
+//! and one end of a pair of message sockets open, and says which is which in the environment:
+//!
+//! ```text
+//! FLYBALL_HANDOVER=1 ready=5 admin=6 127.0.0.1:80=7,8 [::]:80=9
+//! ```
+//!
+//! The first word is the version of the format. `ready` is the descriptor of the pair; the others
+//! are addresses as they stand in the settings, with the descriptors of their listening sockets.
+//! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
+//! [`GO`], which says that nobody else accepts, and says [`READY`] when its workers run.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use flyball_sys::inherit;
+use flyball_sys::net::{self, Address};
+
+/// The variable that names what is handed over.
+pub(crate) const VARIABLE: &str = "FLYBALL_HANDOVER";
+
+/// The variables of systemd's socket activation (sd_listen_fds(3)).
+pub(crate) const SYSTEMD: [&str; 3] = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"];
+
+/// The version of the format.
+const VERSION: &str = "1";
+
+/// The first descriptor of socket activation.
+const SYSTEMD_FIRST: RawFd = 3;
+
+/// Most sockets of socket activation.
+const SYSTEMD_MAX: i32 = 1024;
+
+/// The new master has read its configuration and opened what it needs.
+pub(crate) const PREPARED: &[u8] = b"prepared";
+
+/// The workers of the master before accept no more.
+pub(crate) const GO: &[u8] = b"go";
+
+/// The workers of the new master run.
+pub(crate) const READY: &[u8] = b"ready";
+
+/// Sockets that this process was started with.
+#[derive(Debug, Default)]
+pub(crate) struct Inherited {
+    /// The way to the master whose place is taken.
+    pub(crate) before: Option<OwnedFd>,
+    /// The admin socket.
+    pub(crate) admin: Option<OwnedFd>,
+    /// Listening sockets by the address that was asked for.
+    pub(crate) listening: Vec<(Address, Vec<OwnedFd>)>,
+    /// Whether the sockets are somebody else's, who goes on listening when the server ends.
+    pub(crate) is_lent: bool,
+}
+
+impl Inherited {
+    /// What the environment of this process tells of; nothing in most cases. To be called once,
+    /// before this process opens anything.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn of_process() -> Result<Inherited, String> {
+        let text = |name: &str| std::env::var(name).ok();
+        if let Some(told) = text(VARIABLE) {
+            return parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"));
+        }
+        let [process, count, names] = SYSTEMD.map(text);
+        let is_ours = process.is_some_and(|id| id == flyball_sys::process::own_id().to_string());
+        let count = count.filter(|_| is_ours).and_then(|count| count.parse().ok()).unwrap_or(0);
+        let names = names.unwrap_or_default();
+        let mut names = names.split(':');
+        let mut inherited = Inherited::default();
+        for at in 0..i32::min(count, SYSTEMD_MAX) {
+            let name = names.next().unwrap_or_default();
+            let fail = |why: &dyn std::fmt::Display| format!("socket {at} ({name}): {why}");
+            let socket = inherit::take(SYSTEMD_FIRST + at).map_err(|error| fail(&error))?;
+            inherited.is_lent = true;
+            if net::is_unix(&socket) {
+                inherited.admin = Some(socket);
+            } else {
+                let address = net::local_address(&socket).map_err(|error| fail(&error))?;
+                inherited.listening.push((address, vec![socket]));
+            }
+        }
+        Ok(inherited)
+    }
+}
+
+fn parse(told: &str) -> Result<Inherited, String> {
+    let mut words = told.split_ascii_whitespace();
+    if words.next() != Some(VERSION) {
+        return Err(format!("only version {VERSION} is known"));
+    }
+    let mut inherited = Inherited::default();
+    for word in words {
+        let (name, numbers) = word.rsplit_once('=').ok_or(format!("{word:?} has no ="))?;
+        let take = |number: &str| {
+            let number = number.parse().map_err(|_| format!("{number:?} is no descriptor"))?;
+            inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"))
+        };
+        match name {
+            "ready" => inherited.before = Some(take(numbers)?),
+            "admin" => inherited.admin = Some(take(numbers)?),
+            address => {
+                let address = address.parse().map_err(|_| format!("{address:?} is no address"))?;
+                let sockets = numbers.split(',').map(take).collect::<Result<_, _>>()?;
+                inherited.listening.push((address, sockets));
+            }
+        }
+    }
+    Ok(inherited)
+}
+
+/// The value of [`VARIABLE`] for these descriptors.
+pub(crate) fn describe<'a>(
+    ready: &OwnedFd,
+    admin: Option<&OwnedFd>,
+    listening: impl Iterator<Item = (Address, Vec<&'a OwnedFd>)>,
+) -> String {
+    let mut told = format!("{VERSION} ready={}", ready.as_raw_fd());
+    if let Some(admin) = admin {
+        told += &format!(" admin={}", admin.as_raw_fd());
+    }
+    for (address, sockets) in listening {
+        let numbers: Vec<String> =
+            sockets.iter().map(|socket| socket.as_raw_fd().to_string()).collect();
+        told += &format!(" {address}={}", numbers.join(","));
+    }
+    told
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+
+    fn socket() -> OwnedFd {
+        net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap()
+    }
+
+    #[test]
+    fn what_is_handed_over_arrives() {
+        let (ready, one, other) = (socket(), socket(), socket());
+        let address: Address = "[::1]:80".parse().unwrap();
+        let told = describe(&ready, None, [(address, vec![&one, &other])].into_iter());
+        // As after an exec, nobody in this process owns them any more.
+        let numbers = [ready, one, other].map(IntoRawFd::into_raw_fd);
+        let inherited = parse(&told).unwrap();
+        let taken: Vec<RawFd> = inherited.listening[0].1.iter().map(AsRawFd::as_raw_fd).collect();
+        assert_eq!((inherited.listening[0].0, taken), (address, numbers[1..].to_vec()));
+        assert_eq!(inherited.before.unwrap().as_raw_fd(), numbers[0]);
+        assert!(inherited.admin.is_none() && !inherited.is_lent);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        for told in ["", "2 ready=5", "1 ready", "1 ready=x", "1 nowhere=5", "1 ready=1", "1 a=-4"]
+        {
+            assert!(parse(told).is_err(), "{told:?}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The PID file: the number of the master, for whoever sends it signals.
+
+use std::path::Path;
+
+use flyball_sys::{pid_file, process};
+
+use super::Master;
+
+impl Master {
+    /// Writes it. One that is there is replaced: it is of a server that ended without removing it,
+    /// or of the master whose place this one takes.
+    pub(super) fn write_pid_file(&self) {
+        let Some(path) = self.pid_file() else { return };
+        if let Err(error) = pid_file::write(path, process::own_id()) {
+            eprintln!("flyball: pid-file {}: {error}", path.display());
+        }
+    }
+
+    /// Removes it, unless it names another process by now.
+    pub(super) fn remove_pid_file(&self) {
+        if let Some(path) = self.pid_file() {
+            pid_file::remove(path, process::own_id());
+        }
+    }
+
+    fn pid_file(&self) -> Option<&Path> {
+        self.server.settings.running.pid_file.as_deref()
+    }
+}

@@ -1,0 +1,215 @@
+//! Upgrade: the program that is now at the server's path takes its place, with the same listening
+//! sockets. The new master says when it is prepared, the workers of this one leave the listening
+//! sockets, and the new one begins; this one finishes what it has and ends. When the new one fails
+//! at any point, this one goes on.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use flyball_sys::process::{self, Ending, Forked, ProcessId};
+use flyball_sys::readiness::Interest;
+use flyball_sys::{clock, inherit, net, notify};
+
+use super::generations::GENERATIONS_MAX;
+use super::{HANDOVER, Master};
+use crate::control::{self, Reply};
+use crate::handover::{self, GO, PREPARED, READY};
+
+/// Time that the new master has until it is ready.
+const UPGRADE_MS_MAX: u64 = 10_000;
+
+/// Longest wait of a new master for the workers of the one before to leave the listening sockets.
+const GO_MS_MAX: u64 = 15_000;
+
+/// A new master is ready when its workers have lived so long.
+pub(super) const READY_AFTER_MS: u64 = 300;
+
+/// Longest message between the two, in bytes.
+const MESSAGE_BYTES_MAX: usize = 64;
+
+/// Exit code of a process that could not become the new program.
+const NOT_RUN: i32 = 127;
+
+/// A new master that is not ready yet.
+pub(super) struct Upgrade {
+    process: ProcessId,
+    /// The way to it.
+    way: OwnedFd,
+    until_ms: u64,
+    /// The workers of this master have left the listening sockets for it.
+    has_begun: bool,
+    /// Somebody waits for an answer through the admin process.
+    pub(super) is_asked: bool,
+}
+
+impl Upgrade {
+    /// When it has taken too long, in monotonic milliseconds.
+    pub(super) fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+}
+
+impl Master {
+    /// Starts the new program; how that goes is seen later.
+    ///
+    /// # Errors
+    /// Why it is not even started.
+    pub(super) fn upgrade(&mut self, is_asked: bool) -> Result<(), String> {
+        self.is_free_to_change()?;
+        let Some((program, arguments)) =
+            self.server.configuration.as_ref().map(|configuration| configuration.program())
+        else {
+            return Err("this server does not know which program it is".into());
+        };
+        if self.generations_alive() >= GENERATIONS_MAX {
+            return Err("earlier generations of workers still have connections".into());
+        }
+        let fail = |error: std::io::Error| format!("{}: {error}", program.display());
+        let (way, theirs) = net::message_pair().map_err(fail)?;
+        let listening: Vec<_> = self.server.listening.handed_over().collect();
+        let admin = self.server.admin.as_deref();
+        let told = handover::describe(&theirs, admin, listening.iter().cloned());
+        match process::fork().map_err(fail)? {
+            Forked::Child => {
+                let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
+                let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
+                keep.extend(admin.map(AsFd::as_fd));
+                keep.push(theirs.as_fd());
+                let own = process::own_id().to_string();
+                let set = [(handover::VARIABLE, told), (notify::WATCHED, own)];
+                let unset = handover::SYSTEMD;
+                let error = inherit::run_program(&program, &arguments, &keep, &set, &unset);
+                eprintln!("flyball: cannot run {}: {error}", program.display());
+                process::exit_now(NOT_RUN)
+            }
+            Forked::Parent(process) => {
+                let added = self.mechanism.add(way.as_fd(), HANDOVER, Interest::READ);
+                let until_ms = clock::monotonic_ms() + UPGRADE_MS_MAX;
+                self.upgrade = Some(Upgrade { process, way, until_ms, has_begun: false, is_asked });
+                eprintln!(
+                    "flyball: {} is started as process {}",
+                    program.display(),
+                    process.number()
+                );
+                if let Err(error) = added {
+                    self.roll_back(&error.to_string());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether something else may be changed now.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn is_free_to_change(&self) -> Result<(), String> {
+        match self.upgrade {
+            Some(_) => Err("an upgrade is under way".into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Hears what the new master says; true when it has taken over.
+    pub(super) fn hear_new_master(&mut self) -> bool {
+        let Some(upgrade) = &mut self.upgrade else { return false };
+        let mut message = [0; MESSAGE_BYTES_MAX];
+        let len = net::recv_now(&upgrade.way, &mut message).unwrap_or(0);
+        match &message[..len] {
+            PREPARED if !upgrade.has_begun => {
+                upgrade.has_begun = true;
+                self.retire();
+                let told = self.upgrade.as_ref().map(|up| net::send(&up.way, GO, false));
+                if told.is_none_or(|told| told.is_err()) {
+                    self.roll_back("it has gone");
+                }
+                false
+            }
+            READY if upgrade.has_begun => true,
+            _ => {
+                self.roll_back("it ended before it was ready; its messages say why");
+                false
+            }
+        }
+    }
+
+    /// The new master has taken over: says so, and leaves it what is its now.
+    pub(super) fn hand_over(&mut self) {
+        let Some(upgrade) = self.upgrade.take() else { return };
+        let number = upgrade.process.number();
+        self.notifier.replaced_by(number);
+        let said = format!("process {number} has taken over");
+        eprintln!("flyball: {said}; this one finishes");
+        if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
+            let _ = control::reply(commands, &Reply::Done(said));
+        }
+        self.is_replaced = true;
+    }
+
+    /// A process that is no child of the server's own ended: the new master, if there is one.
+    pub(super) fn new_master_ended(&mut self, process: ProcessId, ending: Ending) {
+        if self.upgrade.as_ref().is_some_and(|upgrade| upgrade.process == process) {
+            self.roll_back(&match ending {
+                Ending::Exited(code) => format!("it exited with code {code}"),
+                Ending::Killed(signal) => format!("it was ended by signal {signal}"),
+            });
+        }
+    }
+
+    /// Gives the new master up when it takes too long.
+    pub(super) fn end_late_upgrade(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        if self.upgrade.as_ref().is_some_and(|upgrade| upgrade.until_ms <= now_ms) {
+            self.roll_back(&format!("it was not ready within {UPGRADE_MS_MAX} ms"));
+        }
+    }
+
+    /// The new master failed: it is ended, and this one goes on as before.
+    fn roll_back(&mut self, why: &str) {
+        let Some(upgrade) = self.upgrade.take() else { return };
+        self.mechanism.remove(upgrade.way.as_fd());
+        process::kill(upgrade.process);
+        let mut said = format!("the upgrade failed, and this server goes on: {why}");
+        if upgrade.has_begun
+            && let Err(why) = self.prepare_and_begin()
+        {
+            said += &format!("; {why}");
+        }
+        eprintln!("flyball: {said}");
+        if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
+            let _ = control::reply(commands, &Reply::Refused(said));
+        }
+        self.admin_is_stale = true;
+        self.refresh_admin();
+    }
+
+    /// In the new master: waits until the one before accepts no more. Blocks.
+    ///
+    /// # Errors
+    /// When that one has gone, or does not answer.
+    pub(super) fn wait_for_turn(&mut self) -> std::io::Result<()> {
+        let Some(before) = &self.server.before else { return Ok(()) };
+        net::send(before, PREPARED, false)?;
+        let mut message = [0; MESSAGE_BYTES_MAX];
+        let came = net::wait_readable(before, GO_MS_MAX)?;
+        let len = if came { net::recv_now(before, &mut message)? } else { 0 };
+        if &message[..len] != GO {
+            return Err(std::io::Error::other("the master before does not hand over"));
+        }
+        self.server.listening.leave();
+        let (architecture, settings) = (self.server.architecture, &self.server.settings);
+        self.server.listening.prepare(architecture, settings).map_err(std::io::Error::other)?;
+        Ok(())
+    }
+
+    /// Says that the server serves, once: to the master before, which then ends, and to whoever
+    /// supervises.
+    pub(super) fn say_ready(&mut self) {
+        self.is_ready = true;
+        self.write_pid_file();
+        if let Some(before) = self.server.before.take() {
+            // It may have given this one up, and kill it.
+            let _ = net::send(&before, READY, false);
+        }
+        self.notifier.ready(&self.status_line());
+    }
+}

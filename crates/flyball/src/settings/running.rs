@@ -1,0 +1,54 @@
+//! Settings of how the server is run and controlled.
+
+use super::kind::Kind;
+use super::table::{Setting, Word};
+use super::text::is_token;
+
+pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        key: "pid-file",
+        flag: None,
+        kind: Kind::Path { set: |s, path| s.running.pid_file = Some(path) },
+        word: Some(Word { name: "off", set: |s| s.running.pid_file = None }),
+        default: Some("off"),
+        doc: "A file for the process id of the master",
+        more: "It is written when the server is ready and removed at its end. After an upgrade it \
+               has the id of the new master. One that is left over is replaced.",
+        source: "",
+    },
+    Setting {
+        key: "admin-mode",
+        flag: None,
+        kind: Kind::Text {
+            form: "a mode in octal such as 0660, without rights to execute",
+            valid: |text| mode(text).is_some(),
+            set: |s, text| s.running.admin_mode = mode(&text).unwrap_or_default(),
+        },
+        word: None,
+        default: Some("0600"),
+        doc: "Mode of the Unix-domain socket of `admin`",
+        more: "Whoever may write to it may control the server: there is no other guard.",
+        source: "unix(7)",
+    },
+    Setting {
+        key: "admin-group",
+        flag: None,
+        kind: Kind::Text {
+            form: "the name or the number of a group",
+            valid: is_token,
+            set: |s, name| s.running.admin_group = Some(name),
+        },
+        word: Some(Word { name: "own", set: |s| s.running.admin_group = None }),
+        default: Some("own"),
+        doc: "Group of the Unix-domain socket of `admin`",
+        more: "`own` is that of the server. With `admin-mode = \"0660\"` its members may control \
+               the server.",
+        source: "chown(2)",
+    },
+];
+
+/// A mode of rights to read and write, in octal.
+fn mode(text: &str) -> Option<u32> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|_| !text.starts_with('+'))?;
+    (text.len() <= 4 && mode & !0o666 == 0).then_some(mode)
+}
