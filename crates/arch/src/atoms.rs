@@ -170,8 +170,10 @@ pub(crate) struct Callbacks {
 }
 
 impl Callbacks {
-    pub(crate) fn new(entries: u32) -> io::Result<Callbacks> {
-        let (mut ring, misses) = (Ring::new(entries, Mode::Immediate)?, CacheMisses::new()?);
+    pub(crate) fn new(worker: &Worker) -> io::Result<Callbacks> {
+        let mut ring = worker.rings.make(worker.settings.ring_entries, Mode::Immediate)?;
+        worker.rings.seal()?;
+        let misses = CacheMisses::new()?;
         ring.watch(misses.completion(), CACHE_MISSES)?;
         Ok(Callbacks { ring, misses, unsubmitted: 0 })
     }

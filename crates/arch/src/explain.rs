@@ -158,7 +158,7 @@ impl Effects<'_> {
         if settings.groups.is_none() {
             self.derived("shared-symped.partitions", group::partitions(settings), why.clone());
         }
-        if settings.partitions.is_none() {
+        if settings.stages.partitions.is_none() {
             self.derived("watpipe.partitions", cpus, why);
         }
     }

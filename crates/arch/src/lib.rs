@@ -34,6 +34,7 @@ mod phases;
 mod pieces;
 mod registry;
 mod room;
+mod sandbox;
 mod server;
 mod settings;
 mod slots;
@@ -47,12 +48,15 @@ mod user_threads;
 mod worker;
 
 pub use configuration::Configuration;
+pub use flyball_sys::sandbox::Violation;
 pub use lab::{AcceptLock, Lab};
 pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};
+pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter, Events,
-    HelperKind, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings, WorkOrder,
+    HelperKind, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings, StageSettings,
+    WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -129,12 +129,13 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn new(worker: &Worker) -> io::Result<Operations> {
         let settings = &worker.settings;
-        let mut ring = Ring::new(settings.ring_entries, Mode::Deferred)?;
+        let mut ring = worker.rings.make(settings.ring_entries, Mode::Deferred)?;
         let mut wanted = settings.ring_features;
         // Only a descriptor of the process's own tells the client's address.
         wanted.direct &= !settings.needs_addresses();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
         let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
+        worker.rings.seal()?;
         let gather_max = if settings.lab.gather { GATHER_MAX } else { 1 };
         let (offload, spare) = (Offload::new()?, Spare::default());
         Ok(Operations { ring, direct, offload, spare, gather_max })

@@ -15,6 +15,7 @@ use crate::lab::{self, AcceptLock};
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
 use crate::registry::{self, Architecture};
+use crate::sandbox::{self, Confinement};
 use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
 
@@ -47,6 +48,8 @@ pub struct Server {
     pub(crate) before: Option<OwnedFd>,
     /// Whether somebody else goes on listening when the server ends.
     pub(crate) is_lent: bool,
+    /// What its children give up.
+    pub(crate) confinement: Confinement,
 }
 
 /// What a generation of workers runs by.
@@ -58,6 +61,7 @@ pub(crate) struct Setup {
     pub(crate) log: LogSender,
     pub(crate) appender: Option<Arc<Appender>>,
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
+    pub(crate) confinement: Confinement,
 }
 
 impl Setup {
@@ -80,6 +84,8 @@ impl Setup {
             .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
         check_cpus(&settings)?;
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
+        let confinement = Confinement::new(architecture, &settings)?;
+        confinement.check(&sites)?;
         let (log, appender) = log::open(&settings)?;
         let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
         Ok(Setup {
@@ -89,6 +95,7 @@ impl Setup {
             log,
             appender: appender.map(Arc::new),
             accept_lock,
+            confinement,
         })
     }
 
@@ -133,7 +140,8 @@ impl Server {
             (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
             _ => bind_admin(&setup.settings)?,
         };
-        let Setup { architecture, settings, sites, log, appender, accept_lock } = setup;
+        let Setup { architecture, settings, sites, log, appender, accept_lock, confinement } =
+            setup;
         Ok(Server {
             configuration: None,
             architecture,
@@ -146,6 +154,7 @@ impl Server {
             accept_lock,
             before,
             is_lent,
+            confinement,
         })
     }
 
@@ -163,19 +172,42 @@ impl Server {
             log: self.log.clone(),
             appender: self.appender.clone(),
             accept_lock: self.accept_lock.clone(),
+            confinement: self.confinement.clone(),
         }
     }
 
     /// Later generations run by this.
     pub(crate) fn use_setup(&mut self, setup: Setup) {
-        let Setup { architecture, settings, sites, log, appender, accept_lock } = setup;
+        let Setup { architecture, settings, sites, log, appender, accept_lock, confinement } =
+            setup;
         (self.architecture, self.settings, self.sites) = (architecture, settings, sites);
         (self.log, self.appender, self.accept_lock) = (log, appender, accept_lock);
+        self.confinement = confinement;
+    }
+
+    /// Whether a server with these settings could open its sites, and its workers enter them; what
+    /// would be told of the kernel. Binds nothing. To be called by a process of one thread.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(
+        architecture: &'static dyn Architecture,
+        settings: &Settings,
+    ) -> Result<Vec<String>, String> {
+        let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
+        let confinement = Confinement::new(architecture, settings)?;
+        confinement.check(&sites)?;
+        Ok(confinement.warnings(sandbox::uses_ring(architecture)))
     }
 
     /// The addresses that are listened on, with the ports that were found.
     pub fn addresses(&self) -> Vec<Address> {
         self.listening.addresses()
+    }
+
+    /// The user that workers become, when it is another than that of the master.
+    pub fn user(&self) -> Option<&str> {
+        self.confinement.user()
     }
 
     /// How many workers there will be.
@@ -197,6 +229,7 @@ impl Server {
                 format!("a socket for {address} was handed over, which `listen` does not list")
             }));
         }
+        warnings.extend(self.confinement.warnings(sandbox::uses_ring(self.architecture)));
         let backlog = self.settings.backlog;
         if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
             warnings.push(format!(
@@ -261,6 +294,7 @@ impl Server {
     /// # Errors
     /// When the first workers cannot be started.
     pub fn run(self) -> io::Result<bool> {
+        self.confinement.confine_master()?;
         Master::new(self)?.run()
     }
 }

@@ -14,6 +14,7 @@ use flyball_sys::uring::Features;
 
 use crate::lab::Lab;
 use crate::log::LogFormat;
+use crate::sandbox::SandboxSettings;
 
 pub use flyball_sys::residency::Test as ResidencyTest;
 
@@ -120,12 +121,8 @@ pub struct Settings {
     pub knot_threads: usize,
     /// Usable bytes of the stack of a user-level thread.
     pub knot_stack_bytes: usize,
-    /// Partitions of `watpipe`; `None` takes the CPUs that the process may use.
-    pub partitions: Option<usize>,
-    /// Threads of `watpipe`'s Read stage, per partition.
-    pub stage_readers: usize,
-    /// Threads of `watpipe`'s Write stage, per partition.
-    pub stage_writers: usize,
+    /// The stages of `watpipe`.
+    pub stages: StageSettings,
     /// Entries of the submission ring of `uring`.
     pub ring_entries: u32,
     /// Buffers that `uring` provides to the kernel for what comes in.
@@ -138,6 +135,8 @@ pub struct Settings {
     pub admin: Option<AdminAddress>,
     /// Where the access log goes.
     pub access_log: AccessLog,
+    /// What children of the master give up.
+    pub sandbox: SandboxSettings,
     /// Switches for measurements.
     pub lab: Lab,
     /// Most bytes that a connection is sent in a second; `None` limits none.
@@ -300,6 +299,23 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
+/// The stages of `watpipe`.
+#[derive(Clone, Debug)]
+pub struct StageSettings {
+    /// Partitions; `None` takes the CPUs that the process may use.
+    pub partitions: Option<usize>,
+    /// Threads of the Read stage, per partition.
+    pub readers: usize,
+    /// Threads of the Write stage, per partition.
+    pub writers: usize,
+}
+
+impl Default for StageSettings {
+    fn default() -> StageSettings {
+        StageSettings { partitions: None, readers: 1, writers: 8 }
+    }
+}
+
 /// What a line of the access log holds, and what becomes of its files.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
@@ -455,15 +471,14 @@ impl Default for Settings {
             stack_bytes: 256 * 1024,
             knot_threads: 1_000,
             knot_stack_bytes: 64 * 1024,
-            partitions: None,
-            stage_readers: 1,
-            stage_writers: 8,
+            stages: StageSettings::default(),
             ring_entries: 1024,
             ring_buffers: 256,
             ring_features: Features::ALL,
             drain_ms: 30_000,
             admin: None,
             access_log: AccessLog::Off,
+            sandbox: SandboxSettings::default(),
             lab: Lab::default(),
             bandwidth: None,
             log: LogSettings::default(),

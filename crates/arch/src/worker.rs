@@ -14,6 +14,7 @@ use crate::counters::Blocks;
 use crate::desk::Desk;
 use crate::lab::AcceptLock;
 use crate::log::{AccessLogWriter, LogSender};
+use crate::sandbox::Rings;
 use crate::settings::Settings;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
@@ -58,6 +59,8 @@ pub struct Worker {
     pub chunks: Arc<Chunks>,
     /// What is locked around accept, if anything is.
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
+    /// How its rings are made.
+    pub(crate) rings: Rings,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
     pub(crate) in_group: bool,
     /// Whether the listening sockets are somebody else's too, who goes on listening.

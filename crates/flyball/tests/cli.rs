@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use flyball::cli::{Command, Failure, USAGE_EXIT, parse};
 use flyball::settings::{Origin, PORT_TRIES, SETTINGS, SettingError, Typed, resolve};
-use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, Settings};
+use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SandboxMode, Settings};
 use tempfile::TempDir;
 
 const ARCHITECTURES: [&str; 3] = ["n-copy", "sped", "symped"];
@@ -89,6 +89,8 @@ fn each_flag_sets_its_setting() {
         "--max-connections=77",
         "--admin=unix:a.sock",
         "--access-log=-",
+        "--user=root",
+        "--sandbox=required",
         "--listen=1",
         "--listen=127.0.0.1:2,[::1]:3",
         "--set=drain=5s",
@@ -103,8 +105,10 @@ fn each_flag_sets_its_setting() {
     let ports: Vec<u16> = settings.listen.iter().map(|address| address.port()).collect();
     assert_eq!(ports, [1, 2, 3]);
     assert_eq!(settings.drain_ms, 5_000);
+    assert_eq!(settings.sandbox.user.as_deref(), Some("root"));
+    assert_eq!(settings.sandbox.mode, SandboxMode::Required);
     // No flag was left out above.
-    assert_eq!(SETTINGS.iter().filter(|setting| setting.flag.is_some()).count(), 8);
+    assert_eq!(SETTINGS.iter().filter(|setting| setting.flag.is_some()).count(), 10);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter,
-    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, RunningSettings, SendMode,
-    Settings, WorkOrder,
+    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, RunningSettings, SandboxMode,
+    SandboxSettings, SendMode, Settings, StageSettings, Violation, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -81,9 +81,7 @@ fn all_different() -> Settings {
         stack_bytes: 3,
         knot_threads: 3,
         knot_stack_bytes: 3,
-        partitions: Some(3),
-        stage_readers: 3,
-        stage_writers: 3,
+        stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring_entries: 3,
         ring_buffers: 3,
         ring_features: Features::NONE,
@@ -94,6 +92,7 @@ fn all_different() -> Settings {
         log: different_log(),
         clients: different_clients(),
         running: different_running(),
+        sandbox: different_sandbox(),
         lab: different_lab(),
         limits: different_limits(),
         sites: Vec::new(),
@@ -108,6 +107,17 @@ fn different_running() -> RunningSettings {
         pid_file: Some("other".into()),
         admin_mode: 0o660,
         admin_group: Some("other".into()),
+    }
+}
+
+fn different_sandbox() -> SandboxSettings {
+    SandboxSettings {
+        mode: SandboxMode::Off,
+        forbidden_call: Some(Violation::Kill),
+        user: Some("other".into()),
+        group: Some("other".into()),
+        read: vec!["/other".into()],
+        by_file: false, // not written
     }
 }
 
@@ -413,6 +423,7 @@ fn the_example_file_shows_the_defaults() {
     settings.sites.clear();
     assert!(settings.given.contains(&"listen"));
     settings.given.clear();
+    assert!(std::mem::take(&mut settings.sandbox.by_file));
     assert_eq!(format!("{settings:?}"), format!("{:?}", Settings::default()));
 }
 

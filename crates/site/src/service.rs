@@ -2,6 +2,7 @@
 //! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
 
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -119,6 +120,16 @@ impl Sites {
         let sites = settings.iter().map(open).collect::<io::Result<Vec<Site>>>()?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         Ok(Sites { hosts: Hosts::new(settings), sites, has_restrictions, load: Load::new() })
+    }
+
+    /// Every directory beneath which files are opened.
+    pub fn roots(&self) -> Vec<&OwnedFd> {
+        self.sites.iter().flat_map(|site| site.routes.roots()).map(|root| &**root).collect()
+    }
+
+    /// Whether there is a site that follows links to wherever they lead.
+    pub fn follow_all_links(&self) -> bool {
+        self.sites.iter().any(|site| site.links == Links::Follow)
     }
 }
 

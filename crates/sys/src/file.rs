@@ -161,6 +161,12 @@ pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Own
     }
 }
 
+/// Whether this process may look for names in an open directory.
+pub fn can_enter(directory: impl AsFd) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    rustix::fs::openat(directory, c".", flags, Mode::empty()).is_ok()
+}
+
 /// Whether [`open_cached`] works at all here.
 pub fn tells_cached_names() -> bool {
     let Ok(root) = open_root(Path::new("/")) else { return false };

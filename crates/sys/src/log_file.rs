@@ -86,6 +86,11 @@ impl AsFd for LogFile {
     }
 }
 
+/// Whether something has this name that is no regular file: a device, a terminal or a pipe.
+pub fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| !found.is_file())
+}
+
 /// Whether an open failed because nobody reads the named pipe.
 pub fn has_no_reader(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENXIO)

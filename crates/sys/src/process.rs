@@ -81,6 +81,31 @@ pub fn fork_holding(keep: &[BorrowedFd<'_>], life: impl FnOnce() -> i32) -> io::
     }
 }
 
+/// Forks a child that finds something out, for what cannot be undone in this process: the number
+/// that it gives. Blocks until it has ended.
+///
+/// # Errors
+/// As [`fork`], or when the child ends without an answer.
+pub fn ask_child(question: impl FnOnce() -> u32) -> io::Result<u32> {
+    let (answer, told) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
+    match fork()? {
+        Forked::Child => {
+            let answer = question().to_ne_bytes();
+            exit_now(i32::from(rustix::io::write(&told, &answer) != Ok(answer.len())));
+        }
+        Forked::Parent(child) => {
+            drop(told);
+            let mut number = [0; 4];
+            let read = rustix::io::retry_on_intr(|| rustix::io::read(&answer, &mut number));
+            wait_for(child)?;
+            match read {
+                Ok(4) => Ok(u32::from_ne_bytes(number)),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            }
+        }
+    }
+}
+
 /// As [`fork_holding`], and the child is killed when its parent dies.
 ///
 /// # Errors
@@ -459,6 +484,12 @@ mod tests {
             Forked::Child => exit_now(threads().map_or(9, |count| count as i32)),
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 1),
         }
+    }
+
+    #[test]
+    fn a_child_answers_a_question_or_dies_of_it() {
+        assert_eq!(ask_child(|| 7).unwrap(), 7);
+        assert!(ask_child(|| exit_now(0)).is_err());
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::fmt;
 use std::io;
 use std::num::NonZeroUsize;
 use std::ptr::NonNull;
+use std::sync::OnceLock;
 
 use corosensei::stack::Stack as StackMemory;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
@@ -24,11 +25,15 @@ const OTHER_MAPPINGS: usize = 4096;
 /// What `vm.max_map_count` is unless somebody changed it.
 const MAPPINGS_DEFAULT: usize = 65_530;
 
-/// How many stacks a process can have beside what else it maps: each is two mappings.
+/// How many stacks a process can have beside what else it maps: each is two mappings. Asked of the
+/// system once: a process that keeps few rights may not ask, and knows it from whoever forked it.
 pub fn stacks_max() -> usize {
-    let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
-    let allowed = allowed.trim().parse().unwrap_or(MAPPINGS_DEFAULT);
-    (allowed.saturating_sub(OTHER_MAPPINGS) / 2).max(1)
+    static MOST: OnceLock<usize> = OnceLock::new();
+    *MOST.get_or_init(|| {
+        let allowed = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap_or_default();
+        let allowed = allowed.trim().parse().unwrap_or(MAPPINGS_DEFAULT);
+        (allowed.saturating_sub(OTHER_MAPPINGS) / 2).max(1)
+    })
 }
 
 /// A stack with a page below it that cannot be touched: running out of the stack ends the process,

@@ -9,6 +9,8 @@
 mod binary;
 mod checksum;
 mod client;
+#[cfg(target_arch = "x86_64")]
+pub mod foreign;
 mod response;
 mod server;
 mod site;

@@ -131,7 +131,7 @@ impl EventLoop {
         let mut desk = worker.desk_with(Service::new(worker.sites.clone(), caches), 0);
         desk.resident_only = true;
         let mut event_loop = EventLoop {
-            callbacks: Callbacks::new(worker.settings.ring_entries)?,
+            callbacks: Callbacks::new(&worker)?,
             requests: Requests::new(desk.now.ms()),
             accept: AcceptPolicy::shared(&worker.blocks),
             accept_pending: Vec::new(),

@@ -125,7 +125,7 @@ impl Architecture for WatPipe {
     }
 
     fn threads(&self, settings: &Settings) -> usize {
-        let of_partition = 1 + settings.stage_readers + settings.stage_writers;
+        let of_partition = 1 + settings.stages.readers + settings.stages.writers;
         POLLERS + partitions(settings) * of_partition
     }
 
@@ -138,7 +138,7 @@ impl Architecture for WatPipe {
 }
 
 fn partitions(settings: &Settings) -> usize {
-    settings.partitions.unwrap_or_else(|| settings.cpus())
+    settings.stages.partitions.unwrap_or_else(|| settings.cpus())
 }
 
 /// Starts every thread; gives those of the acceptors.
@@ -168,11 +168,11 @@ fn start(
             member.desk.share_buffers(&partition.spare);
             member
         };
-        for at in 0..settings.stage_readers {
+        for at in 0..settings.stages.readers {
             let member = member();
             spawn(&format!("read-{number}-{at}"), pin, move || read_stage(member, number))?;
         }
-        for at in 0..settings.stage_writers {
+        for at in 0..settings.stages.writers {
             let member = member();
             spawn(&format!("write-{number}-{at}"), pin, move || write_stage(member, number))?;
         }

@@ -110,6 +110,11 @@ impl Appender {
         self.logs.is_empty()
     }
 
+    /// The files that are appended to.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        self.logs.iter().filter_map(|log| log.path.as_deref()).collect()
+    }
+
     /// The descriptors that the log process must keep.
     pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         self.logs.iter().map(|log| log.channel.as_fd()).collect()

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use flyball_sys::clock;
@@ -18,7 +19,8 @@ use crate::chunks::Chunks;
 use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
 use crate::log::Appender;
-use crate::server::connections_that_fit;
+use crate::sandbox::Part;
+use crate::server::{Server, connections_that_fit};
 use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
@@ -145,7 +147,7 @@ impl Master {
                 Ok(())
             }
             Forked::Child => {
-                let ended = self.begin_child(role, master).and_then(|()| match role {
+                let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
                     Role::Admin => self.run_admin(commands, master),
                     Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
                     Role::Log => Ok(()),
@@ -168,7 +170,7 @@ impl Master {
         let master = process::own_id();
         let process = process::fork_holding(&appender.descriptors(), || {
             let written = self
-                .begin_child(Role::Log, master)
+                .begin_child(Role::Log, master, &appender.paths())
                 .and_then(|()| appender.run(&self.blocks, self.children[at].block));
             written.map_or_else(
                 |error| {
@@ -217,28 +219,32 @@ impl Master {
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its
     /// master, and has nothing that its role does not need.
-    fn begin_child(&mut self, role: Role, master: i32) -> io::Result<()> {
-        if role == Role::Log {
+    fn begin_child(&mut self, role: Role, master: i32, logs: &[&Path]) -> io::Result<()> {
+        let (part, parent) = match role {
+            Role::Worker { .. } => (Part::Worker(self.generation.architecture), Some(master)),
+            Role::Admin => (Part::Admin, Some(master)),
             // It was forked without descriptors of others, and outlives the master: lines may
             // still be on their way.
-            return Ok(());
-        }
-        process::die_with_parent(master)?;
-        (self.commands, self.upgrade, self.server.before) = (None, None, None);
-        (self.generation.previous, self.notifier) = (None, Notifier::default());
-        self.server.configuration = None;
-        self.server.listening.forget_left();
-        for child in &mut self.children {
-            (child.accepting, child.appender) = (None, None);
+            Role::Log => (Part::Log(logs), None),
+        };
+        if let Some(master) = parent {
+            process::die_with_parent(master)?;
+            (self.commands, self.upgrade, self.server.before) = (None, None, None);
+            (self.generation.previous, self.notifier) = (None, Notifier::default());
+            self.server.configuration = None;
+            self.server.listening.forget_left();
+            for child in &mut self.children {
+                (child.accepting, child.appender) = (None, None);
+            }
         }
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
-            Role::Admin => self.server.let_files_go(),
-            Role::Worker { .. } | Role::Log => {
-                (self.server.admin, self.server.appender) = (None, None);
-                Ok(())
-            }
+            Role::Admin => self.server.let_files_go()?,
+            Role::Worker { .. } => (self.server.admin, self.server.appender) = (None, None),
+            Role::Log => {}
         }
+        let Server { confinement, settings, sites, .. } = &self.server;
+        confinement.confine(part, settings, sites, parent)
     }
 
     fn run_admin(&mut self, commands: Option<OwnedFd>, master: i32) -> io::Result<()> {
@@ -283,6 +289,7 @@ impl Master {
             in_group: false,
             lends_listeners: self.generation.lends_listeners,
             accept_lock: server.accept_lock.clone(),
+            rings: server.confinement.rings(),
             accepting: Mutex::new(lifeline),
             settings,
         };

@@ -3,13 +3,15 @@
 use std::process::ExitCode;
 
 use flyball_arch::{ALL, Architecture};
+use flyball_sys::sandbox::Kernel;
 
 pub(crate) fn run(json: bool) -> ExitCode {
     let text = if json {
         let list: Vec<_> = ALL.iter().map(|arch| as_json(*arch)).collect();
         format!("{:#}\n", serde_json::Value::from(list))
     } else {
-        ALL.iter().map(|arch| as_text(*arch)).collect::<Vec<_>>().join("\n")
+        let all = ALL.iter().map(|arch| as_text(*arch)).collect::<Vec<_>>().join("\n");
+        format!("{all}\nsandbox: this kernel has {}\n", Kernel::probe())
     };
     super::print(&text);
     ExitCode::SUCCESS

@@ -59,7 +59,8 @@ fn banner(
     }
     let workers = server.workers();
     let noun = if workers == 1 { "worker" } else { "workers" };
-    lines.push(format!("  by {architecture} with {workers} {noun}; Ctrl-C stops it\n"));
+    let user = server.user().map(|user| format!(" as {user}")).unwrap_or_default();
+    lines.push(format!("  by {architecture} with {workers} {noun}{user}; Ctrl-C stops it\n"));
     lines.join("\n")
 }
 

@@ -194,9 +194,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: PARTITIONS_MAX,
-            set: |s, n| s.partitions = Some(n as usize),
+            set: |s, n| s.stages.partitions = Some(n as usize),
         },
-        word: Some(Word { name: "auto", set: |s| s.partitions = None }),
+        word: Some(Word { name: "auto", set: |s| s.stages.partitions = None }),
         default: Some("auto"),
         doc: "Partitions of `watpipe`, per worker",
         more: "Each has listening sockets, an acceptor, and queues and threads for its Read and \
@@ -209,7 +209,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: STAGE_THREADS_MAX,
-            set: |s, n| s.stage_readers = n as usize,
+            set: |s, n| s.stages.readers = n as usize,
         },
         word: None,
         default: Some("1"),
@@ -223,7 +223,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: STAGE_THREADS_MAX,
-            set: |s, n| s.stage_writers = n as usize,
+            set: |s, n| s.stages.writers = n as usize,
         },
         word: None,
         default: Some("8"),

@@ -27,6 +27,7 @@ mod requests;
 mod resolve;
 mod routes;
 mod running;
+mod sandbox;
 mod server;
 mod site;
 mod suggest;

@@ -8,6 +8,7 @@ use flyball_arch::{AccessLog, AdminAddress, ClientAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
+use flyball_sys::sandbox::Identity;
 
 use super::access_files;
 use super::error::{ERRORS_MAX, Origin, SettingError};
@@ -59,6 +60,8 @@ pub fn resolve_in(
     resolver.clients(&settings, &origins);
     settings.given = origins.keys.keys().copied().collect();
     settings.given.sort_unstable();
+    settings.sandbox.by_file = typed.file.is_some();
+    resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed);
     resolver.finish(settings)
 }
@@ -329,6 +332,20 @@ impl Resolver<'_> {
         let reported = |error: &SettingError| error.key == key && &error.origin == origin;
         if !self.errors.iter().any(reported) {
             self.errors.push(path_error(key, root, why, origin.clone()));
+        }
+    }
+
+    /// Users and groups must be there. Only who runs the server needs the right to become them.
+    fn user(&mut self, settings: &Settings, origins: &Origins) {
+        for (key, name) in [("user", &settings.sandbox.user), ("group", &settings.sandbox.group)] {
+            let Some(name) = name else { continue };
+            let found = match key {
+                "user" => Identity::find(name, None),
+                _ => Identity::find("0", Some(name)),
+            };
+            if let Err(why) = found {
+                self.errors.push(wrong(key, name, why, origins));
+            }
         }
     }
 

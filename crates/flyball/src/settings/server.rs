@@ -6,7 +6,7 @@ use flyball_arch::{AccessLog, Events, SendMode, Settings};
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, clients, lab, mechanisms, requests, running};
+use super::{architectures, clients, lab, mechanisms, requests, running, sandbox};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -27,6 +27,7 @@ pub static SETTINGS: &[Setting] = &join::<Settings, { count(GROUPS) }>(GROUPS);
 const GROUPS: &[&[Setting]] = &[
     ROWS,
     running::ROWS,
+    sandbox::ROWS,
     clients::ROWS,
     mechanisms::ROWS,
     architectures::ROWS,

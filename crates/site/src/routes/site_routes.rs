@@ -103,6 +103,11 @@ impl SiteRoutes {
         })
     }
 
+    /// All roots; the first is that of the site.
+    pub(crate) fn roots(&self) -> &[Arc<OwnedFd>] {
+        &self.roots
+    }
+
     /// A root by its number.
     pub(crate) fn root(&self, number: u16) -> Arc<OwnedFd> {
         Arc::clone(&self.roots[usize::from(number).min(self.roots.len() - 1)])

@@ -46,18 +46,23 @@ impl Rules {
             .and_then(Ruleset::create)
             .map_err(io::Error::other)?;
         for grant in grants {
-            rules = match *grant {
-                Grant::Open(fd, access) => rules.add_rule(PathBeneath::new(fd, rights(access))),
-                Grant::At(path, access) => match PathFd::new(path) {
-                    Ok(fd) => rules.add_rule(PathBeneath::new(fd, rights(access))),
-                    Err(_) => continue,
-                },
+            match *grant {
+                Grant::Open(fd, access) => {
+                    let rule = PathBeneath::new(fd, rights(access));
+                    (&mut rules).add_rule(rule).map_err(io::Error::other)?;
+                }
+                // What is not there is not reached; a pipe without a name needs no rule, and the
+                // kernel takes none for it.
+                Grant::At(path, access) => {
+                    if let Ok(fd) = PathFd::new(path) {
+                        let _ = (&mut rules).add_rule(PathBeneath::new(fd, rights(access)));
+                    }
+                }
             }
-            .map_err(io::Error::other)?;
         }
         for port in connects {
             let rule = NetPort::new(*port, AccessNet::ConnectTcp);
-            rules = rules.add_rule(rule).map_err(io::Error::other)?;
+            (&mut rules).add_rule(rule).map_err(io::Error::other)?;
         }
         Ok(Rules(rules))
     }

@@ -1,0 +1,373 @@
+//! Least privilege: what each child of the master keeps, and how it loses the rest.
+//!
+//! Workers open files beneath the roots of their sites and nothing else, and make the system calls
+//! that their architecture names ([`Architecture::calls`]). The process behind `--admin` opens what
+//! tells of the machine; the log process writes beside its log. A child gives all of it up before
+//! it does any work of its own, so that each generation begins with its own rules.
+
+mod table;
+
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+
+use flyball_site::Sites;
+use flyball_sys::residency::Probe;
+use flyball_sys::sandbox::{
+    Access, Calls, Capability, Grant, Identity, Kernel, Sandbox, Violation, forbid_new_rings,
+    keep_capabilities, keeps, path_of,
+};
+use flyball_sys::uring::{Mode, Ring};
+use flyball_sys::user_thread::stacks_max;
+use flyball_sys::{log_file, process};
+
+use crate::lab::AcceptLock;
+use crate::registry::Architecture;
+use crate::settings::Settings;
+
+use table::row_of;
+pub use table::{Row, SERVING, TABLE};
+
+/// Users that workers become when nobody says which, the first that there is.
+const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
+
+/// The user and group that hold no rights and own no files: whoever serves `--admin`.
+const NOBODY: u32 = 65_534;
+
+/// Bytes beside the cache that may be locked in memory.
+const LOCKED_BESIDE: u64 = 1 << 20;
+
+/// What the master keeps: it binds addresses, opens roots, makes children that become other users,
+/// tells them to end, and raises their limits.
+const OF_MASTER: &[Capability] = &[
+    Capability::Chown,
+    Capability::DacOverride,
+    Capability::DacReadSearch,
+    Capability::Fowner,
+    Capability::IpcLock,
+    Capability::Kill,
+    Capability::NetAdmin,
+    Capability::NetBindService,
+    Capability::Setgid,
+    Capability::Setpcap,
+    Capability::Setuid,
+    Capability::SysResource,
+];
+
+/// What tells of the machine and of processes.
+const STATISTICS: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
+
+/// What is taken away, as it was written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SandboxSettings {
+    /// Whether anything is, and whether all of it must be.
+    pub mode: SandboxMode,
+    /// What becomes of a system call that is not allowed; `None` is [`SandboxSettings::violation`].
+    pub forbidden_call: Option<Violation>,
+    /// Who workers become; `None` is found by [`SandboxSettings::identity`].
+    pub user: Option<String>,
+    /// With which group; `None` is that of the user.
+    pub group: Option<String>,
+    /// Files and directories beside the roots that workers may read.
+    pub read: Vec<PathBuf>,
+    /// Whether there is a configuration file.
+    pub by_file: bool,
+}
+
+/// Whether rights are taken away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxMode {
+    /// All of them, or the server does not start.
+    Required,
+    /// As far as the kernel can.
+    #[default]
+    On,
+    /// Only those of another user.
+    Off,
+}
+
+impl SandboxSettings {
+    /// What becomes of a call that is not allowed. In a build for development it is our own
+    /// mistake, and ends the process so that a test sees it.
+    fn violation(&self) -> Violation {
+        let default = if cfg!(debug_assertions) { Violation::Kill } else { Violation::Refuse };
+        self.forbidden_call.unwrap_or(default)
+    }
+
+    /// Who workers become; `None` when they stay who they are.
+    ///
+    /// # Errors
+    /// Which name nobody has, or that only the superuser can become somebody else.
+    pub fn identity(&self) -> Result<Option<Identity>, String> {
+        let group = self.group.as_deref();
+        let found = match &self.user {
+            Some(user) => Identity::find(user, group)?,
+            None if group.is_some() => {
+                let own = Identity::own();
+                Identity { name: own.name, ..Identity::find(&own.user.to_string(), group)? }
+            }
+            None if !self.by_file || !process::is_root() => return Ok(None),
+            None => match USERS.iter().find_map(|user| Identity::find(user, None).ok()) {
+                Some(found) => found,
+                None => Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() },
+            },
+        };
+        let own = Identity::own();
+        if (found.user, found.group) == (own.user, own.group) {
+            return Ok(None);
+        }
+        if !keeps(Capability::Setuid) || !keeps(Capability::Setgid) {
+            return Err(format!("only the superuser can become {}", found.name));
+        }
+        Ok(Some(found))
+    }
+}
+
+/// Which child it is that gives its rights up.
+#[derive(Clone, Copy)]
+pub(crate) enum Part<'a> {
+    /// A worker of this architecture.
+    Worker(&'static dyn Architecture),
+    /// Serves `--admin`.
+    Admin,
+    /// Writes the access log, to this file.
+    Log(&'a [&'a Path]),
+}
+
+/// What was found out before the first fork.
+#[derive(Clone, Debug)]
+pub(crate) struct Confinement {
+    mode: SandboxMode,
+    identity: Option<Identity>,
+    kernel: Kernel,
+    violation: Violation,
+}
+
+impl Confinement {
+    /// Asks the kernel, and finds the user.
+    ///
+    /// # Errors
+    /// What the kernel lacks, when all is required; a user who does not exist.
+    pub(crate) fn new(
+        architecture: &dyn Architecture,
+        settings: &Settings,
+    ) -> Result<Confinement, String> {
+        let sandbox = &settings.sandbox;
+        let kernel = match sandbox.mode {
+            SandboxMode::Off => Kernel::NOTHING,
+            SandboxMode::On | SandboxMode::Required => Kernel::probe(),
+        };
+        let missing = kernel.missing(uses_ring(architecture));
+        if sandbox.mode == SandboxMode::Required && !missing.is_empty() {
+            let missing = missing.join(", ");
+            return Err(format!("sandbox is required, but this kernel lacks {missing}"));
+        }
+        let identity = sandbox.identity().map_err(|why| format!("user: {why}"))?;
+        // Found out from files that workers may not open, and kept for them.
+        let _ = (Probe::here(), stacks_max());
+        Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: sandbox.violation() })
+    }
+
+    /// What is left undone, for whoever started the server.
+    pub(crate) fn warnings(&self, uses_ring: bool) -> Vec<String> {
+        if self.mode == SandboxMode::Off {
+            return Vec::new();
+        }
+        let missing = self.kernel.missing(uses_ring);
+        missing.into_iter().map(|what| format!("sandbox: this kernel lacks {what}")).collect()
+    }
+
+    /// The name of the user that workers become, if it is another.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.identity.as_ref().map(|identity| identity.name.as_str())
+    }
+
+    /// Tries in a process of its own whether workers will be able to enter their roots.
+    ///
+    /// # Errors
+    /// Which root they cannot enter, and what to do about it.
+    pub(crate) fn check(&self, sites: &Sites) -> Result<(), String> {
+        if self.identity.is_none() && (self.mode == SandboxMode::Off || !process::is_root()) {
+            return Ok(());
+        }
+        let roots = sites.roots();
+        let closed = process::ask_child(|| {
+            let sandbox = Sandbox { grants: None, calls: None, ..self.sandbox(None) };
+            if sandbox.apply().is_err() {
+                return u32::MAX;
+            }
+            let enters = |root: &_| flyball_sys::file::can_enter(root);
+            roots.iter().position(|root| !enters(root)).map_or(0, |at| at as u32 + 1)
+        });
+        let user = match &self.identity {
+            Some(identity) => identity.name.clone(),
+            None => format!("{} without its capabilities", Identity::own().name),
+        };
+        match closed {
+            Ok(0) => Ok(()),
+            Ok(u32::MAX) | Err(_) => Err(format!("workers cannot become {user}")),
+            Ok(at) => {
+                let root = path_of(roots[at as usize - 1].as_fd());
+                Err(format!(
+                    "{} cannot be entered by the workers' user {user}: change its permissions, or \
+                     the setting `user`",
+                    root.display()
+                ))
+            }
+        }
+    }
+
+    /// In the master: gives up what neither it nor a child ever needs.
+    pub(crate) fn confine_master(&self) -> io::Result<()> {
+        match self.mode {
+            SandboxMode::Off => Ok(()),
+            SandboxMode::On | SandboxMode::Required => keep_capabilities(OF_MASTER),
+        }
+    }
+
+    /// In a child of one thread: gives up all that its part does not need, for good. `parent` is
+    /// the process that it shall end with, if it shall.
+    ///
+    /// # Errors
+    /// Which step failed; the process must end then.
+    pub(crate) fn confine(
+        &self,
+        part: Part<'_>,
+        settings: &Settings,
+        sites: &Sites,
+        parent: Option<i32>,
+    ) -> io::Result<()> {
+        let base = self.sandbox(parent);
+        if self.mode == SandboxMode::Off && base.identity.is_none() && !matches!(part, Part::Admin)
+        {
+            return Ok(());
+        }
+        match part {
+            Part::Worker(architecture) => {
+                let grants = grants_of_worker(settings, sites);
+                let row = row_of(architecture);
+                let mut calls = row.calls(settings);
+                if settings.lab.accept_lock != AcceptLock::Off {
+                    calls.push(Calls::Locks);
+                }
+                let locked_bytes = row
+                    .locks_memory
+                    .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
+                Sandbox { grants: Some(&grants), calls: Some(&calls), locked_bytes, ..base }.apply()
+            }
+            Part::Admin => {
+                let nobody = Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() };
+                let identity = process::is_root().then_some(&nobody);
+                let grants = STATISTICS.map(|path| Grant::At(Path::new(path), Access::Read));
+                let calls =
+                    [Calls::Common, Calls::Connections, Calls::Files, Calls::Readiness].as_slice();
+                Sandbox { identity, grants: Some(&grants), calls: Some(calls), ..base }.apply()
+            }
+            Part::Log(paths) => {
+                let grants: Vec<Grant<'_>> = paths.iter().map(|path| grant_of_log(path)).collect();
+                let calls = [
+                    Calls::Common,
+                    Calls::Connections,
+                    Calls::Files,
+                    Calls::Readiness,
+                    Calls::Append,
+                ];
+                // Its files belong to whoever started the server, and may lie in a directory of
+                // somebody else.
+                let capabilities = [Capability::DacOverride].as_slice();
+                let (identity, umask) = (None, false);
+                let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
+                Sandbox { identity, umask, capabilities, grants, calls, ..base }.apply()
+            }
+        }
+    }
+
+    /// What a worker's rings are made by.
+    pub(crate) fn rings(&self) -> Rings {
+        Rings { restricted: self.kernel.rings == Some(true), sealed: self.kernel.seccomp }
+    }
+
+    fn sandbox(&self, parent: Option<i32>) -> Sandbox<'_> {
+        Sandbox {
+            identity: self.identity.as_ref(),
+            capabilities: &[],
+            umask: true,
+            locked_bytes: None,
+            grants: None,
+            // The place of backends: their ports, and `Calls::Connect` among the calls.
+            connects: &[],
+            calls: None,
+            violation: self.violation,
+            kernel: self.kernel,
+            parent,
+        }
+    }
+}
+
+/// How a worker makes its rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rings {
+    restricted: bool,
+    sealed: bool,
+}
+
+impl Rings {
+    /// Makes one.
+    ///
+    /// # Errors
+    /// As [`Ring::new`].
+    pub(crate) fn make(self, entries: u32, mode: Mode) -> io::Result<Ring> {
+        if self.restricted { Ring::restricted(entries, mode) } else { Ring::new(entries, mode) }
+    }
+
+    /// Makes no other: whoever takes the process over could not either.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub(crate) fn seal(self) -> io::Result<()> {
+        if self.sealed { forbid_new_rings() } else { Ok(()) }
+    }
+}
+
+/// Whether the workers of an architecture have rings.
+pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
+    row_of(architecture).calls.contains(&Calls::Ring)
+}
+
+/// The roots, and what is named beside them. Links that lead anywhere are followed only where a
+/// rule lets them.
+fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'a>> {
+    let roots = sites.roots().into_iter().map(|root| Grant::Open(root.as_fd(), Access::Read));
+    let beside = settings.sandbox.read.iter().map(|path| Grant::At(path, Access::Read));
+    // The leader of a group looks at its own descriptors.
+    let own = Grant::At(Path::new("/proc/self/fd"), Access::Read);
+    let mut grants: Vec<Grant<'_>> = roots.chain(beside).chain([own]).collect();
+    if settings.sandbox.read.is_empty() && sites.follow_all_links() {
+        grants.push(Grant::At(Path::new("/"), Access::Read));
+    }
+    grants
+}
+
+/// The directory of the log, in which files are put aside; a device or a pipe only itself.
+fn grant_of_log(path: &Path) -> Grant<'_> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let place = if log_file::is_special(path) { path } else { directory.unwrap_or(Path::new(".")) };
+    Grant::At(place, Access::Write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_found_only_for_the_superuser_with_a_file() {
+        let none = SandboxSettings::default();
+        assert_eq!(none.identity(), Ok(None));
+        let by_file = SandboxSettings { by_file: true, ..SandboxSettings::default() };
+        assert_eq!(by_file.identity().unwrap().is_some(), process::is_root());
+        let own = SandboxSettings { user: Some(Identity::own().user.to_string()), ..by_file };
+        assert_eq!(own.identity(), Ok(None));
+        let nobody = SandboxSettings { user: Some("no such user".into()), ..own };
+        assert!(nobody.identity().is_err());
+    }
+}
