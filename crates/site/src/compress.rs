@@ -9,7 +9,7 @@
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -265,6 +265,9 @@ fn covers(pattern: &[u8], media_type: &[u8]) -> bool {
 pub(crate) struct Load {
     /// Bodies that are coded at once, and those that are coded while they are sent.
     under_way: [AtomicUsize; 2],
+    /// What is being coded at once: whoever asks for it meanwhile gets it plain, rather than to
+    /// have it coded again. No more than [`CompressSettings::shed`].
+    in_flight: Mutex<Vec<u64>>,
     /// Bodies that were coded while they were sent, and bytes that this saved: since somebody has
     /// last asked.
     sent: [AtomicU64; 2],
@@ -279,6 +282,7 @@ impl Load {
     pub(crate) fn new() -> Arc<Load> {
         Arc::new(Load {
             under_way: Default::default(),
+            in_flight: Mutex::default(),
             sent: Default::default(),
             paid_us: AtomicU64::new(0),
             since: Instant::now(),
@@ -304,10 +308,34 @@ impl Load {
             return None;
         }
         let percent = policy.settings.cpu_percent.max(1);
-        let permit = Permit { load: Arc::clone(self), way, percent, body: self.hash(body) };
-        let before = self.under_way[way as usize].fetch_add(1, Relaxed);
-        // Given back when it is dropped.
-        (before < policy.most(way)).then_some(permit)
+        let (under_way, hash) = (&self.under_way[way as usize], self.hash(body));
+        if under_way.fetch_add(1, Relaxed) >= policy.most(way)
+            || way == Way::AtOnce && !self.take_off(hash)
+        {
+            under_way.fetch_sub(1, Relaxed);
+            return None;
+        }
+        Some(Permit { load: Arc::clone(self), way, percent, body: hash })
+    }
+
+    /// True when this body is being coded.
+    pub(crate) fn is_in_flight(&self, body: &Body<'_>) -> bool {
+        self.in_flight().contains(&self.hash(body))
+    }
+
+    /// A body begins to be coded, unless it is already.
+    fn take_off(&self, body: u64) -> bool {
+        let mut in_flight = self.in_flight();
+        let is_free = !in_flight.contains(&body);
+        if is_free {
+            in_flight.push(body);
+        }
+        is_free
+    }
+
+    /// Held for a few instructions, never while a body is coded.
+    fn in_flight(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Bodies that were coded while they were sent, and bytes that this saved, since it was last
@@ -396,6 +424,9 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         self.load.under_way[self.way as usize].fetch_sub(1, Relaxed);
+        if self.way == Way::AtOnce {
+            self.load.in_flight().retain(|body| *body != self.body);
+        }
     }
 }
 
@@ -580,6 +611,7 @@ mod tests {
         let text = compression(&load, b"again and ".repeat(1_000));
         text.compute();
         assert!(text.take().unwrap().len() < 1_000);
+        drop(text);
         let mut noise: Vec<u8> = Vec::new();
         for n in 0u64..2_000 {
             noise.extend(n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).to_le_bytes());
@@ -613,11 +645,27 @@ mod tests {
     #[test]
     fn so_many_bodies_are_coded_at_once_and_no_more() {
         let (load, policy) = (Load::new(), policy(|s| s.shed = 2));
-        let permits = [(); 3].map(|()| load.permit(&policy, Way::AtOnce, &BODY));
+        let body = |coding| Body { stamp: None, coding };
+        let permits = Coding::ALL.map(|coding| load.permit(&policy, Way::AtOnce, &body(coding)));
         assert_eq!(permits.each_ref().map(Option::is_some), [true, true, false]);
         // Those that are sent take no place of theirs.
         assert!(load.permit(&policy, Way::Sent, &BODY).is_some());
         drop(permits);
+        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
+    }
+
+    #[test]
+    fn a_body_that_is_being_coded_is_not_coded_by_another() {
+        let (load, policy) = (Load::new(), policy(|_| ()));
+        let first = load.permit(&policy, Way::AtOnce, &BODY);
+        assert!(first.is_some() && load.is_in_flight(&BODY));
+        for _ in 0..2 {
+            assert!(load.permit(&policy, Way::AtOnce, &BODY).is_none() && load.is_in_flight(&BODY));
+        }
+        assert!(!load.is_in_flight(&Body { coding: Coding::Zstd, ..BODY }));
+        assert!(load.permit(&policy, Way::Sent, &BODY).is_some());
+        drop(first);
+        assert!(!load.is_in_flight(&BODY));
         assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
     }
 

@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: None,
         default: Some("16"),
-        doc: "Bodies being compressed while they are sent from which on others leave plain",
+        doc: "Bodies compressed while they are sent; others leave plain",
         more: "For each process. Each holds the memory of its encoder for as long as its client \
                takes.",
         source: "S3 section 6 (M140)",
@@ -176,7 +176,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("8"),
         doc: "Bodies being compressed from which on others leave plain",
         more: "For each process. What left plain is counted as `compressions_shed`, and is \
-               compressed when it is asked for later.",
+               compressed when it is asked for later. One body is compressed once in a process at \
+               a time: whoever asks meanwhile gets it plain.",
         source: "S3 section 6 (M140)",
     },
     Setting {

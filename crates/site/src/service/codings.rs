@@ -116,8 +116,8 @@ impl Service {
 
     /// Whether a body is coded, which is not worth it for some, and too much at times.
     fn codes(&mut self, site: usize, found: &Found, coding: Coding, way: Way) -> bool {
-        let load = &self.sites.load;
-        if load.is_stubborn(&body_of(&found.stamp, coding)) {
+        let (load, body) = (&self.sites.load, body_of(&found.stamp, coding));
+        if load.is_stubborn(&body) || way == Way::AtOnce && load.is_in_flight(&body) {
             return false;
         }
         let is_full = load.is_full(&self.sites.sites[site].policy, way);
@@ -166,7 +166,8 @@ impl Service {
                 Lookup::Wait(Plan::compress(request, site, found, work))
             }
             None => {
-                self.compress_counts.shed += 1;
+                let in_flight = coding.is_some_and(|c| self.sites.load.is_in_flight(&body_of(c)));
+                self.compress_counts.shed += u64::from(!in_flight);
                 self.send_plain(request, site, found, body, now)
             }
         }
@@ -272,4 +273,98 @@ impl Sites {
 
 fn body_of(stamp: &Stamp, coding: Coding) -> Body<'_> {
     Body { stamp: Some(stamp), coding }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Answer;
+    use super::*;
+    use crate::{CacheSettings, SharedCaches, SiteSettings};
+    use flyball_http::{Head, Limits, scan};
+    use flyball_sys::disk::Op;
+
+    const REQUEST: &[u8] = b"GET /page.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
+
+    /// What becomes of a request, up to its answer or to work for the processor.
+    #[derive(Debug)]
+    enum Gone {
+        Waits(Box<Plan>),
+        Answered { coded: bool },
+    }
+
+    fn go_on(service: &mut Service, mut plan: Box<Plan>) -> Gone {
+        loop {
+            while let Some(op) = plan.next_op() {
+                if matches!(op, Op::Compute { .. }) {
+                    plan.put_back(op);
+                    return Gone::Waits(plan);
+                }
+                plan.done(op.perform());
+            }
+            plan = match service.resume(*plan, &now()) {
+                Lookup::Answer(answer) => return answered(&answer),
+                Lookup::Wait(plan) => plan,
+                other => panic!("{other:?}"),
+            };
+        }
+    }
+
+    fn answered(answer: &Answer<'_>) -> Gone {
+        let fields = std::str::from_utf8(answer.fields).unwrap();
+        assert!(fields.contains("\r\nVary: Accept-Encoding\r\n"), "{fields}");
+        Gone::Answered { coded: fields.contains("\r\nContent-Encoding: gzip\r\n") }
+    }
+
+    /// Late enough for new files to be cached.
+    fn now() -> Now {
+        Now::new(0, flyball_sys::clock::unix_ms() + 60_000)
+    }
+
+    fn ask(service: &mut Service) -> Gone {
+        let mut head = Head::default();
+        scan::parse_head(REQUEST, &Limits::default(), &mut head).unwrap();
+        let plan = match service.lookup(head.request(REQUEST), &now()) {
+            Lookup::Answer(answer) => return answered(&answer),
+            Lookup::Wait(plan) => plan,
+            other => panic!("{other:?}"),
+        };
+        go_on(service, plan)
+    }
+
+    #[test]
+    fn a_body_that_many_ask_for_at_once_is_coded_once_and_others_get_it_plain_meanwhile() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("page.txt"), "again and ".repeat(5_000)).unwrap();
+        let site = SiteSettings { root: dir.path().to_owned(), ..SiteSettings::default() };
+        let sites = Arc::new(Sites::open(&[site]).unwrap());
+        let caches = SharedCaches::new(CacheSettings::default());
+        let mut services: Vec<Service> =
+            (0..3).map(|_| Service::sharing(Arc::clone(&sites), &caches)).collect();
+        let Gone::Waits(mut first) = ask(&mut services[0]) else { panic!("it is not coded") };
+        for n in 0..9 {
+            let gone = ask(&mut services[n % 3]);
+            assert!(matches!(gone, Gone::Answered { coded: false }), "{gone:?}");
+        }
+        first.run();
+        let gone = go_on(&mut services[0], first);
+        assert!(matches!(gone, Gone::Answered { coded: true }), "{gone:?}");
+        for service in &mut services {
+            let gone = ask(service);
+            assert!(matches!(gone, Gone::Answered { coded: true }), "{gone:?}");
+        }
+        let counts: Vec<CompressCounts> =
+            services.iter_mut().map(Service::compress_counts).collect();
+        let sum = |of: fn(&CompressCounts) -> u64| counts.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|c| c.compressions), sum(|c| c.shed)), (1, 0));
+        // Whoever gives up lets the next one do it.
+        std::fs::write(dir.path().join("page.txt"), "and again ".repeat(5_000)).unwrap();
+        let sites = Arc::new(
+            Sites::open(&[SiteSettings { root: dir.path().to_owned(), ..SiteSettings::default() }])
+                .unwrap(),
+        );
+        let mut service = Service::new(sites, CacheSettings::default());
+        drop(ask(&mut service));
+        service.rest();
+        assert!(matches!(ask(&mut service), Gone::Waits(_)));
+    }
 }
