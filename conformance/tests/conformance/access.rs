@@ -17,9 +17,9 @@ eve:$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1
 ";
 
 /// `ann:secret`, `eve:password`, `ann:wrong` and `nobody:secret`.
-const ANN: &str = "Authorization: Basic YW5uOnNlY3JldA==";
+pub(crate) const ANN: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 const EVE: &str = "Authorization: Basic ZXZlOnBhc3N3b3Jk";
-const WRONG: &str = "Authorization: Basic YW5uOndyb25n";
+pub(crate) const WRONG: &str = "Authorization: Basic YW5uOndyb25n";
 const NOBODY: &str = "Authorization: Basic bm9ib2R5OnNlY3JldA==";
 
 /// The pace that is measured, in bytes per second: the large file takes more than a second.
@@ -29,7 +29,7 @@ const PACE: u64 = 8 * 1024 * 1024;
 const PACE_TRIES: u32 = 5;
 
 /// A file of users that lives as long as the process, beside the site that all share.
-fn users() -> PathBuf {
+pub(crate) fn users() -> PathBuf {
     let path = Site::shared().root().with_file_name(format!("users-{}", std::process::id()));
     fs::write(&path, USERS).expect("users can be written");
     path

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use flyball_testkit::{Client, Server};
 use tempfile::TempDir;
 
+use crate::access::{ANN, WRONG, users};
 use crate::mount::Mount;
 use crate::requests::{get, request, with_body};
 
@@ -252,4 +253,39 @@ pub(crate) fn fields_of_trusted_proxies_tell_who_asks(mount: &Mount) {
         lines.sort();
         assert_eq!(lines, ["127.0.0.1", "192.0.2.7", "2001:db8::7"], "{address}");
     }
+}
+
+pub(crate) fn who_has_logged_in_has_a_name(mount: &Mount) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("access.log");
+    let log = format!(
+        "access-log = \"{}\"\nlog.format = \"$remote_user $method $status\"\n",
+        path.display()
+    );
+    let root = flyball_testkit::Site::shared().root();
+    let auth = format!("auth.file = {:?}\nauth.paths = [\"/dir\"]\n", users());
+    let site = format!("[[site]]\nroot = {root:?}\ndigest-path = \"/dir/digest\"\n{auth}");
+    let server = mount.start_with_sites(&log, &site);
+    let mut client = server.connect();
+    let body = with_body("POST", "/dir/digest", &[ANN, "Content-Length: 3"], "abc");
+    for (asked, status) in [
+        // The first is verified, the others are remembered, or find the file in the cache.
+        (request("GET", "/dir/", &[ANN]), 200),
+        (request("GET", "/dir/", &[ANN]), 200),
+        (request("GET", "/dir/absent", &[ANN]), 404),
+        (body, 200),
+        // A name that nobody has to have, and one that nobody has.
+        (request("GET", "/hello.txt", &[ANN]), 200),
+        (request("GET", "/dir/", &[WRONG]), 401),
+        (get("/dir/"), 401),
+    ] {
+        assert_eq!(client.ask(asked).status(), status);
+    }
+    drop(client);
+    server.terminate();
+    assert_eq!(server.wait().code, Some(0));
+    let text = std::fs::read_to_string(&path).expect("a log in UTF-8");
+    let lines: Vec<&str> = text.lines().collect();
+    let named = ["ann GET 200", "ann GET 200", "ann GET 404", "ann POST 200"];
+    assert_eq!(lines, [&named[..], &["- GET 200", "- GET 401", "- GET 401"]].concat());
 }

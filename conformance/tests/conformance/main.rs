@@ -233,5 +233,6 @@ for_each_architecture! {
         a_trusted_proxy_tells_who_connects,
         a_header_of_a_stranger_and_a_missing_one_are_refused,
         fields_of_trusted_proxies_tell_who_asks,
+        who_has_logged_in_has_a_name,
     ],
 }

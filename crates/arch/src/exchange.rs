@@ -18,6 +18,7 @@ use crate::clients::Seat;
 use crate::counters::{Counter, Tally};
 use crate::desk::{Buffers, Desk};
 use crate::histogram::Timing;
+use crate::log::AccessLogWriter;
 use crate::settings::ClientAddress;
 use crate::trace::Trace;
 use crate::turn::RequestTimes;
@@ -364,6 +365,7 @@ impl Exchange {
         let _masked = settings.lab.signal_mask.then(Masked::all);
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
+            expect_login(log, service, &request);
         }
         let lookup = match blocks.clients().ask(request.client(), now.ms()) {
             Ok(()) => service.lookup(request, now),
@@ -513,6 +515,9 @@ impl Exchange {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };
+        if let Some(request) = &logged {
+            expect_login(log, service, &request.request());
+        }
         match service.resume(plan, now) {
             // The connection was refused meanwhile, which is counted already.
             Lookup::Answer(_) | Lookup::Stream(..) if !self.conn.awaits_answer() => None,
@@ -650,6 +655,9 @@ impl Exchange {
     fn finish_upload(&mut self, desk: &mut Desk) {
         let Some(upload) = self.upload.take() else { return };
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        if let Some(request) = &self.logged {
+            expect_login(&mut desk.log, &mut desk.service, &request.request());
+        }
         let answer: Answer<'_> = desk.service.finish_upload(&upload);
         let status = answer.status;
         self.trace.answers(status, Some(&buffers.out));
@@ -671,4 +679,11 @@ fn throttle<'a>(
 ) -> Lookup<'a> {
     tally.add(Counter::Throttled, 1);
     service.throttle(request, wait_s)
+}
+
+/// Tells the log whether the name that comes with a request is that of somebody who logs in.
+fn expect_login(log: &mut AccessLogWriter, service: &mut Service, request: &Request<'_>) {
+    if log.names_users() && service.has_restrictions() {
+        log.is_behind_login(service.asks_login(request));
+    }
 }

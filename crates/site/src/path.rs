@@ -192,6 +192,22 @@ pub fn encode_path(path: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Appends a query as it came, with what is not printable ASCII percent-encoded: a parser of heads
+/// lets other bytes pass, and a URI has none (RFC 3986, section 2).
+pub(crate) fn encode_query(query: &[u8], out: &mut Vec<u8>) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    for &byte in query {
+        match byte {
+            b'!'..=b'~' => out.push(byte),
+            _ => out.extend_from_slice(&[
+                b'%',
+                DIGITS[usize::from(byte >> 4)],
+                DIGITS[usize::from(byte & 15)],
+            ]),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

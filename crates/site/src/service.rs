@@ -226,6 +226,13 @@ impl Service {
         access.is_some_and(|access| access.restricts(request, &mut self.scratch))
     }
 
+    /// Whether one has to log in for what this request asks for.
+    pub fn asks_login(&mut self, request: &Request<'_>) -> bool {
+        let Some(site) = self.sites.hosts.choose(request.host()) else { return false };
+        let access = self.sites.sites[site].access.as_ref();
+        access.is_some_and(|access| access.asks_login(request, &mut self.scratch))
+    }
+
     /// Whether any site is not for everybody.
     pub fn has_restrictions(&self) -> bool {
         self.sites.has_restrictions
@@ -516,7 +523,7 @@ impl Service {
         fields.push(b'/');
         if !request.query().is_empty() {
             fields.push(b'?');
-            fields.extend_from_slice(request.query());
+            path::encode_query(request.query(), fields);
         }
         self.moved(site, Status::MOVED_PERMANENTLY, request)
     }

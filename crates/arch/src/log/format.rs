@@ -11,14 +11,16 @@ use super::text::{self, Dates, Style};
 pub const FORMAT_BYTES_MAX: usize = 1024;
 
 /// The common log format of NCSA httpd.
-const COMMON: &str = "$remote_addr - - [$time_local] \"$request\" $status $bytes_sent";
+const COMMON: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
+                      $bytes_sent";
 
 /// The common format with two fields more.
-const COMBINED: &str = "$remote_addr - - [$time_local] \"$request\" $status $bytes_sent \
-                        \"$http_referer\" \"$http_user_agent\"";
+const COMBINED: &str = "$remote_addr - $remote_user [$time_local] \"$request\" $status \
+                        $bytes_sent \"$http_referer\" \"$http_user_agent\"";
 
 /// An object of JSON for each line.
 const JSON: &str = "{\"time\":\"$time_iso8601\",\"remote_addr\":\"$remote_addr\",\
+                    \"remote_user\":\"$remote_user\",\
                     \"host\":\"$host\",\"method\":\"$method\",\"path\":\"$path\",\
                     \"query\":\"$query\",\"protocol\":\"$protocol\",\"status\":$status,\
                     \"bytes_sent\":$bytes_sent,\"referer\":\"$http_referer\",\
@@ -55,6 +57,7 @@ macro_rules! fields {
 
 fields! {
     RemoteAddr "remote_addr",
+    RemoteUser "remote_user",
     TimeLocal "time_local",
     TimeIso "time_iso8601",
     RequestLine "request",
@@ -89,6 +92,8 @@ pub(super) struct Record<'a> {
     /// `None` when it was refused before it was understood.
     pub(super) request: Option<&'a Request<'a>>,
     pub(super) client: IpAddr,
+    /// Who has logged in.
+    pub(super) user: Option<&'a [u8]>,
     pub(super) status: Status,
     pub(super) bytes: Option<u64>,
     pub(super) duration_us: Option<u64>,
@@ -104,7 +109,7 @@ impl<'a> Record<'a> {
         bytes: Option<u64>,
         duration_us: Option<u64>,
     ) -> Record<'a> {
-        Record { request, client, status, bytes, duration_us, worker: 0, id: [0; 2] }
+        Record { request, client, user: None, status, bytes, duration_us, worker: 0, id: [0; 2] }
     }
 }
 
@@ -160,6 +165,11 @@ impl LogFormat {
         self.items.contains(&Item::Field(Field::DurationUs))
     }
 
+    /// Whether it wants to know who has logged in.
+    pub(super) fn names_users(&self) -> bool {
+        self.items.contains(&Item::Field(Field::RemoteUser))
+    }
+
     /// Whether it wants a number for each request.
     pub(super) fn has_ids(&self) -> bool {
         self.items.contains(&Item::Field(Field::RequestId))
@@ -178,6 +188,7 @@ impl LogFormat {
                 Item::Text(text) => out.extend_from_slice(text),
                 Item::Field(field) => match field {
                     Field::RemoteAddr => text::address(record.client, out),
+                    Field::RemoteUser => self.name(record.user, most, out),
                     Field::TimeLocal => out.extend_from_slice(dates.local()),
                     Field::TimeIso => out.extend_from_slice(dates.iso()),
                     Field::Status => text::number(u64::from(record.status.code()), out),
@@ -204,6 +215,22 @@ impl LogFormat {
                 Item::Known(name) => client_chose(request.and_then(|r| r.value(*name)), out),
                 Item::Header(name) => client_chose(request.and_then(|r| r.field(name)), out),
             }
+        }
+    }
+
+    /// A name, which breaks no line into other words than it has.
+    fn name(&self, name: Option<&[u8]>, most: usize, out: &mut Vec<u8>) {
+        match (name, self.style) {
+            (Some(name @ [_, ..]), Style::Plain) => {
+                let (name, cut) = (&name[..name.len().min(most)], name.len() > most);
+                for (at, word) in name.split(|byte| *byte == b' ').enumerate() {
+                    out.extend_from_slice(if at > 0 { b"\\x20" } else { b"" });
+                    text::escape(word, most, self.style, out);
+                }
+                out.extend_from_slice(if cut { b"..." } else { b"" });
+            }
+            (None | Some([]), Style::Plain) => out.push(b'-'),
+            (name, Style::Json) => text::escape(name.unwrap_or_default(), most, self.style, out),
         }
     }
 
@@ -283,6 +310,7 @@ mod tests {
         let record = Record {
             request: request.as_ref(),
             client: [192, 0, 2, 7].into(),
+            user: bytes.map(|_| &b"ann \"a\" b"[..]),
             status: Status::OK,
             bytes: request.map(|_| 5),
             duration_us: Some(12),
@@ -298,13 +326,14 @@ mod tests {
 
     #[test]
     fn the_formats_of_a_name_are_exactly_these() {
-        let common = "192.0.2.7 - - [06/Nov/1994:08:49:37 +0000] \
+        let common = "192.0.2.7 - ann\\x20\\x22a\\x22\\x20b [06/Nov/1994:08:49:37 +0000] \
                       \"GET /a%20\\x22b?q=\\x5c1 HTTP/1.1\" 200 5";
         assert_eq!(line("common", Some(REQUEST)), common);
         assert_eq!(line("combined", Some(REQUEST)), format!("{common} \"-\" \"me\\xe9\""));
         assert_eq!(
             line("json", Some(REQUEST)),
             "{\"time\":\"1994-11-06T08:49:37Z\",\"remote_addr\":\"192.0.2.7\",\
+             \"remote_user\":\"ann \\\"a\\\" b\",\
              \"host\":\"x.test\",\"method\":\"GET\",\"path\":\"/a%20\\\"b\",\"query\":\"q=\\\\1\",\
              \"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes_sent\":5,\"referer\":\"\",\
              \"user_agent\":\"me\\u00e9\",\"duration_us\":12,\"worker\":3}"

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use flyball_http::{Now, Request, Segment, Status};
 use flyball_site::Answer;
+use flyball_site::access::claimed_name;
 use flyball_sys::clock;
 
 use super::format::Record;
@@ -42,6 +43,14 @@ const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest wait for room when a thread ends, in milliseconds.
 const LAST_MS_MAX: u64 = 1_000;
 
+/// Answers to those who may not have logged in, whatever name they gave.
+const NOT_LOGGED_IN: [Status; 4] = [
+    Status::UNAUTHORIZED,
+    Status::FORBIDDEN,
+    Status::TOO_MANY_REQUESTS,
+    Status::SERVICE_UNAVAILABLE,
+];
+
 /// One thread's end of the log. Whatever it holds is handed over when it is dropped.
 #[derive(Debug)]
 pub struct AccessLogWriter(Option<Box<Open>>);
@@ -52,6 +61,10 @@ struct Open {
     worker: usize,
     is_timed: bool,
     ids: Option<RequestIds>,
+    names_users: bool,
+    behind_login: bool,
+    /// The name and password of a request, decoded; never longer than a head.
+    decoded: Vec<u8>,
     dates: Dates,
     buffer: Vec<u8>,
     /// Bytes of the buffer beyond one batch that were asked for and granted.
@@ -100,6 +113,9 @@ impl AccessLogWriter {
                 worker: log.worker,
                 is_timed: lines.format.is_timed(),
                 ids: lines.format.has_ids().then(RequestIds::new),
+                names_users: lines.format.names_users(),
+                behind_login: false,
+                decoded: Vec::new(),
                 dates: Dates::new(),
                 buffer: Vec::with_capacity(BATCH_BYTES_MAX),
                 granted: 0,
@@ -122,14 +138,32 @@ impl AccessLogWriter {
         if self.0.as_ref().is_some_and(|open| open.is_timed) { clock::monotonic_ns() } else { 0 }
     }
 
+    /// Whether the lines say who has logged in, so that [`AccessLogWriter::is_behind_login`] is to
+    /// be called.
+    pub fn names_users(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| open.names_users)
+    }
+
+    /// Tells whether one has to log in for what the request of the next line asks for.
+    pub fn is_behind_login(&mut self, is_behind: bool) {
+        if let Some(open) = &mut self.0 {
+            open.behind_login = is_behind;
+        }
+    }
+
     /// Adds the line of one request, when its answer is known. The length is that of the content
     /// that the answer promises, not what the client took of it. Never waits.
     pub fn write(&mut self, request: &Request<'_>, answer: &Answer<'_>, began_ns: u64, now: &Now) {
         let Some(open) = &mut self.0 else { return };
         let took = open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
         let (status, bytes) = (answer.status, content_len(answer));
-        let record = Record::new(Some(request), request.client(), status, bytes, took);
+        let mut record = Record::new(Some(request), request.client(), status, bytes, took);
+        let mut decoded = std::mem::take(&mut open.decoded);
+        if std::mem::take(&mut open.behind_login) && !NOT_LOGGED_IN.contains(&status) {
+            record.user = claimed_name(request, &mut decoded);
+        }
         open.add(record, now);
+        open.decoded = decoded;
     }
 
     /// Adds the line of a request that was refused before it was understood.

@@ -30,10 +30,10 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("combined"),
         doc: "What a line of the access log holds",
         more: "`common`, `combined`, `json` (an object for each line), or a text with fields: \
-               `$remote_addr`, `$time_local`, `$time_iso8601`, `$request` (the request line), \
-               `$method`, `$path`, `$query`, `$protocol`, `$status`, `$bytes_sent`, `$host`, \
-               `$duration_us`, `$worker`, `$request_id`, and any field of the request as \
-               `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",
+               `$remote_addr`, `$remote_user`, `$time_local`, `$time_iso8601`, `$request` (the \
+               request line), `$method`, `$path`, `$query`, `$protocol`, `$status`, \
+               `$bytes_sent`, `$host`, `$duration_us`, `$worker`, `$request_id`, and any field of \
+               the request as `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",
         source: "S3 section 4 (M122)",
     },
     Setting {

@@ -28,6 +28,12 @@ use flyball_sys::disk::Compute;
 use crate::path;
 use remembered::{Proof, ProofKey, Remembered};
 
+/// The name that a request gives with its password, whether that is right or not, read into
+/// `decoded`.
+pub fn claimed_name<'a>(request: &Request<'_>, decoded: &'a mut Vec<u8>) -> Option<&'a [u8]> {
+    credentials::read(request, decoded).map(|login| login.user)
+}
+
 /// Passwords that are verified at the same time, per worker and site: as many connections as a
 /// browser opens, and fewer than there are threads, so that the disk's work goes on.
 pub const VERIFICATIONS_MAX: usize = 6;
@@ -135,6 +141,12 @@ impl Access {
         let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
         rule.is_some_and(|(_, admission)| !admission.is_open())
             || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
+    }
+
+    /// Whether one has to log in for the path of this request.
+    pub(crate) fn asks_login(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
+        let path = relative_of(request.path(), &mut scratch.relative);
+        self.logins.as_ref().is_some_and(|logins| logins.cover(path))
     }
 
     /// Whether a request would get a file of this name, relative to the root, although it would

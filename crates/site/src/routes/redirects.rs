@@ -72,6 +72,13 @@ mod tests {
     }
 
     #[test]
+    fn a_query_that_is_not_ascii_is_encoded_in_a_location() {
+        let (rules, mut out) = (redirects(&[("/old", "/new", 301)]), Vec::new());
+        assert_eq!(rules.location(0, "/old", b"q=\xc3\xa9%20", &mut out), Some(301));
+        assert_eq!(out, b"/new?q=%C3%A9%20");
+    }
+
+    #[test]
     fn a_path_is_sent_where_its_rule_says() {
         let redirects = redirects(&[
             ("/old", "/new", 301),

@@ -60,7 +60,7 @@ impl Target {
         }
         if !self.has_query && !query.is_empty() {
             out.push(b'?');
-            out.extend_from_slice(query);
+            path::encode_query(query, out);
         }
         write_pieces(fragment, path, groups, out);
     }
