@@ -63,6 +63,7 @@ macro_rules! tests {
 tests! {
     a_cached_keep_alive_request_allocates_nothing,
     a_cached_body_that_is_coded_allocates_nothing,
+    a_request_that_is_logged_allocates_nothing,
     a_new_connection_allocates_nothing,
     a_pipelined_batch_allocates_nothing,
     a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing,
@@ -217,6 +218,32 @@ fn a_cached_body_that_is_coded_allocates_nothing() {
         |counted| counted.server.connect(),
         |_, client| assert!(client.ask(CODED).body.len() < 200),
     );
+}
+
+/// The lines go to a process of its own, which is counted too: what it writes is no reason for it
+/// to allocate.
+fn a_request_that_is_logged_allocates_nothing() {
+    let site = small_site();
+    for arch in ["sped", "mt", "watpipe", "uring"] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            println!("  {arch} cannot run here");
+            continue;
+        }
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = common::within(&directory, "access.log");
+        let log = format!("access-log={}", path.display());
+        let mut counted = Counted::start_with(&site, arch, &[&log]);
+        let mut client = counted.server.connect();
+        let (allocations, seconds) =
+            counted.count(|| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024));
+        let allowed = PER_SECOND * counted.threads() * seconds;
+        println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
+        assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
+        common::signal(counted.server.master(), "TERM");
+        assert!(counted.server.ended().success());
+        let lines = std::fs::read_to_string(&path).expect("the log can be read");
+        assert_eq!(lines.lines().count() as u32, WARM_ROUNDS + ROUNDS, "{arch}");
+    }
 }
 
 fn a_new_connection_allocates_nothing() {
