@@ -367,10 +367,11 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("128MiB"),
         doc: "Bytes of memory that all caches take; 0 holds no bodies",
-        more: "Bodies, heads, names, paths and the maps count, with what the allocator adds. `tux` \
-               pins what it caches: each body is locked in memory, in whole pages, as far as \
-               RLIMIT_MEMLOCK allows, and when the cache is full nothing is pushed out for \
-               another file.",
+        more: "Bodies, heads, names, paths and the maps count, with what the allocator adds. What \
+               `send.mode` mapped keeps mapped does not: it has a limit of its own, \
+               `cache.mapped`. `tux` pins what it caches: each body is locked in memory, in whole \
+               pages, as far as RLIMIT_MEMLOCK allows, and when the cache is full nothing is \
+               pushed out for another file.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
     },
     Setting {
@@ -394,8 +395,10 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("128MiB"),
         doc: "Bytes of files that stay mapped, per worker, with `send.mode` mapped",
-        more: "Beyond that, chunks that are not being sent are unmapped, those first that were \
-               used longest ago; what is being sent may be more. A file that is removed is not \
+        more: "Beside `cache.content`, and not a part of it: what is mapped is memory of the page \
+               cache, which the kernel may take back. Beyond the limit, chunks that are not being \
+               sent are unmapped, those first that were used longest ago; what is being sent may \
+               be more. A file that is removed is not \
                freed before its chunks are unmapped. Unless it is written, it is 4MiB for each \
                process of `mp`.",
         source: "S2 section 5.4 (M91)",
