@@ -8,14 +8,18 @@ mod config;
 mod machine;
 pub mod mutate;
 mod path;
+mod proxy;
 mod ranges;
 mod request;
+mod routes;
 
 pub use config::config;
 pub use machine::machine_operations;
 pub use path::path_mapping;
+pub use proxy::proxy_header;
 pub use ranges::ranges;
 pub use request::request_head;
+pub use routes::routes;
 
 /// A target, with what helps the mutator to get past its first checks.
 #[derive(Clone, Copy, Debug)]
@@ -35,4 +39,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "path_mapping", run: path_mapping, words: path::WORDS },
     Target { name: "config", run: config, words: config::WORDS },
     Target { name: "ranges", run: ranges, words: ranges::WORDS },
+    Target { name: "routes", run: routes, words: routes::WORDS },
+    Target { name: "proxy_header", run: proxy_header, words: proxy::WORDS },
 ];
