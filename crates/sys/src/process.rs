@@ -156,7 +156,7 @@ fn close_each(first: u32, last: u32) {
 /// # Errors
 /// As [`fork`].
 pub fn spawn_sharing_descriptors(body: &dyn Fn() -> i32) -> io::Result<ProcessId> {
-    if !cfg!(test) && threads()? > 1 {
+    if threads()? > 1 {
         return Err(io::Error::other("a process with several threads cannot be cloned"));
     }
     let flags = libc::CLONE_FILES | libc::SIGCHLD;
@@ -469,6 +469,32 @@ pub fn become_user(id: u32) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+    use std::process::Command;
+
+    /// Set where a test runs in a process of its own.
+    const ALONE: &str = "FLYBALL_TEST_ALONE";
+
+    /// Runs `body`, all of the test `name`, in a process with one thread. A clone of a process with
+    /// several waits for ever for a lock that another thread held, such as the allocator's. So this
+    /// program is started again for the one test: the harness then sleeps while it forks.
+    fn alone(name: &str, body: impl FnOnce()) {
+        if std::env::var_os(ALONE).is_some() {
+            match fork().unwrap() {
+                Forked::Child => {
+                    let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+                    exit_now(if done.is_ok() { 0 } else { 1 });
+                }
+                Forked::Parent(child) => return assert_eq!(wait_for(child).unwrap(), 0),
+            }
+        }
+        let name = format!("process::tests::{name}");
+        let test = ["--exact", &name, "--nocapture", "--test-threads=1"];
+        let program = std::env::current_exe().unwrap();
+        let ended = Command::new(program).args(test).env(ALONE, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout);
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success() && said.contains("1 passed"), "{said}{errors}");
+    }
 
     #[test]
     fn the_threads_of_this_process_are_counted() {
@@ -519,28 +545,32 @@ mod tests {
 
     #[test]
     fn a_process_that_shares_descriptors_shares_no_memory() {
-        let memory = std::cell::Cell::new(1);
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        let child = spawn_sharing_descriptors(&|| {
-            memory.set(2);
-            let mut byte = [0];
-            let _ = rustix::io::read(&read, &mut byte);
-            if byte == [7] { 3 } else { 4 }
+        alone("a_process_that_shares_descriptors_shares_no_memory", || {
+            let memory = std::cell::Cell::new(1);
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            let child = spawn_sharing_descriptors(&|| {
+                memory.set(2);
+                let mut byte = [0];
+                let _ = rustix::io::read(&read, &mut byte);
+                if byte == [7] { 3 } else { 4 }
+            });
+            let child = child.unwrap();
+            let shares = |what| share(own_id(), child.number(), what).unwrap();
+            assert!(shares(Shared::Descriptors) && !shares(Shared::Memory));
+            rustix::io::write(&write, &[7]).unwrap();
+            assert_eq!((wait_for(child).unwrap(), memory.get()), (3, 1));
         });
-        let child = child.unwrap();
-        let shares = |what| share(own_id(), child.number(), what).unwrap();
-        assert!(shares(Shared::Descriptors) && !shares(Shared::Memory));
-        rustix::io::write(&write, &[7]).unwrap();
-        assert_eq!((wait_for(child).unwrap(), memory.get()), (3, 1));
     }
 
     #[test]
     fn a_body_that_panics_ends_its_process_and_closes_nothing() {
-        let (read, write) = rustix::pipe::pipe().unwrap();
-        let child = spawn_sharing_descriptors(&|| panic!("a panic of a test"));
-        assert_eq!(wait_for(child.unwrap()).unwrap(), PANICKED);
-        rustix::io::write(&write, &[7]).unwrap();
-        assert_eq!(rustix::io::read(&read, &mut [0]).unwrap(), 1);
+        alone("a_body_that_panics_ends_its_process_and_closes_nothing", || {
+            let (read, write) = rustix::pipe::pipe().unwrap();
+            let child = spawn_sharing_descriptors(&|| panic!("a panic of a test"));
+            assert_eq!(wait_for(child.unwrap()).unwrap(), PANICKED);
+            rustix::io::write(&write, &[7]).unwrap();
+            assert_eq!(rustix::io::read(&read, &mut [0]).unwrap(), 1);
+        });
     }
 
     #[test]
