@@ -106,9 +106,9 @@ impl Besieged {
         self.processes().into_iter().map(count).sum()
     }
 
-    /// Everybody below the master.
+    /// The master and everybody below it.
     pub fn processes(&self) -> Vec<u32> {
-        let mut found = children(self.server.pid());
+        let mut found = vec![self.server.pid()];
         let mut at = 0;
         while at < found.len() {
             found.extend(children(found[at]));
