@@ -124,7 +124,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// `flyball ctl WORDS`, again while generations would stack up: old ones end with their connections.
+/// `flyball ctl WORDS`, again while generations would stack up: old ones end with their
+/// connections.
 fn tell(admin: &str, words: &[&str]) {
     let done = wait::until(wait::DEADLINE, || {
         let mut command = Command::new(binary());
