@@ -21,6 +21,7 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 
 pub use crate::top::Top;
 pub use cache::Simulate;
+pub use clap_complete::Shell;
 pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
 pub use load::{Load, Run};
@@ -72,9 +73,20 @@ pub enum Command {
     Lab(Lab),
     /// Show what a running server does.
     Top(Top),
-    /// Print `docs/settings.md`, which is the result of
+    /// Print what is made from the program's own tables.
+    Docs(Document),
+}
+
+/// A document that is made from the program's own tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Document {
+    /// `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
-    Docs,
+    Settings,
+    /// A page of the manual, in roff: of the subcommand, or of the program.
+    Man(Option<String>),
+    /// Completions for this shell.
+    Completions(Shell),
 }
 
 /// What a running server is asked.
@@ -140,7 +152,8 @@ where
         Some(("top", given)) => Command::Top(top::parsed(given)),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
-        _ => Command::Docs,
+        Some((_, given)) => Command::Docs(document(given)),
+        None => Command::Docs(Document::Settings),
     })
 }
 
@@ -194,7 +207,8 @@ impl From<Vec<SettingError>> for Failure {
     }
 }
 
-fn program() -> clap::Command {
+/// The whole command line, as clap knows it.
+pub fn program() -> clap::Command {
     clap::Command::new("flyball")
         .version(env!("CARGO_PKG_VERSION"))
         .about("The web server whose concurrency architecture is a setting")
@@ -337,8 +351,25 @@ fn ctl_command(given: &ArgMatches) -> Command {
 }
 
 fn docs() -> clap::Command {
-    let settings = clap::Command::new("settings").about("Print docs/settings.md");
-    clap::Command::new("docs").hide(true).subcommand_required(true).subcommand(settings)
+    let page = Arg::new("subcommand").value_name("SUBCOMMAND").help("Of this subcommand");
+    let shell = Arg::new("shell").required(true).value_parser(value_parser!(Shell));
+    clap::Command::new("docs")
+        .hide(true)
+        .subcommand_required(true)
+        .subcommand(clap::Command::new("settings").about("Print docs/settings.md"))
+        .subcommand(clap::Command::new("man").about("Print a page of the manual").arg(page))
+        .subcommand(clap::Command::new("completions").about("Print completions").arg(shell))
+}
+
+fn document(given: &ArgMatches) -> Document {
+    match given.subcommand() {
+        Some(("man", given)) => Document::Man(given.get_one::<String>("subcommand").cloned()),
+        Some(("completions", given)) => match given.get_one::<Shell>("shell") {
+            Some(shell) => Document::Completions(*shell),
+            None => Document::Settings,
+        },
+        _ => Document::Settings,
+    }
 }
 
 fn directory() -> Arg {

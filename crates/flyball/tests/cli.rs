@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use flyball::cli::{Command, Failure, USAGE_EXIT, parse};
+use flyball::cli::{Command, Document, Failure, USAGE_EXIT, parse};
 use flyball::settings::{Origin, PORT_TRIES, SETTINGS, SettingError, Typed, resolve};
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SandboxMode, Settings};
 use tempfile::TempDir;
@@ -246,7 +246,7 @@ fn a_broken_or_missing_file_fails_with_the_code_of_usage() {
 fn other_commands_are_recognised() {
     assert_eq!(command(&["arch"]).unwrap(), Command::Arch { json: false });
     assert_eq!(command(&["arch", "--json"]).unwrap(), Command::Arch { json: true });
-    assert_eq!(command(&["docs", "settings"]).unwrap(), Command::Docs);
+    assert_eq!(command(&["docs", "settings"]).unwrap(), Command::Docs(Document::Settings));
 }
 
 #[test]

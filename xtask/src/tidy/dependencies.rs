@@ -103,6 +103,8 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-arch", "the registry"),
             ("flyball-lab", "experiments and their statistics"),
             ("clap", "the command line"),
+            ("clap_complete", "completions for shells"),
+            ("clap_mangen", "pages of the manual"),
             ("ratatui", "the screen of `flyball top`"),
             ("serde_json", "the JSON of `flyball arch`"),
             ("toml", "the configuration file"),

@@ -342,8 +342,8 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.verify = given.get_flag("verify");
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
     options.sources = sources.flatten().copied().collect();
-    let small = |id: &str| size(id).map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
-    options.receive_buffer = small("receive-buffer");
+    let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+    options.receive_buffer = size("receive-buffer").map(small);
     (options.read_rate, options.write_rate) = (size("read-rate"), size("write-rate"));
     if options.read_rate == Some(0) || options.write_rate == Some(0) {
         return Err("a --read-rate or --write-rate of 0 moves nothing".into());
