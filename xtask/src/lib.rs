@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 pub mod ci;
 pub mod docs;
+pub mod package;
 mod rust;
 pub mod tidy;
 

@@ -11,6 +11,7 @@ usage: cargo xtask CHORE
   tidy        check the house rules that a machine can check
   docs        regenerate the generated documents
   ci          format, clippy and all tests, with the time of each
+  package ... make a Debian package (deb [--test]) or a static archive (musl)
   bench ...   compare with nginx and lighttpd";
 
 fn main() -> ExitCode {
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         Some("tidy") => xtask::tidy::main(),
         Some("docs") => xtask::docs::main(),
         Some("ci") => xtask::ci::main(),
+        Some("package") => xtask::package::main(&rest),
         Some("bench") => bench::main(rest),
         _ => {
             eprintln!("{USAGE}");
