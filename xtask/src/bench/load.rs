@@ -18,8 +18,8 @@ use super::process;
 /// The architectures of the server; the first one that was asked for serves.
 pub(crate) const ARCHS: &[&str] = &["n-copy"];
 
-/// New connections per second: what httperf can do on one CPU with little time left.
-const RATE: u32 = 12_000;
+/// New connections per second: near to what httperf can do on one CPU, so that it spins little.
+const RATE: u32 = 10_000;
 
 /// Connections that are kept.
 const CONNECTIONS: u32 = 32;
