@@ -4,21 +4,44 @@ mod common;
 
 use std::io::Write;
 use std::net::TcpStream;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::job::Load;
+use flyball_load::observe::Report;
 use flyball_testkit::wait::dawdle;
 
 fn wait_until(at: Instant) {
     dawdle(at.saturating_duration_since(Instant::now()));
 }
 
+/// Which percentile should be how many microseconds, to what share.
+type Injected = (f64, f64, f64);
+
+/// The percentiles that are not what was injected.
+fn wrong(report: &Report, injected: &[Injected]) -> Vec<String> {
+    let found = |percentile| report.tally.latency.percentile_us(percentile);
+    let is_off =
+        |(percentile, us, share): &&Injected| (found(*percentile) / us - 1.0).abs() > *share;
+    let off = injected.iter().filter(is_off);
+    off.map(|(p, us, _)| format!("p{p} is {} us, not {us}", found(*p))).collect()
+}
+
+/// A busy machine delays server and client alike, which only adds: of some runs one has to be
+/// right. A generator that counts wrongly is wrong in all of them.
 #[track_caller]
-fn within(what: &str, found_us: f64, expected_us: f64, share: f64) {
-    let off = (found_us / expected_us - 1.0).abs();
-    assert!(off <= share, "{what}: {found_us} us, not {expected_us}");
+fn one_of_some_is_right(injected: &[Injected], mut run: impl FnMut() -> Report) {
+    let mut all = Vec::new();
+    for _ in 0..5 {
+        let wrong = wrong(&run(), injected);
+        if wrong.is_empty() {
+            return;
+        }
+        all.push(wrong);
+    }
+    panic!("{all:?}");
 }
 
 #[test]
@@ -32,13 +55,18 @@ fn injected_delays_come_out_as_percentiles() {
             stream.write_all(OK).unwrap();
         }
     };
-    let report = run(&options(server(serve), rate("100"), 1000));
-    assert_eq!(report.tally.replies, 100);
-    let latency = &report.tally.latency;
-    within("p50", latency.percentile_us(50.0), 250_000.0, 0.02);
-    within("p85", latency.percentile_us(85.0), 250_000.0, 0.02);
-    within("p95", latency.percentile_us(95.0), 1_000_000.0, 0.02);
-    within("max", latency.max_us(), 1_000_000.0, 0.02);
+    let address = server(serve);
+    let injected = [
+        (50.0, 250_000.0, 0.02),
+        (85.0, 250_000.0, 0.02),
+        (95.0, 1_000_000.0, 0.02),
+        (100.0, 1_000_000.0, 0.02),
+    ];
+    one_of_some_is_right(&injected, || {
+        let report = run(&options(address, rate("100"), 1000));
+        assert_eq!(report.tally.replies, 100);
+        report
+    });
 }
 
 #[test]
@@ -46,21 +74,23 @@ fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
     // Whoever asks within the first 800 ms is answered at their end: of twice that at a steady
     // rate, half wait from 800 ms down to nothing. A generator that waits for answers would count
     // one long one.
-    let begin: &'static std::sync::OnceLock<Instant> = Box::leak(Box::default());
-    let serve = move |_, mut stream: TcpStream| {
-        let begin = *begin.get_or_init(Instant::now);
-        if request(&mut stream).is_some() {
-            wait_until(begin + Duration::from_millis(800));
-            stream.write_all(OK).unwrap();
-        }
+    let serve_from = || {
+        let begin = OnceLock::new();
+        server(move |_, mut stream: TcpStream| {
+            let begin = *begin.get_or_init(Instant::now);
+            if request(&mut stream).is_some() {
+                wait_until(begin + Duration::from_millis(800));
+                stream.write_all(OK).unwrap();
+            }
+        })
     };
-    let report = run(&options(server(serve), rate("100"), 1600));
-    assert_eq!(report.tally.replies, 160);
-    let latency = &report.tally.latency;
     // Latencies of those that had to wait are uniform in 0..800 ms: the p75 of all is half of it.
-    within("p75", latency.percentile_us(75.0), 400_000.0, 0.03);
-    within("p95", latency.percentile_us(95.0), 720_000.0, 0.02);
-    within("max", latency.max_us(), 800_000.0, 0.02);
+    let injected = [(75.0, 400_000.0, 0.03), (95.0, 720_000.0, 0.02), (100.0, 800_000.0, 0.02)];
+    one_of_some_is_right(&injected, || {
+        let report = run(&options(serve_from(), rate("100"), 1600));
+        assert_eq!(report.tally.replies, 160);
+        report
+    });
 }
 
 #[test]
