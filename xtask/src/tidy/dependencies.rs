@@ -105,7 +105,7 @@ const PRODUCT: &[Allowed] = &[
             ("clap", "the command line"),
             ("clap_complete", "completions for shells"),
             ("clap_mangen", "pages of the manual"),
-            ("ratatui", "the screen of `flyball top`"),
+            ("ratatui", "the screens of `flyball top` and `flyball load`"),
             ("serde_json", "the JSON of `flyball arch`"),
             ("toml", "the configuration file"),
         ],

@@ -43,6 +43,8 @@ pub struct Run {
     pub json: bool,
     /// Whether nothing is shown while it runs.
     pub quiet: bool,
+    /// Whether it is shown on a screen of its own.
+    pub tui: bool,
     /// Where the run goes second by second, as CSV.
     pub csv: Option<PathBuf>,
     /// Where it goes as a log of HdrHistogram.
@@ -52,8 +54,8 @@ pub struct Run {
 }
 
 /// Arguments that agents are not told.
-const OF_COORDINATOR: [&str; 9] =
-    ["agents", "agent", "json", "quiet", "csv", "hdr", "fail-if", "find-peak", "plot"];
+const OF_COORDINATOR: [&str; 10] =
+    ["agents", "agent", "json", "quiet", "tui", "csv", "hdr", "fail-if", "find-peak", "plot"];
 
 pub(super) fn program() -> clap::Command {
     clap::Command::new("load")
@@ -210,6 +212,8 @@ fn reports() -> Vec<Arg> {
             .action(ArgAction::Append)
             .value_delimiter(','),
         switch("quiet", "Show nothing while it runs"),
+        switch("tui", "Show the run on a screen of its own, second by second")
+            .conflicts_with_all(["quiet", "find-peak", "agents"]),
         switch("series", "Count second by second, for a coordinator").hide(true),
     ]
 }
@@ -253,7 +257,8 @@ pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
     })?;
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
     let (csv, hdr) = (file("csv"), file("hdr"));
-    options.series = csv.is_some() || hdr.is_some() || given.get_flag("series");
+    options.series =
+        csv.is_some() || hdr.is_some() || given.get_flag("tui") || given.get_flag("series");
     let mut arguments = arguments(given);
     if options.series && !given.get_flag("series") {
         arguments.insert(0, "--series".into());
@@ -266,6 +271,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
         arguments,
         json: given.get_flag("json"),
         quiet: given.get_flag("quiet"),
+        tui: given.get_flag("tui"),
         csv,
         hdr,
         fail_if: given.get_many("fail-if").into_iter().flatten().cloned().collect(),

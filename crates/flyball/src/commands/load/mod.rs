@@ -2,6 +2,7 @@
 
 mod peak;
 mod progress;
+mod tui;
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -16,7 +17,7 @@ use flyball_load::agent;
 use flyball_load::job::{Job, Options};
 use flyball_load::observe::{Kind, Live, Report, csv, hdr_log, json, text};
 
-use progress::watched;
+use progress::{Shows, watched};
 
 /// Exit code of a run that failed by a condition or by wrong bodies.
 const FAILED_EXIT: u8 = 3;
@@ -59,7 +60,12 @@ fn measured(asked: &Run, options: &Options, arguments: &[String]) -> Result<Repo
     let job = Job::prepare(options)?;
     let live = Arc::new(Live::default());
     let stop = AtomicBool::new(false);
-    watched(&live, &stop, !asked.quiet, || job.run(&live, &stop)).map_err(|error| error.to_string())
+    let shows = match asked {
+        Run { tui: true, .. } => Shows::Screen(options.url.clone()),
+        Run { quiet: true, .. } => Shows::Nothing,
+        _ => Shows::Line,
+    };
+    watched(&live, &stop, shows, || job.run(&live, &stop)).map_err(|error| error.to_string())
 }
 
 /// Says why a run failed or is void, and the exit code for it.

@@ -10,26 +10,46 @@ use flyball_sys::clock::monotonic_ns;
 use flyball_sys::net;
 use flyball_sys::signal::{Signal, Signals};
 
+use super::tui;
+
 /// Milliseconds between two looks for signals.
 const LOOK_MS: u64 = 100;
 
 /// Looks from one progress line to the next.
 const LOOKS: u32 = 5;
 
+/// What is shown of a run.
+pub(super) enum Shows {
+    /// Nothing.
+    Nothing,
+    /// A line, where standard error is a terminal.
+    Line,
+    /// A screen of its own, for this URL.
+    Screen(String),
+}
+
 /// Runs `work` with a line of progress where standard error is a terminal. The first SIGINT or
 /// SIGTERM makes `stop` true, so that what was counted is reported; another one ends the process.
 pub(super) fn watched<T: Send>(
     live: &Arc<Live>,
     stop: &AtomicBool,
-    shows: bool,
+    shows: Shows,
     work: impl FnOnce() -> T,
 ) -> T {
-    let shows = shows && std::io::stderr().is_terminal();
+    let has_line = matches!(shows, Shows::Line) && std::io::stderr().is_terminal();
     // Before any thread: all of them leave the signals to the watcher.
     let signals = Signals::block();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = &over;
+        if let Shows::Screen(url) = shows {
+            let live = Arc::clone(live);
+            scope.spawn(move || {
+                if let Err(error) = tui::show(&url, &live, stop, over) {
+                    eprintln!("flyball: the terminal: {error}");
+                }
+            });
+        }
         scope.spawn(move || {
             let (mut last, mut looks) = (Glance::default(), 0);
             while !over.load(Relaxed) {
@@ -38,11 +58,11 @@ pub(super) fn watched<T: Send>(
                     Err(_) => thread::park_timeout(std::time::Duration::from_millis(LOOK_MS)),
                 }
                 looks += 1;
-                if shows && looks % LOOKS == 0 {
+                if has_line && looks % LOOKS == 0 {
                     last = progress(live, last);
                 }
             }
-            if shows {
+            if has_line {
                 eprint!("\r\x1b[K");
                 let _ = std::io::stderr().flush();
             }
