@@ -154,8 +154,11 @@ impl<'a> Generator<'a> {
     /// What is left when the run is broken off counts as neither reply nor failure.
     fn finish(&mut self, busy: &Busy) {
         let now_ns = monotonic_ns();
-        // A run that was stopped has the length that it had.
-        self.tally.window.to_ns = self.tally.window.to_ns.min(now_ns.max(self.place.start_ns));
+        if self.stop.load(Relaxed) {
+            // It has the length that it had.
+            let end_ns = now_ns.max(self.place.start_ns);
+            self.tally.window.to_ns = self.tally.window.to_ns.min(end_ns);
+        }
         let (cpu_ns, share) = busy.end();
         self.tally.cpu_ns = cpu_ns;
         self.tally.busy_max = share;

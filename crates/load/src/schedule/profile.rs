@@ -151,7 +151,7 @@ impl FromStr for Profile {
         let (kind, rest) = text.split_once(':').unwrap_or(("", text));
         let parts = match kind {
             "" => {
-                let rate = parse_rate(text)?;
+                let rate = parse_rate(text).map_err(|_| EXPECTED)?;
                 vec![(f64::INFINITY, Shape::Line(rate, rate))]
             }
             "steps" => steps(rest)?,
