@@ -202,6 +202,10 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
         }
         b"/status" => (Status::OK, "application/json", status::write(&Snapshot::take(admin))),
         b"/metrics" => (Status::OK, prometheus::MEDIA_TYPE, metrics::write(&Snapshot::take(admin))),
+        b"/settings" if !request.query().is_empty() => {
+            let key = std::str::from_utf8(request.query()).unwrap_or_default();
+            tell(admin, Command::get(key))
+        }
         b"/settings" => (Status::OK, "application/json", settings(admin)),
         b"/" | b"/dashboard" => {
             let (page, more) = page::write();
@@ -242,7 +246,7 @@ fn tell(admin: &Admin, command: Result<Command, String>) -> (Status, &'static st
         let why = "the server is changed only through a Unix-domain socket\n";
         return (Status::FORBIDDEN, TEXT, why.into());
     };
-    match command.map(|command| control::tell(master, command)) {
+    match command.map(|command| control::tell(master, &command)) {
         Ok(Reply::Done(text)) => (Status::OK, TEXT, text + "\n"),
         Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),
         Err(why) => (Status::BAD_REQUEST, TEXT, why + "\n"),

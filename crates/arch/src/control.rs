@@ -2,7 +2,7 @@
 //! master and back, and the client that asks.
 //!
 //! The admin process reads the request from the network; the master gets one of a few commands as a
-//! record of fixed length, which it checks as if the sender were hostile.
+//! short record of plain words, which it checks as if the sender were hostile.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -13,11 +13,28 @@ use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 use flyball_sys::net;
 
-use crate::registry;
-use crate::settings::{AcceptLimit, AdminAddress};
+use crate::settings::AdminAddress;
 
-/// Settings that may be changed while the server runs.
-pub const CHANGEABLE: &[&str] = &["architecture", "accept.limit"];
+/// Settings that may be changed while the server runs, beside the time-outs and least rates, which
+/// change in place as `accept.limit` does. Any other begins a new generation of workers.
+pub const CHANGEABLE: &[&str] = &[
+    "architecture",
+    "accept.limit",
+    "connections.max",
+    "cache.paths",
+    "cache.content",
+    "cache.files",
+    "cache.mapped",
+    "drain",
+];
+
+/// The list of all of them, in words.
+pub(crate) fn changeable() -> String {
+    format!("{}, timeout.* and rate.*", CHANGEABLE.join(", "))
+}
+
+/// Longest key or value that crosses to the master, in bytes.
+const WORD_BYTES_MAX: usize = 200;
 
 /// Longest wait for the master to do what it was told: workers leave the listening sockets first.
 pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
@@ -29,12 +46,12 @@ const REPLY_BYTES_MAX: usize = 8_192;
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// What the master may be told.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
-    /// Run this architecture, by its place in [`registry::ALL`].
-    Architecture(usize),
-    /// Accept at most so many connections in an accept phase.
-    AcceptLimit(AcceptLimit),
+    /// Give the setting of this key this value.
+    Set(String, String),
+    /// Tell the value of the setting of this key.
+    Get(String),
     /// Read the configuration again.
     Reload,
     /// Accept nothing more, finish, and end.
@@ -49,51 +66,51 @@ impl Command {
     /// # Errors
     /// Why there is none.
     pub(crate) fn set(key: &str, value: &str) -> Result<Command, String> {
-        match key {
-            "architecture" => {
-                let at = registry::ALL.iter().position(|arch| arch.name() == value);
-                at.map(Command::Architecture)
-                    .ok_or_else(|| format!("there is no architecture {value:?}"))
-            }
-            "accept.limit" => AcceptLimit::parse(value)
-                .map(Command::AcceptLimit)
-                .ok_or_else(|| format!("expected {}, found {value:?}", AcceptLimit::FORM)),
-            _ => Err(format!(
-                "{key:?} cannot be changed while the server runs; {} can",
-                CHANGEABLE.join(" and ")
-            )),
+        match is_word(key) && is_word(value) {
+            true => Ok(Command::Set(key.into(), value.into())),
+            false => Err(format!("{key:?} cannot be set to {value:?}")),
         }
     }
 
-    fn encode(self) -> [u8; 16] {
-        let (kind, value) = match self {
-            Command::Architecture(at) => (1, at as u64),
-            Command::AcceptLimit(limit) => (2, limit.as_f64().to_bits()),
-            Command::Reload => (3, 0),
-            Command::Drain => (4, 0),
-            Command::Upgrade => (5, 0),
-        };
-        let mut record = [0; 16];
-        record[..8].copy_from_slice(&u64::to_le_bytes(kind));
-        record[8..].copy_from_slice(&value.to_le_bytes());
-        record
+    /// The command that asks for the value of setting `key`.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(crate) fn get(key: &str) -> Result<Command, String> {
+        match is_word(key) {
+            true => Ok(Command::Get(key.into())),
+            false => Err(format!("there is no setting {key:?}")),
+        }
     }
 
-    fn decode(record: [u8; 16]) -> Option<Command> {
-        let (kind, value) = record.split_at(8);
-        let value = u64::from_le_bytes(value.try_into().ok()?);
-        match u64::from_le_bytes(kind.try_into().ok()?) {
-            1 => {
-                let at = usize::try_from(value).ok().filter(|at| *at < registry::ALL.len())?;
-                Some(Command::Architecture(at))
-            }
-            2 => AcceptLimit::from_f64(f64::from_bits(value)).map(Command::AcceptLimit),
-            3 if value == 0 => Some(Command::Reload),
-            4 if value == 0 => Some(Command::Drain),
-            5 if value == 0 => Some(Command::Upgrade),
+    /// A record of one line: the kind, and its words.
+    fn encode(&self) -> String {
+        match self {
+            Command::Set(key, value) => format!("set {key} {value}"),
+            Command::Get(key) => format!("get {key}"),
+            Command::Reload => "reload".into(),
+            Command::Drain => "drain".into(),
+            Command::Upgrade => "upgrade".into(),
+        }
+    }
+
+    fn decode(record: &[u8]) -> Option<Command> {
+        let words: Vec<&str> = std::str::from_utf8(record).ok()?.split(' ').collect();
+        match words.as_slice() {
+            ["set", key, value] => Command::set(key, value).ok(),
+            ["get", key] => Command::get(key).ok(),
+            ["reload"] => Some(Command::Reload),
+            ["drain"] => Some(Command::Drain),
+            ["upgrade"] => Some(Command::Upgrade),
             _ => None,
         }
     }
+}
+
+/// Whether a key or a value is of the characters that such have, and not too long.
+fn is_word(text: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-._+".contains(&b);
+    (1..=WORD_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 /// What the master answers.
@@ -114,14 +131,14 @@ impl Reply {
 }
 
 /// In the admin process: tells the master, and waits for its answer. Blocks.
-pub(crate) fn tell(master: &OwnedFd, command: Command) -> Reply {
+pub(crate) fn tell(master: &OwnedFd, command: &Command) -> Reply {
     let failed = || Reply::Refused("the master does not answer".into());
     let timeout = Duration::from_millis(COMMAND_MS_MAX);
     let mut buffer = [0; REPLY_BYTES_MAX];
     // An answer that came too late for whoever asked is not the answer to this.
     while net::recv_now(master, &mut buffer).is_ok_and(|len| len > 0) {}
     let told = net::set_timeout(master, timeout)
-        .and_then(|()| net::send(master, &command.encode(), false))
+        .and_then(|()| net::send(master, command.encode().as_bytes(), false))
         .and_then(|_| net::recv(master, &mut buffer));
     let Ok(len @ 1..) = told else { return failed() };
     let text = String::from_utf8_lossy(&buffer[1..len]).into_owned();
@@ -130,11 +147,9 @@ pub(crate) fn tell(master: &OwnedFd, command: Command) -> Reply {
 
 /// In the master: the command that was sent; `None` at the end, or for anything that is none.
 pub(crate) fn receive(admin: &OwnedFd) -> Option<Command> {
-    let mut record = [0; 16];
-    match net::recv(admin, &mut record) {
-        Ok(16) => Command::decode(record),
-        _ => None,
-    }
+    let mut record = [0; 2 * WORD_BYTES_MAX + 8];
+    let len = net::recv(admin, &mut record).ok()?;
+    Command::decode(&record[..len])
 }
 
 /// In the master: answers. Never waits for an admin process that does not listen.
@@ -222,13 +237,18 @@ mod tests {
         let (admin, master) = net::message_pair().unwrap();
         for command in [
             Command::set("architecture", "mt").unwrap(),
-            Command::set("accept.limit", "inf").unwrap(),
-            Command::set("accept.limit", "0.25").unwrap(),
+            Command::set("timeout.idle", &"9".repeat(WORD_BYTES_MAX)).unwrap(),
+            Command::get("accept.limit").unwrap(),
+            Command::Reload,
+            Command::Drain,
+            Command::Upgrade,
         ] {
-            net::send(&admin, &command.encode(), false).unwrap();
+            net::send(&admin, command.encode().as_bytes(), false).unwrap();
             assert_eq!(receive(&master), Some(command));
         }
-        let hostile: [&[u8]; 4] = [b"x", &[0; 16], &[255; 16], &[1; 17]];
+        let long = format!("get {}", "x".repeat(WORD_BYTES_MAX + 1));
+        let hostile: [&[u8]; 7] =
+            [b"x", &[0; 16], &[255; 16], b"set a", b"get a b", b"set a \n", long.as_bytes()];
         for record in hostile {
             net::send(&admin, record, false).unwrap();
             assert_eq!(receive(&master), None, "{record:?}");
@@ -249,7 +269,7 @@ mod tests {
         let (admin, master) = net::message_pair().unwrap();
         reply(&master, &Reply::Done("late".into())).unwrap();
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| tell(&admin, Command::AcceptLimit(AcceptLimit::Infinite)));
+            let asked = scope.spawn(|| tell(&admin, &Command::Reload));
             assert!(receive(&master).is_some());
             reply(&master, &Reply::Refused("new".into())).unwrap();
             assert_eq!(asked.join().unwrap(), Reply::Refused("new".into()));
@@ -257,14 +277,10 @@ mod tests {
     }
 
     #[test]
-    fn only_known_settings_and_values_make_a_command() {
-        for (key, value) in [
-            ("architecture", "none"),
-            ("accept.limit", "0"),
-            ("accept.limit", "x"),
-            ("pin", "true"),
-        ] {
+    fn only_plain_words_make_a_command() {
+        for (key, value) in [("a b", "1"), ("", "1"), ("a", ""), ("a", "x\ny"), ("a", "\u{e9}")] {
             assert!(Command::set(key, value).is_err(), "{key} {value}");
         }
+        assert!(Command::get("a/b").is_err());
     }
 }

@@ -15,6 +15,7 @@ use flyball_sys::shared::SharedCounters;
 use crate::clients::ClientLimits;
 use crate::histogram::{self, Distribution, Timing};
 use crate::hosts::HostCounts;
+use crate::live::Live;
 use crate::settings::AcceptLimit;
 use crate::trace::Ring;
 
@@ -231,6 +232,7 @@ pub struct Blocks {
     shared: Arc<SharedCounters>,
     blocks: usize,
     clients: Arc<ClientLimits>,
+    live: Arc<Live>,
     hosts: HostCounts,
     traces: Arc<Ring>,
 }
@@ -258,7 +260,8 @@ impl Blocks {
     pub fn new(blocks: usize) -> io::Result<Blocks> {
         let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
         let (hosts, traces) = (HostCounts::default(), Arc::new(Ring::new()?));
-        let blocks = Blocks { shared, blocks, clients: Arc::default(), hosts, traces };
+        let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
+        let blocks = Blocks { shared, blocks, clients, live, hosts, traces };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
@@ -274,7 +277,13 @@ impl Blocks {
     pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[String]) -> Blocks {
         let hosts = self.hosts.of_sites(sites);
         let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
-        Blocks { shared, blocks: self.blocks, clients, hosts, traces }
+        let live = Arc::clone(&self.live);
+        Blocks { shared, blocks: self.blocks, clients, live, hosts, traces }
+    }
+
+    /// The limits that changed while the server ran.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
     }
 
     /// What clients use.

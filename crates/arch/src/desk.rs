@@ -177,6 +177,8 @@ pub struct Desk {
     access_counts: AccessCounts,
     pub(crate) turn: Turn,
     states_due_ms: u64,
+    /// The last change of the limits that was taken over.
+    change: u64,
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
     common: Option<Arc<SpareBuffers>>,
@@ -222,6 +224,8 @@ impl Desk {
             access_counts: AccessCounts::default(),
             turn: Turn::new(),
             states_due_ms: 0,
+            // Settings are those of the fork; what changed since is taken over at the first tick.
+            change: 0,
             spare: Vec::new(),
             common: None,
         }
@@ -272,6 +276,19 @@ impl Desk {
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
         self.tracer.refresh(self.blocks.traces(), self.now.ms());
+        if self.blocks.live().change() != self.change {
+            self.take_change();
+        }
+    }
+
+    /// Takes over limits that were changed while the server runs: for new connections, since each
+    /// keeps those that it began with.
+    #[cold]
+    fn take_change(&mut self) {
+        self.change = self.blocks.live().change();
+        let mut limits = Limits::clone(&self.limits);
+        self.blocks.live().apply(&mut limits);
+        self.limits = Arc::new(limits);
     }
 
     /// Counts an answer of the site that the service asked last.

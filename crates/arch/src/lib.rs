@@ -27,6 +27,7 @@ pub mod histogram;
 pub mod hosts;
 mod lab;
 mod listening;
+mod live;
 mod log;
 mod offload;
 mod operations;

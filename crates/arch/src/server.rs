@@ -74,9 +74,7 @@ impl Setup {
         mut settings: Settings,
     ) -> Result<Setup, String> {
         lab::apply(&mut settings);
-        // Where descriptors are few, connections need them more than files do.
-        let files = &mut settings.caches.files_max;
-        *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
+        bound_files(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
         settings.cpus.get_or_insert_with(process::cpu_allowance);
         architecture
@@ -297,6 +295,12 @@ impl Server {
         self.confinement.confine_master()?;
         Master::new(self)?.run()
     }
+}
+
+/// Where descriptors are few, connections need them more than files do.
+pub(crate) fn bound_files(settings: &mut Settings) {
+    let files = &mut settings.caches.files_max;
+    *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
 }
 
 /// A file to lock around accept, if that shall be.

@@ -7,6 +7,7 @@
 //! old one leaves the listening sockets, connections wait in the accept queue for a moment, and
 //! the new one takes them while the old one finishes what it has.
 
+mod change;
 mod children;
 mod commands;
 mod generations;
@@ -15,6 +16,7 @@ mod reload;
 mod stopping;
 mod upgrade;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -71,6 +73,8 @@ pub(crate) struct Master {
     upgrade: Option<Upgrade>,
     /// One has.
     is_replaced: bool,
+    /// Settings that were changed since the configuration was loaded, as they were written.
+    changed: BTreeMap<String, String>,
 }
 
 impl Master {
@@ -119,6 +123,7 @@ impl Master {
             is_ready: false,
             upgrade: None,
             is_replaced: false,
+            changed: BTreeMap::new(),
             server,
         })
     }

@@ -94,7 +94,7 @@ pub enum Document {
 pub enum Ask {
     /// Its status.
     Status,
-    /// The value of a setting that may be changed while it runs.
+    /// The value of a setting that holds now.
     Get(String),
     /// To change one.
     Set(String, String),
@@ -300,7 +300,7 @@ fn ctl() -> clap::Command {
         )
         .subcommand(
             clap::Command::new("get")
-                .about("Print a setting that can be changed while it runs")
+                .about("Print the value of a setting that holds now")
                 .arg(key())
                 .arg(admin.clone()),
         )

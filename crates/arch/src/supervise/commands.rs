@@ -8,8 +8,6 @@ use flyball_sys::{clock, process};
 use super::children::{Child, RESTART_MS_MIN, Role};
 use super::{KILL_AFTER_MS, Master};
 use crate::control::{self, Command, Reply};
-use crate::registry;
-use crate::settings::AcceptLimit;
 
 impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.
@@ -19,22 +17,28 @@ impl Master {
             // The process has gone, or talks nonsense; the next one brings a new pair.
             return self.stop_asking();
         };
+        let mut is_question = false;
         let done = match command {
             Command::Upgrade => match self.upgrade(true) {
                 // Answered when it is seen how it ends.
                 Ok(()) => return,
                 Err(why) => Err(format!("no upgrade: {why}")),
             },
-            Command::Architecture(at) => self.switch(registry::ALL[at]),
+            Command::Set(key, value) => self.set(&key, &value),
+            Command::Get(key) => {
+                is_question = true;
+                self.value_of(&key).map(Reply::Done)
+            }
             Command::Drain => {
                 self.ends = true;
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
             }
             Command::Reload => self.reload().map(Reply::Done),
-            Command::AcceptLimit(limit) => Ok(Reply::Done(self.set_accept_limit(limit))),
         };
         let reply = done.unwrap_or_else(Reply::Refused);
-        eprintln!("flyball: {}", reply.text());
+        if !is_question {
+            eprintln!("flyball: {}", reply.text());
+        }
         let told = self.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
         if !told {
             // Whoever asks and does not listen has no business here.
@@ -52,17 +56,6 @@ impl Master {
         if let Some(process) = admin.and_then(|child| child.process) {
             process::kill(process);
         }
-    }
-
-    fn set_accept_limit(&self, limit: AcceptLimit) -> String {
-        let before = self.blocks.accept_limit();
-        self.blocks.set_accept_limit(limit);
-        let architecture = self.generation.architecture;
-        let unused = match architecture.settings().contains(&"accept.limit") {
-            true => String::new(),
-            false => format!("; {} does not use it", architecture.name()),
-        };
-        format!("accept.limit is {limit}; it was {before}{unused}")
     }
 
     /// Another admin process takes the place of one that shows what is no longer so, such as the

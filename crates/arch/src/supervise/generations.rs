@@ -183,7 +183,7 @@ impl Master {
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {
         let architecture = self.server.architecture;
         self.server.listening.prepare(architecture, &self.server.settings)?;
-        self.blocks.set_accept_limit(self.server.settings.accept_limit);
+        self.blocks.live().set(&self.server.settings.limits);
         self.change_log().map_err(|error| format!("the log process: {error}"))?;
         let name = architecture.name();
         self.begin_generation().map_err(|error| format!("{name}: {error}"))

@@ -99,6 +99,8 @@ impl Master {
                 net::unlink_unix(path);
             }
         }
+        self.blocks.set_accept_limit(self.server.settings.accept_limit);
+        self.changed.clear();
         self.admin_is_stale = true;
         Ok(())
     }
