@@ -27,6 +27,8 @@ struct Bound {
     asked: Address,
     address: Address,
     sockets: Vec<Arc<OwnedFd>>,
+    /// They were made by whoever started this process.
+    is_given: bool,
 }
 
 /// The listening sockets of a server.
@@ -53,7 +55,7 @@ impl Listening {
             let sockets: Vec<_> = sockets.into_iter().map(Arc::new).collect();
             let first = sockets.first()?;
             let address = net::local_address(&**first).unwrap_or(asked);
-            Some(Bound { asked, address, sockets })
+            Some(Bound { asked, address, sockets, is_given: true })
         };
         let bound = inherited.into_iter().filter_map(known).collect();
         Listening { bound, left: Vec::new() }.rebound(settings)
@@ -144,7 +146,11 @@ impl Listening {
                 net::share_port(&*bound.sockets[0]).map_err(fail)?;
             }
             while bound.sockets.len() < each {
-                let another = net::bind(address, true).map_err(fail)?;
+                let another = match net::bind(address, true) {
+                    // Somebody else made the first one, who lets nobody share its port.
+                    Err(_) if bound.is_given => break,
+                    another => another.map_err(fail)?,
+                };
                 bound.sockets.push(Arc::new(another));
                 grew = true;
             }
@@ -170,9 +176,15 @@ impl Listening {
         index: usize,
         workers: usize,
     ) -> Vec<Arc<OwnedFd>> {
-        let own = |at: usize| architecture.sockets_are_shared() || at % workers == index;
-        let sockets = self.bound.iter().flat_map(|bound| bound.sockets.iter().enumerate());
-        sockets.filter(|(at, _)| own(*at)).map(|(_, socket)| Arc::clone(socket)).collect()
+        let own = |at: usize, of: usize| {
+            // Where there are fewer, as of those that somebody else made, workers share them.
+            architecture.sockets_are_shared() || at % workers == index || index % of == at
+        };
+        let sockets = self.bound.iter().flat_map(|bound| {
+            let of = bound.sockets.len();
+            bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at, of))
+        });
+        sockets.map(|(_, socket)| Arc::clone(socket)).collect()
     }
 }
 
@@ -212,7 +224,7 @@ fn bind_address(asked: Address, tries: u16) -> Result<Bound, String> {
     let fail = |error: &io::Error| format!("cannot listen on {asked}: {}", explain(error));
     let first = bind_first_free(asked, tries).map_err(|error| fail(&error))?;
     let address = net::local_address(&first).map_err(|error| fail(&error))?;
-    Ok(Bound { asked, address, sockets: vec![Arc::new(first)] })
+    Ok(Bound { asked, address, sockets: vec![Arc::new(first)], is_given: false })
 }
 
 fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
