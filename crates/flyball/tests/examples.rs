@@ -47,10 +47,12 @@ fn the_production_configuration_serves() {
 fn every_line_of_the_production_configuration_has_its_reason() {
     let text = std::fs::read_to_string(file("examples/production.toml")).expect("the example");
     for paragraph in text.split("\n\n") {
-        let first = paragraph.lines().next().unwrap_or_default();
-        let is_told = first.starts_with('#')
-            // A table may begin with its name, and then with the reason of its first line.
-            || first.starts_with('[') && paragraph.lines().nth(1).is_none_or(|l| l.starts_with('#'));
+        let mut lines = paragraph.lines();
+        let first = lines.next().unwrap_or_default();
+        let begins_with_reason = |line: Option<&str>| line.is_none_or(|line| line.starts_with('#'));
+        // A table may begin with its name, and then with the reason of its first line.
+        let is_told =
+            first.starts_with('#') || first.starts_with('[') && begins_with_reason(lines.next());
         assert!(is_told, "{paragraph}");
     }
 }

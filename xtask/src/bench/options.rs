@@ -17,9 +17,9 @@ cargo xtask bench quick|arch|disk|memory|site|load [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
-throughput of its architectures when files do not fit into memory; it needs root. memory says what
-a connection and a unit of concurrency of each architecture cost; site what rules, the access log
-and compressed bodies add to a cached request. load compares the CPU time of `flyball load` for a new
+throughput of its architectures when files do not fit into memory; it needs root. memory says what a
+connection and a unit of concurrency of each architecture cost; site what rules, the access log and
+compressed bodies add to a cached request. load compares the CPU time of `flyball load` for a new
 connection with httperf's, and for a request on a kept one with wrk's.
 
   --rounds N       timed runs of each contestant in each work (5)

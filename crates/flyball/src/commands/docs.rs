@@ -1,5 +1,5 @@
-//! `flyball docs`: prints what is made from the program's own tables: docs/settings.md, pages of the
-//! manual, and completions for shells.
+//! `flyball docs`: prints what is made from the program's own tables: docs/settings.md, pages of
+//! the manual, and completions for shells.
 
 use std::io;
 use std::process::ExitCode;
