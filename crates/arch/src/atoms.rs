@@ -14,6 +14,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
+use crate::awaited::{Awaited, Client};
 use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
@@ -36,6 +37,9 @@ const WRITABLE: u64 = 1 << 30;
 /// Marks the reading of a piece of a large body.
 const PIECE: u64 = 1 << 31;
 
+/// Marks the callback of a backend.
+const BACKEND: u64 = WRITABLE | PIECE;
+
 /// The token of the threads for cache misses; no one else may use it.
 const CACHE_MISSES: u64 = FIRST_RESERVED + 1;
 
@@ -48,6 +52,8 @@ enum Purpose {
     Writable,
     /// Bringing a piece of a large body into memory.
     Piece,
+    /// Telling that a backend is ready.
+    Backend,
 }
 
 /// The connection and the purpose that an operation was started for.
@@ -55,6 +61,7 @@ fn origin(bits: u64) -> (Token, Purpose) {
     let purpose = match bits & (WRITABLE | PIECE) {
         WRITABLE => Purpose::Writable,
         PIECE => Purpose::Piece,
+        BACKEND => Purpose::Backend,
         _ => Purpose::Plain,
     };
     (Token::from_bits(bits & !(WRITABLE | PIECE)), purpose)
@@ -108,6 +115,8 @@ pub(crate) struct Slot {
     on_disk: bool,
     /// The plan that brings in the next piece of the output; its operation is under way.
     warming: Option<Box<Plan>>,
+    /// The descriptor of its backend to which a callback is linked.
+    polled: Option<Arc<OwnedFd>>,
 }
 
 impl Slot {
@@ -121,6 +130,7 @@ impl Slot {
             plan: None,
             on_disk: false,
             warming: None,
+            polled: None,
         }
     }
 
@@ -128,6 +138,7 @@ impl Slot {
     fn called(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Writable => self.linked.write = false,
+            Purpose::Backend => self.polled = None,
             _ => {
                 self.linked.read = false;
                 self.readable = true;
@@ -207,6 +218,20 @@ impl Callbacks {
             slot.linked.write = true;
             let bits = token.bits() | WRITABLE;
             self.ring.poll(Arc::clone(&slot.socket), bits, Interest::WRITE);
+            self.unsubmitted += 1;
+        }
+    }
+
+    /// Links a callback to the descriptor of a backend, unless it is linked already.
+    fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: &Awaited) {
+        let bits = token.bits() | BACKEND;
+        if slot.polled.as_ref().is_some_and(|fd| !Arc::ptr_eq(fd, &awaited.descriptor)) {
+            self.ring.cancel(bits);
+            slot.polled = None;
+        }
+        if slot.polled.is_none() {
+            slot.polled = Some(Arc::clone(&awaited.descriptor));
+            self.ring.poll(Arc::clone(&awaited.descriptor), bits, awaited.interest);
             self.unsubmitted += 1;
         }
     }
@@ -317,6 +342,9 @@ impl Requests {
         let Some(slot) = self.slots.find(token) else { return false };
         match go_on(slot, token, desk, callbacks) {
             Turn::Over(reason) => {
+                if slot.polled.is_some() {
+                    callbacks.ring.cancel(token.bits() | BACKEND);
+                }
                 self.close(token, reason, desk);
                 return true;
             }
@@ -410,6 +438,20 @@ fn go_on(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbac
                 desk.tally.add(Counter::DiskWaits, 1);
                 slot.plan = Some(plan);
             }
+            Step::Await(awaited) if slot.readable && awaited.reads => {
+                reads += 1;
+                if reads > READS_PER_TURN {
+                    return Turn::Tail;
+                }
+                receive(slot, desk);
+            }
+            Step::Await(awaited) => match await_backend(slot, &awaited, desk) {
+                Some(interest) => {
+                    callbacks.link_backend(slot, token, &awaited);
+                    return Turn::Wait(interest);
+                }
+                None => continue,
+            },
             Step::Waiting => return Turn::Wait(Interest::NONE),
             Step::Shut => {
                 // It fails only when the peer has gone, which reading will show.
@@ -420,6 +462,21 @@ fn go_on(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbac
             Step::Close(reason) => return Turn::Over(reason),
         }
     }
+}
+
+/// While a backend works: what is waited for of the client, unless it has left.
+fn await_backend(slot: &mut Slot, awaited: &Awaited, desk: &mut Desk) -> Option<Interest> {
+    if slot.readable && !awaited.reads {
+        match Client::look(&*slot.socket) {
+            Client::Left => {
+                slot.exchange.client_left(desk);
+                return None;
+            }
+            Client::Sends => return Some(Interest::NONE),
+            Client::Waits => slot.readable = false,
+        }
+    }
+    Some(Interest::READ)
 }
 
 /// Starts the next operation of the plan; when there is none, the answer is there or the next plan.

@@ -21,6 +21,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
+use crate::awaited::{Awaited, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
@@ -457,7 +458,7 @@ impl Line<'_> {
     fn go_on(&mut self, step: Step, desk: &mut Desk) {
         match step {
             // A client that drips never lets a call time out, so that it is looked at here as well.
-            Step::Read | Step::Write | Step::ReadWrite
+            Step::Read | Step::Write | Step::ReadWrite | Step::Await(_)
                 if desk.now.ms() >= self.exchange.deadline() =>
             {
                 self.expired(desk);
@@ -465,6 +466,7 @@ impl Line<'_> {
             Step::Read => self.receive(desk),
             Step::Write => self.send(desk),
             Step::ReadWrite => self.either(desk),
+            Step::Await(awaited) => self.await_backend(&awaited, desk),
             Step::Shut => {
                 let _ = net::shutdown_write(self.socket);
                 self.exchange.shut(desk);
@@ -549,6 +551,28 @@ impl Line<'_> {
             Ok((false, false)) => self.expired(desk),
             Ok((_, true)) => self.send(desk),
             Ok((true, false)) => self.receive_now(desk),
+            Err(_) => self.exchange.abort(CloseReason::SocketError),
+        }
+    }
+
+    /// A backend works: waits for it, for what is wanted of the client, and for its leaving.
+    fn await_backend(&mut self, awaited: &Awaited, desk: &mut Desk) {
+        self.exchange.rest(desk);
+        desk.publish_when_due();
+        desk.show(Some(self.exchange.state()));
+        // Behind the next request of a client that sends ahead its leaving is not seen.
+        let sends = !awaited.reads && Client::look(self.socket) == Client::Sends;
+        let client = if sends { Interest::NONE } else { Interest::READ };
+        let two = [(self.socket.as_fd(), client), (awaited.descriptor.as_fd(), awaited.interest)];
+        let ready = net::wait_for_two(two, BLOCKING_TICK_MS);
+        desk.tick();
+        match ready {
+            Ok([true, _]) if awaited.reads => self.receive_now(desk),
+            Ok([true, _]) if Client::look(self.socket) == Client::Left => {
+                self.exchange.client_left(desk);
+            }
+            Ok([_, true]) => {}
+            Ok(_) => self.expired(desk),
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }

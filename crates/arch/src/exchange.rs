@@ -1,6 +1,8 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
+mod backend;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -9,10 +11,12 @@ use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
-use flyball_site::{Answer, Lookup, Out, Piece, Plan, Service, Source, Upload};
+use flyball_site::{Answer, Lookup, Out, Piece, Plan, Relay, Service, Source, Upload};
 use flyball_sys::clock;
 use flyball_sys::signal::Masked;
 
+use self::backend::{Relayed, begin_relay};
+use crate::awaited::Awaited;
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
 use crate::counters::{Counter, Tally};
@@ -35,6 +39,9 @@ pub enum Step {
     ReadWrite,
     /// This work, which may wait on the disk; then [`Exchange::resume`].
     Disk(Box<Plan>),
+    /// A backend, whose descriptor this is, or the client: nothing is to be written. If input is
+    /// not wanted and the client has left, [`Exchange::client_left`].
+    Await(Awaited),
     /// Nothing but the work that is under way.
     Waiting,
     /// The write side of the socket shut down; then [`Exchange::shut`].
@@ -59,6 +66,8 @@ pub struct Exchange {
     logged: Option<Box<OwnedRequest>>,
     /// What produces the body that is being sent.
     source: Option<Box<dyn Source>>,
+    /// Who answers in the place of the site.
+    relay: Option<Box<Relay>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -89,6 +98,7 @@ impl Exchange {
             upload: None,
             logged: None,
             source: None,
+            relay: None,
             buffers: None,
             warming: false,
             fetching: false,
@@ -114,7 +124,8 @@ impl Exchange {
 
     /// When [`Exchange::expired`] is due.
     pub fn deadline(&self) -> u64 {
-        self.conn.deadline()
+        let backend = self.relay.as_ref().map_or(u64::MAX, |relay| relay.deadline());
+        self.conn.deadline().min(backend)
     }
 
     /// Since when it waits for a request, in monotonic milliseconds, if it does.
@@ -173,6 +184,12 @@ impl Exchange {
             }
             if self.warming || self.fetching {
                 return Step::Waiting;
+            }
+            if self.relay.is_some() {
+                match self.advance_relay(&wants, desk) {
+                    Relayed::Again => continue,
+                    Relayed::Needs(step) => return step,
+                }
             }
             if wants.body > 0
                 && let Some(plan) = self.next_window(wants.body, desk)
@@ -277,7 +294,7 @@ impl Exchange {
             file.set_changed();
         }
         self.conn.abort(reason);
-        self.source = None;
+        (self.source, self.relay) = (None, None);
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -291,6 +308,9 @@ impl Exchange {
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
     pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, desk: &mut Desk) {
+        if let Some(relay) = &mut self.relay {
+            relay.expired(&desk.now);
+        }
         if desk.now.ms() < self.conn.deadline() {
             return;
         }
@@ -372,6 +392,7 @@ impl Exchange {
             Err(wait_s) => throttle(wait_s, &request, service, tally),
         };
         self.trace.looked_up();
+        self.conn.asked();
         match lookup {
             Lookup::Answer(answer) => {
                 let status = answer.status;
@@ -392,15 +413,15 @@ impl Exchange {
                 self.let_go_of_source();
                 None
             }
-            Lookup::Wait(plan) => {
-                self.conn.asked();
-                Some(plan)
-            }
+            Lookup::Wait(plan) => Some(plan),
             Lookup::Upload(upload) => {
-                self.conn.asked();
                 self.conn.deliver(out, now);
                 self.logged = log.is_on().then(|| Box::new(request.to_owned()));
                 self.upload = Some(Box::new(upload));
+                None
+            }
+            Lookup::Backend(relay) => {
+                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
                 None
             }
         }
@@ -495,17 +516,8 @@ impl Exchange {
             self.warmed = len as u64;
             return None;
         }
-        if let Some(upload) = self.upload.as_mut().filter(|upload| upload.window_len() > 0) {
-            let taken = upload.window_len();
-            desk.service.taken_body(upload, plan);
-            // A connection that was refused meanwhile has forgotten its body.
-            if let Some(buffers) = &mut self.buffers
-                && self.conn.wants().body >= taken
-            {
-                self.conn.taken(taken, &desk.now);
-                buffers.input.consume(taken);
-                self.unseen = !buffers.input.is_empty();
-            }
+        if self.upload.as_ref().is_some_and(|upload| upload.window_len() > 0) {
+            self.resume_window(plan, desk);
             return None;
         }
         if plan.request().is_none() {
@@ -513,7 +525,7 @@ impl Exchange {
             return None;
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        let Desk { service, now, log, .. } = desk;
+        let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };
         if let Some(request) = &logged {
             expect_login(log, service, &request.request());
@@ -547,13 +559,34 @@ impl Exchange {
                 None
             }
             Lookup::Wait(plan) => Some(plan),
-            Lookup::Upload(_) if !self.conn.awaits_answer() => None,
+            Lookup::Upload(_) | Lookup::Backend(_) if !self.conn.awaits_answer() => None,
+            Lookup::Backend(relay) => {
+                let out = &mut buffers.out;
+                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
+                self.unseen = !buffers.input.is_empty();
+                None
+            }
             Lookup::Upload(upload) => {
                 self.conn.deliver(&mut buffers.out, now);
                 self.logged = logged.map(Box::new);
                 self.upload = Some(Box::new(upload));
                 None
             }
+        }
+    }
+
+    /// A window of a request body was taken.
+    fn resume_window(&mut self, plan: Plan, desk: &mut Desk) {
+        let Some(upload) = &mut self.upload else { return };
+        let taken = upload.window_len();
+        desk.service.taken_body(upload, plan);
+        // A connection that was refused meanwhile has forgotten its body.
+        if let Some(buffers) = &mut self.buffers
+            && self.conn.wants().body >= taken
+        {
+            self.conn.taken(taken, &desk.now);
+            buffers.input.consume(taken);
+            self.unseen = !buffers.input.is_empty();
         }
     }
 

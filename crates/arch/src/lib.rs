@@ -10,6 +10,7 @@ mod accepts;
 mod admin;
 pub mod architectures;
 mod atoms;
+mod awaited;
 mod blocking;
 mod cachemiss;
 mod chunks;

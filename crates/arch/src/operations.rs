@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
@@ -13,6 +14,7 @@ use flyball_sys::uring::{
     self, Completion, Features, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
+use crate::awaited::{Awaited, BACKEND};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
@@ -97,6 +99,8 @@ pub(crate) struct Slot {
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(crate) on_disk: Option<Purpose>,
     pub(crate) plan: Option<Box<Plan>>,
+    /// The descriptor of its backend that is polled.
+    pub(crate) polled: Option<Arc<OwnedFd>>,
     pieces: Option<Box<Pieces>>,
     reference: Reference,
     pub(crate) over: Option<CloseReason>,
@@ -157,6 +161,7 @@ impl Operations {
             asking: false,
             on_disk: None,
             plan: None,
+            polled: None,
             pieces: None,
             reference: Reference::No,
             over: None,
@@ -178,6 +183,41 @@ impl Operations {
         };
         reads && self.start_receive(slot, token, desk)
             || writes && self.start_send(slot, token, desk)
+    }
+
+    /// Waits for a backend, and for input or that the client leaves: true when the connection can
+    /// go on at once.
+    pub(crate) fn start_await(
+        &mut self,
+        awaited: &Awaited,
+        slot: &mut Slot,
+        token: Token,
+        desk: &mut Desk,
+    ) -> bool {
+        if awaited.reads {
+            if self.start_receive(slot, token, desk) {
+                return true;
+            }
+        } else if slot.ahead.as_ref().is_some_and(|ahead| ahead.end.is_some()) {
+            slot.exchange.client_left(desk);
+            return true;
+        } else if slot.ahead.is_none() && slot.receiving == Receiving::No {
+            // What comes is kept for later; its end is all that matters now.
+            let own = std::mem::take(&mut slot.needs_own);
+            self.ring.receive(&slot.socket, token.bits(), false, own);
+            slot.receiving = Receiving::Once;
+        }
+        // One that waits for something else is waited for no more.
+        if slot.polled.as_ref().is_some_and(|fd| !Arc::ptr_eq(fd, &awaited.descriptor)) {
+            self.ring.cancel(token.bits() | BACKEND);
+            slot.polled = None;
+        }
+        if slot.polled.is_none() {
+            let descriptor = Arc::clone(&awaited.descriptor);
+            slot.polled = Some(Arc::clone(&descriptor));
+            self.ring.poll(descriptor, token.bits() | BACKEND, awaited.interest);
+        }
+        false
     }
 
     /// Input is wanted, now: true when there was some, else it is on its way.
@@ -303,7 +343,7 @@ impl Operations {
         sent.map(|_| !slot.waits_for_room)
     }
 
-    /// What a body that goes by reference waited for is there.
+    /// What a body that goes by reference, or a backend, was waited for is there.
     pub(crate) fn can_refer(&mut self, slot: &mut Slot, completion: Completion) {
         match completion {
             Completion::Installed(Ok(installed)) => {
@@ -311,6 +351,8 @@ impl Operations {
             }
             Completion::Installed(Err(_)) => slot.reference = Reference::Never,
             Completion::Writable => slot.waits_for_room = false,
+            // Its backend is ready, or the wait for it was ended.
+            Completion::Ready(_) => slot.polled = None,
             _ => debug_assert!(false, "nobody asked for this"),
         }
     }
@@ -448,7 +490,10 @@ impl Operations {
     }
 
     /// Closes the socket of a connection that is over.
-    pub(crate) fn close(&mut self, slot: Slot) -> Exchange {
+    pub(crate) fn close(&mut self, slot: Slot, token: Token) -> Exchange {
+        if slot.polled.is_some() {
+            self.ring.cancel(token.bits() | BACKEND);
+        }
         if !slot.closed {
             if slot.exchange.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
@@ -457,6 +502,11 @@ impl Operations {
         }
         slot.exchange
     }
+}
+
+/// The connection that an operation was started for, or a wait for its backend.
+pub(crate) fn origin(bits: u64) -> Token {
+    Token::from_bits(bits & !BACKEND)
 }
 
 /// What a ring has here, and what stands for it where it has not.

@@ -18,6 +18,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
 use crate::accept::{AcceptPolicy, Rejections};
+use crate::awaited::BACKEND;
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 use crate::settings::{AcceptLimit, CloseAfter, Events};
@@ -228,6 +229,12 @@ impl<D: DiskWork> Phases<D> {
                         self.ready_listeners.push(listener);
                     }
                 }
+                bits if bits & BACKEND != 0 => {
+                    let token = Token::from_bits(bits & !BACKEND);
+                    if let Some(slot) = self.slots.find(token) {
+                        slot.enqueue(token, &mut self.work);
+                    }
+                }
                 bits => {
                     let token = Token::from_bits(bits);
                     if let Some(slot) = self.slots.find(token) {
@@ -307,6 +314,13 @@ impl<D: DiskWork> Phases<D> {
 
     fn end_turn(&mut self, token: Token, turn: Turn) {
         let Some(slot) = self.slots.find(token) else { return };
+        if let Some(backend) = &mut slot.backend {
+            let wanted = backend.wanted.take();
+            backend.watch.set(self.mechanism.as_mut(), token, wanted.as_ref());
+            if !backend.watch.is_set() {
+                slot.backend = None;
+            }
+        }
         match turn {
             Turn::Over(reason) => self.close(token, reason),
             Turn::Again => slot.enqueue(token, &mut self.carried),

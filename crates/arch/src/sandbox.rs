@@ -132,6 +132,8 @@ pub(crate) enum Part<'a> {
     Admin,
     /// Writes the access log, to this file.
     Log(&'a [&'a Path]),
+    /// Starts programs, as the user that workers are.
+    Spawner,
 }
 
 /// What was found out before the first fork.
@@ -250,6 +252,10 @@ impl Confinement {
                 if settings.lab.accept_lock != AcceptLock::Off {
                     calls.push(Calls::Locks);
                 }
+                // Pipes for programs, which another process starts, and waiting for them.
+                let for_programs = [Calls::Handover, Calls::Readiness];
+                let missing = for_programs.into_iter().filter(|group| !row.has(*group));
+                calls.extend(missing.filter(|_| sites.spawner().is_some()));
                 let locked_bytes = row
                     .locks_memory
                     .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
@@ -263,6 +269,8 @@ impl Confinement {
                     [Calls::Common, Calls::Connections, Calls::Files, Calls::Readiness].as_slice();
                 Sandbox { identity, grants: Some(&grants), calls: Some(calls), ..base }.apply()
             }
+            // What programs do is theirs to say, but for whom they do it as.
+            Part::Spawner => base.apply(),
             Part::Log(paths) => {
                 let grants: Vec<Grant<'_>> = paths.iter().map(|path| grant_of_log(path)).collect();
                 let calls = [

@@ -134,6 +134,7 @@ impl Master {
         self.wait_for_turn()?;
         // The first to start and the last to end.
         self.change_log()?;
+        self.change_spawner()?;
         self.begin_generation()?;
         self.renew_admin()?;
         if self.server.before.is_none() {

@@ -176,7 +176,7 @@ impl Trace {
             Step::Waiting => timeline.turn(timeline.asked_of),
             Step::Write | Step::ReadWrite => timeline.turn(Wait::Socket),
             Step::Read | Step::Shut => timeline.turn(Wait::Client),
-            Step::Close(_) => timeline.turn(Wait::Server),
+            Step::Close(_) | Step::Await(_) => timeline.turn(Wait::Server),
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use crate::limits::Limits;
+use crate::scan::parse_head;
+
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -303,6 +306,39 @@ impl<'a> Request<'a> {
                 return Some(rest[colon + 1..end].trim_ascii());
             }
         }
+    }
+
+    /// Every field line, in order: its name as sent, and its value.
+    pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let head = &self.bytes[..self.head.len.min(self.bytes.len())];
+        let lines = head.get(self.head.target.end as usize..).unwrap_or_default();
+        lines.split(|&byte| byte == b'\n').skip(1).filter_map(|line| {
+            let colon = memchr::memchr(b':', line)?;
+            Some((&line[..colon], line[colon + 1..].trim_ascii()))
+        })
+    }
+
+    /// The same request for another target, without a body: what a client would have sent that
+    /// asked for it at once. `None` when the target is none.
+    pub fn redirected(&self, target: &[u8]) -> Option<OwnedRequest> {
+        const OF_THE_BODY: [&[u8]; 4] =
+            [b"content-length", b"transfer-encoding", b"content-type", b"expect"];
+        let method: &[u8] = if self.method() == Method::Head { b"HEAD" } else { b"GET" };
+        let mut bytes = [method, b" ", target, b" HTTP/1.1\r\n"].concat();
+        for (name, value) in self.fields() {
+            if !OF_THE_BODY.iter().any(|other| name.eq_ignore_ascii_case(other)) {
+                bytes.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+            }
+        }
+        if self.value(Name::Host).is_none() {
+            bytes.extend_from_slice(&[b"Host: ", self.host(), b"\r\n"].concat());
+        }
+        bytes.extend_from_slice(b"\r\n");
+        let limits = Limits { head_bytes_max: usize::MAX, ..Limits::default() };
+        let mut head = Head::default();
+        parse_head(&bytes, &limits, &mut head).ok()?;
+        head.client = self.head.client;
+        Some(OwnedRequest { head, bytes: bytes.into() })
     }
 
     /// A copy that outlives the caller's buffer, for an answer that has to wait.

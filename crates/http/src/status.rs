@@ -9,7 +9,8 @@ macro_rules! statuses {
         impl Status {
             $(#[doc = concat!($code, " ", $reason)] pub const $name: Status = Status($code);)*
 
-            /// Every status this server sends of its own accord, in ascending order.
+            /// Every status that has a name here, in ascending order: those that this server sends
+            /// of its own accord, and those that backends often send.
             pub const ALL: &[Status] = &[$(Status::$name),*];
 
             /// The reason phrase of RFC 9110; empty for a status of a backend.
@@ -31,8 +32,11 @@ macro_rules! statuses {
 statuses! {
     CONTINUE 100 "Continue",
     OK 200 "OK",
+    CREATED 201 "Created",
+    ACCEPTED 202 "Accepted",
     NO_CONTENT 204 "No Content",
     PARTIAL_CONTENT 206 "Partial Content",
+    MULTI_STATUS 207 "Multi-Status",
     MOVED_PERMANENTLY 301 "Moved Permanently",
     FOUND 302 "Found",
     SEE_OTHER 303 "See Other",
@@ -44,14 +48,19 @@ statuses! {
     FORBIDDEN 403 "Forbidden",
     NOT_FOUND 404 "Not Found",
     METHOD_NOT_ALLOWED 405 "Method Not Allowed",
+    NOT_ACCEPTABLE 406 "Not Acceptable",
     REQUEST_TIMEOUT 408 "Request Timeout",
     CONFLICT 409 "Conflict",
+    GONE 410 "Gone",
+    LENGTH_REQUIRED 411 "Length Required",
     PRECONDITION_FAILED 412 "Precondition Failed",
     CONTENT_TOO_LARGE 413 "Content Too Large",
     URI_TOO_LONG 414 "URI Too Long",
+    UNSUPPORTED_MEDIA_TYPE 415 "Unsupported Media Type",
     RANGE_NOT_SATISFIABLE 416 "Range Not Satisfiable",
     EXPECTATION_FAILED 417 "Expectation Failed",
     MISDIRECTED_REQUEST 421 "Misdirected Request",
+    UNPROCESSABLE_CONTENT 422 "Unprocessable Content",
     TOO_MANY_REQUESTS 429 "Too Many Requests",
     HEADER_FIELDS_TOO_LARGE 431 "Request Header Fields Too Large",
     INTERNAL_SERVER_ERROR 500 "Internal Server Error",

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+pub mod backend;
 mod caches;
 mod coded;
 mod coded_source;
@@ -37,6 +38,7 @@ mod translate;
 mod upload;
 mod variant;
 
+pub use backend::{BackendLimits, CgiSettings, Relay, Spawner, Went};
 pub use compress::{CompressCounts, CompressSettings};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;

@@ -36,6 +36,8 @@ pages! {
     MISDIRECTED_REQUEST "Misdirected request" "No site of this name is served here.",
     TOO_MANY_REQUESTS "Too many requests" "That was too much at once; please try again later.",
     NOT_IMPLEMENTED "Not implemented" "This method is not known here.",
+    BAD_GATEWAY "No answer" "What should have answered here has not done so.",
+    GATEWAY_TIMEOUT "No answer in time" "What should have answered here took too long.",
     SERVICE_UNAVAILABLE "Unavailable" "The server is short of resources; please try again.",
     INTERNAL_SERVER_ERROR "Server error" "Something went wrong here.",
 }

@@ -15,6 +15,7 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 
 use crate::access::{Access, Check, Refused, Scratch};
+use crate::backend::{Gates, Relay, Spawner};
 use crate::caches::{Place, Target};
 use crate::compress::{CodingPolicy, CompressCounts, Load};
 use crate::configure::Configure;
@@ -35,6 +36,7 @@ use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
 mod ahead;
+mod backends;
 mod codings;
 mod listings;
 mod partial;
@@ -67,6 +69,8 @@ pub enum Lookup<'a> {
     Stream(Answer<'a>, Box<dyn crate::source::Source>),
     /// The body is wanted first.
     Upload(Upload),
+    /// A backend answers, and takes the body; the answer comes from [`Service::backend_answer`].
+    Backend(Box<Relay>),
 }
 
 /// The sites, opened before the first fork and shared by all workers.
@@ -78,6 +82,8 @@ pub struct Sites {
     has_restrictions: bool,
     /// How much is being compressed.
     load: Arc<Load>,
+    /// Starts the programs of all sites, if there are any.
+    spawner: Option<Arc<Spawner>>,
 }
 
 #[derive(Debug)]
@@ -88,6 +94,7 @@ struct Site {
     index: Arc<[String]>,
     types: Types,
     access: Option<Access>,
+    gates: Gates,
     policy: CodingPolicy,
     settings: SiteSettings,
 }
@@ -98,7 +105,8 @@ impl Sites {
     /// # Errors
     /// What cannot be opened or read, and why.
     pub fn open(settings: &[SiteSettings]) -> io::Result<Sites> {
-        let open = |site: &SiteSettings| {
+        let (gates, spawner) = Gates::open(settings)?;
+        let open = |(site, gates): (&SiteSettings, Gates)| {
             let links = match site.symlinks {
                 Symlinks::Deny => Links::Deny,
                 Symlinks::Beneath => Links::Beneath,
@@ -113,13 +121,20 @@ impl Sites {
                 index: site.index.clone().into(),
                 types,
                 access: Access::new(&site.access)?,
+                gates,
                 policy,
                 settings: site.clone(),
             })
         };
-        let sites = settings.iter().map(open).collect::<io::Result<Vec<Site>>>()?;
+        let sites = settings.iter().zip(gates).map(open).collect::<io::Result<Vec<Site>>>()?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
-        Ok(Sites { hosts: Hosts::new(settings), sites, has_restrictions, load: Load::new() })
+        let (hosts, load) = (Hosts::new(settings), Load::new());
+        Ok(Sites { hosts, sites, has_restrictions, load, spawner })
+    }
+
+    /// What starts the programs of all sites, in a process of its own; `None` when there are none.
+    pub fn spawner(&self) -> Option<&Arc<Spawner>> {
+        self.spawner.as_ref()
     }
 
     /// Every directory beneath which files are opened.
@@ -258,6 +273,11 @@ impl Service {
 
     /// The answer to a request that may be answered.
     fn admitted(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        if !self.sites.sites[site].gates.is_empty()
+            && let Some(relay) = self.to_backend(site, &request, now)
+        {
+            return Lookup::Backend(relay);
+        }
         match request.method() {
             Method::Get | Method::Head => {}
             Method::Options => return self.allow(&request, Status::NO_CONTENT),

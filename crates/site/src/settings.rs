@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::access::AccessSettings;
+use crate::backend::CgiSettings;
 use crate::compress::CompressSettings;
 use crate::pattern;
 use crate::policy::Class;
@@ -35,6 +36,8 @@ pub struct SiteSettings {
     pub routes: RouteSettings,
     /// Which bodies leave coded.
     pub compress: CompressSettings,
+    /// Programs that answer.
+    pub cgi: Vec<CgiSettings>,
 }
 
 /// Which symbolic links are followed.
@@ -149,6 +152,7 @@ impl Default for SiteSettings {
             access: AccessSettings::default(),
             routes: RouteSettings::default(),
             compress: CompressSettings::default(),
+            cgi: Vec::new(),
         }
     }
 }

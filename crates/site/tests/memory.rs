@@ -75,7 +75,9 @@ fn ask_for_all(service: &mut Service, set: &FileSet, mut seen: impl FnMut(u16)) 
                     plan.run();
                     lookup = service.resume(*plan, &now);
                 }
-                Lookup::Upload(_) | Lookup::Stream(..) => panic!("nothing is uploaded"),
+                Lookup::Upload(_) | Lookup::Stream(..) | Lookup::Backend(_) => {
+                    panic!("nothing is uploaded")
+                }
             }
         };
         seen(status.code());

@@ -239,6 +239,12 @@ pub fn own_id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
 
+/// Has children that end kept until they are reaped: the opposite of what [`fork_holding`] sets.
+pub fn heed_children() {
+    // SAFETY: the default action of SIGCHLD runs no code.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
+}
+
 /// Reaps one child that ended, if any: its id and how it ended. Never blocks.
 pub fn reap() -> Option<(ProcessId, Ending)> {
     match rustix::process::wait(WaitOptions::NOHANG) {

@@ -56,8 +56,8 @@ pub fn start(program: Program) -> io::Result<ProcessId> {
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(error))
         .process_group(0);
-    // SAFETY: between fork and exec only setrlimit and prctl are called, which are safe there: they
-    // take no lock and allocate nothing, and `limits` is a copy in the closure.
+    // SAFETY: between fork and exec only calls are made that are safe there: setrlimit, prctl,
+    // signal and sigprocmask take no lock and allocate nothing, and `limits` is a copy.
     unsafe { command.pre_exec(move || confine(limits)) };
     let child = command.spawn()?;
     let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
@@ -75,6 +75,7 @@ fn confine(limits: ProgramLimits) -> io::Result<()> {
     set(Resource::As, limits.memory_bytes)?;
     set(Resource::Cpu, limits.cpu_s)?;
     set(Resource::Core, Some(0))?;
+    crate::signal::forget_all();
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
     Ok(())
 }
@@ -102,6 +103,23 @@ pub fn check_executable(path: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
+}
+
+/// What a path leads to, links followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A directory.
+    Directory,
+    /// Something else.
+    File,
+}
+
+/// Looks what a path leads to. Blocks on the disk.
+///
+/// # Errors
+/// `NotFound`, `PermissionDenied` and the like.
+pub fn find(path: &Path) -> io::Result<Found> {
+    Ok(if std::fs::metadata(path)?.is_dir() { Found::Directory } else { Found::File })
 }
 
 /// A pipe: its reading and its writing end, closed on exec. Calls on the end that stays here, as
@@ -193,6 +211,14 @@ mod tests {
         assert!(check_executable(Path::new("/bin/sh")).is_ok());
         let error = check_executable(Path::new("/bin")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn no_signal_is_blocked_or_ignored_although_the_server_does_so() {
+        let _blocked = crate::signal::Masked::all();
+        let (child, text) = shell("grep -E '^Sig(Blk|Ign)' /proc/self/status", Default::default());
+        assert_eq!(text, "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+        crate::process::wait_for(child).unwrap();
     }
 
     #[test]

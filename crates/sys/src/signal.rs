@@ -32,6 +32,20 @@ pub(crate) fn retire() -> i32 {
 /// The signals of [`Signal`] that have fixed numbers.
 const ALL: [i32; 6] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
+/// Lets all signals through again, each with its default action: for a new process that is about
+/// to execute another program.
+pub(crate) fn forget_all() {
+    let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the set before it is read; the old mask is not asked for; a
+    // default action runs no code of this program.
+    unsafe {
+        for signal in [libc::SIGCHLD, libc::SIGPIPE, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
+}
 
 /// A descriptor that is readable while one of the blocked signals is pending.
 #[derive(Debug)]

@@ -185,7 +185,7 @@ impl Loop {
                 }
                 completion => {
                     worked += 1;
-                    self.completed(Token::from_bits(token), completion);
+                    self.completed(operations::origin(token), completion);
                 }
             }
         }
@@ -299,7 +299,8 @@ impl Loop {
                     slot.plan = Some(plan);
                     continue;
                 }
-                Step::Waiting => {}
+                Step::Await(on) if operations.start_await(&on, slot, token, desk) => continue,
+                Step::Await(_) | Step::Waiting => {}
                 Step::Shut => {
                     operations.shut_write(slot);
                     slot.exchange.shut(desk);
@@ -325,12 +326,11 @@ impl Loop {
     }
 
     fn close(&mut self, token: Token, reason: CloseReason) {
-        if let Some(slot) = self.slots.remove(token) {
-            self.timers.clear(token.index());
-            self.operations.close(slot).end(&mut self.desk, reason);
-            // There is room for one more now.
-            self.accepts.resume();
-        }
+        let Some(slot) = self.slots.remove(token) else { return };
+        self.timers.clear(token.index());
+        self.operations.close(slot, token).end(&mut self.desk, reason);
+        // There is room for one more now.
+        self.accepts.resume();
     }
 
     fn expire(&mut self) {

@@ -274,8 +274,19 @@ fn read(thread: &mut Thread, mut connection: Connection) {
                 connection.plan = Some(plan);
                 return thread.queue_for_write(connection);
             }
-            Step::Waiting => nothing_waits(&mut connection),
-            Step::Shut => shut(thread, &mut connection),
+            Step::Await(awaited) if awaited.reads && connection.readable => {
+                if reads == READS_PER_TURN {
+                    return thread.queue_for_read(connection);
+                }
+                reads += 1;
+                receive(thread, &mut connection);
+            }
+            Step::Await(awaited) => match thread.await_backend(connection, awaited) {
+                Some(back) => connection = back,
+                None => return,
+            },
+            Step::Waiting => connection.give_up(),
+            Step::Shut => connection.shut(&thread.desk),
             Step::Close(reason) => return thread.close(connection, reason),
         }
     }
@@ -336,8 +347,10 @@ fn write(thread: &mut Thread, mut connection: Connection) {
                 return thread.await_room(connection, Interest::BOTH);
             }
             Step::Write | Step::ReadWrite => {}
-            Step::Waiting => nothing_waits(&mut connection),
-            Step::Shut => shut(thread, &mut connection),
+            // The Read stage asks a backend.
+            Step::Await(_) => return thread.queue_for_read(connection),
+            Step::Waiting => connection.give_up(),
+            Step::Shut => connection.shut(&thread.desk),
             Step::Close(reason) => return thread.close(connection, reason),
         }
     }
@@ -383,16 +396,4 @@ fn send(thread: &mut Thread, connection: &mut Connection) -> Sent {
         }
     }
     Sent::All
-}
-
-fn shut(thread: &mut Thread, connection: &mut Connection) {
-    // It fails only when the peer has gone, which reading will show.
-    let _ = net::shutdown_write(&connection.socket);
-    connection.readable = true;
-    connection.exchange.shut(&thread.desk);
-}
-
-fn nothing_waits(connection: &mut Connection) {
-    debug_assert!(false, "what is under way is in the hands of the thread that has the connection");
-    connection.exchange.abort(CloseReason::SocketError);
 }

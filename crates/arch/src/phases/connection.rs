@@ -10,6 +10,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
+use crate::awaited::{Awaited, BackendWatch, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
@@ -29,10 +30,21 @@ pub(super) struct Slot {
     pub(super) watched: Interest,
     pub(super) ready: Interest,
     pub(super) hangup: bool,
+    /// The backend that works for it.
+    pub(super) backend: Option<Box<Backend>>,
     /// When it was last worked on, as a count of turns; only where that orders the work.
     pub(super) worked: u64,
     /// Its turn is due: it stands in the list of this work phase or in that of the next, once.
     pub(super) queued: bool,
+}
+
+/// The backend of a slot.
+#[derive(Debug, Default)]
+pub(super) struct Backend {
+    /// What is waited for when the turn ends.
+    pub(super) wanted: Option<Awaited>,
+    /// What the event mechanism knows of it.
+    pub(super) watch: BackendWatch,
 }
 
 impl Slot {
@@ -71,6 +83,7 @@ pub(super) fn open_slot(
         watched: Interest::NONE,
         ready: Interest::NONE,
         hangup: false,
+        backend: None,
         worked: 0,
         queued: false,
     });
@@ -173,13 +186,12 @@ pub(super) fn drive<D: DiskWork>(
                     None => return Turn::Wait(Interest::NONE),
                 }
             }
+            Step::Await(awaited) => match await_backend(slot, awaited, &mut reads, desk) {
+                Some(turn) => return turn,
+                None => continue,
+            },
             Step::Waiting => return Turn::Wait(Interest::NONE),
-            Step::Shut => {
-                // It fails only when the peer has gone, which reading will show.
-                let _ = net::shutdown_write(&slot.socket);
-                slot.ready.read = true;
-                slot.exchange.shut(desk);
-            }
+            Step::Shut => shut(slot, desk),
             Step::Close(reason) => return Turn::Over(reason),
         }
     }
@@ -214,6 +226,44 @@ pub(super) fn finish<D: DiskWork>(
         Some(turn) => turn,
         None => drive(slot, token, desk, disk),
     }
+}
+
+fn shut(slot: &mut Slot, desk: &Desk) {
+    // It fails only when the peer has gone, which reading will show.
+    let _ = net::shutdown_write(&slot.socket);
+    slot.ready.read = true;
+    slot.exchange.shut(desk);
+}
+
+/// While a backend works: reads what is wanted of the client, or sees whether it has left; `None`
+/// when something came of that.
+fn await_backend(
+    slot: &mut Slot,
+    awaited: Awaited,
+    reads: &mut u32,
+    desk: &mut Desk,
+) -> Option<Turn> {
+    let mut interest = Interest::READ;
+    if slot.ready.read {
+        *reads += 1;
+        if *reads > READS_PER_TURN {
+            return Some(Turn::Again);
+        }
+        if awaited.reads {
+            receive(slot, desk);
+            return None;
+        }
+        match Client::look(&slot.socket) {
+            Client::Waits => slot.ready.read = false,
+            Client::Sends => interest = Interest::NONE,
+            Client::Left => {
+                slot.exchange.client_left(desk);
+                return None;
+            }
+        }
+    }
+    slot.backend.get_or_insert_default().wanted = Some(awaited);
+    Some(Turn::Wait(interest))
 }
 
 /// Whether output may be sent: at once, or when room was reported (M54).

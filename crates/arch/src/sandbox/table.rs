@@ -50,6 +50,11 @@ pub(super) fn row_of(architecture: &dyn Architecture) -> &'static Row {
 }
 
 impl Row {
+    /// Whether the architecture makes these calls for itself.
+    pub(super) fn has(&self, group: Calls) -> bool {
+        self.calls.contains(&group)
+    }
+
     /// The groups of calls that a worker makes with these settings.
     pub fn calls(&self, settings: &Settings) -> Vec<Calls> {
         let mut calls = [&SERVING, self.calls].concat();

@@ -4,9 +4,12 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
+use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
+use flyball_sys::net;
 
+use crate::awaited::Awaited;
 use crate::counters::StateChanges;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
@@ -21,6 +24,8 @@ pub(crate) struct Connection {
     pub(crate) partition: usize,
     /// Work that may wait on the disk, for the next stage.
     pub(crate) plan: Option<Box<Plan>>,
+    /// What of its backend is waited for in a poll stage.
+    pub(super) awaited: Option<Box<Awaited>>,
     /// There may be input in the socket.
     pub(crate) readable: bool,
     /// By which of the two poll stages it has been watched.
@@ -50,6 +55,7 @@ impl Connection {
             exchange: Exchange::new(peer, desk),
             partition,
             plan: None,
+            awaited: None,
             readable: false,
             watched: [false; 2],
             told: 0,
@@ -65,6 +71,20 @@ impl Connection {
         self.told = rank(Some(order));
         self.exchange.drain(order, desk);
         true
+    }
+
+    /// Shuts its write side down.
+    pub(crate) fn shut(&mut self, desk: &Desk) {
+        // It fails only when the peer has gone, which reading will show.
+        let _ = net::shutdown_write(&self.socket);
+        self.readable = true;
+        self.exchange.shut(desk);
+    }
+
+    /// It waits for work that nobody does.
+    pub(crate) fn give_up(&mut self) {
+        debug_assert!(false, "what is under way is in the hands of whoever has the connection");
+        self.exchange.abort(CloseReason::SocketError);
     }
 
     /// Counts the state that a stage leaves it in.

@@ -12,6 +12,7 @@ use super::connection::{Connection, Reached};
 use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
+use crate::awaited::{Awaited, Client};
 use crate::counters::{Counter, StateChanges};
 use crate::desk::{Desk, SpareBuffers};
 use crate::histogram::Timing;
@@ -243,6 +244,37 @@ impl Thread {
         if let Some(untold) = self.pipeline.write_poll.park(connection, interest) {
             self.queue_for_write(untold);
         }
+    }
+
+    /// Lets a connection wait for its backend, and for its client or that it leaves; `None` when
+    /// something came of a look at the client, or it was handed on. Otherwise it comes back.
+    pub(crate) fn await_backend(
+        &mut self,
+        mut connection: Connection,
+        awaited: Awaited,
+    ) -> Option<Connection> {
+        let mut interest = Interest::READ;
+        if connection.readable && !awaited.reads {
+            match Client::look(&connection.socket) {
+                Client::Left => {
+                    connection.exchange.client_left(&mut self.desk);
+                    return Some(connection);
+                }
+                Client::Sends => interest = Interest::NONE,
+                Client::Waits => connection.readable = false,
+            }
+        }
+        connection.exchange.rest(&mut self.desk);
+        connection.count(&mut self.changes);
+        connection.awaited = Some(Box::new(awaited));
+        let untold = self.pipeline.read_poll.park(connection, interest);
+        if let Some(mut untold) = untold {
+            untold.awaited = None;
+            let order = self.pipeline.order();
+            untold.tell(order, &self.desk);
+            return Some(untold);
+        }
+        None
     }
 
     /// Closes a connection.

@@ -13,6 +13,7 @@ use flyball_sys::readiness::{self, Armer, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::connection::{Connection, rank};
+use crate::awaited::BACKEND;
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -134,6 +135,12 @@ impl PollStage {
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
+        if let Some(awaited) = &connection.awaited {
+            armer.add(awaited.descriptor.as_fd(), token.bits() | BACKEND, awaited.interest)?;
+            if interest == Interest::NONE {
+                return Ok(());
+            }
+        }
         let fd = connection.socket.as_fd();
         if connection.watched[self.number] {
             return armer.again(fd, token.bits(), interest);
@@ -187,8 +194,12 @@ impl Poller {
                 stage.wake.clear();
                 continue;
             }
-            let why = Found::Ready { read: event.read, write: event.write };
-            self.remove(&mut room, Token::from_bits(event.token), why, found);
+            // What the backend is ready for says nothing of the client.
+            let (token, why) = match event.token & BACKEND {
+                0 => (event.token, Found::Ready { read: event.read, write: event.write }),
+                _ => (event.token & !BACKEND, Found::Ready { read: false, write: false }),
+            };
+            self.remove(&mut room, Token::from_bits(token), why, found);
         }
         self.events = events;
         while let Some(index) = room.timers.pop(now_ms) {
@@ -221,7 +232,13 @@ impl Poller {
         for (token, interest) in std::mem::take(&mut room.arrived) {
             if let Some(connection) = room.waiting.find(token) {
                 // Without events its timer is what ends it.
-                let _ = self.mechanism.add(connection.socket.as_fd(), token.bits(), interest);
+                if interest != Interest::NONE {
+                    let _ = self.mechanism.add(connection.socket.as_fd(), token.bits(), interest);
+                }
+                if let Some(awaited) = &connection.awaited {
+                    let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | BACKEND);
+                    let _ = self.mechanism.add(fd, bits, awaited.interest);
+                }
             }
         }
         let wait_ms = room.timers.wait_ms(now_ms, WAIT_MS_MAX);
@@ -237,7 +254,10 @@ impl Poller {
         found: &mut Vec<(Connection, Found)>,
     ) {
         // An event may come for one that expired.
-        let Some(connection) = room.waiting.remove(token) else { return };
+        let Some(mut connection) = room.waiting.remove(token) else { return };
+        if let Some(awaited) = connection.awaited.take() {
+            self.mechanism.remove(awaited.descriptor.as_fd());
+        }
         room.timers.clear(token.index());
         if !self.has_armer {
             self.mechanism.remove(connection.socket.as_fd());

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use flyball_site::Spawner;
 use flyball_sys::clock;
 use flyball_sys::notify::Notifier;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
@@ -41,6 +42,8 @@ pub(crate) enum Role {
     Admin,
     /// Writes the access log.
     Log,
+    /// Starts the programs that answer.
+    Spawner,
 }
 
 /// A child process that shall be running, or is to end.
@@ -58,6 +61,8 @@ pub(super) struct Child {
     pub(super) accepting: Option<OwnedFd>,
     /// Whose lines it writes, if it is a log process.
     pub(super) appender: Option<Arc<Appender>>,
+    /// What asks it to start programs, if that is what it does.
+    pub(super) spawner: Option<Arc<Spawner>>,
     /// The counters that it counts in, and what its clients use.
     pub(super) counters: Arc<Blocks>,
     /// Retired, to be killed then.
@@ -76,6 +81,7 @@ impl Child {
             blocks,
             accepting: None,
             appender: None,
+            spawner: None,
             counters: Arc::clone(counters),
             kill_at_ms: None,
         }
@@ -97,7 +103,7 @@ impl Child {
     pub(super) fn generation(&self) -> Option<u64> {
         match self.role {
             Role::Worker { generation, .. } => Some(generation),
-            Role::Admin | Role::Log => None,
+            Role::Admin | Role::Log | Role::Spawner => None,
         }
     }
 }
@@ -107,6 +113,7 @@ pub(super) fn name(role: Role) -> String {
         Role::Worker { index, .. } => format!("worker {index}"),
         Role::Admin => "the admin process".into(),
         Role::Log => "the log process".into(),
+        Role::Spawner => "the process that starts programs".into(),
     }
 }
 
@@ -114,8 +121,10 @@ impl Master {
     /// Forks one child.
     pub(super) fn start(&mut self, at: usize) -> io::Result<()> {
         let role = self.children[at].role;
-        if role == Role::Log {
-            return self.start_log(at);
+        match role {
+            Role::Log => return self.start_log(at),
+            Role::Spawner => return self.start_spawner(at),
+            Role::Worker { .. } | Role::Admin => {}
         }
         let master = process::own_id();
         let (mut lifeline, mut commands) = (None, None);
@@ -136,7 +145,7 @@ impl Master {
                 }
                 commands = Some(theirs);
             }
-            Role::Log => {}
+            Role::Log | Role::Spawner => {}
         }
         match process::fork()? {
             Forked::Parent(process) => {
@@ -150,7 +159,7 @@ impl Master {
                 let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
                     Role::Admin => self.run_admin(commands, master),
                     Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
-                    Role::Log => Ok(()),
+                    Role::Log | Role::Spawner => Ok(()),
                 });
                 let code = match ended {
                     Ok(()) => 0,
@@ -212,6 +221,46 @@ impl Master {
         self.start(self.children.len() - 1)
     }
 
+    /// Starts the process that starts the programs of this generation, unless it runs; that of
+    /// earlier ones ends when none of their workers can ask it for anything any more.
+    pub(super) fn change_spawner(&mut self) -> io::Result<()> {
+        let Some(spawner) = self.server.sites.spawner().cloned() else { return Ok(()) };
+        let is_it = |child: &Child| {
+            child.spawner.as_ref().is_some_and(|known| Arc::ptr_eq(known, &spawner))
+        };
+        if self.children.iter().any(is_it) {
+            return Ok(());
+        }
+        let ms = self.server.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
+        let kill_at_ms = clock::monotonic_ms() + ms;
+        for child in self.children.iter_mut().filter(|child| child.role == Role::Spawner) {
+            // A copy of the master's would keep it waiting for requests.
+            child.spawner = None;
+            child.kill_at_ms = child.kill_at_ms.or(Some(kill_at_ms));
+        }
+        let child = Child::new(Role::Spawner, 0, 0, &self.blocks);
+        self.children.push(Child { spawner: Some(spawner), ..child });
+        self.start(self.children.len() - 1)
+    }
+
+    /// Forks the process that starts programs. It holds no socket of the server, and lives until
+    /// no worker can ask it for anything any more.
+    fn start_spawner(&mut self, at: usize) -> io::Result<()> {
+        let Some(spawner) = self.children[at].spawner.clone() else { return Ok(()) };
+        let master = process::own_id();
+        let process = process::fork_holding(&[spawner.descriptor()], || {
+            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run()) {
+                Ok(()) => 0,
+                Err(error) => {
+                    eprintln!("flyball: {}: {error}", name(Role::Spawner));
+                    1
+                }
+            }
+        })?;
+        self.children[at].started(process);
+        Ok(())
+    }
+
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
         let Generation { architecture, workers, .. } = self.generation;
         self.server.listening.of_worker(architecture, index, workers)
@@ -226,6 +275,8 @@ impl Master {
             // It was forked without descriptors of others, and outlives the master: lines may
             // still be on their way.
             Role::Log => (Part::Log(logs), None),
+            // As little of others, and as long: it ends when nobody can ask it for programs.
+            Role::Spawner => (Part::Spawner, None),
         };
         if let Some(master) = parent {
             process::die_with_parent(master)?;
@@ -241,7 +292,7 @@ impl Master {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
             Role::Admin => self.server.let_files_go()?,
             Role::Worker { .. } => (self.server.admin, self.server.appender) = (None, None),
-            Role::Log => {}
+            Role::Log | Role::Spawner => {}
         }
         let Server { confinement, settings, sites, .. } = &self.server;
         confinement.confine(part, settings, sites, parent)

@@ -185,6 +185,7 @@ impl Master {
         self.server.listening.prepare(architecture, &self.server.settings)?;
         self.blocks.live().set(&self.server.settings.limits);
         self.change_log().map_err(|error| format!("the log process: {error}"))?;
+        self.change_spawner().map_err(|error| format!("programs cannot be started: {error}"))?;
         let name = architecture.name();
         self.begin_generation().map_err(|error| format!("{name}: {error}"))
     }

@@ -11,17 +11,21 @@ use flyball_sys::{clock, net};
 use super::children::{Child, Role};
 use super::generations::LEAVE_MS_MAX;
 use super::{KILL_AFTER_MS, Master, SIGNALS};
-use crate::log::LogSender;
 
 /// Time that the log process has to write what is left when all others have ended.
 pub(super) const LOG_MS_MAX: u64 = 2_000;
 
+/// Whether children of a role end when they are told to. The others end when nobody needs them.
+fn serves(role: Role) -> bool {
+    !matches!(role, Role::Log | Role::Spawner)
+}
+
 impl Master {
     /// Tells every child to stop, and waits until they have, the drain deadline is over, or the
-    /// server is told to stop once more. The log process comes last.
+    /// server is told to stop once more. Those that the workers need come last.
     pub(super) fn stop(mut self) -> io::Result<bool> {
         self.reap(false);
-        let serving = |child: &&Child| child.role != Role::Log;
+        let serving = |child: &&Child| serves(child.role);
         if !self.is_replaced {
             self.notifier.stopping();
         }
@@ -34,13 +38,13 @@ impl Master {
         let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
-        let ended =
-            self.wait_for_children(mechanism.as_mut(), until_ms, |role| role != Role::Log)?;
+        let ended = self.wait_for_children(mechanism.as_mut(), until_ms, serves)?;
         for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
             process::kill(child);
         }
-        // It ends when nobody can send lines any more and all are written.
-        self.server.log = LogSender::off();
+        // They end when nobody can send lines any more and all are written, or ask for programs.
+        self.server.let_files_go()?;
+        self.children.iter_mut().for_each(|child| child.spawner = None);
         self.generation.previous = None;
         let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
         let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;

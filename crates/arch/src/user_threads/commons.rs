@@ -10,6 +10,7 @@ use flyball_sys::clock;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{AcceptPolicy, Ended};
+use crate::awaited::BACKEND;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
@@ -42,6 +43,8 @@ pub(super) enum Source {
     Listener(usize),
     /// What this user-level thread watches.
     Thread(Token),
+    /// The backend of this user-level thread.
+    Backend(Token),
 }
 
 impl Source {
@@ -50,6 +53,7 @@ impl Source {
             SIGNALS => Source::Signals,
             COMPLETIONS => Source::Completions,
             token if token >= LISTENERS => Source::Listener((token - LISTENERS) as usize),
+            bits if bits & BACKEND != 0 => Source::Backend(Token::from_bits(bits & !BACKEND)),
             bits => Source::Thread(Token::from_bits(bits)),
         }
     }

@@ -12,6 +12,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
 use super::scheduler::{Here, Stand, Wake, Why};
+use crate::awaited::{Awaited, BackendWatch, Client};
 use crate::exchange::{Exchange, Step};
 use crate::room::Yields;
 use crate::transmit::{Sent, transmit};
@@ -35,6 +36,8 @@ struct Connection {
     begun: bool,
     /// Whether it may stay open between two requests.
     may_idle: bool,
+    /// What the event mechanism knows of the backend that works for it.
+    backend: BackendWatch,
     /// The last order that the machine knows of.
     obeyed: Option<Order>,
 }
@@ -55,6 +58,7 @@ pub(crate) fn serve_connection(
         reads: 0,
         begun: false,
         may_idle,
+        backend: BackendWatch::default(),
         obeyed: None,
     };
     connection.hear(here);
@@ -72,7 +76,11 @@ impl Connection {
                 let socket = &self.socket;
                 self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
             }
-            match self.exchange.advance(&mut here.desk) {
+            let step = self.exchange.advance(&mut here.desk);
+            if self.backend.is_set() && !matches!(step, Step::Await(_)) {
+                here.watch_backend(&mut self.backend, None);
+            }
+            match step {
                 Step::Read => self.receive(here),
                 Step::Write => self.send(here, Interest::WRITE),
                 Step::ReadWrite => {
@@ -82,6 +90,7 @@ impl Connection {
                     self.send(here, Interest::BOTH);
                 }
                 Step::Disk(plan) => self.disk(here, plan),
+                Step::Await(awaited) => self.await_backend(here, &awaited),
                 Step::Waiting => {
                     debug_assert!(false, "nothing is under way while its thread runs");
                     self.exchange.abort(CloseReason::SocketError);
@@ -138,6 +147,29 @@ impl Connection {
             }
             Sent::Failed(reason) => self.exchange.abort(reason),
         }
+    }
+
+    /// A backend works: parks until it can go on, until there is input that is wanted, or until the
+    /// client has left.
+    fn await_backend(&mut self, here: &mut Here<'_>, awaited: &Awaited) {
+        let mut interest = Interest::READ;
+        if self.readable {
+            if awaited.reads {
+                return self.receive(here);
+            }
+            match Client::look(&self.socket) {
+                Client::Left => return self.exchange.client_left(&mut here.desk),
+                Client::Sends => interest = Interest::NONE,
+                Client::Waits => self.readable = false,
+            }
+        }
+        if self.obey(here) {
+            return;
+        }
+        self.exchange.rest(&mut here.desk);
+        self.watch(here, interest);
+        here.watch_backend(&mut self.backend, Some(awaited));
+        self.park(here, Why::Ready);
     }
 
     /// Has the work done by a helper, and parks until it is.
@@ -253,7 +285,8 @@ impl Connection {
         self.watched = here.watch(self.socket.as_fd(), me, self.watched, interest);
     }
 
-    fn close(self, here: &mut Here<'_>, reason: CloseReason) {
+    fn close(mut self, here: &mut Here<'_>, reason: CloseReason) {
+        here.watch_backend(&mut self.backend, None);
         if self.watched != Interest::NONE {
             here.forget(self.socket.as_fd());
         }

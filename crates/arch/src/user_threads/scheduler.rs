@@ -15,6 +15,7 @@ use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 
 use super::commons::{Commons, Source};
 use crate::accept::Ended;
+use crate::awaited::{Awaited, BackendWatch};
 use crate::counters::Counter;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
@@ -145,6 +146,12 @@ impl Here<'_> {
         self.ends
     }
 
+    /// Tells the event mechanism what is waited for of this thread's backend.
+    pub(crate) fn watch_backend(&mut self, watch: &mut BackendWatch, wanted: Option<&Awaited>) {
+        let me = self.me;
+        watch.set(self.mechanism.as_mut(), me, wanted);
+    }
+
     /// Gives a connection a thread of its own.
     pub(crate) fn spawn(&mut self, connections: &mut Vec<(OwnedFd, SocketAddr)>) {
         self.newborn.append(connections);
@@ -273,6 +280,12 @@ impl Scheduler {
                     }
                 }
                 Source::Thread(token) => self.report(token, event),
+                Source::Backend(token) => {
+                    let record = self.threads.find(token);
+                    if record.is_some_and(|record| record.why == Why::Ready) {
+                        self.wake(token, Wake::Ready);
+                    }
+                }
             }
         }
         self.events = events;

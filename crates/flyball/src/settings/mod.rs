@@ -11,6 +11,7 @@ mod access;
 mod access_files;
 mod address;
 mod architectures;
+mod backends;
 mod clients;
 mod compress;
 mod error;

@@ -233,6 +233,7 @@ impl Resolver<'_> {
             if self.errors.len() == before {
                 self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
+                self.programs(&site, &tables);
                 self.errors.extend(access_files::faults(&site, &origins));
             }
             sites.push(site);
@@ -314,6 +315,18 @@ impl Resolver<'_> {
             let (path, origin) = (&routes.user_table, origin.unwrap_or(site).clone());
             let why = format!("{} cannot be read: {error}", path.display());
             self.errors.push(path_error("site.user-table", path, why, origin));
+        }
+    }
+
+    /// Programs that answer must be there, and be executable.
+    fn programs(&mut self, site: &SiteSettings, tables: &Tables) {
+        let typed = tables.iter().filter(|(table, ..)| *table == "cgi");
+        for (cgi, (_, table, origins)) in site.cgi.iter().zip(typed) {
+            if let Err((key, why)) = cgi.check() {
+                let origin = origins.get(key).unwrap_or(table).clone();
+                let key = format!("site.cgi.{key}");
+                self.errors.push(SettingError { key, value: None, why, origin });
+            }
         }
     }
 

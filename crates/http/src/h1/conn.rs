@@ -459,8 +459,8 @@ impl Conn {
     /// Whoever answers is a backend: it keeps time itself, until the next request, and may begin to
     /// answer while the request body is still taken. The end of such an early answer is the end of
     /// the connection, since nobody knows whether the body will be read to its end.
-    pub fn set_backend(&mut self) {
-        self.backend = true;
+    pub fn set_backend(&mut self, on: bool) {
+        self.backend = on;
     }
 
     /// The refusal that the last input led to, once: for whoever counts and logs.

@@ -348,7 +348,7 @@ impl Driver {
             self.delayed = Some(path);
         } else if path.starts_with(b"/echo/") {
             self.conn.asked();
-            self.conn.set_backend();
+            self.conn.set_backend(true);
             self.conn.deliver(&mut self.out, &self.now);
             self.answer(&path);
             self.echoes = true;

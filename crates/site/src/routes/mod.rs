@@ -33,4 +33,4 @@ pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
 pub use settings::{
     AliasSettings, HeaderSettings, RedirectSettings, RewriteSettings, RouteSettings,
 };
-pub(crate) use site_routes::{Place, Route, SiteRoutes};
+pub(crate) use site_routes::{Place, Route, SiteRoutes, canonical};

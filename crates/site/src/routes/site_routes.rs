@@ -234,7 +234,7 @@ fn accepted_images(request: &Request<'_>) -> Images {
 }
 
 /// The canonical form of the path of a request.
-fn canonical(path: &[u8], relative: &mut Vec<u8>) -> Result<String, PathError> {
+pub(crate) fn canonical(path: &[u8], relative: &mut Vec<u8>) -> Result<String, PathError> {
     let mapped = path::map(path, true, relative)?;
     let mut canonical = Vec::with_capacity(relative.len() + 2);
     write_canonical(relative, mapped, &mut canonical);

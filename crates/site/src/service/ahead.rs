@@ -52,10 +52,15 @@ impl Service {
     /// blocks.
     pub fn fetch_ahead(&mut self, now: &Now) -> Option<Box<Plan>> {
         while let Some((request, depth)) = self.ahead.pop() {
+            if self.is_by_backend(&request.request()) {
+                continue;
+            }
             let counts = self.caches.counts();
             let plan = match self.lookup(request.request(), now) {
                 Lookup::Wait(plan) => Some(plan),
-                Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) => None,
+                Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => {
+                    None
+                }
             };
             self.caches.forget_requests(&counts);
             if let Some(mut plan) = plan {
@@ -73,7 +78,7 @@ impl Service {
         self.ahead.depth = depth;
         let next = match self.resume(plan, now) {
             Lookup::Wait(plan) => Some(plan),
-            Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) => None,
+            Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => None,
         };
         self.ahead.depth = 0;
         self.caches.forget_requests(&counts);

@@ -1,0 +1,125 @@
+//! What a connection waits for while a backend works: the backend's descriptor, and its client,
+//! who may leave.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use flyball_sys::net;
+use flyball_sys::readiness::{Interest, Readiness};
+
+use crate::slots::Token;
+
+/// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
+pub const BACKEND: u64 = 1 << 31;
+
+/// What is waited for.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    /// A descriptor of the backend.
+    pub descriptor: Arc<OwnedFd>,
+    /// What it is waited for.
+    pub interest: Interest,
+    /// Whether input from the client is wanted too. Otherwise only its leaving matters.
+    pub reads: bool,
+}
+
+/// What a client does that nothing is wanted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Client {
+    /// Nothing.
+    Waits,
+    /// It sends its next request already: whether it leaves is not seen behind that.
+    Sends,
+    /// It closed its side, or is gone: whatever is being made for it is of no use.
+    Left,
+}
+
+impl Client {
+    /// Looks, without taking anything. Never blocks.
+    pub fn look(socket: impl AsFd) -> Client {
+        match net::has_input(socket) {
+            None => Client::Waits,
+            Some(true) => Client::Sends,
+            Some(false) => Client::Left,
+        }
+    }
+}
+
+/// The backend of a slot, as an event mechanism knows it.
+#[derive(Debug, Default)]
+pub struct BackendWatch(Option<(Arc<OwnedFd>, Interest)>);
+
+impl BackendWatch {
+    /// Tells the mechanism what is waited for now, if it does not know.
+    pub fn set(&mut self, mechanism: &mut dyn Readiness, token: Token, wanted: Option<&Awaited>) {
+        if let (Some((known, interest)), Some(wanted)) = (&mut self.0, wanted)
+            && Arc::ptr_eq(known, &wanted.descriptor)
+        {
+            if *interest != wanted.interest
+                && !mechanism.is_edge_triggered()
+                && mechanism.change(known.as_fd(), token.bits() | BACKEND, wanted.interest).is_ok()
+            {
+                *interest = wanted.interest;
+            }
+            return;
+        }
+        if let Some((known, _)) = self.0.take() {
+            mechanism.remove(known.as_fd());
+        }
+        let Some(wanted) = wanted else { return };
+        let Awaited { descriptor, interest, .. } = wanted;
+        // Without events the backend's deadline is what ends the wait.
+        if mechanism.add(descriptor.as_fd(), token.bits() | BACKEND, *interest).is_ok() {
+            self.0 = Some((Arc::clone(descriptor), *interest));
+        }
+    }
+
+    /// Whether anything is watched.
+    pub fn is_set(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slots::Slots;
+    use flyball_sys::readiness::{self, MECHANISMS};
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn a_backend_is_watched_while_it_is_waited_for_and_not_any_more_afterwards() {
+        for row in MECHANISMS {
+            let mut mechanism = readiness::open(row.name).unwrap();
+            let token = Slots::default().insert(());
+            let (near, mut far) = UnixStream::pair().unwrap();
+            let descriptor = Arc::new(OwnedFd::from(near));
+            let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
+            let (mut watch, mut events) = (BackendWatch::default(), Vec::new());
+            watch.set(mechanism.as_mut(), token, Some(&awaited));
+            mechanism.wait(&mut events, 0).unwrap();
+            assert_eq!(events, [], "{}", row.name);
+            std::io::Write::write_all(&mut far, b"x").unwrap();
+            mechanism.wait(&mut events, 0).unwrap();
+            let told: Vec<u64> = events.iter().map(|event| event.token).collect();
+            assert_eq!(told, [token.bits() | BACKEND], "{}", row.name);
+            awaited.interest = Interest::BOTH;
+            watch.set(mechanism.as_mut(), token, Some(&awaited));
+            watch.set(mechanism.as_mut(), token, None);
+            assert!(!watch.is_set());
+            mechanism.wait(&mut events, 0).unwrap();
+            assert_eq!(events, [], "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_client_that_leaves_is_seen_unless_it_has_sent_more() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        assert_eq!(Client::look(&near), Client::Waits);
+        std::io::Write::write_all(&mut far, b"GET").unwrap();
+        assert_eq!(Client::look(&near), Client::Sends);
+        let (near, far) = UnixStream::pair().unwrap();
+        drop(far);
+        assert_eq!(Client::look(&near), Client::Left);
+    }
+}

@@ -1,0 +1,162 @@
+//! The second end of a connection: a backend that answers in the place of the site.
+
+use flyball_http::h1::{Body, Conn, Wants};
+use flyball_http::{CloseReason, Now, Status};
+use flyball_site::{Lookup, Out, Relay, Went};
+
+use super::{Exchange, Step};
+use crate::awaited::Awaited;
+use crate::counters::{Counter, Tally};
+use crate::desk::Desk;
+
+/// What becomes of a step of the backend.
+pub(super) enum Relayed {
+    /// Something has changed: look again what is wanted.
+    Again,
+    /// This is needed.
+    Needs(Step),
+}
+
+/// A backend answers the request: it takes the body, and keeps time itself.
+pub(super) fn begin_relay(
+    relay: Box<Relay>,
+    conn: &mut Conn,
+    out: &mut Out,
+    tally: &mut Tally,
+    now: &Now,
+) -> Box<Relay> {
+    conn.set_backend(true);
+    conn.deliver(out, now);
+    tally.add(Counter::BackendRequests, 1);
+    relay
+}
+
+impl Exchange {
+    /// Goes on with the backend: the request body to it, its answer from it.
+    pub(super) fn advance_relay(&mut self, wants: &Wants, desk: &mut Desk) -> Relayed {
+        if !self.conn.awaits_answer() && !self.conn.awaits_piece() {
+            // The connection moved on without it.
+            self.let_go_of_relay();
+            return Relayed::Again;
+        }
+        let Some(relay) = &mut self.relay else { return Relayed::Again };
+        let room = wants.body.min(relay.room());
+        if let Some(buffers) = &mut self.buffers
+            && room > 0
+        {
+            relay.take(&buffers.input.bytes()[..room], &desk.now);
+            self.conn.taken(room, &desk.now);
+            buffers.input.consume(room);
+            self.unseen = !buffers.input.is_empty();
+            return Relayed::Again;
+        }
+        if self.conn.body_is_complete() {
+            relay.end_body(&desk.now);
+        }
+        if wants.recv && self.unseen {
+            let plan = self.recv(desk);
+            debug_assert!(plan.is_none(), "a body is no request");
+            return Relayed::Again;
+        }
+        match relay.advance(wants.piece, &desk.now) {
+            Went::Head => return self.answer_by_backend(desk),
+            Went::Piece(piece) => {
+                self.take_piece(piece, desk);
+                return Relayed::Again;
+            }
+            // What was passed on made room for more.
+            Went::Wait if wants.body > 0 && relay.room() > 0 => return Relayed::Again,
+            Went::Wait => {}
+        }
+        Relayed::Needs(match (wants.write, wants.read) {
+            (true, reads) => {
+                relay.rests();
+                if reads { Step::ReadWrite } else { Step::Write }
+            }
+            (false, reads) => match relay.awaited(&desk.now) {
+                Some((descriptor, interest)) => {
+                    Step::Await(Awaited { descriptor, interest, reads })
+                }
+                None => {
+                    debug_assert!(false, "a backend that is gone has said so");
+                    Step::Close(CloseReason::SourceFailed)
+                }
+            },
+        })
+    }
+
+    /// The head of the backend's answer is there, or what stands in its place.
+    fn answer_by_backend(&mut self, desk: &mut Desk) -> Relayed {
+        let Some(mut relay) = self.relay.take() else { return Relayed::Again };
+        let logged = desk.log.is_on().then(|| relay.request().clone());
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let Desk { service, now, tally, log, .. } = desk;
+        match service.backend_answer(&mut relay, now) {
+            Lookup::Backend(next) => self.relay = Some(next),
+            Lookup::Wait(plan) => {
+                self.conn.set_backend(false);
+                return Relayed::Needs(Step::Disk(plan));
+            }
+            Lookup::Answer(answer) => {
+                let status = answer.status;
+                self.trace.answers(status, Some(&buffers.out));
+                match status {
+                    Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
+                    Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
+                    Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
+                    _ => {}
+                }
+                if let Some(request) = logged {
+                    log.write(&request.request(), &answer, self.began_ns, now);
+                }
+                let streams = matches!(answer.body, Body::Stream { .. });
+                self.conn.answered(answer, &mut buffers.out, now);
+                self.unseen = !buffers.input.is_empty();
+                desk.answered(status);
+                if streams && self.conn.awaits_piece() {
+                    self.relay = Some(relay);
+                } else {
+                    relay.end();
+                }
+            }
+            Lookup::Stream(answer, source) => {
+                self.conn.set_backend(false);
+                let status = answer.status;
+                self.trace.answers(status, Some(&buffers.out));
+                if let Some(request) = logged {
+                    log.write(&request.request(), &answer, self.began_ns, now);
+                }
+                self.conn.answered(answer, &mut buffers.out, now);
+                self.unseen = !buffers.input.is_empty();
+                desk.answered(status);
+                self.source = Some(source);
+                self.let_go_of_source();
+            }
+            Lookup::Upload(_) => {
+                debug_assert!(false, "no program sends a body elsewhere");
+                self.conn.abort(CloseReason::SourceFailed);
+            }
+        }
+        Relayed::Again
+    }
+
+    /// The backend has said all, or nobody wants the rest.
+    fn let_go_of_relay(&mut self) {
+        if let Some(mut relay) = self.relay.take() {
+            // Of an answer that is whole nothing is left to be said; one that is broken off ends
+            // the program.
+            if relay.is_over() {
+                relay.end();
+            }
+            self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
+        }
+    }
+
+    /// The client left while the backend worked: nobody wants what it says.
+    pub fn client_left(&mut self, desk: &mut Desk) {
+        if self.relay.is_some() {
+            desk.tally.add(Counter::BackendsCancelled, 1);
+        }
+        self.abort(CloseReason::ClientGone);
+    }
+}

@@ -1,0 +1,165 @@
+//! The variables that tell a program of its request (RFC 3875, section 4.1).
+
+use flyball_http::head::Framing;
+use flyball_http::{Name, Request, Version};
+
+/// The variables, in the order of their being set.
+#[derive(Debug, Default)]
+pub(crate) struct Environment(Vec<(Vec<u8>, Vec<u8>)>);
+
+/// Fields that are no variables of their own. `Proxy` would be taken for a setting of the program's
+/// own by many (CVE-2016-5385); the others belong to this connection, or have another variable.
+const LEFT_OUT: &[&str] = &[
+    "proxy",
+    "proxy-authorization",
+    "proxy-connection",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
+    "content-type",
+];
+
+/// Where programs look for others when nothing else is said.
+const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+
+impl Environment {
+    /// What a request says. What depends on where the program is found is added later.
+    pub(crate) fn of(request: &Request<'_>, id: &str) -> Environment {
+        let mut all = Environment::default();
+        all.set("PATH", PATH);
+        all.set("GATEWAY_INTERFACE", b"CGI/1.1");
+        all.set("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
+        all.set(
+            "SERVER_PROTOCOL",
+            match request.head.version {
+                Version::Http10 => b"HTTP/1.0",
+                Version::Http11 => b"HTTP/1.1",
+            },
+        );
+        all.set("REQUEST_METHOD", request.method_token());
+        all.set("REQUEST_URI", request.target());
+        all.set("REQUEST_SCHEME", b"http");
+        all.set("QUERY_STRING", request.query());
+        let host = request.host();
+        all.set("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
+        all.set("SERVER_PORT", port(request.value(Name::Host).unwrap_or_default()));
+        let client = request.client().to_string();
+        all.set("REMOTE_ADDR", client.as_bytes());
+        all.set("REMOTE_HOST", client.as_bytes());
+        all.set("REQUEST_ID", id.as_bytes());
+        // php-cgi answers nothing without it.
+        all.set("REDIRECT_STATUS", b"200");
+        match request.head.framing {
+            Framing::Length(length) => all.set("CONTENT_LENGTH", length.to_string().as_bytes()),
+            Framing::Chunked => all.set("HTTP_TRANSFER_ENCODING", b"chunked"),
+            Framing::None => {}
+        }
+        if let Some(kind) = request.field(b"content-type") {
+            all.set("CONTENT_TYPE", kind);
+        }
+        for (name, value) in request.fields() {
+            all.add_field(name, value);
+        }
+        all
+    }
+
+    /// Sets a variable; one that is there is replaced.
+    pub(crate) fn set(&mut self, name: &str, value: &[u8]) {
+        self.0.retain(|(known, _)| known != name.as_bytes());
+        self.0.push((name.into(), value.to_vec()));
+    }
+
+    pub(crate) fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.0
+    }
+
+    /// A field as a variable (RFC 3875, section 4.1.18); lines of one name are joined.
+    fn add_field(&mut self, name: &[u8], value: &[u8]) {
+        let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+        // `X_A` and `X-A` would be one variable, and a program may trust what one of them says.
+        if !name.iter().all(is_plain)
+            || LEFT_OUT.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+        {
+            return;
+        }
+        let upper = |&byte: &u8| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() };
+        let variable: Vec<u8> = b"HTTP_".iter().copied().chain(name.iter().map(upper)).collect();
+        let between: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
+        match self.0.iter_mut().find(|(known, _)| *known == variable) {
+            Some((_, before)) => *before = [before, between, value].concat(),
+            None => self.0.push((variable, value.to_vec())),
+        }
+    }
+}
+
+/// The port that a client says it has connected to.
+fn port(host: &[u8]) -> &[u8] {
+    let at = host.iter().rposition(|&byte| byte == b':');
+    let digits = at.map(|at| &host[at + 1..]).unwrap_or_default();
+    let is_port = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
+    if is_port { digits } else { b"80" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_http::scan::parse_head;
+    use flyball_http::{Head, Limits};
+
+    fn of(head: &str) -> Vec<(String, String)> {
+        let mut parsed = Head::default();
+        parse_head(head.as_bytes(), &Limits::default(), &mut parsed).unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        let all = Environment::of(&parsed.request(head.as_bytes()), "1-2").into_pairs();
+        all.into_iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    fn value<'a>(all: &'a [(String, String)], name: &str) -> Option<&'a str> {
+        let found: Vec<&str> =
+            all.iter().filter(|(known, _)| known == name).map(|(_, v)| v.as_str()).collect();
+        assert!(found.len() <= 1, "{name} is there twice");
+        found.first().copied()
+    }
+
+    #[test]
+    fn a_request_becomes_the_variables_of_rfc_3875() {
+        let all = of("POST /a%20b/c?x=1&y HTTP/1.1\r\nHost: example.org:8080\r\n\
+                      Content-Length: 5\r\nContent-Type: text/plain\r\nAccept: a\r\nAccept: b\r\n\
+                      Cookie: one=1\r\nCookie: two=2\r\n\r\n");
+        for (name, expected) in [
+            ("GATEWAY_INTERFACE", "CGI/1.1"),
+            ("SERVER_PROTOCOL", "HTTP/1.1"),
+            ("REQUEST_METHOD", "POST"),
+            ("REQUEST_URI", "/a%20b/c?x=1&y"),
+            ("QUERY_STRING", "x=1&y"),
+            ("SERVER_NAME", "example.org"),
+            ("SERVER_PORT", "8080"),
+            ("CONTENT_LENGTH", "5"),
+            ("CONTENT_TYPE", "text/plain"),
+            ("HTTP_ACCEPT", "a, b"),
+            ("HTTP_COOKIE", "one=1; two=2"),
+            ("HTTP_HOST", "example.org:8080"),
+            ("REQUEST_ID", "1-2"),
+        ] {
+            assert_eq!(value(&all, name), Some(expected), "{name}");
+        }
+        assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
+    }
+
+    #[test]
+    fn no_field_passes_for_what_a_program_trusts() {
+        let all = of("GET / HTTP/1.1\r\nHost: a\r\nProxy: http://evil\r\npRoXy: x\r\n\
+                      X_Forwarded_For: 1\r\nConnection: close\r\nProxy-Authorization: b\r\n\
+                      X-Ok: yes\r\n\r\n");
+        assert_eq!(value(&all, "HTTP_PROXY"), None);
+        assert_eq!(value(&all, "HTTP_X_FORWARDED_FOR"), None);
+        assert_eq!(value(&all, "HTTP_CONNECTION"), None);
+        assert_eq!(value(&all, "HTTP_PROXY_AUTHORIZATION"), None);
+        assert_eq!(value(&all, "HTTP_X_OK"), Some("yes"));
+        assert_eq!(value(&all, "SERVER_PORT"), Some("80"));
+    }
+}

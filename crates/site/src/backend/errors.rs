@@ -1,0 +1,75 @@
+//! What a program says on its error output, as lines of the server's own log.
+
+/// Most bytes of error output that are logged for one request; the rest is thrown away.
+const LOGGED_BYTES_MAX: usize = 16 * 1024;
+
+/// Longest line.
+const LINE_BYTES_MAX: usize = 1024;
+
+/// The error output of one request.
+#[derive(Debug)]
+pub(crate) struct ErrorOutput {
+    /// The path of the request and its id.
+    name: String,
+    line: Vec<u8>,
+    left: usize,
+}
+
+impl ErrorOutput {
+    pub(crate) fn new(name: String) -> ErrorOutput {
+        ErrorOutput { name, line: Vec::new(), left: LOGGED_BYTES_MAX }
+    }
+
+    /// Logs each line that is whole by now.
+    pub(crate) fn take(&mut self, bytes: &[u8]) {
+        for &byte in bytes.iter().take(self.left) {
+            if byte == b'\n' || self.line.len() >= LINE_BYTES_MAX {
+                self.flush();
+            }
+            if byte != b'\n' {
+                self.line.push(byte);
+            }
+        }
+        self.left -= bytes.len().min(self.left);
+    }
+
+    /// Logs what is left of a line.
+    pub(crate) fn flush(&mut self) {
+        if !self.line.is_empty() {
+            self.say(&self.line);
+            self.line.clear();
+        }
+    }
+
+    /// Logs a line of the server's own about this request.
+    pub(crate) fn say(&self, line: &[u8]) {
+        eprintln!("{}", written(&self.name, line));
+    }
+}
+
+/// A line of the log: nothing in it can end it, or move a terminal's cursor.
+fn written(name: &str, line: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(line)
+        .trim_end()
+        .chars()
+        .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+        .collect();
+    format!("flyball: {name}: {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_a_program_cannot_forge_another_or_flood_the_log() {
+        assert_eq!(
+            written("cgi /x 1-2", b"a\r\x1b[2Kb\n"),
+            "flyball: cgi /x 1-2: a\u{fffd}\u{fffd}[2Kb"
+        );
+        let mut errors = ErrorOutput::new("cgi".into());
+        errors.take(&[b'x'; 3 * LOGGED_BYTES_MAX]);
+        assert_eq!(errors.left, 0);
+        assert!(errors.line.len() <= LINE_BYTES_MAX);
+    }
+}

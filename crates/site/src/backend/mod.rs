@@ -1,0 +1,113 @@
+//! Answers that other programs give: CGI programs, and servers that speak FastCGI or SCGI.
+//!
+//! A [`Relay`] is the second end of a slot: what goes to the program and what comes back, with one
+//! bounded buffer each way. It never waits; whoever drives the connection waits for the descriptor
+//! that [`Relay::awaited`] names, as it waits for the client's. docs/dynamic.md tells the whole.
+
+mod cgi;
+mod environment;
+mod errors;
+mod gates;
+mod relay;
+mod reply;
+mod request;
+
+pub mod settings;
+mod spawner;
+
+pub use relay::{Relay, Went};
+pub use settings::{BackendLimits, CgiSettings};
+pub use spawner::Spawner;
+
+pub(crate) use gates::Gates;
+pub(crate) use relay::Outcome;
+pub(crate) use reply::Reply;
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use flyball_http::Status;
+use flyball_sys::readiness::Interest;
+
+/// Most bytes of a request body that wait for a backend, per connection; the client is not read
+/// from while there are more.
+pub const BODY_QUEUED_MAX: usize = 64 * 1024;
+
+/// Bytes that are read from a backend at a time.
+pub const PIECE_BYTES: usize = 32 * 1024;
+
+/// Why a backend did not answer, or not to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// There is no such program.
+    Missing,
+    /// It is not one that may be run.
+    Forbidden,
+    /// As many of them run as may, or the server is out of what another needs.
+    Busy,
+    /// It cannot be started, or nobody listens.
+    Down,
+    /// It ended, or closed the connection, before it had answered.
+    Gone,
+    /// What it said is no answer, or longer than it may be.
+    Malformed,
+    /// It did not say anything for too long, or not all of it in time.
+    Late,
+}
+
+impl Failure {
+    /// What the client is told: 502 when the answer is none, 503 when there is nobody to give one,
+    /// 504 when none came (RFC 9110, section 15.6).
+    pub fn status(self) -> Status {
+        match self {
+            Failure::Missing => Status::NOT_FOUND,
+            Failure::Forbidden => Status::FORBIDDEN,
+            Failure::Busy | Failure::Down => Status::SERVICE_UNAVAILABLE,
+            Failure::Gone | Failure::Malformed => Status::BAD_GATEWAY,
+            Failure::Late => Status::GATEWAY_TIMEOUT,
+        }
+    }
+}
+
+/// How far a link got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Its descriptor must be waited for.
+    Wait,
+    /// Bytes of the answer came.
+    Came,
+    /// The answer has ended.
+    End,
+}
+
+/// A way to a program, which brings a request body there and an answer in the form of CGI back.
+/// Nothing here waits.
+pub(crate) trait Link: std::fmt::Debug + Send {
+    /// Bytes of the request body that it takes now.
+    fn room(&self) -> usize;
+
+    /// Takes bytes of the request body, at most as many as there is room for.
+    fn take(&mut self, bytes: &[u8]);
+
+    /// The request body has ended.
+    fn end_body(&mut self);
+
+    /// Bytes of the request, its body included, that the program has not taken yet.
+    fn queued(&self) -> usize;
+
+    /// Passes on what waits; true when anything was.
+    fn push(&mut self) -> bool;
+
+    /// Appends bytes of the answer.
+    ///
+    /// # Errors
+    /// Why there is no more of it.
+    fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)>;
+
+    /// What must be waited for before more can be pushed or, if it is wanted, pulled.
+    fn awaited(&mut self, pulls: bool) -> (Arc<OwnedFd>, Interest);
+
+    /// The answer has ended, or nobody wants the rest: the program may go on by itself.
+    fn leave(&mut self);
+}

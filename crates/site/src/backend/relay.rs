@@ -1,0 +1,313 @@
+//! One request and the backend that answers it: what is known of the answer, and how long it may
+//! take.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use bytes::BytesMut;
+use flyball_http::{Now, OwnedRequest, Segment};
+use flyball_sys::process;
+use flyball_sys::readiness::Interest;
+
+use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
+use super::request::name_of;
+use super::settings::BackendLimits;
+use super::{Failure, Flow, Link};
+use crate::source::Piece;
+
+/// Requests of this process that went to backends.
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+
+/// An id for a request, which no other of this server's has: for logs, and for the program.
+pub(super) fn new_id() -> String {
+    format!("{:x}-{:x}", process::own_id(), REQUESTS.fetch_add(1, Relaxed))
+}
+
+/// How far a relay went.
+#[derive(Debug)]
+pub enum Went {
+    /// Nothing can be done but wait.
+    Wait,
+    /// The head of the answer is there, or what stands in its place: to be had from
+    /// [`Service::backend_answer`](crate::Service::backend_answer).
+    Head,
+    /// The next piece of the answer's content.
+    Piece(Piece),
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A head, after which the content follows.
+    Reply(Box<Reply>),
+    /// None.
+    Failed(Failure),
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The head is awaited.
+    Head,
+    /// It is there, or will not be.
+    Told(Outcome),
+    /// The content follows.
+    Body,
+    /// All is said.
+    Over,
+}
+
+/// The second end of a slot: a request on its way to a backend, and its answer on its way back.
+#[derive(Debug)]
+pub struct Relay {
+    link: Option<Box<dyn Link>>,
+    request: OwnedRequest,
+    site: usize,
+    id: String,
+    limits: BackendLimits,
+    phase: Phase,
+    /// Bytes of the answer that are not passed on.
+    answer: BytesMut,
+    /// The link has given all.
+    at_end: bool,
+    body_ended: bool,
+    output: u64,
+    began_ms: u64,
+    /// Since when nothing has moved while the backend was waited for.
+    since_ms: u64,
+    waits: bool,
+    /// How often the request was sent elsewhere by a program.
+    pub(crate) redirects: u8,
+}
+
+impl Relay {
+    pub(super) fn new(
+        link: Result<Box<dyn Link>, (Failure, String)>,
+        request: OwnedRequest,
+        site: usize,
+        limits: &BackendLimits,
+        id: &str,
+        now_ms: u64,
+    ) -> Relay {
+        let mut relay = Relay {
+            link: None,
+            request,
+            site,
+            id: id.to_owned(),
+            limits: limits.clone(),
+            phase: Phase::Head,
+            answer: BytesMut::new(),
+            at_end: false,
+            body_ended: false,
+            output: 0,
+            began_ms: now_ms,
+            since_ms: now_ms,
+            waits: false,
+            redirects: 0,
+        };
+        match link {
+            Ok(link) => relay.link = Some(link),
+            Err((failure, why)) => relay.fail(failure, &why),
+        }
+        relay
+    }
+
+    /// The request.
+    pub fn request(&self) -> &OwnedRequest {
+        &self.request
+    }
+
+    pub(crate) fn site(&self) -> usize {
+        self.site
+    }
+
+    /// Bytes of the request body that can be taken now.
+    pub fn room(&self) -> usize {
+        self.link.as_ref().map_or(usize::MAX, |link| link.room())
+    }
+
+    /// Takes bytes of the request body, at most as many as there is room for.
+    pub fn take(&mut self, bytes: &[u8], now: &Now) {
+        if let Some(link) = &mut self.link {
+            link.take(bytes);
+        }
+        self.moved(now);
+    }
+
+    /// The request body has ended, or there was none. May be told again.
+    pub fn end_body(&mut self, now: &Now) {
+        if !self.body_ended {
+            self.body_ended = true;
+            if let Some(link) = &mut self.link {
+                link.end_body();
+            }
+            self.moved(now);
+        }
+    }
+
+    /// Goes on without waiting: passes the request on, and takes of the answer what is wanted: its
+    /// head, or once that was given a piece if `wants_piece`.
+    pub fn advance(&mut self, wants_piece: bool, now: &Now) -> Went {
+        if self.link.as_mut().is_some_and(|link| link.push()) {
+            self.moved(now);
+        }
+        match self.phase {
+            Phase::Head => self.advance_head(now),
+            Phase::Told(_) => Went::Head,
+            Phase::Body if wants_piece => self.next_piece(now),
+            Phase::Body => Went::Wait,
+            Phase::Over if wants_piece => Went::Piece(Piece::Failed),
+            Phase::Over => Went::Wait,
+        }
+    }
+
+    fn advance_head(&mut self, now: &Now) -> Went {
+        while let Phase::Head = self.phase {
+            if let Some(len) = head_len(&self.answer) {
+                let head = self.answer.split_to(len);
+                match Reply::parse(&head) {
+                    Ok(reply) => self.phase = Phase::Told(Outcome::Reply(Box::new(reply))),
+                    Err(why) => self.fail(Failure::Malformed, &format!("its head has {why}")),
+                }
+            } else if self.answer.len() > HEAD_BYTES_MAX {
+                self.fail(Failure::Malformed, "its head is too long");
+            } else if self.at_end {
+                self.fail(Failure::Gone, "it ended within its head");
+            } else {
+                match self.pull(now) {
+                    Ok(Flow::Wait) => return Went::Wait,
+                    Ok(_) => {}
+                    Err((failure, why)) => self.fail(failure, &why),
+                }
+            }
+        }
+        Went::Head
+    }
+
+    fn next_piece(&mut self, now: &Now) -> Went {
+        loop {
+            if !self.answer.is_empty() {
+                let content = Segment::Bytes(self.answer.split().freeze());
+                return Went::Piece(Piece::More(content));
+            }
+            if self.at_end {
+                self.end();
+                return Went::Piece(Piece::bytes("", true));
+            }
+            match self.pull(now) {
+                Ok(Flow::Wait) => return Went::Wait,
+                Ok(_) => {}
+                Err((failure, why)) => {
+                    self.fail(failure, &why);
+                    return Went::Piece(Piece::Failed);
+                }
+            }
+        }
+    }
+
+    fn pull(&mut self, now: &Now) -> Result<Flow, (Failure, String)> {
+        let before = self.answer.len();
+        let Some(link) = &mut self.link else { return Ok(Flow::End) };
+        let flow = link.pull(&mut self.answer)?;
+        self.output += (self.answer.len() - before) as u64;
+        self.at_end |= flow == Flow::End;
+        if flow == Flow::Came {
+            self.moved(now);
+        }
+        match self.limits.output_max {
+            Some(most) if self.output > most => {
+                Err((Failure::Malformed, format!("its answer is longer than {most} bytes")))
+            }
+            _ => Ok(flow),
+        }
+    }
+
+    /// What came of the request, once [`Went::Head`] was given.
+    pub(crate) fn take_outcome(&mut self) -> Outcome {
+        match std::mem::replace(&mut self.phase, Phase::Body) {
+            Phase::Told(Outcome::Failed(failure)) => {
+                self.phase = Phase::Over;
+                Outcome::Failed(failure)
+            }
+            Phase::Told(outcome) => outcome,
+            _ => Outcome::Failed(Failure::Gone),
+        }
+    }
+
+    /// How long the content is, if all of it is here.
+    pub(crate) fn whole_len(&mut self, now: &Now) -> Option<u64> {
+        if !self.at_end && self.answer.len() < HEAD_BYTES_MAX {
+            // Often the end is there already.
+            let _ = self.pull(now);
+        }
+        self.at_end.then_some(self.answer.len() as u64)
+    }
+
+    /// What must be waited for before it can go on.
+    pub fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {
+        if !std::mem::replace(&mut self.waits, true) {
+            self.since_ms = now.ms();
+        }
+        Some(self.link.as_mut()?.awaited(true))
+    }
+
+    /// It is not waited for: the next move is the client's.
+    pub fn rests(&mut self) {
+        self.waits = false;
+    }
+
+    /// When [`Relay::expired`] is due, in monotonic milliseconds.
+    pub fn deadline(&self) -> u64 {
+        let Some(link) = &self.link else { return u64::MAX };
+        let whole = self.limits.whole_ms.map_or(u64::MAX, |most| self.began_ms + most);
+        let step = match self.phase {
+            // It has nothing to do before it has more of the request.
+            Phase::Head if !self.body_ended && link.queued() == 0 => return whole,
+            Phase::Head => self.limits.answer_ms,
+            Phase::Body if self.waits => self.limits.idle_ms,
+            Phase::Body => return whole,
+            Phase::Told(_) | Phase::Over => return u64::MAX,
+        };
+        whole.min(self.since_ms + step)
+    }
+
+    /// Some time passed.
+    pub fn expired(&mut self, now: &Now) {
+        if now.ms() >= self.deadline() {
+            let waited = now.ms().saturating_sub(self.since_ms);
+            self.fail(Failure::Late, &format!("it has said nothing for {waited} ms"));
+        }
+    }
+
+    /// Whether all is said.
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// The client wants no more, or has all there is: the program may end by itself.
+    pub fn end(&mut self) {
+        if let Some(mut link) = self.link.take() {
+            link.leave();
+        }
+        self.phase = Phase::Over;
+    }
+
+    /// Ends it, whatever it does, and says why in the log.
+    pub(crate) fn fail(&mut self, failure: Failure, why: &str) {
+        self.link = None;
+        self.answer.clear();
+        if failure != Failure::Missing {
+            let name = name_of("backend", &self.request, &self.id);
+            let code = failure.status().code();
+            eprintln!("flyball: {name}: {code}: {why}");
+        }
+        self.phase = match self.phase {
+            Phase::Head | Phase::Told(_) => Phase::Told(Outcome::Failed(failure)),
+            Phase::Body | Phase::Over => Phase::Over,
+        };
+    }
+
+    fn moved(&mut self, now: &Now) {
+        self.since_ms = now.ms();
+    }
+}

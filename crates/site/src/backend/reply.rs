@@ -1,0 +1,227 @@
+//! The head of an answer in the form of CGI (RFC 3875, section 6), as it comes from a program.
+//!
+//! What a program says is not believed: its fields are held to the grammar of RFC 9110, and those
+//! that speak of a connection are not its to send.
+
+use flyball_http::Status;
+
+/// Longest head.
+pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Most fields.
+const FIELDS_MAX: usize = 200;
+
+/// What a program answers, but for its content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reply {
+    /// The status.
+    pub(crate) status: Status,
+    /// The fields that the client gets, each with its CRLF.
+    pub(crate) fields: Vec<u8>,
+    /// The length of the content, if the program tells.
+    pub(crate) len: Option<u64>,
+    /// The media type, for rules that go by it.
+    pub(crate) media_type: String,
+    /// A path of this server that is answered instead (RFC 3875, section 6.2.2).
+    pub(crate) redirect: Option<Vec<u8>>,
+}
+
+/// The length of a head with its blank line, once that is there. Lines may end in LF alone.
+pub(crate) fn head_len(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let end = at + memchr::memchr(b'\n', &bytes[at..])?;
+        let line = &bytes[at..end];
+        if matches!(line, b"" | b"\r") {
+            return Some(end + 1);
+        }
+        at = end + 1;
+    }
+}
+
+impl Reply {
+    /// Reads a whole head.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn parse(head: &[u8]) -> Result<Reply, &'static str> {
+        let mut reading = Reading::default();
+        let mut lines =
+            head.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
+        for (at, line) in lines.by_ref().take_while(|line| !line.is_empty()).enumerate() {
+            if at >= FIELDS_MAX {
+                return Err("too many fields");
+            }
+            match line.strip_prefix(b"HTTP/1.") {
+                // A program whose name begins with nph- speaks HTTP itself (RFC 3875, section 5).
+                Some(rest) if at == 0 => {
+                    let status = rest.get(2..).ok_or("a status line without a status")?;
+                    reading.status = Some(read_status(status)?);
+                }
+                _ => reading.field(line)?,
+            }
+        }
+        reading.end()
+    }
+}
+
+#[derive(Default)]
+struct Reading {
+    status: Option<Status>,
+    fields: Vec<u8>,
+    len: Option<u64>,
+    media_type: Option<String>,
+    location: Option<Vec<u8>>,
+    count: usize,
+}
+
+impl Reading {
+    fn field(&mut self, line: &[u8]) -> Result<(), &'static str> {
+        let colon = memchr::memchr(b':', line).ok_or("a line without a colon")?;
+        let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+        let is_token =
+            |&byte: &u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.iter().all(is_token) {
+            return Err("a field whose name is none");
+        }
+        if value.iter().any(|&byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
+            return Err("a field value with a control character");
+        }
+        self.count += 1;
+        let lower = name.to_ascii_lowercase();
+        match &lower[..] {
+            b"status" if self.status.is_some() => return Err("two statuses"),
+            b"status" => self.status = Some(read_status(value)?),
+            b"content-length" => {
+                let text = std::str::from_utf8(value).map_err(|_| "a length that is none")?;
+                let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+                let len = text.parse().ok().filter(|_| is_number);
+                let len: u64 = len.ok_or("a length that is none")?;
+                if self.len.replace(len).is_some_and(|before| before != len) {
+                    return Err("two lengths");
+                }
+            }
+            b"transfer-encoding" => return Err("a transfer coding"),
+            // They are this server's to say, or speak of the connection.
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer"
+            | b"upgrade" | b"date" | b"server" => {}
+            _ => {
+                if lower == b"content-type" {
+                    let text = String::from_utf8_lossy(value).into_owned();
+                    if self.media_type.replace(text).is_some() {
+                        return Err("two media types");
+                    }
+                }
+                if lower == b"location" {
+                    if self.location.is_some() {
+                        return Err("two locations");
+                    }
+                    self.location = Some(value.to_vec());
+                }
+                self.fields.extend_from_slice(name);
+                self.fields.extend_from_slice(b": ");
+                self.fields.extend_from_slice(value);
+                self.fields.extend_from_slice(b"\r\n");
+            }
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Reply, &'static str> {
+        if self.count == 0 {
+            return Err("no field at all");
+        }
+        let mut redirect = None;
+        let status = match (self.status, &self.location) {
+            (Some(status), _) => status,
+            (None, Some(location)) => {
+                if location.starts_with(b"/") && !location.starts_with(b"//") {
+                    redirect = Some(location.clone());
+                }
+                Status::FOUND
+            }
+            (None, None) => Status::OK,
+        };
+        let media_type = self.media_type.unwrap_or_default();
+        let media_type = media_type.split(';').next().unwrap_or_default().trim().to_owned();
+        Ok(Reply { status, fields: self.fields, len: self.len, media_type, redirect })
+    }
+}
+
+/// Three digits, and whatever reason behind them.
+fn read_status(value: &[u8]) -> Result<Status, &'static str> {
+    const BAD: &str = "a status that is none";
+    let digits = value.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit));
+    let ends = value.get(3).is_none_or(|&byte| byte == b' ');
+    let code = digits.filter(|_| ends).ok_or(BAD)?;
+    let code = code.iter().fold(0, |code, digit| code * 10 + u16::from(digit - b'0'));
+    // An interim answer is none.
+    Status::of(code).filter(|status| status.class() > 1).ok_or(BAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_forms_of_rfc_3875_are_read() {
+        let document = Reply::parse(b"Content-Type: text/html; charset=x\nX-A:  b \n\n").unwrap();
+        assert_eq!((document.status, document.media_type.as_str()), (Status::OK, "text/html"));
+        assert_eq!(document.fields, b"Content-Type: text/html; charset=x\r\nX-A: b\r\n");
+        let local = Reply::parse(b"Location: /other?x\r\n\r\n").unwrap();
+        assert_eq!(local.redirect.as_deref(), Some(&b"/other?x"[..]));
+        for client in ["http://a/", "//evil/", "https://a/b"] {
+            let text = format!("Location: {client}\n\n");
+            let reply = Reply::parse(text.as_bytes()).unwrap();
+            assert_eq!((reply.status, reply.redirect), (Status::FOUND, None), "{client}");
+        }
+        let with =
+            Reply::parse(b"Status: 418 teapot\nLocation: /x\nContent-Length: 3\n\n").unwrap();
+        assert_eq!((with.status.code(), with.redirect, with.len), (418, None, Some(3)));
+        let nph = Reply::parse(b"HTTP/1.1 201 Created\r\nServer: x\r\nA: b\r\n\r\n").unwrap();
+        assert_eq!((nph.status.code(), nph.fields), (201, b"A: b\r\n".to_vec()));
+    }
+
+    #[test]
+    fn a_head_that_is_none_is_refused() {
+        for bad in [
+            "\n",
+            "no colon\n\n",
+            ": x\n\n",
+            "a b: c\n\n",
+            "A: b\n folded\n\n",
+            "A: b\rc\n\n",
+            "A: \0\n\n",
+            "Status: 20\n\n",
+            "Status: 2000\n\n",
+            "Status: 100\n\n",
+            "Status: 999\n\n",
+            "Status: 200\nStatus: 200\n\n",
+            "Content-Length: -1\n\n",
+            "Content-Length: +1\n\n",
+            "Content-Length: 1\nContent-Length: 2\n\n",
+            "Content-Length: 99999999999999999999\n\n",
+            "Transfer-Encoding: chunked\nA: b\n\n",
+            "A: b\nHTTP/1.1 200 OK\n\n",
+            "HTTP/1.\n\n",
+        ] {
+            assert!(Reply::parse(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn what_speaks_of_the_connection_is_not_passed_on() {
+        let head = b"A: b\nConnection: close\nKeep-Alive: x\nUpgrade: h2c\nDate: now\nC: d\n\n";
+        assert_eq!(Reply::parse(head).unwrap().fields, b"A: b\r\nC: d\r\n");
+    }
+
+    #[test]
+    fn the_end_of_a_head_is_found_wherever_it_is_cut() {
+        for head in ["A: b\r\nC: d\r\n\r\n", "A: b\nC: d\n\n", "\n"] {
+            for cut in 0..head.len() {
+                assert_eq!(head_len(&head.as_bytes()[..cut]), None, "{head:?} at {cut}");
+            }
+            assert_eq!(head_len(format!("{head}body\n\n").as_bytes()), Some(head.len()));
+        }
+    }
+}

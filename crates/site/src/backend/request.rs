@@ -1,0 +1,150 @@
+//! What a worker asks of the process that starts programs, as one record, and what that tells back.
+
+use flyball_http::OwnedRequest;
+
+/// Longest record.
+pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
+
+/// What a program is started for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct StartRequest {
+    /// The number of the rule.
+    pub(super) rule: u32,
+    /// The path beneath that of the rule, decoded: empty, or with a slash at its start.
+    pub(super) below: Vec<u8>,
+    /// The environment but for what depends on where the program is found.
+    pub(super) environment: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl StartRequest {
+    /// As one record; `None` when it is too long.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let mut record = Vec::with_capacity(4096);
+        record.extend_from_slice(&self.rule.to_le_bytes());
+        let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
+        for text in [&self.below].into_iter().chain(variables) {
+            record.extend_from_slice(&u32::try_from(text.len()).ok()?.to_le_bytes());
+            record.extend_from_slice(text);
+        }
+        (record.len() <= RECORD_BYTES_MAX).then_some(record)
+    }
+
+    /// Back from a record, which a worker may have made up; `None` when it is none.
+    pub(super) fn decode(mut record: &[u8]) -> Option<StartRequest> {
+        let rule = u32::from_le_bytes(*record.split_off(..4)?.as_array()?);
+        let mut texts = Vec::new();
+        while !record.is_empty() {
+            let len = u32::from_le_bytes(*record.split_off(..4)?.as_array()?) as usize;
+            let text = record.split_off(..len)?;
+            // No variable and no path holds one.
+            texts.push(text.to_vec());
+            if text.contains(&0) {
+                return None;
+            }
+        }
+        let mut texts = texts.into_iter();
+        let below = texts.next()?;
+        let mut environment = Vec::new();
+        while let Some(name) = texts.next() {
+            if name.is_empty() || name.contains(&b'=') {
+                return None;
+            }
+            environment.push((name, texts.next()?));
+        }
+        Some(StartRequest { rule, below, environment })
+    }
+}
+
+/// What is told of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// As many run as may.
+    Busy,
+    /// There is none of that name.
+    Missing,
+    /// It may not be run.
+    Forbidden,
+    /// It could not be started, with this error of the system.
+    Failed(i32),
+    /// It exited with this code.
+    Exited(i32),
+    /// This signal ended it.
+    Killed(i32),
+}
+
+impl Told {
+    pub(super) fn encode(self) -> [u8; 5] {
+        let (kind, number) = match self {
+            Told::Busy => (b'B', 0),
+            Told::Missing => (b'M', 0),
+            Told::Forbidden => (b'P', 0),
+            Told::Failed(error) => (b'F', error),
+            Told::Exited(code) => (b'X', code),
+            Told::Killed(signal) => (b'K', signal),
+        };
+        let [a, b, c, d] = number.to_le_bytes();
+        [kind, a, b, c, d]
+    }
+
+    pub(super) fn decode(record: &[u8]) -> Option<Told> {
+        let [kind, a, b, c, d] = *record.as_array()?;
+        let number = i32::from_le_bytes([a, b, c, d]);
+        Some(match kind {
+            b'B' => Told::Busy,
+            b'M' => Told::Missing,
+            b'P' => Told::Forbidden,
+            b'F' => Told::Failed(number),
+            b'X' => Told::Exited(number),
+            b'K' => Told::Killed(number),
+            _ => return None,
+        })
+    }
+}
+
+/// What a request is, for a line of the log: its method and path, and an id of its own.
+pub(super) fn name_of(kind: &str, request: &OwnedRequest, id: &str) -> String {
+    let request = request.request();
+    let [method, path] = [request.method_token(), request.path()].map(String::from_utf8_lossy);
+    format!("{kind}: {method} {path} [{id}]")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> StartRequest {
+        let pair = |name: &str, value: &str| (name.into(), value.into());
+        let environment = vec![pair("A", "b=c"), pair("EMPTY", "")];
+        StartRequest { rule: 3, below: b"/x y".to_vec(), environment }
+    }
+
+    #[test]
+    fn a_request_is_the_same_on_the_other_side() {
+        let record = request().encode().unwrap();
+        assert_eq!(StartRequest::decode(&record), Some(request()));
+        for told in [Told::Busy, Told::Missing, Told::Failed(-2), Told::Exited(1), Told::Killed(9)]
+        {
+            assert_eq!(Told::decode(&told.encode()), Some(told));
+        }
+        assert_eq!(Told::decode(b"X"), None);
+    }
+
+    #[test]
+    fn a_record_that_a_worker_made_up_is_refused() {
+        let record = request().encode().unwrap();
+        for len in 0..record.len() {
+            let decoded = StartRequest::decode(&record[..len]);
+            assert_ne!(decoded, Some(request()), "cut at {len}");
+        }
+        let with = |below: &[u8], name: &str| StartRequest {
+            below: below.to_vec(),
+            environment: vec![(name.into(), vec![])],
+            ..StartRequest::default()
+        };
+        for bad in [with(b"a\0b", "A"), with(b"", "A=B"), with(b"", "")] {
+            assert_eq!(StartRequest::decode(&bad.encode().unwrap()), None);
+        }
+        let long = StartRequest { below: vec![b'x'; RECORD_BYTES_MAX], ..request() };
+        assert_eq!(long.encode(), None);
+    }
+}

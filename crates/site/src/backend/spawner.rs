@@ -1,0 +1,390 @@
+//! The process that starts programs, which no worker does itself (design rule: a worker parses what
+//! strangers send, and must not be able to start what it likes). It has one thread and holds no
+//! socket of the server. A worker sends a record and the ends of pipes; which program runs is
+//! decided here, by rules that were read before the first fork.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use flyball_sys::channel::Channel;
+use flyball_sys::clock;
+use flyball_sys::process::{self, Ending, ProcessId};
+use flyball_sys::program::{self, Program, ProgramLimits};
+use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::signal::{Signal, Signals};
+
+use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
+use super::settings::{BackendLimits, CgiSettings};
+
+/// Time that a program which nobody waits for has to end by itself before it is killed, in
+/// milliseconds.
+const GRACE_MS: u64 = 2_000;
+
+/// Time that a program may go on after its answer has ended, in milliseconds.
+const LEFT_MS_MAX: u64 = 30_000;
+
+/// Bytes of requests that may wait for the process.
+const QUEUE_BYTES: usize = 1024 * 1024;
+
+/// What a worker sends over the leash when the answer has ended.
+const LEAVE: &[u8] = b"L";
+
+const REQUESTS: u64 = 0;
+const SIGNALS: u64 = 1;
+const LEASHES: u64 = 2;
+
+/// How a program is found.
+#[derive(Debug)]
+pub(super) struct Rule {
+    path: String,
+    program: Found,
+    document_root: PathBuf,
+    limits: BackendLimits,
+}
+
+#[derive(Debug)]
+enum Found {
+    /// Always this one.
+    Program(PathBuf),
+    /// One beneath this directory, by the path.
+    Beneath(PathBuf),
+}
+
+impl Rule {
+    pub(super) fn new(cgi: &CgiSettings, document_root: &Path) -> Rule {
+        let program = match (&cgi.program, &cgi.root) {
+            (Some(program), _) => Found::Program(program.clone()),
+            (None, root) => Found::Beneath(root.clone().unwrap_or_default()),
+        };
+        Rule {
+            path: cgi.path.trim_end_matches('/').to_owned(),
+            program,
+            document_root: document_root.to_owned(),
+            limits: cgi.limits.clone(),
+        }
+    }
+
+    /// The program for a path, and how much of the path names it. Blocks on the disk.
+    fn find(&self, below: &[u8]) -> Result<(PathBuf, usize), Told> {
+        let root = match &self.program {
+            Found::Program(program) => return runs(program).map(|()| (program.clone(), 0)),
+            Found::Beneath(root) => root,
+        };
+        // Only names go down: a path that came here is normalised, but a worker may lie.
+        let safe = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+        let mut end = 0;
+        while end < below.len() {
+            let next = below[end + 1..].iter().position(|&byte| byte == b'/');
+            let start = end + 1;
+            end = next.map_or(below.len(), |at| start + at);
+            if !safe(&below[start..end]) {
+                return Err(Told::Missing);
+            }
+            let path = root.join(OsStr::from_bytes(&below[1..end]));
+            match program::find(&path) {
+                Ok(program::Found::Directory) => {}
+                Ok(program::Found::File) => return runs(&path).map(|()| (path, end)),
+                Err(_) => return Err(Told::Missing),
+            }
+        }
+        Err(Told::Missing)
+    }
+}
+
+/// Whether a program may be run.
+fn runs(path: &Path) -> Result<(), Told> {
+    program::check_executable(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Told::Missing,
+        _ => Told::Forbidden,
+    })
+}
+
+/// The way to the process, and what the process needs.
+#[derive(Debug)]
+pub struct Spawner {
+    /// Where workers send requests.
+    door: Channel,
+    /// Where the process takes them.
+    desk: Channel,
+    rules: Vec<Rule>,
+}
+
+impl Spawner {
+    pub(super) fn new(rules: Vec<Rule>) -> io::Result<Spawner> {
+        let (door, desk) = Channel::pair()?;
+        door.set_nonblocking()?;
+        door.set_room(QUEUE_BYTES)?;
+        desk.set_nonblocking()?;
+        Ok(Spawner { door, desk, rules })
+    }
+
+    /// Asks for a program with these pipe ends, and gives its leash: it tells what became of the
+    /// program, which is ended when the leash is dropped before [`leave`]. Never blocks.
+    pub(super) fn start(
+        &self,
+        request: &StartRequest,
+        standard: [BorrowedFd<'_>; 3],
+    ) -> io::Result<Channel> {
+        let record = request.encode().ok_or(io::ErrorKind::InvalidInput)?;
+        let (ours, theirs) = Channel::pair()?;
+        ours.set_nonblocking()?;
+        let [input, output, error] = standard;
+        self.door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
+        Ok(ours)
+    }
+
+    /// What the process must hold of all that is open.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.desk.as_fd()
+    }
+
+    /// The life of the process: until nobody can send requests any more, whereupon it ends what
+    /// still runs. Blocks.
+    ///
+    /// # Errors
+    /// When the kernel refuses to wait.
+    pub fn run(&self) -> io::Result<()> {
+        process::heed_children();
+        let signals = Signals::block()?;
+        let mut mechanism = readiness::open("epoll")?;
+        mechanism.add(self.desk.as_fd(), REQUESTS, Interest::READ)?;
+        mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
+        let mut office = Office {
+            rules: &self.rules,
+            mechanism,
+            running: Vec::new(),
+            record: vec![0; RECORD_BYTES_MAX],
+        };
+        let mut events = Vec::new();
+        loop {
+            office.wait(&mut events)?;
+            for event in &events {
+                match event.token {
+                    REQUESTS => {
+                        if office.take_requests(&self.desk) {
+                            office.end_all();
+                            return Ok(());
+                        }
+                    }
+                    SIGNALS => {
+                        // The master ends this process by closing the other end.
+                        while let Some(signal) = signals.next() {
+                            if signal == Signal::Child {
+                                office.reap();
+                            }
+                        }
+                    }
+                    leash => office.heed(leash - LEASHES),
+                }
+            }
+            office.kill_overdue();
+        }
+    }
+}
+
+/// The answer has ended: the program may go on by itself for a while.
+pub(super) fn leave(leash: &Channel) {
+    // It fails when the program has ended.
+    let _ = leash.send(LEAVE, None);
+}
+
+/// A program that was started.
+struct Running {
+    leader: ProcessId,
+    /// It has not ended.
+    lives: bool,
+    /// Until the worker has let go of it.
+    leash: Option<Channel>,
+    rule: usize,
+    kill_at_ms: Option<u64>,
+}
+
+/// The process at work.
+struct Office<'a> {
+    rules: &'a [Rule],
+    mechanism: Box<dyn Readiness>,
+    running: Vec<Running>,
+    record: Vec<u8>,
+}
+
+impl Office<'_> {
+    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+        let due = self.running.iter().filter_map(|running| running.kill_at_ms).min();
+        let now_ms = clock::monotonic_ms();
+        let left = due
+            .map_or(-1, |at| i32::try_from(at.saturating_sub(now_ms).max(1)).unwrap_or(i32::MAX));
+        self.mechanism.wait(events, left)
+    }
+
+    /// Starts what is asked for; true when nobody can ask any more.
+    fn take_requests(&mut self, desk: &Channel) -> bool {
+        loop {
+            let mut record = std::mem::take(&mut self.record);
+            let received = desk.receive_with(&mut record);
+            let request = match received {
+                Ok((0, _)) => return true,
+                Ok((n, descriptors)) => Some((StartRequest::decode(&record[..n]), descriptors)),
+                Err(_) => None,
+            };
+            self.record = record;
+            let Some((request, descriptors)) = request else { return false };
+            let descriptors: Result<[OwnedFd; 4], _> = descriptors.try_into();
+            if let (Some(request), Ok([input, output, error, leash])) = (request, descriptors) {
+                let leash = Channel::from_fd(leash);
+                match self.start(request, [&input, &output, &error]) {
+                    Ok(()) => self.watch(leash),
+                    // While this process holds the pipes: it is there when they come to an end.
+                    Err(told) => drop(leash.send(&told.encode(), None)),
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, request: StartRequest, standard: [&OwnedFd; 3]) -> Result<(), Told> {
+        let at = request.rule as usize;
+        let rule = self.rules.get(at).ok_or(Told::Missing)?;
+        let (path, named) = rule.find(&request.below)?;
+        let lives = |running: &&Running| running.rule == at && running.lives;
+        if self.running.iter().filter(lives).count() >= rule.limits.processes_max {
+            return Err(Told::Busy);
+        }
+        let [Ok(input), Ok(output), Ok(error)] = standard.map(OwnedFd::try_clone) else {
+            return Err(Told::Busy);
+        };
+        let StartRequest { below, mut environment, .. } = request;
+        complete(&mut environment, rule, &path, &below, named);
+        let BackendLimits { memory_bytes, cpu_s, whole_ms, .. } = rule.limits;
+        let started = program::start(Program {
+            directory: path.parent().unwrap_or(Path::new("/")).to_owned(),
+            path,
+            arguments: Vec::new(),
+            environment,
+            standard: [input, output, error],
+            limits: ProgramLimits { memory_bytes, cpu_s },
+        });
+        let leader = started.map_err(|error| failed(&error))?;
+        let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
+        self.running.push(Running { leader, lives: true, leash: None, rule: at, kill_at_ms });
+        Ok(())
+    }
+
+    /// Waits for the worker to let go of the program that was started last.
+    fn watch(&mut self, leash: Channel) {
+        let Some(running) = self.running.last_mut() else { return };
+        let token = LEASHES + u64::try_from(running.leader.number()).unwrap_or(0);
+        // Neither fails while memory lasts.
+        let _ = leash.set_nonblocking();
+        let _ = self.mechanism.add(leash.as_fd(), token, Interest::READ);
+        running.leash = Some(leash);
+    }
+
+    /// The worker says that the answer has ended, or has let go of the program.
+    fn heed(&mut self, leader: u64) {
+        let is_it = |running: &&mut Running| {
+            u64::try_from(running.leader.number()).is_ok_and(|number| number == leader)
+                && running.leash.is_some()
+        };
+        let Some(running) = self.running.iter_mut().find(is_it) else { return };
+        let Some(leash) = &running.leash else { return };
+        let now_ms = clock::monotonic_ms();
+        match leash.receive(&mut [0; 8]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Ok((1, _)) => running.kill_at_ms = Some(now_ms + LEFT_MS_MAX),
+            _ => {
+                // Members of the group may live on when the program itself has ended.
+                program::end_group(running.leader, false);
+                running.kill_at_ms = Some(now_ms + GRACE_MS);
+            }
+        }
+        self.mechanism.remove(leash.as_fd());
+        running.leash = None;
+        self.forget_ended();
+    }
+
+    fn reap(&mut self) {
+        while let Some((process, ending)) = process::reap() {
+            let Some(running) = self.running.iter_mut().find(|running| running.leader == process)
+            else {
+                continue;
+            };
+            running.lives = false;
+            if let Some(leash) = &running.leash {
+                let told = match ending {
+                    Ending::Exited(code) => Told::Exited(code),
+                    Ending::Killed(signal) => Told::Killed(signal),
+                };
+                let _ = leash.send(&told.encode(), None);
+            }
+        }
+        self.forget_ended();
+    }
+
+    fn forget_ended(&mut self) {
+        self.running.retain(|running| running.lives || running.leash.is_some());
+    }
+
+    fn kill_overdue(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        for running in &mut self.running {
+            if running.kill_at_ms.is_some_and(|at| at <= now_ms) {
+                program::end_group(running.leader, true);
+                running.kill_at_ms = None;
+            }
+        }
+    }
+
+    fn end_all(&mut self) {
+        for running in &self.running {
+            program::end_group(running.leader, true);
+        }
+    }
+}
+
+fn failed(error: &io::Error) -> Told {
+    match error.kind() {
+        io::ErrorKind::NotFound => Told::Missing,
+        io::ErrorKind::PermissionDenied => Told::Forbidden,
+        _ => Told::Failed(error.raw_os_error().unwrap_or(0)),
+    }
+}
+
+/// The variables that depend on where the program was found (RFC 3875, sections 4.1.5, 4.1.6 and
+/// 4.1.13); `named` bytes of the path name the program.
+fn complete(
+    environment: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    rule: &Rule,
+    program: &Path,
+    below: &[u8],
+    named: usize,
+) {
+    let (script, info) = below.split_at(named.min(below.len()));
+    let mut set = |name: &str, value: Vec<u8>| environment.push((name.into(), value));
+    set("SCRIPT_NAME", [rule.path.as_bytes(), script].concat());
+    set("SCRIPT_FILENAME", program.as_os_str().as_bytes().to_vec());
+    if !info.is_empty() {
+        let root = rule.document_root.as_os_str().as_bytes();
+        set("PATH_INFO", info.to_vec());
+        set("PATH_TRANSLATED", [root, info].concat());
+    }
+}
+
+/// Whether a program, or the directory of programs, is there: the key of the setting that is wrong,
+/// and why. Blocks on the disk.
+pub(super) fn check(cgi: &CgiSettings) -> Result<(), (&'static str, String)> {
+    match (&cgi.program, &cgi.root) {
+        (Some(program), None) => program::check_executable(program)
+            .map_err(|error| ("program", format!("{} cannot be run: {error}", program.display()))),
+        (None, Some(root)) => match program::find(root) {
+            Ok(program::Found::Directory) => Ok(()),
+            Ok(program::Found::File) => {
+                Err(("root", format!("{} is not a directory", root.display())))
+            }
+            Err(error) => Err(("root", format!("{} cannot be found: {error}", root.display()))),
+        },
+        (Some(_), Some(_)) => Err(("root", "is given beside `program`: one of them counts".into())),
+        (None, None) => Err(("program", "is missing: give `program` or `root`".into())),
+    }
+}

@@ -1,0 +1,110 @@
+//! Requests that backends answer, and what becomes of what these say.
+
+use flyball_http::head::TargetForm;
+use flyball_http::{Method, Now, Request, Status, h1};
+
+use super::{Answer, Lookup, Service};
+use crate::backend::{Failure, Outcome, Relay, Reply};
+
+/// How often one request may be sent elsewhere by programs.
+const REDIRECTS_MAX: u8 = 10;
+
+/// When a client may try again that found no backend, in seconds.
+const RETRY_AFTER_S: u32 = 5;
+
+impl Service {
+    /// The backend of a request, if one answers it.
+    pub(super) fn to_backend(
+        &self,
+        site: usize,
+        request: &Request<'_>,
+        now: &Now,
+    ) -> Option<Box<Relay>> {
+        let is_path = matches!(request.head.form, TargetForm::Origin | TargetForm::Absolute);
+        if !is_path || matches!(request.method(), Method::Connect | Method::Trace) {
+            return None;
+        }
+        let spawner = self.sites.spawner.as_deref();
+        self.sites.sites[site].gates.begin(request, spawner, site, now.ms())
+    }
+
+    /// Whether a backend answers a request: one that nobody has made must not get that far.
+    pub(super) fn is_by_backend(&self, request: &Request<'_>) -> bool {
+        let site = self.sites.hosts.choose(request.host());
+        site.is_some_and(|site| self.sites.sites[site].gates.are_for(request))
+    }
+
+    /// The answer of a backend, once [`Relay::advance`] has told of its head: that head, a refusal
+    /// in the place of one that is none, or another lookup where the program named another path of
+    /// this server. A body that is a stream comes by [`Relay::advance`], any other is whole.
+    pub fn backend_answer(&mut self, relay: &mut Relay, now: &Now) -> Lookup<'_> {
+        match relay.take_outcome() {
+            Outcome::Failed(failure) => self.backend_failed(relay, failure),
+            Outcome::Reply(mut reply) => match reply.redirect.take() {
+                Some(path) => self.backend_redirects(relay, &path, now),
+                None => self.backend_replies(relay, &reply, now),
+            },
+        }
+    }
+
+    fn backend_replies(&mut self, relay: &mut Relay, reply: &Reply, now: &Now) -> Lookup<'_> {
+        let status = reply.status;
+        self.fields.clear();
+        self.fields.extend_from_slice(&reply.fields);
+        let request = relay.request().clone();
+        let site = &self.sites.sites[relay.site()];
+        let is_error = status.class() >= 4;
+        site.amend(&request.request(), &reply.media_type, is_error, &mut self.fields);
+        self.fields.extend_from_slice(b"\r\n");
+        // RFC 9110, sections 15.3.5 and 15.4.5: no content, whatever the program sends.
+        let body = if matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+            relay.end();
+            h1::Body::Empty
+        } else {
+            let whole = relay.whole_len(now);
+            let with_content = request.request().method() != Method::Head;
+            if with_content && reply.len.is_some() && whole.is_some() && reply.len != whole {
+                relay.fail(Failure::Malformed, "its content is not as long as its head says");
+                relay.take_outcome();
+                return self.backend_failed(relay, Failure::Malformed);
+            }
+            h1::Body::Stream { len: reply.len.or(whole) }
+        };
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    fn backend_failed(&mut self, relay: &Relay, failure: Failure) -> Lookup<'_> {
+        let request = relay.request().request();
+        self.fields.clear();
+        if failure.status() == Status::SERVICE_UNAVAILABLE {
+            let later = format!("Retry-After: {RETRY_AFTER_S}\r\n");
+            self.fields.extend_from_slice(later.as_bytes());
+        }
+        let body = self.sites.sites[relay.site()].write_refusal(
+            &request,
+            failure.status(),
+            &mut self.fields,
+        );
+        let status = failure.status();
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    /// As if the client had asked for that path (RFC 3875, section 6.2.2).
+    fn backend_redirects(&mut self, relay: &mut Relay, path: &[u8], now: &Now) -> Lookup<'_> {
+        relay.end();
+        let redirects = relay.redirects + 1;
+        let request = relay.request().request().redirected(path);
+        let Some(request) = request.filter(|_| redirects <= REDIRECTS_MAX) else {
+            return self.backend_failed(relay, Failure::Malformed);
+        };
+        match self.lookup(request.request(), now) {
+            Lookup::Backend(mut next) => {
+                // The body was for the first.
+                next.end_body(now);
+                next.redirects = redirects;
+                Lookup::Backend(next)
+            }
+            other => other,
+        }
+    }
+}
