@@ -1,0 +1,307 @@
+//! Programs that answer (RFC 3875), under every architecture: real programs, real sockets.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod common_programs;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use flyball_testkit::{Client, Launch, Response, Server, skip, wait};
+use tempfile::TempDir;
+
+/// Longest wait for what must happen.
+const AT_MOST: Duration = Duration::from_secs(20);
+
+/// Time that a program has to begin its answer.
+const ANSWER_MS: u64 = 400;
+
+/// Programs by name: shell scripts.
+const PROGRAMS: [(&str, &str); 13] = [
+    ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
+    ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
+    ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
+    (
+        "status",
+        "echo Status: 409 Conflict; echo X-From: program; echo Content-Length: 3; echo; echo ok",
+    ),
+    ("local", "echo Location: /page.txt; echo"),
+    ("away", "echo Location: http://elsewhere.example/; echo"),
+    ("nph-raw", "printf 'HTTP/1.1 201 Created\\r\\nX-Raw: yes\\r\\n\\r\\nraw'"),
+    ("silent", "exit 3"),
+    ("malformed", "echo no header at all; echo; echo x"),
+    ("cut", "echo Content-Length: 1000; echo; echo short; sleep 0.2"),
+    ("late", "exec sleep 600"),
+    ("stalls", "echo Content-Type: text/plain; echo; echo first; exec sleep 600"),
+    ("flood", "echo Content-Type: text/plain; echo; exec yes"),
+];
+
+struct Programs {
+    server: Server,
+    files: TempDir,
+}
+
+/// A server with these programs; `None` where its architecture cannot run here.
+fn start(architecture: &str, more: &str) -> Option<Programs> {
+    let files = tempfile::tempdir().unwrap();
+    let programs = files.path().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    for (name, script) in PROGRAMS {
+        let pid = files.path().join(format!("{name}.pid"));
+        let text = format!("#!/bin/sh\necho $$ > {}\n{script}\n", pid.display());
+        add(&programs, name, &text, 0o755);
+    }
+    add(&programs, "closed", "#!/bin/sh\n", 0o644);
+    add(files.path(), "page.txt", "a page\n", 0o644);
+    let root = files.path().display();
+    let config = format!(
+        "arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+         [[site]]\nroot = \"{root}\"\n[[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
+         environment = {{ OWN = \"value\" }}\nanswer-timeout = \"{ANSWER_MS}ms\"\n\
+         idle-timeout = \"{ANSWER_MS}ms\"\n{more}"
+    );
+    match Launch::config(config).start() {
+        Ok(server) => Some(Programs { server, files }),
+        Err(refused) if refused.to_string().contains("cannot run here") => {
+            skip(&refused.to_string());
+            None
+        }
+        Err(refused) => panic!("{refused}"),
+    }
+}
+
+fn add(directory: &Path, name: &str, text: &str, mode: u32) {
+    let path = directory.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// An answer whose content may come in chunks.
+struct Answer {
+    head: Response,
+    text: String,
+}
+
+fn answer(client: &mut Client) -> Answer {
+    let head = client.response_head();
+    let body = match head.content_length() {
+        Some(len) => client.take(len),
+        None => client.chunks().concat(),
+    };
+    Answer { head, text: String::from_utf8_lossy(&body).into_owned() }
+}
+
+fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> Answer {
+    client.send(request);
+    answer(client)
+}
+
+impl Answer {
+    fn status(&self) -> u16 {
+        self.head.status()
+    }
+}
+
+impl Programs {
+    fn ask(&self, path: &str) -> Answer {
+        ask(&mut self.server.connect(), get(path))
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let status = self.server.status();
+        let at = status.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name}: {status}"));
+        // A name may end in the number of a status.
+        let after = status[at + name.len() + 2..].trim_start_matches([':', ' ']);
+        after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    }
+
+    /// Waits until a program runs, and gives its process id.
+    fn runs(&self, name: &str) -> u32 {
+        let path = self.files.path().join(format!("{name}.pid"));
+        let pid = || std::fs::read_to_string(&path).ok()?.trim().parse().ok();
+        wait::until(AT_MOST, pid).unwrap_or_else(|| panic!("{name} does not run"))
+    }
+
+    fn expect_ended(&self, name: &str, pid: u32) {
+        let is_gone = || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(());
+        wait::until(AT_MOST, is_gone).unwrap_or_else(|| panic!("{name} still runs"));
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
+}
+
+fn a_program_gets_its_request_and_answers_it(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = programs.server.connect();
+    let answer = ask(
+        &mut client,
+        "POST /run/env/more%20path?a=b HTTP/1.1\r\nHost: example.org:81\r\nContent-Length: 0\r\n\
+         Proxy: http://evil/\r\nX-Mine: 1\r\n\r\n",
+    );
+    assert_eq!(answer.status(), 200);
+    let text = answer.text;
+    for line in [
+        "REQUEST_METHOD=POST",
+        "SCRIPT_NAME=/run/env",
+        "PATH_INFO=/more path",
+        "QUERY_STRING=a=b",
+        "SERVER_NAME=example.org",
+        "SERVER_PORT=81",
+        "REMOTE_ADDR=127.0.0.1",
+        "GATEWAY_INTERFACE=CGI/1.1",
+        "HTTP_X_MINE=1",
+        "OWN=value",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("evil"), "{text}");
+    // The connection is kept, whatever kind of answer it was.
+    let answer = ask(&mut client, get("/run/status"));
+    assert_eq!((answer.status(), answer.head.expect("X-From")), (409, "program"));
+    assert_eq!(ask(&mut client, get("/run/local")).text, "a page\n");
+    let away = ask(&mut client, get("/run/away"));
+    assert_eq!((away.status(), away.head.expect("Location")), (302, "http://elsewhere.example/"));
+    let raw = ask(&mut client, get("/run/nph-raw"));
+    assert_eq!((raw.status(), raw.head.expect("X-Raw"), &*raw.text), (201, "yes", "raw"));
+    assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
+    let id = text.lines().find_map(|line| line.strip_prefix("REQUEST_ID=")).unwrap();
+    let logged = || {
+        let errors = programs.server.errors();
+        errors.lines().any(|l| l.contains(&format!("[{id}]: done"))).then_some(())
+    };
+    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+}
+
+fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let body: Vec<u8> = (0..2_000_000u32).flat_map(|n| n.to_le_bytes()).take(3_000_001).collect();
+    let mut chunked = Vec::new();
+    for chunk in body.chunks(70_001) {
+        chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        chunked.extend_from_slice(chunk);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    chunked.extend_from_slice(b"0\r\n\r\n");
+    let length = format!("Content-Length: {}", body.len());
+    for (framing, sent) in [(&length[..], &body), ("Transfer-Encoding: chunked", &chunked)] {
+        let head = format!("POST /run/sum HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+        let mut client = programs.server.connect();
+        client.send(head);
+        client.send(sent);
+        assert_eq!(answer(&mut client).text.trim(), body.len().to_string());
+        // HTTP/1.0, whose answer has no chunks, cannot send them either.
+        if sent.len() == body.len() {
+            let head = format!("POST /run/echo HTTP/1.0\r\n{framing}\r\n\r\n");
+            let mut socket = TcpStream::connect(programs.server.address()).unwrap();
+            let mut sending = socket.try_clone().unwrap();
+            let all = [head.as_bytes(), sent].concat();
+            let sender = std::thread::spawn(move || sending.write_all(&all));
+            let mut answer = Vec::new();
+            socket.set_read_timeout(Some(AT_MOST)).unwrap();
+            socket.read_to_end(&mut answer).unwrap();
+            sender.join().unwrap().unwrap();
+            let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            assert!(answer[start..] == body, "{} of {}", answer.len() - start, body.len());
+        }
+    }
+}
+
+fn failures_are_told_apart(architecture: &str) {
+    let Some(programs) = start(architecture, "processes = 1\n") else { return };
+    let mut client = programs.server.connect();
+    for (path, status) in [
+        ("/run/silent", 502),
+        ("/run/malformed", 502),
+        ("/run/none", 404),
+        ("/run/closed", 403),
+        ("/run/late", 504),
+    ] {
+        let answer = ask(&mut client, get(path));
+        assert_eq!(answer.status(), status, "{path}");
+        // The next may run when this one has ended.
+        if let Some(name) =
+            path.strip_prefix("/run/").filter(|name| status > 500 && !name.is_empty())
+        {
+            programs.expect_ended(name, programs.runs(name));
+        }
+    }
+    // One more than may run at the same time.
+    let mut first = programs.server.connect();
+    std::fs::remove_file(programs.files.path().join("late.pid")).unwrap();
+    first.send(get("/run/late"));
+    let late = programs.runs("late");
+    let busy = ask(&mut client, get("/run/env"));
+    assert_eq!((busy.status(), busy.head.expect("Retry-After")), (503, "5"));
+    assert_eq!(answer(&mut first).status(), 504);
+    programs.expect_ended("late", late);
+    // What has been sent cannot be taken back: the connection is broken off.
+    let mut cut = programs.server.connect();
+    cut.send(get("/run/cut"));
+    let head = cut.response_head();
+    assert_eq!((head.status(), head.expect("Content-Length")), (200, "1000"));
+    assert_eq!(cut.rest_before_end(), b"short\n");
+    let errors = programs.server.errors();
+    assert!(errors.contains("502: its head has a line without a colon"), "{errors}");
+    let counted = || {
+        let counts = ["backend_failures_502", "backend_failures_503", "backend_failures_504"]
+            .map(|name| programs.counted(name));
+        (counts == [2, 1, 2]).then_some(())
+    };
+    assert!(wait::until(AT_MOST, counted).is_some(), "{}", programs.server.status());
+}
+
+fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    for name in ["late", "stalls", "flood"] {
+        let mut waiting = programs.server.connect();
+        waiting.send(get(&format!("/run/{name}")));
+        let pid = programs.runs(name);
+        for _ in 0..3 {
+            assert_eq!(programs.ask("/page.txt").text, "a page\n", "beside {name}");
+        }
+        if name != "late" {
+            assert_eq!(waiting.response_head().status(), 200);
+        }
+        drop(waiting);
+        programs.expect_ended(name, pid);
+    }
+    let cancelled = || (programs.counted("backend_cancels") >= 1).then_some(());
+    assert!(wait::until(AT_MOST, cancelled).is_some());
+    // One that stalls within its answer is not waited for.
+    let mut stalled = programs.server.connect();
+    stalled.send(get("/run/stalls"));
+    assert_eq!(stalled.response_head().status(), 200);
+    assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
+}
+
+fn a_request_behind_another_waits_for_its_turn(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = Client::connect(programs.server.address());
+    let paths = ["/run/status", "/page.txt", "/run/env", "/run/local", "/page.txt"];
+    client.send(paths.map(get).concat());
+    let answers = paths.map(|_| answer(&mut client));
+    assert_eq!(answers.each_ref().map(Answer::status), [409, 200, 200, 200, 200]);
+    assert!(answers[2].text.contains("GATEWAY_INTERFACE"));
+    let mut socket = TcpStream::connect(programs.server.address()).unwrap();
+    socket.write_all(get("/run/late").as_bytes()).unwrap();
+    let late = programs.runs("late");
+    // Nothing tells a client that closes its side from one that is gone.
+    socket.shutdown(Shutdown::Write).unwrap();
+    programs.expect_ended("late", late);
+}
+
+on_every_architecture! {
+    [
+        a_program_gets_its_request_and_answers_it,
+        a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
+        failures_are_told_apart,
+        a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
+        a_request_behind_another_waits_for_its_turn,
+    ]
+}
