@@ -305,3 +305,51 @@ on_every_architecture! {
         a_request_behind_another_waits_for_its_turn,
     ]
 }
+
+#[test]
+fn a_program_that_is_missing_is_named_before_the_server_starts() {
+    let site = "[[site]]\nroot = \"/tmp\"\n[[site.cgi]]\npath = \"/run\"\n";
+    for (more, named) in [
+        ("program = \"/no/such/program\"", "site.cgi.program: /no/such/program"),
+        ("root = \"/no/such/directory\"", "site.cgi.root: /no/such/directory"),
+        ("", "site.cgi.program: is missing"),
+    ] {
+        let refused = Launch::config(format!("{site}{more}\n")).start().err().unwrap().to_string();
+        assert!(refused.contains(named), "{refused}");
+    }
+}
+
+/// The example as it is, with git itself on both sides: a push is a chunked body.
+#[test]
+fn git_clones_and_pushes_by_the_example() {
+    let backend = Path::new("/usr/lib/git-core/git-http-backend");
+    if !common_programs::have(&["git"]) || !backend.exists() {
+        return skip("git-http-backend is not installed");
+    }
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().join("root");
+    let git = |arguments: &[&str]| {
+        let mut git = common_programs::program("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+        git.env("HOME", files.path()).env("GIT_CONFIG_NOSYSTEM", "1").current_dir(files.path());
+        common_programs::run(&mut git)
+    };
+    std::fs::create_dir(&root).unwrap();
+    git(&["init", "-q", "--bare", "-b", "main", "root/project.git"]);
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/git-http.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    let example = example
+        .replace("${GIT_ROOT}", root.to_str().unwrap())
+        .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0");
+    let server = Launch::config(example).start().unwrap();
+    let url = format!("http://{}/project.git", server.address());
+    git(&["init", "-q", "-b", "main", "mine"]);
+    // Longer than what git sends with a length.
+    let noise = common_programs::noise(7, 3_000_000);
+    std::fs::write(files.path().join("mine/noise"), &noise).unwrap();
+    git(&["-C", "mine", "add", "."]);
+    git(&["-C", "mine", "commit", "-q", "-m", "first"]);
+    git(&["-C", "mine", "push", "-q", &url, "main"]);
+    git(&["clone", "-q", &url, "theirs"]);
+    assert!(std::fs::read(files.path().join("theirs/noise")).unwrap() == noise);
+}
