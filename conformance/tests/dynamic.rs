@@ -7,7 +7,7 @@ mod common_programs;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -59,10 +59,11 @@ fn start(architecture: &str, more: &str) -> Option<Programs> {
     add(files.path(), "page.txt", "a page\n", 0o644);
     let root = files.path().display();
     let config = format!(
-        "arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
          [[site]]\nroot = \"{root}\"\n[[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
          environment = {{ OWN = \"value\" }}\nanswer-timeout = \"{ANSWER_MS}ms\"\n\
-         idle-timeout = \"{ANSWER_MS}ms\"\n{more}"
+         idle-timeout = \"{ANSWER_MS}ms\"\n{more}",
+        as_ourselves()
     );
     match Launch::config(config).start() {
         Ok(server) => Some(Programs { server, files }),
@@ -72,6 +73,12 @@ fn start(architecture: &str, more: &str) -> Option<Programs> {
         }
         Err(refused) => panic!("{refused}"),
     }
+}
+
+/// Programs write into directories of the test: they must be who it is.
+fn as_ourselves() -> &'static str {
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if is_root { "user = \"root\"\n" } else { "" }
 }
 
 fn add(directory: &Path, name: &str, text: &str, mode: u32) {
@@ -340,7 +347,8 @@ fn git_clones_and_pushes_by_the_example() {
     let example = std::fs::read_to_string(example).unwrap();
     let example = example
         .replace("${GIT_ROOT}", root.to_str().unwrap())
-        .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0");
+        .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0")
+        .replace("user = \"${GIT_USER:-auto}\"\n", as_ourselves());
     let server = Launch::config(example).start().unwrap();
     let url = format!("http://{}/project.git", server.address());
     git(&["init", "-q", "-b", "main", "mine"]);
