@@ -88,7 +88,9 @@ fn ask(routes: RouteSettings, stays: bool, target: &[u8]) {
             Lookup::Answer(answer) => check_fields(answer.fields, stays),
             // A file is looked for, which is not done here.
             Lookup::Wait(_) => {}
-            Lookup::Stream(..) | Lookup::Upload(_) => panic!("nothing of the kind was asked for"),
+            Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => {
+                panic!("nothing of the kind was asked for")
+            }
         }
     }
 }

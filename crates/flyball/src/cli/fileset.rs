@@ -24,8 +24,8 @@ pub(super) fn program() -> clap::Command {
         .about("Make a set of files to load a server with")
         .long_about(
             "Make a set of files to load a server with.\n\nEach file tells its size and name in \
-             its first line, and all of it follows from the seed, so that `flyball load --fileset DIR \
-             --verify` knows every byte. A directory that holds the same set is left as it is.",
+             its first line, and all of it follows from the seed, so that `flyball load --fileset \
+             DIR --verify` knows every byte. A directory that holds the same set is left as it is.",
         )
         .arg(
             Arg::new("kind")
