@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,12 +10,14 @@ use flyball_http::date::format_date;
 use flyball_sys::clock;
 use flyball_sys::netstat::Drops;
 
+pub use crate::asking::Asking;
+use crate::asking::{Source, source};
 use crate::engine::{self, Behaviour, Closing, Mode, Plan, Share, Timeouts};
 use crate::observe::{Asked, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
-use crate::workload::{Catalog, Conditional, FilesetMix, Message, OneUrl, WeightedList, Workload};
+use crate::workload::{Catalog, Conditional, Workload};
 
 /// How much load.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,18 +28,6 @@ pub enum Load {
     Sessions(Profile),
     /// Connections that are kept busy.
     Connections(u32),
-}
-
-/// What is asked for at the target.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub enum Asking {
-    /// The URL itself.
-    #[default]
-    Url,
-    /// Paths with weights, out of a file.
-    List(PathBuf),
-    /// The files of a set, made by `flyball fileset`, as often as its kind asks for each.
-    Fileset(PathBuf),
 }
 
 /// What a user asks for.
@@ -96,6 +85,8 @@ pub struct Options {
     pub conditional: f64,
     /// Whether replies are compared with what is expected.
     pub verify: bool,
+    /// Whether a wrong line of a log is an error, and not only skipped and counted.
+    pub strict: bool,
     /// Whether it is counted second by second, too.
     pub series: bool,
 }
@@ -130,6 +121,7 @@ impl Options {
             http10: false,
             conditional: 0.0,
             verify: false,
+            strict: false,
             series: false,
         }
     }
@@ -155,12 +147,12 @@ impl Options {
     }
 
     /// Requests in a session of files; `None` is as many as the kind of the set has.
-    fn requests_of_file_session(&self) -> Option<u32> {
+    pub(crate) fn requests_of_file_session(&self) -> Option<u32> {
         self.requests_per_connection
     }
 
     /// Requests in a session of one URL.
-    fn requests_per_session(&self) -> u32 {
+    pub(crate) fn requests_per_session(&self) -> u32 {
         match self.load {
             // A closed loop draws session after session for the same connection.
             Load::Connections(_) => self.pipeline,
@@ -188,7 +180,8 @@ impl Job {
     pub fn prepare(options: &Options) -> Result<Job, String> {
         let target = Target::resolve(&options.url)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
-        let (mut workload, words) = workload(options, &target, &mut catalog)?;
+        let Source { mut workload, words, notes: mut told } =
+            source(options, &target, &mut catalog)?;
         if options.conditional > 0.0 {
             let date = format_date(clock::unix_ms() / 1000);
             let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
@@ -213,7 +206,8 @@ impl Job {
             share: Share::ALL,
             catalog,
         };
-        let notes = preflight::check(&plan, &target)?;
+        let mut notes = preflight::check(&plan, &target)?;
+        notes.append(&mut told);
         let mut asked = options.asked();
         asked.workload = words;
         asked.requests_per_session = workload.requests_per_session();
@@ -291,7 +285,7 @@ fn behaviour(options: &Options) -> Behaviour {
             reply: options.timeout,
         },
         requests_per_connection: options.requests_per_connection.filter(|_| is_closed),
-        connection_per_session: matches!(options.asking, Asking::Fileset(_)),
+        connection_per_session: options.asking.has_sessions(),
         pipeline: options.pipeline,
         sources: options.sources.clone(),
         receive_buffer: options.receive_buffer,
@@ -299,46 +293,5 @@ fn behaviour(options: &Options) -> Behaviour {
         write_rate: options.write_rate,
         closing: options.closing,
         verify: options.verify,
-    }
-}
-
-/// The workload, and what it is in words.
-fn workload(
-    options: &Options,
-    target: &Target,
-    catalog: &mut Catalog,
-) -> Result<(Box<dyn Workload>, String), String> {
-    let message = |path: &str| Message {
-        method: options.method.clone(),
-        target: path.into(),
-        body: options.body.clone(),
-        http10: options.http10,
-        ..Message::default()
-    };
-    let requests = options.requests_per_session();
-    let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
-    let pipelined = options.pipeline > 1;
-    match &options.asking {
-        Asking::Url => {
-            let request = catalog.add(&message(&target.path));
-            let workload = OneUrl::new(request, requests, think_ns, pipelined);
-            Ok((Box::new(workload), format!("one URL, {}", target.path)))
-        }
-        Asking::Fileset(directory) => {
-            let numbers = (options.requests_of_file_session(), think_ns, options.seed);
-            let base = &target.path;
-            let (mix, words) = FilesetMix::new(directory, base, &message(base), catalog, numbers)?;
-            Ok((Box::new(mix), words))
-        }
-        Asking::List(file) => {
-            let named = |why: String| format!("{}: {why}", file.display());
-            let text = std::fs::read_to_string(file).map_err(|error| named(error.to_string()))?;
-            let list = WeightedList::parse(&text).map_err(named)?;
-            let list: Vec<_> =
-                list.iter().map(|(path, weight)| (*weight, catalog.add(&message(path)))).collect();
-            let workload = WeightedList::new(&list, requests, think_ns, options.seed);
-            let words = format!("{} paths of {}", list.len(), file.display());
-            Ok((Box::new(workload.pipelined(pipelined)), words))
-        }
     }
 }

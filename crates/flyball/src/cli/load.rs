@@ -154,6 +154,10 @@ fn requests() -> Vec<Arg> {
         text("fileset", "DIR", "A set of `flyball fileset`: its files, as often as its kind asks")
             .value_parser(value_parser!(PathBuf))
             .conflicts_with("list"),
+        text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["list", "fileset"]),
+        switch("strict", "A wrong line of a log is an error, instead of skipped and counted"),
         switch("verify", "Compare every reply with what it must be; what differs is an error"),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
@@ -345,6 +349,10 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     if let Some(directory) = given.get_one::<PathBuf>("fileset") {
         options.asking = Asking::Fileset(directory.clone());
     }
+    if let Some(file) = given.get_one::<PathBuf>("wsesslog") {
+        options.asking = Asking::SessionLog(file.clone());
+    }
+    options.strict = given.get_flag("strict");
     options.verify = given.get_flag("verify");
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
     options.sources = sources.flatten().copied().collect();

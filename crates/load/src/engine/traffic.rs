@@ -369,8 +369,10 @@ impl Generator<'_> {
             for one in &connection.waiting {
                 tally.latency.record(now_ns.saturating_sub(one.intended_ns));
                 tally.latency_actual.record(now_ns.saturating_sub(one.actual_ns));
+                // S4's rule does not hold what was never accepted against a class.
                 let class = usize::from(self.judge.catalog.request(one.request).class);
-                if let Some(class) = tally.classes.get_mut(class) {
+                let was_sent = kind != Kind::ConnectTimeout;
+                if let Some(class) = tally.classes.get_mut(class).filter(|_| was_sent) {
                     class.timeouts += 1;
                 }
             }

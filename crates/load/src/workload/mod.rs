@@ -20,13 +20,20 @@
 mod conditional;
 mod fileset;
 mod list;
+mod recorded;
 mod request;
+mod session_log;
+mod skipped;
+mod target;
 mod url;
 
 pub use conditional::Conditional;
 pub use fileset::FilesetMix;
 pub use list::WeightedList;
+pub use recorded::Recorded;
 pub use request::{Catalog, Content, Expected, Message, Prepared};
+pub use session_log::session_log;
+pub use skipped::Skipped;
 pub use url::OneUrl;
 
 /// The number of a request in its [`Catalog`].
