@@ -43,3 +43,65 @@ fn sessions_of_a_log_are_asked_for_whole_and_wrong_lines_are_told() {
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(errors.contains("line 5: it begins with no path"), "{errors}");
 }
+
+#[test]
+fn a_log_is_replayed_in_order_and_by_its_times() {
+    let site = Site::new();
+    fs::write(site.root().join("a b.txt"), "a").unwrap();
+    let server = server(&site);
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut text = Vec::new();
+    for second in 10..15 {
+        let line = format!("c - - [01/Jul/1995:00:00:{second} -0400] \"GET /a b.txt\" 200 -\n");
+        text.extend_from_slice(line.as_bytes());
+    }
+    text.extend_from_slice(b"\xff\n d - - [01/Jul/1995:00:00:14 -0400] \"GET /\xe4\" 404 -\n");
+    fs::write(log.path(), text).unwrap();
+    let (file, url) = (log.path().display().to_string(), format!("http://{}/", server.address()));
+    let found = report(&load(&["--replay-times=x20", "--json", "--log", &file, &url]));
+    assert_eq!((&found["mode"], &found["load"]), (&"replay".into(), &"x20".into()));
+    assert_eq!((&found["intended"], &found["replies"]), (&6.into(), &6.into()), "{found}");
+    assert_eq!(found["status"]["200"], 5, "{found}");
+    let duration = found["duration_s"].as_f64().unwrap();
+    assert!((duration - 0.201).abs() < 1e-6, "four seconds at twenty times the speed: {duration}");
+    assert!(found["notes"].to_string().contains("1 lines were skipped: line 6"), "{found}");
+    let grouped = ["--client-gap", "10s", "--replay-times=x20", "--json", "--log", &file, &url];
+    let found = report(&load(&grouped));
+    assert_eq!((&found["sessions"], &found["replies"]), (&2.into(), &6.into()), "{found}");
+    assert_eq!(found["requests_per_session"], 3.0, "{found}");
+}
+
+#[test]
+fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    for (name, seed) in [("one", "1"), ("two", "2")] {
+        let set = path(name);
+        let mut command = Command::new(binary());
+        let arguments = ["fileset", "specweb99", &set, "--directories", "1", "--seed", seed];
+        assert!(command.args(arguments).output().unwrap().status.success());
+    }
+    let server = Launch::arguments([path("one")]).start().expect("it starts");
+    let url = format!("http://{}/", server.address());
+    let quick = ["--connections", "2", "--duration", "200ms", "--json", &url];
+    let own = path("one");
+    let mix = ["--mix", "specweb99", "--surge=inactive-k=0.01,inactive-cap=0.02,active-cap=0.01"];
+    let found = report(&load(&[&mix, &["--verify", "--fileset", &own], &quick[..]].concat()));
+    assert_eq!((&found["qos"]["verdict"], &found["error_count"]), (&"pass".into(), &0.into()));
+    assert!(found["workload"].to_string().contains("capped at 0.02 s"), "{found}");
+    let paths = ["--mix", "specweb99", "--directories", "1"];
+    let found = report(&load(&[&paths, &quick[..]].concat()));
+    assert_eq!(found["workload"], "36 paths of specweb99", "{found}");
+    assert_eq!(found["status"]["200"], found["replies"], "{found}");
+    let other = path("two");
+    for (arguments, why) in [
+        (["--verify", "--fileset", &other], "other than the set of files says"),
+        (["--verify", "--mix", "s4"], "name its --fileset"),
+        (["--mix=webstone", "--fileset", &own], "holds a set of specweb99"),
+    ] {
+        let output = load(&[&arguments, &quick[..]].concat());
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(why), "{errors}");
+    }
+}

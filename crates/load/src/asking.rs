@@ -1,11 +1,14 @@
 //! From what is asked for to a workload: where requests come from, and what is told of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use crate::fileset::{self, Manifest};
 use crate::job::Options;
 use crate::target::Target;
 use crate::workload::{
-    Catalog, FilesetMix, Message, OneUrl, Skipped, WeightedList, Workload, session_log,
+    AccessLog, Catalog, FilesetMix, Message, OneUrl, Replaying, Skipped, Surge, SurgeParameters,
+    WeightedList, Workload, access_log, session_log,
 };
 
 /// Most bytes of a log: it is read before the run.
@@ -21,15 +24,19 @@ pub enum Asking {
     List(PathBuf),
     /// The files of a set, made by `flyball fileset`, as often as its kind asks for each.
     Fileset(PathBuf),
+    /// The paths of a set that is not at hand.
+    Mix(Manifest),
     /// The sessions of a log of httperf.
     SessionLog(PathBuf),
+    /// The requests of an access log.
+    AccessLog(PathBuf),
 }
 
 impl Asking {
     /// Whether sessions have a length of their own, so that each has a connection of its own also
     /// where they follow each other.
     pub(crate) fn has_sessions(&self) -> bool {
-        matches!(self, Asking::Fileset(_) | Asking::SessionLog(_))
+        matches!(self, Asking::Fileset(_) | Asking::Mix(_) | Asking::SessionLog(_))
     }
 }
 
@@ -40,6 +47,8 @@ pub(crate) struct Source {
     pub(crate) words: String,
     /// What whoever reads the report should know.
     pub(crate) notes: Vec<String>,
+    /// When its sessions begin, if it says so: nanoseconds from the first.
+    pub(crate) starts_ns: Option<Arc<[u64]>>,
 }
 
 /// Makes what the options ask for and puts its requests into the catalog. Blocks on the disk.
@@ -51,29 +60,18 @@ pub(crate) fn source(
     target: &Target,
     catalog: &mut Catalog,
 ) -> Result<Source, String> {
-    let message = |path: &str| Message {
-        method: options.method.clone(),
-        target: path.into(),
-        body: options.body.clone(),
-        http10: options.http10,
-        ..Message::default()
-    };
+    let message = |path: &str| message(options, path);
     let requests = options.requests_per_session();
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
     let pipelined = options.pipeline > 1;
-    let mut notes = Vec::new();
+    let (mut notes, mut starts_ns) = (Vec::new(), None);
     let (workload, words): (Box<dyn Workload>, String) = match &options.asking {
         Asking::Url => {
             let request = catalog.add(&message(&target.path));
             let workload = OneUrl::new(request, requests, think_ns, pipelined);
             (Box::new(workload), format!("one URL, {}", target.path))
         }
-        Asking::Fileset(directory) => {
-            let numbers = (options.requests_of_file_session(), think_ns, options.seed);
-            let base = &target.path;
-            let (mix, words) = FilesetMix::new(directory, base, &message(base), catalog, numbers)?;
-            (Box::new(mix), words)
-        }
+        Asking::Fileset(_) | Asking::Mix(_) => files(options, target, catalog)?,
         Asking::List(file) => {
             let text = read(file)?;
             let text = str::from_utf8(&text).map_err(|error| named(file, &error))?;
@@ -92,8 +90,74 @@ pub(crate) fn source(
             let words = format!("{} sessions of {}", log.sessions(), file.display());
             (Box::new(log), words)
         }
+        Asking::AccessLog(file) => {
+            let (text, mut skipped) = (read(file)?, Skipped::new(options.strict));
+            let client_gap_s = options.client_gap.map(|gap| gap.as_secs());
+            let replaying = Replaying { client_gap_s, speed: options.speed() };
+            let log = access_log(&text, &message(""), catalog, replaying, &mut skipped);
+            let AccessLog { sessions, starts_ns: starts } = log.map_err(|why| named(file, &why))?;
+            notes.extend(skipped.note().map(|note| named(file, &note)));
+            starts_ns = Some(starts);
+            let words = format!("{} sessions of {}", sessions.sessions(), file.display());
+            (Box::new(sessions), words)
+        }
     };
-    Ok(Source { workload, words, notes })
+    let source = Source { workload, words, notes, starts_ns };
+    Ok(match options.surge {
+        Some(parameters) => with_off_periods(source, parameters, options.seed),
+        None => source,
+    })
+}
+
+fn message(options: &Options, path: &str) -> Message {
+    Message {
+        method: options.method.clone(),
+        target: path.into(),
+        body: options.body.clone(),
+        http10: options.http10,
+        ..Message::default()
+    }
+}
+
+/// A mix of the files of a set, and what it is in words.
+fn files(
+    options: &Options,
+    target: &Target,
+    catalog: &mut Catalog,
+) -> Result<(Box<dyn Workload>, String), String> {
+    let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
+    let numbers = (options.requests_of_file_session(), think_ns, options.seed);
+    let (base, message) = (&target.path, message(options, ""));
+    let (mix, words) = match &options.asking {
+        Asking::Mix(_) if options.verify => {
+            return Err("--verify needs the set that the --mix is of: name its --fileset".into());
+        }
+        Asking::Mix(manifest) => FilesetMix::of_paths(manifest, base, &message, catalog, numbers)?,
+        Asking::Fileset(directory) => {
+            let made = FilesetMix::new(directory, options.mix, base, &message, catalog, numbers)?;
+            if options.verify {
+                check(directory, target, catalog)?;
+            }
+            made
+        }
+        _ => return Err("no set of files is named".into()),
+    };
+    Ok((Box::new(mix), words))
+}
+
+fn with_off_periods(source: Source, parameters: SurgeParameters, seed: u64) -> Source {
+    let workload = Box::new(Surge::new(source.workload, parameters, seed));
+    let words = format!("{}; {parameters}", source.words);
+    Source { workload, words, ..source }
+}
+
+/// Whether what is on the disk and what the server sends are the set.
+fn check(directory: &Path, target: &Target, catalog: &Catalog) -> Result<(), String> {
+    fileset::check_disk(directory, &fileset::open(directory)?)?;
+    match target.addresses.first() {
+        Some(address) => fileset::check_server(*address, catalog, catalog.len()),
+        None => Ok(()),
+    }
 }
 
 /// All of a file.

@@ -4,11 +4,13 @@
 //! A set is a directory with a manifest of how it was made. The generator reads the manifest and
 //! knows the files, how often each is asked for, and what their bytes are.
 
+mod check;
 mod content;
 mod kinds;
 mod mixes;
 mod write;
 
+pub use check::{check_disk, check_server};
 pub use content::FileContent;
 pub use kinds::{File, Kind, Manifest, Parameters};
 pub use mixes::Mix;

@@ -13,11 +13,15 @@ use flyball_sys::netstat::Drops;
 pub use crate::asking::Asking;
 use crate::asking::{Source, source};
 use crate::engine::{self, Behaviour, Closing, Mode, Plan, Share, Timeouts};
+use crate::fileset::Kind;
 use crate::observe::{Asked, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
-use crate::workload::{Catalog, Conditional, Workload};
+use crate::workload::{Catalog, Conditional, SurgeParameters, Workload};
+
+/// What a replay goes on for after its last arrival, so that it is within the run.
+const AFTER_LAST: Duration = Duration::from_millis(1);
 
 /// How much load.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +32,8 @@ pub enum Load {
     Sessions(Profile),
     /// Connections that are kept busy.
     Connections(u32),
+    /// Sessions when a log says that they began, so many times as fast.
+    Replay(f64),
 }
 
 /// What a user asks for.
@@ -87,6 +93,13 @@ pub struct Options {
     pub verify: bool,
     /// Whether a wrong line of a log is an error, and not only skipped and counted.
     pub strict: bool,
+    /// The mix that the files of a set are asked for by; `None` is that of its own kind.
+    pub mix: Option<Kind>,
+    /// Off periods of SURGE within sessions.
+    pub surge: Option<SurgeParameters>,
+    /// Longest pause within a session of one client of an access log; `None` makes each of its
+    /// requests a session.
+    pub client_gap: Option<Duration>,
     /// Whether it is counted second by second, too.
     pub series: bool,
 }
@@ -122,13 +135,16 @@ impl Options {
             conditional: 0.0,
             verify: false,
             strict: false,
+            mix: None,
+            surge: None,
+            client_gap: None,
             series: false,
         }
     }
 
     /// The same, for a report; the workload is not known yet.
     pub fn asked(&self) -> Asked {
-        let (_, mode, load) = mode(self);
+        let (_, mode, load) = mode(self, None);
         Asked {
             url: self.url.clone(),
             mode: mode.into(),
@@ -144,6 +160,11 @@ impl Options {
             requests_per_session: 1.0,
             verify: self.verify,
         }
+    }
+
+    /// How much faster than a log it goes.
+    pub(crate) fn speed(&self) -> f64 {
+        if let Load::Replay(speed) = self.load { speed } else { 1.0 }
     }
 
     /// Requests in a session of files; `None` is as many as the kind of the set has.
@@ -180,23 +201,31 @@ impl Job {
     pub fn prepare(options: &Options) -> Result<Job, String> {
         let target = Target::resolve(&options.url)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
-        let Source { mut workload, words, notes: mut told } =
+        let Source { mut workload, words, notes: mut told, starts_ns } =
             source(options, &target, &mut catalog)?;
+        let mut duration = options.duration;
+        if matches!(options.load, Load::Replay(_)) {
+            let Some(starts_ns) = &starts_ns else {
+                return Err("--replay-times needs the times of a --log".into());
+            };
+            let last_ns = starts_ns.last().copied().unwrap_or(0);
+            duration = duration.min(Duration::from_nanos(last_ns) + AFTER_LAST);
+        }
         if options.conditional > 0.0 {
             let date = format_date(clock::unix_ms() / 1000);
             let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
             let share = options.conditional;
             workload = Box::new(Conditional::new(workload, share, offset, options.seed));
         }
-        if options.warmup >= options.duration {
+        if options.warmup >= duration {
             return Err("the --warmup must be shorter than the --duration".into());
         }
-        let (mode, _, _) = mode(options);
+        let (mode, _, _) = mode(options, starts_ns);
         let deadline = options.deadline.unwrap_or(options.timeout);
         let plan = Plan {
             addresses: target.addresses.clone(),
             mode,
-            duration: options.duration,
+            duration,
             warmup: options.warmup,
             threads: options.threads,
             seed: options.seed,
@@ -210,6 +239,7 @@ impl Job {
         notes.append(&mut told);
         let mut asked = options.asked();
         asked.workload = words;
+        asked.duration = duration;
         asked.requests_per_session = workload.requests_per_session();
         Ok(Job { plan, workload, asked, is_local: target.is_loopback(), notes })
     }
@@ -265,7 +295,8 @@ impl std::fmt::Debug for Job {
     }
 }
 
-fn mode(options: &Options) -> (Mode, &'static str, String) {
+/// The mode, and what it and the load are called; a replay is of sessions at `starts_ns`.
+fn mode(options: &Options, starts_ns: Option<Arc<[u64]>>) -> (Mode, &'static str, String) {
     let open = |profile: &Profile| {
         Mode::Open(Schedule::Rate { profile: profile.clone(), spread: options.spread })
     };
@@ -273,6 +304,10 @@ fn mode(options: &Options) -> (Mode, &'static str, String) {
         Load::Rate(profile) => (open(profile), "open", profile.text().into()),
         Load::Sessions(profile) => (open(profile), "sessions", profile.text().into()),
         Load::Connections(count) => (Mode::Closed(*count), "closed", count.to_string()),
+        Load::Replay(speed) => {
+            let starts_ns = starts_ns.unwrap_or_else(|| Arc::new([]));
+            (Mode::Open(Schedule::Replay(starts_ns)), "replay", format!("x{speed}"))
+        }
     }
 }
 
@@ -285,7 +320,7 @@ fn behaviour(options: &Options) -> Behaviour {
             reply: options.timeout,
         },
         requests_per_connection: options.requests_per_connection.filter(|_| is_closed),
-        connection_per_session: options.asking.has_sessions(),
+        connection_per_session: options.asking.has_sessions() || options.client_gap.is_some(),
         pipeline: options.pipeline,
         sources: options.sources.clone(),
         receive_buffer: options.receive_buffer,

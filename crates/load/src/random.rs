@@ -61,6 +61,8 @@ pub enum Purpose {
     Files = 4,
     /// Which of them are popular.
     Popularity = 5,
+    /// How long clients pause.
+    OffPeriods = 6,
 }
 
 #[cfg(test)]

@@ -5,17 +5,22 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::ValueParser;
+use clap::builder::{PossibleValuesParser, ValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
 use flyball_load::engine::Closing;
+use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Load as Amount, Options};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
+use flyball_load::workload::SurgeParameters;
 
 /// Most source addresses that a range may hold.
 const SOURCES_MAX: u32 = 1 << 16;
+
+/// A log that is replayed is at its end before: ten years.
+const WHOLE_LOG: Duration = Duration::from_secs(3_650 * 86_400);
 
 /// What `flyball load` is to do.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,10 +81,11 @@ pub(super) fn program() -> clap::Command {
                 .required_unless_present("agent")
                 .help("What to ask for: http://..."),
         )
-        .group(ArgGroup::new("load").args(["rate", "connections", "sessions"]))
+        .group(ArgGroup::new("load").args(["rate", "connections", "sessions", "replay-times"]))
         .args(amounts())
         .args(times())
         .args(requests())
+        .args(workloads())
         .args(clients())
         .args(reports())
 }
@@ -115,6 +121,12 @@ fn amounts() -> Vec<Arg> {
             .value_parser(value_parser!(u32).range(1..)),
         text("sessions", "R", "New sessions per second, or a profile of them")
             .value_parser(profile()),
+        text("replay-times", "xSPEED", "Sessions when the --log says, or so many times as fast")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("x1")
+            .requires("log")
+            .value_parser(ValueParser::new(speed)),
         text("arrivals", "HOW", "deterministic, poisson or uniform [default: deterministic]")
             .value_parser(ValueParser::new(|text: &str| text.parse::<Spread>())),
         text("seed", "N", "What everything random comes from")
@@ -149,15 +161,6 @@ fn requests() -> Vec<Arg> {
         text("pipeline", "N", "Most requests that wait for replies on one connection")
             .default_value("1")
             .value_parser(value_parser!(u32).range(1..=4096)),
-        text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
-            .value_parser(value_parser!(PathBuf)),
-        text("fileset", "DIR", "A set of `flyball fileset`: its files, as often as its kind asks")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with("list"),
-        text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["list", "fileset"]),
-        switch("strict", "A wrong line of a log is an error, instead of skipped and counted"),
         switch("verify", "Compare every reply with what it must be; what differs is an error"),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
@@ -169,6 +172,45 @@ fn requests() -> Vec<Arg> {
             .default_value("0")
             .value_parser(ValueParser::new(share)),
         switch("http1.0", "Send requests of HTTP/1.0"),
+    ]
+}
+
+fn workloads() -> Vec<Arg> {
+    vec![
+        text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
+            .value_parser(value_parser!(PathBuf)),
+        text("fileset", "DIR", "A set of `flyball fileset`: its files, as often as its kind asks")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with("list"),
+        text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["list", "fileset"]),
+        text("log", "FILE", "An access log, common, combined or of the World Cup 1998, in order")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["list", "fileset", "wsesslog"]),
+        duration("client-gap", "Make requests of one client of --log within this time a session")
+            .requires("log"),
+        switch("strict", "A wrong line of a log is an error, instead of skipped and counted"),
+        text("mix", "KIND", "Files as often as this kind asks: of --fileset, or by their paths")
+            .value_parser(PossibleValuesParser::new(Kind::names()))
+            .conflicts_with_all(["list", "log", "wsesslog"]),
+        text("directories", "N", "Directories of a --mix without --fileset")
+            .value_parser(value_parser!(u64).range(1..))
+            .requires("mix")
+            .conflicts_with("fileset"),
+        text("surge", "NAME=NUMBER,...", "Off periods of SURGE within sessions, as it has them")
+            .long_help(
+                "Off periods of SURGE within sessions. Alone, as SURGE has them; or with \
+                 inactive-k=1, inactive-alpha=1.5 and inactive-cap=100 for those between pages \
+                 (Pareto, s), active-scale=1.46, active-shape=0.382 and active-cap=100 for those \
+                 within a page (Weibull, s), embedded-k=1, embedded-alpha=2.43 and \
+                 embedded-cap=100 for the references of a page (Pareto).",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("")
+            .conflicts_with_all(["log", "wsesslog"])
+            .value_parser(ValueParser::new(|text: &str| text.parse::<SurgeParameters>())),
     ]
 }
 
@@ -202,7 +244,7 @@ fn reports() -> Vec<Arg> {
             .action(ArgAction::Append)
             .value_parser(ValueParser::new(|text: &str| text.parse::<Threshold>())),
         switch("find-peak", "Raise the rate until the server is saturated, and three times beyond")
-            .conflicts_with_all(["connections", "csv", "hdr", "fail-if"]),
+            .conflicts_with_all(["connections", "replay-times", "csv", "hdr", "fail-if"]),
         file("plot", "FILE.svg", "Draw what --find-peak found").requires("find-peak"),
         text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
             .long_help(
@@ -227,6 +269,12 @@ fn field(text: &str) -> Result<String, String> {
     let (name, _) = text.split_once(':').unwrap_or_default();
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && is_name { Ok(text.into()) } else { Err("expected 'NAME: VALUE'".into()) }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let number = text.strip_prefix('x').unwrap_or(text).parse().ok();
+    let speed = number.filter(|speed: &f64| speed.is_finite() && *speed > 0.0);
+    speed.ok_or_else(|| "expected how many times as fast, such as x10".into())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -307,15 +355,37 @@ fn arguments(given: &ArgMatches) -> Vec<String> {
     arguments
 }
 
+/// What the workload is.
+fn ask(given: &ArgMatches, options: &mut Options) {
+    let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
+    options.mix = given.get_one::<String>("mix").and_then(|name| Kind::named(name));
+    options.surge = given.get_one("surge").copied();
+    let asked = [
+        file("list").map(Asking::List),
+        file("fileset").map(Asking::Fileset),
+        file("wsesslog").map(Asking::SessionLog),
+        file("log").map(Asking::AccessLog),
+        options.mix.map(|kind| {
+            let parameters = kind.defaults();
+            let directories = given.get_one("directories").copied();
+            let directories = directories.unwrap_or(parameters.directories);
+            Asking::Mix(Manifest { kind, parameters: Parameters { directories, ..parameters } })
+        }),
+    ];
+    options.asking = asked.into_iter().flatten().next().unwrap_or_default();
+}
+
 fn options(given: &ArgMatches) -> Result<Options, String> {
     let text = |id: &str| given.get_one::<String>(id).cloned();
     let time = |id: &str| given.get_one::<Duration>(id).copied();
     let count = |id: &str| given.get_one::<u32>(id).copied();
     let size = |id: &str| given.get_one::<u64>(id).copied();
     let profile = |id: &str| given.get_one::<Profile>(id).cloned();
-    let load = match (profile("rate"), profile("sessions")) {
-        (Some(rate), _) => Amount::Rate(rate),
-        (_, Some(rate)) => Amount::Sessions(rate),
+    let replay = given.get_one::<f64>("replay-times").copied();
+    let load = match (profile("rate"), profile("sessions"), replay) {
+        (Some(rate), _, _) => Amount::Rate(rate),
+        (_, Some(rate), _) => Amount::Sessions(rate),
+        (_, _, Some(speed)) => Amount::Replay(speed),
         _ => Amount::Connections(count("connections").unwrap_or(1)),
     };
     let mut options = Options::new(&text("url").unwrap_or_default(), load);
@@ -323,6 +393,9 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.seed = size("seed").unwrap_or(options.seed);
     options.threads = count("threads").unwrap_or(options.threads);
     options.duration = time("duration").unwrap_or(options.duration);
+    if replay.is_some() && given.value_source("duration") != Some(ValueSource::CommandLine) {
+        options.duration = WHOLE_LOG;
+    }
     options.warmup = time("warmup").unwrap_or_default();
     options.timeout = time("timeout").unwrap_or(options.timeout);
     options.connect_timeout = time("connect-timeout");
@@ -343,15 +416,8 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     }
     options.conditional = given.get_one("conditional").copied().unwrap_or_default();
     options.http10 = given.get_flag("http1.0");
-    if let Some(file) = given.get_one::<PathBuf>("list") {
-        options.asking = Asking::List(file.clone());
-    }
-    if let Some(directory) = given.get_one::<PathBuf>("fileset") {
-        options.asking = Asking::Fileset(directory.clone());
-    }
-    if let Some(file) = given.get_one::<PathBuf>("wsesslog") {
-        options.asking = Asking::SessionLog(file.clone());
-    }
+    ask(given, &mut options);
+    options.client_gap = time("client-gap");
     options.strict = given.get_flag("strict");
     options.verify = given.get_flag("verify");
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();

@@ -70,6 +70,10 @@ pub fn coordinate(
     });
     if let Some(first) = outcomes.first() {
         asked.workload = first.ready["workload"].as_str().unwrap_or_default().into();
+        // A replay is as long as the log, which the agents have read.
+        let duration_s = first.ready["duration_s"].as_f64();
+        let duration = duration_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
+        asked.duration = duration.unwrap_or(asked.duration);
         asked.requests_per_session = first.ready["requests_per_session"].as_f64().unwrap_or(1.0);
     }
     let mut report = merge(agents, &outcomes, asked);

@@ -56,6 +56,7 @@ fn attend(
         "ready": true,
         "workload": asked.workload,
         "requests_per_session": asked.requests_per_session,
+        "duration_s": asked.duration.as_secs_f64(),
         "classes": job.plan.catalog.classes,
         "notes": job.notes(),
     }))?;

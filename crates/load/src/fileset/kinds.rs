@@ -85,6 +85,11 @@ impl Kind {
         KINDS.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
     }
 
+    /// Whether its files are those of SPECweb99, so that another mix of them can be asked for.
+    pub fn is_spec(self) -> bool {
+        matches!(self, Kind::SpecWeb99 | Kind::SpecWeb96 | Kind::S4)
+    }
+
     /// What it is made with when nothing else is said.
     pub fn defaults(self) -> Parameters {
         let directories = match self {

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::histogram::Times;
 use super::kind::KINDS;
+use super::qos::Qos;
 use super::report::Report;
 
 /// The report as one JSON object.
@@ -51,6 +52,7 @@ pub fn json(report: &Report) -> Value {
         "errors": errors(report),
         "status": statuses(report),
         "classes": classes(report),
+        "qos": Qos::of(report).map(|qos| qos.json()),
         "latency_us": times(&tally.latency),
         "latency_actual_us": times(&tally.latency_actual),
         "connect_us": times(&tally.connect),

@@ -19,7 +19,7 @@ pub const SENT_SHARE_MIN: f64 = 0.99;
 pub struct Asked {
     /// The URL.
     pub url: String,
-    /// `open`, `closed` or `sessions`.
+    /// `open`, `closed`, `sessions` or `replay`.
     pub mode: String,
     /// The rate, or the number of connections.
     pub load: String,

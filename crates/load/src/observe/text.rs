@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::histogram::Times;
 use super::kind::KINDS;
+use super::qos::Qos;
 use super::report::Report;
 
 /// The report as lines of text.
@@ -53,6 +54,13 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     if let Some(drops) = report.listen_drops.filter(|drops| *drops > 0) {
         writeln!(out, "  {:<20}{drops:>12}  connections dropped by listening sockets", "drops")?;
     }
+    match Qos::of(report) {
+        Some(Qos::Fail { because, .. }) => {
+            writeln!(out, "  quality of service: FAIL: {}", because.join("; "))?;
+        }
+        Some(Qos::Pass) => writeln!(out, "  quality of service: pass")?,
+        None => {}
+    }
     let busy = tally.busy_max * 100.0;
     writeln!(
         out,
@@ -71,6 +79,7 @@ fn load(report: &Report) -> String {
     match asked.mode.as_str() {
         "closed" => format!("{} connections", asked.load),
         "sessions" => format!("{} sessions/s ({})", asked.load, asked.arrivals),
+        "replay" => format!("{} the times of a log", asked.load),
         _ => format!("{} connections/s ({})", asked.load, asked.arrivals),
     }
 }

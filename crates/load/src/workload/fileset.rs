@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Catalog, Expected, Follow, Message, Step, Workload};
-use crate::fileset::{File, FileContent, Mix, open};
+use super::{Catalog, Content, Expected, Follow, Message, Step, Workload};
+use crate::fileset::{File, FileContent, Kind, Manifest, Mix, open};
 use crate::random::{Purpose, Random};
 
 /// Sizes up to which replies are counted together, for the rule that no size may be treated worse
@@ -28,42 +28,86 @@ pub struct FilesetMix {
 }
 
 impl FilesetMix {
-    /// Puts every file of the set in `directory` into the catalog, beneath the path `base`. Returns
-    /// also what it is in words. Blocks on the disk.
+    /// Puts every file of the set in `directory` into the catalog, beneath the path `base`; they are
+    /// asked for as often as the kind does, or `mix`. Returns also what it is in words. Blocks on
+    /// the disk.
     ///
     /// # Errors
-    /// When the directory holds no set.
+    /// When the directory holds no set, or one that `mix` is not of.
     pub fn new(
         directory: &Path,
+        mix: Option<Kind>,
         base: &str,
         message: &Message,
         catalog: &mut Catalog,
-        (requests, think_ns, seed): (Option<u32>, u64, u64),
+        numbers: (Option<u32>, u64, u64),
     ) -> Result<(FilesetMix, String), String> {
-        let manifest = open(directory)?;
-        let files = manifest.files()?;
-        catalog.classes = CLASSES.iter().map(|(_, name)| (*name).to_owned()).collect();
-        for file in &files {
-            catalog.add(&message_for(file, base, message, manifest.parameters.seed));
+        let mut manifest = open(directory)?;
+        let (kind, parameters) = (mix.unwrap_or(manifest.kind), manifest.parameters);
+        if kind != manifest.kind && !(kind.is_spec() && manifest.kind.is_spec()) {
+            return Err(format!(
+                "{} holds a set of {}, and the mix is of {kind}: make one by `flyball fileset \
+                 {kind} DIR`",
+                directory.display(),
+                manifest.kind
+            ));
         }
-        let mix = Arc::new(Mix::new(&manifest, files.len()));
-        let words = format!("{} files of {}", files.len(), manifest.kind);
+        manifest.kind = kind;
+        let files = manifest.files()?;
+        for file in &files {
+            let content = FileContent::new(&file.name, file.size, parameters.seed);
+            catalog.add(&message_for(file, base, message, Some(Arc::new(content))));
+        }
+        let made = FilesetMix::of(&manifest, files.len(), catalog, numbers);
+        Ok((made, format!("{} files of {kind}", files.len())))
+    }
+
+    /// The same of a set that is not at hand: nothing is known of the files but their paths.
+    ///
+    /// # Errors
+    /// When the parameters make no set.
+    pub fn of_paths(
+        manifest: &Manifest,
+        base: &str,
+        message: &Message,
+        catalog: &mut Catalog,
+        numbers: (Option<u32>, u64, u64),
+    ) -> Result<(FilesetMix, String), String> {
+        let files = manifest.files()?;
+        for file in &files {
+            catalog.add(&Message {
+                expected: Expected::default(),
+                ..message_for(file, base, message, None)
+            });
+        }
+        let made = FilesetMix::of(manifest, files.len(), catalog, numbers);
+        Ok((made, format!("{} paths of {}", files.len(), manifest.kind)))
+    }
+
+    fn of(
+        manifest: &Manifest,
+        files: usize,
+        catalog: &mut Catalog,
+        (requests, think_ns, seed): (Option<u32>, u64, u64),
+    ) -> FilesetMix {
+        catalog.classes = CLASSES.iter().map(|(_, name)| (*name).to_owned()).collect();
+        let mix = Arc::new(Mix::new(manifest, files));
         let random = Random::new(seed, Purpose::Requests);
-        Ok((FilesetMix { mix, requests, think_ns, seed, random }, words))
+        FilesetMix { mix, requests, think_ns, seed, random }
     }
 }
 
-fn message_for(file: &File, base: &str, message: &Message, seed: u64) -> Message {
+fn message_for(
+    file: &File,
+    base: &str,
+    message: &Message,
+    content: Option<Arc<dyn Content>>,
+) -> Message {
     let class = CLASSES.iter().position(|(size, _)| file.size < *size).unwrap_or(CLASSES.len() - 1);
-    let content = FileContent::new(&file.name, file.size, seed);
     Message {
         target: format!("{}/{}", base.trim_end_matches('/'), file.name),
         class: class as u16,
-        expected: Expected {
-            status: Some(200),
-            length: Some(file.size),
-            content: Some(Arc::new(content)),
-        },
+        expected: Expected { status: Some(200), length: Some(file.size), content },
         ..message.clone()
     }
 }
@@ -91,7 +135,7 @@ impl Workload for FilesetMix {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fileset::{Kind, Manifest, Parameters, make};
+    use crate::fileset::{Parameters, make};
 
     #[test]
     fn every_file_is_asked_for_by_its_path_and_expected_as_it_is() {
@@ -103,7 +147,7 @@ mod tests {
         let mut catalog = Catalog::new("h", Vec::new());
         let message = Message::default();
         let (mut mix, words) =
-            FilesetMix::new(&set, "/a/", &message, &mut catalog, (None, 5, 1)).unwrap();
+            FilesetMix::new(&set, None, "/a/", &message, &mut catalog, (None, 5, 1)).unwrap();
         assert_eq!((catalog.len(), words.as_str()), (36, "36 files of specweb99"));
         let first = catalog.request(0);
         assert!(first.bytes.starts_with(b"GET /a/file_set/dir00000/class0_0 HTTP/1.1\r\n"));
@@ -112,5 +156,31 @@ mod tests {
         let mut steps = Vec::new();
         assert!(mix.next_session(&mut steps) && !steps.is_empty());
         assert!(steps.iter().all(|step| step.follow == Follow::Think(5)));
+    }
+
+    #[test]
+    fn a_mix_needs_its_own_files_and_no_files_at_hand() {
+        let directory = tempfile::tempdir().unwrap();
+        let set = directory.path().join("set");
+        let kind = Kind::SpecWeb99;
+        let parameters = Parameters { directories: 1, ..kind.defaults() };
+        make(&Manifest { kind, parameters }, &set, &mut |_, _| {}).unwrap();
+        let message = Message::default();
+        let new = |mix| {
+            let mut catalog = Catalog::new("h", Vec::new());
+            FilesetMix::new(&set, Some(mix), "/", &message, &mut catalog, (None, 0, 1))
+        };
+        assert_eq!(new(Kind::SpecWeb96).unwrap().1, "36 files of specweb96");
+        let why = new(Kind::WebStone).unwrap_err();
+        assert!(why.contains("holds a set of specweb99, and the mix is of webstone"), "{why}");
+        let mut catalog = Catalog::new("h", Vec::new());
+        let manifest = Manifest { kind: Kind::S4, parameters: Kind::S4.defaults() };
+        let numbers = (None, 0, 1);
+        let (mix, words) =
+            FilesetMix::of_paths(&manifest, "/", &message, &mut catalog, numbers).unwrap();
+        assert_eq!((catalog.len(), words.as_str()), (23_400, "23400 paths of s4"));
+        assert!((mix.requests_per_session() - 7.3).abs() < 1e-9);
+        assert!(catalog.request(0).expected.content.is_none());
+        assert_eq!(catalog.classes.len(), 4, "sizes are known, and the rule of S4 is judged");
     }
 }

@@ -17,6 +17,7 @@
 //! Nothing else knows which workload it drives: schedules, connections and observation do not
 //! change. [`url`] and [`list`] are the two shortest examples.
 
+mod access_log;
 mod conditional;
 mod fileset;
 mod list;
@@ -24,9 +25,11 @@ mod recorded;
 mod request;
 mod session_log;
 mod skipped;
+mod surge;
 mod target;
 mod url;
 
+pub use access_log::{AccessLog, Replaying, access_log};
 pub use conditional::Conditional;
 pub use fileset::FilesetMix;
 pub use list::WeightedList;
@@ -34,6 +37,7 @@ pub use recorded::Recorded;
 pub use request::{Catalog, Content, Expected, Message, Prepared};
 pub use session_log::session_log;
 pub use skipped::Skipped;
+pub use surge::{Surge, SurgeParameters};
 pub use url::OneUrl;
 
 /// The number of a request in its [`Catalog`].
