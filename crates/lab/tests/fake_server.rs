@@ -1,0 +1,92 @@
+//! A server whose service time is known: the lab's order of runs and its comparison find a planted
+//! slowdown of 5 %, and seldom a difference between two copies of one server.
+//!
+//! The service is waiting, which costs no CPU, so that what else the machine does moves it little.
+//! `FLYBALL_LAB_TRIALS=N` compares two copies so many times, instead of 40.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use flyball_lab::schedule::turns;
+use flyball_lab::statistics::{Comparison, Finding, median};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+
+/// A server of one connection after the other, with this service time for each request. It ends
+/// with the test.
+fn server(service: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming().flatten() {
+            // The client has what it wanted when it goes.
+            let _ = serve(&socket, service);
+        }
+    });
+    address
+}
+
+fn serve(socket: &TcpStream, service: Duration) -> std::io::Result<()> {
+    socket.set_nodelay(true)?;
+    let mut requests = BufReader::new(socket);
+    let mut line = String::new();
+    while requests.read_line(&mut line)? > 0 {
+        if line == "\r\n" {
+            let until = Instant::now() + service;
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                thread::park_timeout(left);
+            }
+            (&mut &*socket).write_all(ANSWER)?;
+        }
+        line.clear();
+    }
+    Ok(())
+}
+
+/// One run: requests one after the other, and the median of what each took, in microseconds.
+fn run(address: SocketAddr, requests: usize) -> f64 {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_nodelay(true).unwrap();
+    let mut answer = [0; ANSWER.len()];
+    let mut one = || {
+        let begun = Instant::now();
+        socket.write_all(b"GET / HTTP/1.1\r\nHost: fake\r\n\r\n").unwrap();
+        socket.read_exact(&mut answer).unwrap();
+        assert_eq!(answer, ANSWER);
+        begun.elapsed().as_secs_f64() * 1e6
+    };
+    median(&(0..requests).map(|_| one()).collect::<Vec<_>>())
+}
+
+/// Both servers in each block, in the order that chance decides, and what comes of it.
+fn compared(servers: [SocketAddr; 2], blocks: usize, requests: usize, seed: u64) -> Finding {
+    let mut found = vec![[0.0; 2]; blocks];
+    for turn in turns(servers.len(), blocks, seed) {
+        found[turn.block][turn.cell] = run(servers[turn.cell], requests);
+    }
+    let pairs: Vec<(f64, f64)> = found.iter().map(|[left, right]| (*left, *right)).collect();
+    let comparison = Comparison::of(&pairs, seed).expect("there are pairs");
+    comparison.finding(comparison.p)
+}
+
+#[test]
+fn a_planted_slowdown_of_five_percent_is_found() {
+    let service = Duration::from_millis(6);
+    let servers = [server(service.mul_f64(1.05)), server(service)];
+    // A neighbour that takes the CPU for a while may cost one trial.
+    let found = (0..3).filter(|seed| compared(servers, 10, 15, *seed) == Finding::Greater).count();
+    assert!(found >= 2, "{found} of 3");
+}
+
+#[test]
+fn two_copies_of_one_server_seldom_differ() {
+    let given = std::env::var("FLYBALL_LAB_TRIALS").ok().and_then(|text| text.parse().ok());
+    let trials: u64 = given.unwrap_or(40);
+    let servers = [(); 2].map(|()| server(Duration::from_micros(500)));
+    let differ =
+        |seed: &u64| matches!(compared(servers, 8, 10, *seed), Finding::Greater | Finding::Less);
+    let differences = (0..trials).filter(differ).count();
+    assert!(differences as u64 * 10 <= trials, "{differences} of {trials}");
+}
