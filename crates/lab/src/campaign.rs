@@ -20,9 +20,12 @@ use crate::verdict::{Cell, Measured};
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
 
-/// Repetitions of a quick run and of a full one.
-const QUICK_BLOCKS: usize = 3;
+/// Repetitions of a full run.
 const FULL_BLOCKS: usize = 10;
+
+/// The least and the most repetitions of a quick one. With fewer than six, flipping signs calls no
+/// difference certain; eight leave room for the correction for several claims.
+const QUICK_BLOCKS: (usize, usize) = (3, 8);
 
 /// Seconds of one full run.
 const FULL_S: f64 = 30.0;
@@ -38,6 +41,14 @@ const OVERHEAD_S: f64 = 1.0;
 
 /// The share of a quick experiment's time that is planned; the rest is for repeated runs.
 const PLANNED_SHARE: f64 = 0.8;
+
+/// The share after which a quick experiment begins no more runs: those under way, and the report,
+/// have what is left.
+const BEGUN_SHARE: f64 = 0.93;
+
+/// Times the length of a quick run that its clients wait at most: what the papers' clients waited
+/// would be many times as long as the run.
+const QUICK_TIMEOUT_RUNS: f64 = 2.0;
 
 /// Connections by which the peak is looked for.
 const CALIBRATION_CONNECTIONS: f64 = 64.0;
@@ -134,10 +145,19 @@ pub fn run(
     progress: &mut dyn Progress,
     stop: &dyn Fn() -> bool,
 ) -> Result<Runs, SetupError> {
+    generator::check(&experiment.workload)?;
+    let begun = Instant::now();
     let directory = out.join("runs");
     let wrong = |error: io::Error| SetupError(format!("{}: {error}", directory.display()));
     fs::create_dir_all(&directory).map_err(wrong)?;
-    let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
+    if !options.resume {
+        // Runs of another time would pass for those of this one.
+        for path in fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                fs::remove_file(&path).map_err(wrong)?;
+            }
+        }
+    }
     let mut runs = Runs {
         experiment: experiment.name.clone(),
         quick: options.quick,
@@ -148,11 +168,56 @@ pub fn run(
         records: Vec::new(),
         reduced: site.network.is_none(),
     };
+    let plans = plans(experiment, options.quick, &mut runs, progress);
+    let usual = if options.quick { quick_blocks(plans.len()) } else { FULL_BLOCKS };
+    let blocks = options.blocks.unwrap_or(usual);
+    runs.seconds = options.seconds.unwrap_or_else(|| seconds(options, plans.len() * blocks));
+    let mut experiment = experiment.clone();
+    if options.quick {
+        let timeout_s = &mut experiment.workload.timeout_s;
+        *timeout_s = timeout_s.min(QUICK_TIMEOUT_RUNS * runs.seconds);
+    }
+    let experiment = &experiment;
+    runs.peak = calibrate(site, experiment, options, progress, stop)?;
+    let order = turns(plans.len(), blocks, options.seed);
+    for (nth, turn) in order.iter().enumerate() {
+        let spent = begun.elapsed().as_secs_f64() / QUICK_S_MAX as f64;
+        if options.quick && spent > BEGUN_SHARE {
+            let left = order.len() - nth;
+            progress.note(&format!("{left} of {} runs do not fit into the time", order.len()));
+            break;
+        }
+        if stop() {
+            progress.note("interrupted; `--resume` goes on from here");
+            break;
+        }
+        let plan = &plans[turn.cell];
+        if runs.absent.contains_key(&plan.series.name) {
+            continue;
+        }
+        progress.begins(nth + 1, order.len(), &format!("{} at {}", plan.series.name, plan.point));
+        // A quick experiment repeats void runs only in time that the others do not need.
+        let done = (nth + 1) as f64 / order.len() as f64;
+        let attempts = if options.quick && spent > done { 1 } else { ATTEMPTS_MAX };
+        let asked = (*turn, attempts);
+        one_turn(site, experiment, plan, asked, options, &directory, &mut runs, progress, stop)?;
+    }
+    Ok(runs)
+}
+
+/// The cells of those who can take part; who cannot is named, with the reason.
+fn plans<'a>(
+    experiment: &'a Experiment,
+    quick: bool,
+    runs: &mut Runs,
+    progress: &mut dyn Progress,
+) -> Vec<Plan<'a>> {
+    let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
     let mut plans = Vec::new();
-    for series in experiment.series(options.quick) {
+    for series in experiment.series(quick) {
         match contestant::is_there(series, one_file) {
             Ok(()) => {
-                let points = experiment.points(options.quick).iter();
+                let points = experiment.points(quick).iter();
                 plans.extend(points.map(|point| Plan { series, point: *point }));
             }
             Err(absent) => {
@@ -165,20 +230,13 @@ pub fn run(
             }
         }
     }
-    let blocks = options.blocks.unwrap_or(if options.quick { QUICK_BLOCKS } else { FULL_BLOCKS });
-    runs.seconds = options.seconds.unwrap_or_else(|| seconds(options, plans.len() * blocks));
-    runs.peak = calibrate(site, experiment, options, progress, stop)?;
-    let order = turns(plans.len(), blocks, options.seed);
-    for (nth, turn) in order.iter().enumerate() {
-        if stop() {
-            progress.note("interrupted; `--resume` goes on from here");
-            break;
-        }
-        let plan = &plans[turn.cell];
-        progress.begins(nth + 1, order.len(), &format!("{} at {}", plan.series.name, plan.point));
-        one_turn(site, experiment, plan, *turn, options, &directory, &mut runs, progress, stop)?;
-    }
-    Ok(runs)
+    plans
+}
+
+/// As many repetitions of so many cells as fit into the time when each run is as short as can be.
+fn quick_blocks(cells: usize) -> usize {
+    let runs = QUICK_S_MAX as f64 * PLANNED_SHARE / (QUICK_S.0 + OVERHEAD_S);
+    (runs as usize / cells.max(1)).clamp(QUICK_BLOCKS.0, QUICK_BLOCKS.1)
 }
 
 /// How long each run may be, so that all of a quick experiment fit into its time.
@@ -233,7 +291,7 @@ fn one_turn(
     site: &mut Site,
     experiment: &Experiment,
     plan: &Plan<'_>,
-    turn: Turn,
+    (turn, attempts): (Turn, u32),
     options: &Options,
     directory: &Path,
     runs: &mut Runs,
@@ -241,7 +299,7 @@ fn one_turn(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), SetupError> {
     let file = |attempt: u32| file_of(directory, plan, turn.block, attempt);
-    for attempt in 1..=ATTEMPTS_MAX {
+    for attempt in 1..=attempts {
         let path = file(attempt);
         let kept = options.resume.then(|| kept(&path)).flatten();
         let record = match kept {
@@ -250,7 +308,17 @@ fn one_turn(
                 let (load, series) = load_of(experiment, plan, turn, options, runs);
                 make_files(site, experiment, plan.point)?;
                 let begun = Instant::now();
-                let mut record = measure(site, experiment, &series, &load, stop)?;
+                let mut record = match measure(site, experiment, &series, &load, stop) {
+                    Ok(record) => record,
+                    // An interruption ends what is under way, which is no failure.
+                    Err(_) if stop() => return Ok(()),
+                    Err(error) => {
+                        let name = plan.series.name.clone();
+                        progress.note(&format!("{name} takes part no more: {error}"));
+                        runs.absent.insert(name, error.to_string());
+                        return Ok(());
+                    }
+                };
                 (record.point, record.block, record.attempt) = (plan.point, turn.block, attempt);
                 if stop() && begun.elapsed().as_secs_f64() < load.seconds {
                     return Ok(());
@@ -359,7 +427,7 @@ mod tests {
     fn every_quick_experiment_fits_into_its_time() {
         for experiment in crate::catalogue::all().unwrap() {
             let cells = experiment.series(true).count() * experiment.points(true).len();
-            let runs = cells * QUICK_BLOCKS;
+            let runs = cells * quick_blocks(cells);
             let most = (seconds(&options(true), runs) + OVERHEAD_S) * runs as f64;
             assert!(most <= QUICK_S_MAX as f64, "{}: {runs} runs, {most} s", experiment.name);
         }

@@ -25,6 +25,9 @@ const FILESETS: &[(&str, &str)] = &[
     ("trace-truncated", "trace"),
 ];
 
+/// The workload of which a part is made anew for each request.
+const DYNAMIC: &str = "specweb99-dynamic";
+
 /// What is asked of the server in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
@@ -80,6 +83,20 @@ pub fn fileset(workload: &Workload) -> Result<&'static str, SetupError> {
     found.map(|(_, kind)| *kind).ok_or_else(wrong)
 }
 
+/// Whether the generator can ask for all that a workload consists of.
+///
+/// # Errors
+/// What it cannot ask for: nothing else is measured in its place.
+pub fn check(workload: &Workload) -> Result<(), SetupError> {
+    fileset(workload)?;
+    if workload.name == DYNAMIC {
+        let why =
+            "flyball load has no dynamic requests yet, and files alone say nothing about them";
+        return Err(SetupError(why.into()));
+    }
+    Ok(())
+}
+
 /// Makes the files of a workload, unless they are there already. Blocks for as long as it takes to
 /// write them.
 ///
@@ -125,8 +142,7 @@ impl Generator {
     pub fn start(
         flyball: &Path,
         url: &str,
-        workload: &Workload,
-        files: &Path,
+        (workload, files): (&Workload, &Path),
         load: &Load,
         place: &Place,
         scratch: &Path,
@@ -155,6 +171,9 @@ impl Generator {
     pub fn wait(mut self, stop: &dyn Fn() -> bool) -> Result<Report, SetupError> {
         let ended = self.running.wait(self.most, stop);
         let said = || fs::read_to_string(&self.errors).unwrap_or_default().trim().to_owned();
+        if ended.is_none() && stop() {
+            return Err(SetupError("interrupted".into()));
+        }
         if ended.is_none() {
             return Err(SetupError(format!("flyball load does not end: {}", said())));
         }

@@ -13,6 +13,7 @@ use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
 use crate::definition::{Experiment, Relation, Varies};
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::report::{self, Campaign};
 use crate::run::{Cpus, Site};
 use crate::verdict::{Judged, Verdict, judge};
 
@@ -48,7 +49,7 @@ pub struct Outcome {
 pub struct Laboratory {
     /// Our binary: server and generator.
     pub flyball: PathBuf,
-    /// Where results go, a directory for each experiment.
+    /// Where results go: those of one experiment as they are, of more in a directory for each.
     pub out: PathBuf,
     /// Where files are made.
     pub files: PathBuf,
@@ -127,6 +128,44 @@ fn predicate(claim: &crate::definition::Claim) -> String {
     format!("{}: reproduced when the ratio is {needed}{paper}", claim.says)
 }
 
+/// Writes the pages of these campaigns again, and says where they are. Blocks.
+///
+/// # Errors
+/// When a directory holds none.
+pub fn report(directories: &[PathBuf]) -> Result<String, String> {
+    let mut text = String::new();
+    for campaign in campaigns(directories)? {
+        let page = campaign.write().map_err(|error| error.to_string())?;
+        let _ = writeln!(text, "{}", page.display());
+    }
+    Ok(text)
+}
+
+/// Two campaigns of one experiment beside each other. Blocks.
+///
+/// # Errors
+/// When they are not that.
+pub fn compare(left: &Path, right: &Path) -> Result<String, String> {
+    let read = |path: &Path| Campaign::read(path).map_err(|error| error.to_string());
+    report::compare(&read(left)?, &read(right)?)
+}
+
+/// The contestants of these campaigns, best first. Blocks.
+///
+/// # Errors
+/// When a directory holds none.
+pub fn rank(directories: &[PathBuf]) -> Result<String, String> {
+    campaigns(directories).map(|campaigns| report::rank(&campaigns))
+}
+
+fn campaigns(directories: &[PathBuf]) -> Result<Vec<Campaign>, String> {
+    let mut all = Vec::new();
+    for directory in directories {
+        all.extend(Campaign::read_all(directory).map_err(|error| error.to_string())?);
+    }
+    Ok(all)
+}
+
 /// Sets the flag at SIGINT and SIGTERM, so that what was set up is undone.
 ///
 /// # Errors
@@ -167,8 +206,17 @@ impl Laboratory {
             if stop() {
                 break;
             }
-            match self.one(experiment, options, progress, stop) {
-                Ok(outcome) => text += &line(&outcome),
+            let out = match names.len() {
+                1 => self.out.clone(),
+                _ => self.out.join(&experiment.name),
+            };
+            match self.one(experiment, options, &out, progress, stop) {
+                Ok(outcome) => {
+                    text += &line(&outcome);
+                    let page = Campaign::read(&out).and_then(|campaign| campaign.write());
+                    let page = page.map_err(|error| error.to_string())?;
+                    let _ = writeln!(text, "    {}", page.display());
+                }
                 Err(why) if names.len() == 1 => return Err(why.to_string()),
                 Err(why) => {
                     let _ = writeln!(text, "{:<17} failed: {why}", experiment.name);
@@ -182,15 +230,22 @@ impl Laboratory {
         &self,
         experiment: &Experiment,
         options: &Options,
+        out: &Path,
         progress: &mut dyn Progress,
         stop: &dyn Fn() -> bool,
     ) -> Result<Outcome, SetupError> {
-        let out = self.out.join(&experiment.name);
         let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", out.display()));
-        fs::create_dir_all(&out).map_err(wrong)?;
+        fs::create_dir_all(out).map_err(wrong)?;
+        if let Ok(there) = Campaign::read(out)
+            && there.experiment.name != experiment.name
+        {
+            let name = there.experiment.name;
+            let why = format!("it holds the results of {name}; take another --out");
+            return Err(SetupError(format!("{}: {why}", out.display())));
+        }
         let runs = match experiment.not_testable {
             Some(_) => None,
-            None => Some(self.measured(experiment, options, &out, progress, stop)?),
+            None => Some(self.measured(experiment, options, out, progress, stop)?),
         };
         let measured = runs.as_ref().map(Runs::valid).unwrap_or_default();
         let (verdict, figures) = judge(experiment, &measured, options.seed);
@@ -251,7 +306,12 @@ impl Laboratory {
             network: network(experiment, progress)?,
             cpus: cpus(experiment.machine.cpus),
         };
-        campaign::run(&mut site, experiment, options, out, progress, stop)
+        let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
+        // Configuration and logs of the last server: of use only where it failed.
+        if runs.is_ok() {
+            let _ = fs::remove_dir_all(&scratch);
+        }
+        runs
     }
 }
 

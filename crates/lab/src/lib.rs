@@ -14,6 +14,7 @@ pub mod definition;
 pub mod generator;
 pub mod host;
 pub mod laboratory;
+pub mod report;
 pub mod run;
 pub mod schedule;
 pub mod statistics;

@@ -123,8 +123,7 @@ pub fn measure(
     let generator = Generator::start(
         &site.flyball,
         &url,
-        &experiment.workload,
-        &site.files,
+        (&experiment.workload, &site.files),
         load,
         &place,
         &site.scratch,
@@ -329,8 +328,7 @@ impl Server {
             let report = Generator::start(
                 &site.flyball,
                 &self.url(),
-                &experiment.workload,
-                &site.files,
+                (&experiment.workload, &site.files),
                 &gate,
                 &site.client(),
                 &site.scratch,

@@ -12,6 +12,12 @@ pub enum Lab {
     List,
     /// Show what one is about.
     Show(String),
+    /// Write the pages of campaigns again.
+    Report(Vec<PathBuf>),
+    /// Put two campaigns of one experiment beside each other.
+    Compare(PathBuf, PathBuf),
+    /// The contestants of campaigns, best first.
+    Rank(Vec<PathBuf>),
     /// Run some.
     Run {
         /// Which; all that can be when there are none.
@@ -54,6 +60,23 @@ pub(super) fn program() -> clap::Command {
                 .arg(name().required(true)),
         )
         .subcommand(run())
+        .subcommand(directories("report", "Write report.html of campaigns again"))
+        .subcommand(
+            clap::Command::new("compare")
+                .about("Put two campaigns of one experiment beside each other: A by B")
+                .arg(directory("a").value_name("A"))
+                .arg(directory("b").value_name("B")),
+        )
+        .subcommand(directories("rank", "Name the contestants of campaigns, best first"))
+}
+
+fn directory(name: &'static str) -> Arg {
+    Arg::new(name).required(true).value_parser(value_parser!(PathBuf))
+}
+
+fn directories(name: &'static str, about: &'static str) -> clap::Command {
+    let each = directory("dir").value_name("DIR").num_args(1..);
+    clap::Command::new(name).about(about).arg(each.help("What `--out` of a run was"))
 }
 
 fn run() -> clap::Command {
@@ -97,7 +120,7 @@ fn run() -> clap::Command {
                 .long("repetitions")
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(1..=1000))
-                .help("Repetitions of each run [default: 3 quick, 10 full]"),
+                .help("Repetitions of each run [default: 3 to 8 quick, as they fit; 10 full]"),
         )
         .arg(
             Arg::new("seconds")
@@ -116,7 +139,16 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// What the command line asks for.
 pub(super) fn parsed(given: &ArgMatches) -> Lab {
     let text = |given: &ArgMatches, id: &str| given.get_one::<String>(id).cloned();
+    let all = |given: &ArgMatches| -> Vec<PathBuf> {
+        given.get_many("dir").into_iter().flatten().cloned().collect()
+    };
+    let one = |given: &ArgMatches, id: &str| -> PathBuf {
+        given.get_one::<PathBuf>(id).cloned().unwrap_or_default()
+    };
     match given.subcommand() {
+        Some(("report", given)) => Lab::Report(all(given)),
+        Some(("compare", given)) => Lab::Compare(one(given, "a"), one(given, "b")),
+        Some(("rank", given)) => Lab::Rank(all(given)),
         Some(("show", given)) => Lab::Show(text(given, "name").unwrap_or_default()),
         Some(("run", given)) => {
             let path = |id: &str| given.get_one::<PathBuf>(id).cloned();

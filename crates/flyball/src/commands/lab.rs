@@ -25,6 +25,9 @@ fn outcome(asked: &Lab) -> Result<String, String> {
     match asked {
         Lab::List => laboratory::list(),
         Lab::Show(name) => laboratory::show(name),
+        Lab::Report(directories) => laboratory::report(directories),
+        Lab::Compare(left, right) => laboratory::compare(left, right),
+        Lab::Rank(directories) => laboratory::rank(directories),
         Lab::Run { names, kind, out, files, resume, seed, blocks, seconds } => {
             let options = Options {
                 quick: *kind == LabKind::Quick,

@@ -1,0 +1,120 @@
+//! What a reader gets of a campaign: one page that needs nothing else, with the figure drawn
+//! again, the paper's claim beside ours and the machine; and the figure as SVG and CSV beside it.
+
+mod figure;
+mod page;
+mod svg;
+mod tables;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::campaign::Runs;
+use crate::catalogue;
+use crate::definition::{Experiment, Measure};
+use crate::host::SetupError;
+use crate::laboratory::Outcome;
+
+pub use figure::{Figure, Line, Spot, label};
+pub use tables::{compare, rank};
+
+/// Sub-directories that are looked through for campaigns.
+const CAMPAIGNS_MAX: usize = 256;
+
+/// A campaign as it was kept.
+#[derive(Clone, Debug)]
+pub struct Campaign {
+    /// Where.
+    pub directory: PathBuf,
+    /// What was asked.
+    pub experiment: Experiment,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// All runs; nothing of an experiment that cannot be run.
+    pub runs: Option<Runs>,
+}
+
+impl Campaign {
+    /// Reads one from its directory. Blocks.
+    ///
+    /// # Errors
+    /// When there is none, or of another version.
+    pub fn read(directory: &Path) -> Result<Campaign, SetupError> {
+        let outcome: Outcome = json(&directory.join("verdict.json"))?;
+        let experiments = catalogue::all().map_err(|error| SetupError(error.to_string()))?;
+        let experiment = catalogue::find(&experiments, &outcome.experiment).map_err(SetupError)?;
+        let file = directory.join("runs.json");
+        let runs = if file.exists() { Some(json(&file)?) } else { None };
+        let experiment = experiment.clone();
+        Ok(Campaign { directory: directory.to_owned(), experiment, outcome, runs })
+    }
+
+    /// The campaign in this directory, or those in the directories within.
+    ///
+    /// # Errors
+    /// When there is none, or one cannot be read.
+    pub fn read_all(directory: &Path) -> Result<Vec<Campaign>, SetupError> {
+        if directory.join("verdict.json").exists() {
+            return Ok(vec![Campaign::read(directory)?]);
+        }
+        let wrong = |error| SetupError(format!("{}: {error}", directory.display()));
+        let entries = fs::read_dir(directory).map_err(wrong)?.take(CAMPAIGNS_MAX).flatten();
+        let mut found: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        found.retain(|path| path.join("verdict.json").exists());
+        found.sort();
+        if found.is_empty() {
+            let why = "there is no verdict.json in it: is it the --out of `flyball lab run`?";
+            return Err(SetupError(format!("{}: {why}", directory.display())));
+        }
+        found.iter().map(|path| Campaign::read(path)).collect()
+    }
+
+    /// The measures that its claims speak about, each once; the first is that of the figure.
+    pub fn measures(&self) -> Vec<Measure> {
+        let mut measures = Vec::new();
+        for claim in &self.experiment.claims {
+            if !measures.contains(&claim.measure) {
+                measures.push(claim.measure);
+            }
+        }
+        measures
+    }
+
+    /// The figures, one for each measure; none without runs.
+    pub fn figures(&self) -> Vec<Figure> {
+        let Some(runs) = &self.runs else { return Vec::new() };
+        let of = |measure: &Measure| Figure::of(&self.experiment, runs, *measure);
+        self.measures().iter().map(of).collect()
+    }
+
+    /// Writes the page, and the figures beside it. Returns where the page is. Blocks.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write(&self) -> Result<PathBuf, SetupError> {
+        let figures = self.figures();
+        for figure in &figures {
+            let name = format!("figure-{}", figure.name);
+            put(&self.directory.join(format!("{name}.svg")), &svg::draw(figure))?;
+            put(&self.directory.join(format!("{name}.csv")), &figure.csv())?;
+        }
+        let page = self.directory.join("report.html");
+        put(&page, &page::of(self, &figures))?;
+        Ok(page)
+    }
+}
+
+fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SetupError> {
+    let wrong = |why: String| SetupError(format!("{}: {why}", path.display()));
+    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+}
+
+fn put(path: &Path, text: &str) -> Result<(), SetupError> {
+    fs::write(path, text).map_err(|error| SetupError(format!("{}: {error}", path.display())))
+}
+
+/// Text as it stands between the tags of a page.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,159 @@
+//! A figure as numbers: a line for each series, with an interval at each point.
+
+use std::fmt::Write as _;
+
+use crate::campaign::Runs;
+use crate::definition::{Experiment, Measure, Varies};
+use crate::run::Record;
+use crate::statistics::{Interval, mean, paired_ratio};
+
+/// One measure along the axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// The measure, as in a file's name.
+    pub name: String,
+    /// The measure with its unit.
+    pub measure: &'static str,
+    /// What is along the axis; `None` where nothing is varied.
+    pub along: Option<String>,
+    /// The lines, or bars.
+    pub lines: Vec<Line>,
+}
+
+/// One series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// Its points, from left to right.
+    pub spots: Vec<Spot>,
+}
+
+/// A point of a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spot {
+    /// Along the axis.
+    pub at: f64,
+    /// The figure and its 95 % interval; without one for a single run.
+    pub value: Interval,
+    /// How many runs it is from.
+    pub runs: usize,
+    /// No run of it was valid: it is drawn, and counts for nothing.
+    pub noisy: bool,
+}
+
+/// A measure in words, with its unit.
+pub fn label(measure: Measure) -> &'static str {
+    match measure {
+        Measure::GoodputPerS => "good replies per second",
+        Measure::RepliesPerS => "replies per second",
+        Measure::MbitPerS => "Mbit/s of bodies",
+        Measure::CpuUsPerReply => "µs of CPU time per reply",
+        Measure::DropsPerS => "dropped connections per second",
+        Measure::LatencyP50Us => "median latency, µs",
+        Measure::LatencyP99Us => "99th percentile of latency, µs",
+        Measure::AcceptsPerPhase => "accepted connections per phase",
+        Measure::WaitsPerReply => "waits for events per reply",
+        Measure::MemoryMib => "memory, MiB",
+    }
+}
+
+impl Figure {
+    /// The figure of a measure.
+    pub fn of(experiment: &Experiment, runs: &Runs, measure: Measure) -> Figure {
+        let name = serde_json::to_value(measure).unwrap_or_default();
+        let line = |name: &str| Line {
+            name: name.to_owned(),
+            spots: experiment
+                .points(runs.quick)
+                .iter()
+                .filter_map(|point| spot(runs, name, *point, measure))
+                .collect(),
+        };
+        let lines = experiment.series(runs.quick).map(|series| line(&series.name));
+        Figure {
+            name: name.as_str().unwrap_or_default().replace('_', "-"),
+            measure: label(measure),
+            along: along(experiment),
+            lines: lines.filter(|line| !line.spots.is_empty()).collect(),
+        }
+    }
+
+    /// The same as lines of a table.
+    pub fn csv(&self) -> String {
+        let mut text = "series,point,value,low,high,runs,noisy\n".to_owned();
+        for line in &self.lines {
+            for Spot { at, value, runs, noisy } in &line.spots {
+                let Interval { low, middle, high } = value;
+                let name = line.name.replace('"', "\"\"");
+                let _ = writeln!(text, "\"{name}\",{at},{middle},{low},{high},{runs},{noisy}");
+            }
+        }
+        text
+    }
+}
+
+fn along(experiment: &Experiment) -> Option<String> {
+    let axis = &experiment.axis;
+    let words = match axis.varies {
+        Varies::Rate => "connections per second",
+        Varies::Sessions => "sessions per second",
+        Varies::Connections => "connections",
+        Varies::FileSize => "size of the file, bytes",
+        Varies::SetSize => "size of the set of files, MiB",
+        Varies::Setting => axis.setting.as_deref().unwrap_or_default(),
+        Varies::Nothing => return None,
+    };
+    let base = axis.relative_to.as_ref();
+    Some(match base {
+        Some(base) => format!("{words}, 1 is the peak of {base}"),
+        None => words.to_owned(),
+    })
+}
+
+fn spot(runs: &Runs, series: &str, point: f64, measure: Measure) -> Option<Spot> {
+    let here = |record: &&Record| record.series == series && record.point == point;
+    let of = |valid: bool| -> Vec<f64> {
+        let records = runs.records.iter().filter(here);
+        let records = records.filter(|record| !valid || record.void.is_empty());
+        records.filter_map(|record| record.figures.get(&measure).copied()).collect()
+    };
+    let (valid, all) = (of(true), of(false));
+    let noisy = valid.is_empty();
+    let samples = if noisy { all } else { valid };
+    let value = interval(&samples, runs.seed)?;
+    Some(Spot { at: point, value, runs: samples.len(), noisy })
+}
+
+/// The geometric mean and its interval; the arithmetic one with the extremes where there is a zero.
+fn interval(samples: &[f64], seed: u64) -> Option<Interval> {
+    match samples {
+        [] => None,
+        [one] => Some(Interval { low: *one, middle: *one, high: *one }),
+        many if many.iter().all(|sample| *sample > 0.0) => {
+            let logs: Vec<f64> = many.iter().map(|sample| sample.ln()).collect();
+            Some(paired_ratio(&logs, seed))
+        }
+        many => {
+            let low = many.iter().copied().fold(f64::INFINITY, f64::min);
+            let high = many.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            Some(Interval { low, middle: mean(many), high })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_holds_its_figure_also_of_zeros_and_of_one_run() {
+        assert_eq!(interval(&[], 1), None);
+        let one = interval(&[3.0], 1).unwrap();
+        assert_eq!((one.low, one.high), (3.0, 3.0));
+        for samples in [vec![1.0, 2.0, 3.0], vec![0.0, 1.0, 5.0]] {
+            let Interval { low, middle, high } = interval(&samples, 1).unwrap();
+            assert!(low < middle && middle < high, "{low} {middle} {high}");
+        }
+    }
+}

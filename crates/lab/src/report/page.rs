@@ -1,0 +1,194 @@
+//! The page of a campaign: it holds all that it shows, so that it can be sent and kept.
+
+use std::fmt::Write as _;
+
+use super::figure::{Figure, Spot};
+use super::svg::{draw, number};
+use super::{Campaign, escaped};
+use crate::verdict::{Judged, Verdict};
+
+const STYLE: &str = "
+:root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
+--card:#f6f6f8;--good:#00703c;--weak:#8a5a00;--bad:#b00020}
+@media(prefers-color-scheme:dark){:root{--back:#141416;--ink:#ececee;--soft:#a2a2aa;\
+--edge:#3a3a40;--card:#1e1e22;--good:#4fd08a;--weak:#f0b64d;--bad:#ff7b86}}
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:960px;padding:16px;background:var(--back);color:var(--ink);\
+font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+h1{font-size:1.5rem;line-height:1.25;margin:.4em 0}h2{font-size:1.15rem;margin:1.8em 0 .4em}
+p{margin:.4em 0}.soft{color:var(--soft)}.card{background:var(--card);border:1px solid \
+var(--edge);border-radius:8px;padding:12px 16px;margin:12px 0}
+.verdict{font-weight:700}.reproduced{color:var(--good)}.weaker{color:var(--weak)}\
+.reversed{color:var(--bad)}.no-result,.not-testable{color:var(--soft)}
+svg{width:100%;height:auto;display:block}.wide{overflow-x:auto}
+table{border-collapse:collapse;width:100%;font-size:.93rem}th,td{text-align:left;\
+vertical-align:top;padding:6px 12px 6px 0;border-bottom:1px solid var(--edge)}
+td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
+pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px;\
+overflow-x:auto;font-size:.9rem}
+@media print{.card{break-inside:avoid}}
+";
+
+/// The page.
+pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
+    let Campaign { experiment, outcome, .. } = campaign;
+    let title = format!("{}: {}", experiment.name, experiment.title);
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
+         <style>{STYLE}</style></head><body>\n<p class=\"soft\">{}, {}</p><h1>{title}</h1>\n",
+        escaped(&experiment.source),
+        escaped(&experiment.rows.join(", ")),
+        title = escaped(&title),
+    );
+    let verdict = word(outcome.verdict);
+    let _ = write!(text, "<div class=\"card\"><p class=\"verdict {verdict}\">{verdict}</p>");
+    for caution in cautions(campaign) {
+        let _ = write!(text, "<p>{}</p>", escaped(&caution));
+    }
+    text += "</div>\n";
+    let paragraph = |text: &mut String, head: &str, words: &str| {
+        if !words.trim().is_empty() {
+            let _ = writeln!(text, "<h2>{head}</h2><p>{}</p>", escaped(words.trim()));
+        }
+    };
+    paragraph(&mut text, "What the paper showed", &experiment.shows);
+    paragraph(&mut text, "What is done otherwise here", &experiment.deviates);
+    claims(&mut text, &outcome.predicate, &outcome.figures);
+    for figure in figures.iter().filter(|figure| !figure.lines.is_empty()) {
+        let along = figure.along.as_ref().map_or("", |_| " along the axis");
+        let _ = writeln!(
+            text,
+            "<h2>{}{along}</h2><div>{}</div>{}",
+            escaped(figure.measure),
+            draw(figure),
+            table(figure)
+        );
+    }
+    surroundings(&mut text, campaign);
+    text + "</body></html>\n"
+}
+
+/// A verdict as in the file.
+pub(super) fn word(verdict: Verdict) -> String {
+    serde_json::to_value(verdict)
+        .ok()
+        .and_then(|value| value.as_str().map(str::to_owned))
+        .unwrap_or_default()
+}
+
+/// What a reader has to know before believing a figure.
+fn cautions(campaign: &Campaign) -> Vec<String> {
+    let Campaign { experiment, outcome, runs, .. } = campaign;
+    let mut cautions = Vec::new();
+    if let Some(why) = &experiment.not_testable {
+        cautions.push(format!("Not testable on such a machine: {why}"));
+    }
+    if outcome.quick && runs.is_some() {
+        cautions.push(
+            "A quick campaign: short runs, few of them, at few points. It shows a direction, and \
+             no more."
+                .into(),
+        );
+    }
+    if outcome.reduced {
+        cautions.push(
+            "Reduced: on loopback, without namespaces and control groups, since it was not run \
+             as root. Packets are not those of a network, and CPU time is unknown."
+                .into(),
+        );
+    }
+    if outcome.noisy > 0 {
+        let noisy = outcome.noisy;
+        cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));
+    }
+    for (name, why) in &outcome.absent {
+        cautions.push(format!("{name} did not take part: {why}"));
+    }
+    cautions
+}
+
+fn claims(text: &mut String, predicates: &[String], figures: &[Judged]) {
+    if figures.is_empty() {
+        return;
+    }
+    *text += "<h2>Claims, as they were written down before the run</h2><div class=\"wide\"><table>\
+              <tr><th>claim</th><th class=\"n\">paper</th><th class=\"n\">here</th>\
+              <th class=\"n\">95 %</th><th class=\"n\">p</th><th class=\"n\">pairs</th>\
+              <th>verdict</th></tr>";
+    for (nth, judged) in figures.iter().enumerate() {
+        let dash = || "–".to_owned();
+        let verdict = word(judged.verdict);
+        let _ = write!(
+            text,
+            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td><span class=\"{verdict}\">{verdict}\
+             </span> {}</td></tr>",
+            escaped(predicates.get(nth).unwrap_or(&judged.says)),
+            judged.paper.map_or_else(dash, |paper| format!("{paper:.2}")),
+            judged.ratio.map_or_else(dash, |ratio| format!("{:.2}", ratio.middle)),
+            judged.ratio.map_or_else(dash, |r| format!("{:.2} to {:.2}", r.low, r.high)),
+            judged.p.map_or_else(dash, |p| format!("{p:.3}")),
+            judged.pairs,
+            escaped(&judged.note),
+        );
+    }
+    *text += "</table></div><p class=\"soft\">Figures are left by right of a claim; p is corrected \
+              for the number of claims by Holm's rule.</p>\n";
+}
+
+fn table(figure: &Figure) -> String {
+    let mut text = "<details><summary>The numbers</summary><div class=\"wide\"><table><tr>\
+                    <th>series</th><th class=\"n\">at</th><th class=\"n\">value</th>\
+                    <th class=\"n\">95 %</th><th class=\"n\">runs</th></tr>"
+        .to_owned();
+    for line in &figure.lines {
+        for Spot { at, value, runs, noisy } in &line.spots {
+            let void = if *noisy { " (void)" } else { "" };
+            let _ = write!(
+                text,
+                "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{} \
+                 to {}</td><td class=\"n\">{runs}{void}</td></tr>",
+                escaped(&line.name),
+                number(*at),
+                number(value.middle),
+                number(value.low),
+                number(value.high),
+            );
+        }
+    }
+    text + "</table></div></details>"
+}
+
+fn surroundings(text: &mut String, campaign: &Campaign) {
+    let Campaign { experiment, outcome, runs, .. } = campaign;
+    let facts = &outcome.facts;
+    let mut rows: Vec<(String, String)> = vec![
+        ("kernel".into(), facts.kernel.clone()),
+        ("processor".into(), format!("{}, {} CPUs", facts.cpu, facts.cpus)),
+        ("memory".into(), format!("{} MiB", facts.memory_mib)),
+        ("commit".into(), facts.commit.clone().unwrap_or_else(|| "unknown".into())),
+        ("workload".into(), experiment.workload.name.clone()),
+        ("accept queue".into(), experiment.machine.backlog.to_string()),
+    ];
+    if let Some(runs) = runs {
+        rows.push(("each run".into(), format!("{} s, of which a fifth is cut", runs.seconds)));
+        rows.push(("runs, void ones too".into(), runs.records.len().to_string()));
+    }
+    if let Some(peak) = outcome.peak {
+        rows.push(("1 on the axis".into(), format!("{} per second", number(peak))));
+    }
+    let of_kernel = facts.sysctls.iter().chain(&facts.mitigations);
+    rows.extend(of_kernel.map(|(name, value)| (name.clone(), value.clone())));
+    *text += "<h2>Where it ran</h2><div class=\"wide\"><table>";
+    for (name, value) in rows {
+        let _ = write!(text, "<tr><td>{}</td><td>{}</td></tr>", escaped(&name), escaped(&value));
+    }
+    let _ = writeln!(
+        text,
+        "</table></div>\n<h2>To run it again</h2><pre>{}</pre><p class=\"soft\">Every run is in \
+         runs/, as the generator and the kernel told it; the figures are beside this page as SVG \
+         and CSV.</p>",
+        escaped(&outcome.command)
+    );
+}
