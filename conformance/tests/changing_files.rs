@@ -306,7 +306,7 @@ fn change_once(change: Change, path: &Path, version: u32, len: usize, least: usi
             fs::write(path, bytes).expect("it can be made anew");
         }
         Change::Chmod => {
-            let mode = if version.is_multiple_of(2) { 0o640 } else { 0o644 };
+            let mode = if version.is_multiple_of(2) { 0o604 } else { 0o644 };
             fs::set_permissions(path, Permissions::from_mode(mode)).expect("it is there");
         }
     }
