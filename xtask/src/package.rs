@@ -192,11 +192,11 @@ fn build(root: &Path, arguments: &[&str]) -> Result<PathBuf, String> {
     cargo.args(["build", "--release", "--package", "flyball", "--message-format=json"]);
     cargo.args(arguments).stderr(std::process::Stdio::inherit());
     let messages = output(&mut cargo)?;
-    let built = messages.lines().filter_map(|line| serde_json::from_str(line).ok());
-    let program = built
-        .filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()))
-        .last();
-    program.ok_or_else(|| "cargo built no program".to_owned())
+    let built = messages.lines().rev().filter_map(|line| serde_json::from_str(line).ok());
+    // The last that it built.
+    let mut programs =
+        built.filter_map(|told: serde_json::Value| Some(told["executable"].as_str()?.into()));
+    programs.next().ok_or_else(|| "cargo built no program".to_owned())
 }
 
 /// An empty directory in the place of what was there.

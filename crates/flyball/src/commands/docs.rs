@@ -10,7 +10,10 @@ use flyball::settings::settings_markdown;
 pub(crate) fn run(document: &Document) -> ExitCode {
     let mut text = Vec::new();
     let made = match document {
-        Document::Settings => Ok(text.extend(settings_markdown().into_bytes())),
+        Document::Settings => {
+            text.extend(settings_markdown().into_bytes());
+            Ok(())
+        }
         Document::Man(name) => page(name.as_deref(), &mut text),
         Document::Completions(shell) => {
             clap_complete::generate(*shell, &mut program(), "flyball", &mut text);

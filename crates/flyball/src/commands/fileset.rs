@@ -12,7 +12,7 @@ const PROGRESS_FILES: usize = 64;
 pub(crate) fn run(asked: &Fileset) -> ExitCode {
     let shows = stderr().is_terminal();
     let mut progress = |nth: usize, all: usize| {
-        if shows && nth % PROGRESS_FILES == 0 {
+        if shows && nth.is_multiple_of(PROGRESS_FILES) {
             eprint!("\r{nth} of {all} files");
         }
     };

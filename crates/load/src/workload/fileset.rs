@@ -28,9 +28,9 @@ pub struct FilesetMix {
 }
 
 impl FilesetMix {
-    /// Puts every file of the set in `directory` into the catalog, beneath the path `base`; they are
-    /// asked for as often as the kind does, or `mix`. Returns also what it is in words. Blocks on
-    /// the disk.
+    /// Puts every file of the set in `directory` into the catalog, beneath the path `base`; they
+    /// are asked for as often as the kind does, or `mix`. Returns also what it is in words. Blocks
+    /// on the disk.
     ///
     /// # Errors
     /// When the directory holds no set, or one that `mix` is not of.
