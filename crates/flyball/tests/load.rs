@@ -72,7 +72,8 @@ fn what_cannot_be_run_says_what_to_do() {
         (&["--rate", "5", "--connections", "5", "http://127.0.0.1/"], 2, "cannot be used with"),
         (&["--fail-if", "p98 > 1s", "http://127.0.0.1/"], 2, "none of p50"),
         (&["--warmup", "20s", "http://127.0.0.1/"], 1, "shorter than the --duration"),
-        (&["--connections", "200000", "http://127.0.0.1/"], 1, "--source"),
+        // Descriptors or ports, whichever are fewer here.
+        (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
         (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
         (&["--agents", "127.0.0.1:1", "http://127.0.0.1/"], 1, "agent 127.0.0.1:1"),
     ] {
