@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Duration;
 
 use flyball_testkit::slow_disk::{FILES, Operation, SlowDisk, content};
@@ -187,7 +188,10 @@ fn start(architecture: &str, delay: Duration, settings: &str) -> Option<(SlowDis
     let site =
         format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\nlisting = true\nindex = []\n");
     let workers = workers(architecture);
-    let config = format!("arch = \"{architecture}\"\n{workers}{SETTINGS}{settings}\n{site}");
+    // Nobody but who mounted the disk may enter it, the superuser's rights or not.
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    let user = if is_root { "user = \"root\"\n" } else { "" };
+    let config = format!("arch = \"{architecture}\"\n{workers}{user}{SETTINGS}{settings}\n{site}");
     match Launch::config(config).start() {
         // Bound in this order and dropped in the reverse: the server goes before its disk.
         Ok(server) => Some((disk, server)),

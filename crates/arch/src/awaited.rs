@@ -98,7 +98,8 @@ mod tests {
             let (mut watch, mut events) = (BackendWatch::default(), Vec::new());
             watch.set(mechanism.as_mut(), token, Some(&awaited));
             mechanism.wait(&mut events, 0).unwrap();
-            assert_eq!(events, [], "{}", row.name);
+            // By edges a descriptor is watched for both ends, whatever is waited for.
+            assert!(events.iter().all(|event| !event.read), "{}: {events:?}", row.name);
             std::io::Write::write_all(&mut far, b"x").unwrap();
             mechanism.wait(&mut events, 0).unwrap();
             let told: Vec<u64> = events.iter().map(|event| event.token).collect();

@@ -31,6 +31,12 @@ const GLOBAL: &[&str] = &[
     "pid-file",
     "admin-mode",
     "admin-group",
+    "user",
+    "group",
+    "sandbox",
+    "sandbox-calls",
+    "sandbox-read",
+    "slow-log",
 ];
 
 /// Tables of which every key is global.
