@@ -71,6 +71,7 @@ for_each_architecture! {
         an_absolute_target_is_a_path_and_a_host,
     ],
     refusals: [
+        a_refusal_never_ends_the_next_connection,
         a_malformed_request_line_is_400,
         a_malformed_field_line_is_400,
         a_host_that_is_missing_or_doubtful_is_400,

@@ -33,6 +33,17 @@ fn with_fields(fields: &[&str]) -> Vec<String> {
     fields.iter().map(|field| format!("{FINE}{field}\r\n\r\n")).collect()
 }
 
+/// Clients that go once they have the answer: the end of one connection, which may come late,
+/// never reaches the next one, which may have its place.
+pub(crate) fn a_refusal_never_ends_the_next_connection(mount: &Mount) {
+    const CONNECTIONS: usize = 300;
+    for _ in 0..CONNECTIONS {
+        let mut client = mount.connect();
+        client.send("GET /hello\x00.txt HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_eq!(client.response().line, "HTTP/1.1 400 Bad Request");
+    }
+}
+
 pub(crate) fn a_malformed_request_line_is_400(mount: &Mount) {
     let lines = [
         "GET /hello.txt",

@@ -94,6 +94,8 @@ pub(crate) struct Slot {
     sending: bool,
     /// Room in the socket is waited for.
     waits_for_room: bool,
+    /// The write side is being shut down.
+    shutting: bool,
     /// The socket is asked what it holds, because time is up.
     pub(crate) asking: bool,
     /// The disk operation that is under way; its completion does not say what it was for.
@@ -115,7 +117,8 @@ impl Slot {
     pub(crate) fn is_busy(&self) -> bool {
         let receiving = self.receiving != Receiving::No;
         let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
-        receiving || self.sending || referring || self.asking || self.on_disk.is_some()
+        let ending = self.asking || self.shutting;
+        receiving || self.sending || referring || ending || self.on_disk.is_some()
     }
 }
 
@@ -158,6 +161,7 @@ impl Operations {
             kept: false,
             sending: false,
             waits_for_room: false,
+            shutting: false,
             asking: false,
             on_disk: None,
             plan: None,
@@ -343,14 +347,15 @@ impl Operations {
         sent.map(|_| !slot.waits_for_room)
     }
 
-    /// What a body that goes by reference, or a backend, was waited for is there.
-    pub(crate) fn can_refer(&mut self, slot: &mut Slot, completion: Completion) {
+    /// What a body that goes by reference, a backend or the end was waited for is there.
+    pub(crate) fn waited(&mut self, slot: &mut Slot, completion: Completion) {
         match completion {
             Completion::Installed(Ok(installed)) => {
                 slot.reference = Reference::Installed(installed);
             }
             Completion::Installed(Err(_)) => slot.reference = Reference::Never,
             Completion::Writable => slot.waits_for_room = false,
+            Completion::Shut => slot.shutting = false,
             // Its backend is ready, or the wait for it was ended.
             Completion::Ready(_) => slot.polled = None,
             _ => debug_assert!(false, "nobody asked for this"),
@@ -478,8 +483,8 @@ impl Operations {
         answer
     }
 
-    pub(crate) fn shut_write(&mut self, slot: &Slot) {
-        self.ring.shut_write(&slot.socket);
+    pub(crate) fn shut_write(&mut self, slot: &mut Slot, token: Token) {
+        slot.shutting = self.ring.shut_write(&slot.socket, token.bits());
     }
 
     /// What is under way ends soon.

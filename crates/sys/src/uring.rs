@@ -63,6 +63,8 @@ pub enum Completion {
     Installed(io::Result<OwnedFd>),
     /// There is room in a socket, or it is of no use any more.
     Writable,
+    /// The write side is shut down.
+    Shut,
     /// What a polled descriptor is ready for; after a hang-up or an error, everything.
     Ready(io::Result<Interest>),
 }
@@ -83,6 +85,7 @@ enum Kind {
     Unacknowledged = 3,
     Install = 4,
     Room = 5,
+    Shut = 6,
 }
 
 /// Tokens of these operations are below it; [`Kind`]s are multiples of it.
@@ -101,6 +104,7 @@ impl Kind {
             3 => Some(Kind::Unacknowledged),
             4 => Some(Kind::Install),
             5 => Some(Kind::Room),
+            6 => Some(Kind::Shut),
             _ => None,
         }
     }
@@ -505,6 +509,7 @@ fn complete_unheld(
         Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
         Kind::Install => Completion::Installed(own(result_of(entry))),
         Kind::Room => Completion::Writable,
+        Kind::Shut => Completion::Shut,
         Kind::Receive => {
             let provided = cqueue::buffer_select(entry.flags());
             let received = match (result_of(entry), provided) {

@@ -261,7 +261,7 @@ impl Loop {
                 slot.asking = false;
                 slot.exchange.expired(|| bytes, desk);
             }
-            other => operations.can_refer(slot, other),
+            other => operations.waited(slot, other),
         }
         self.drive(token);
     }
@@ -302,7 +302,7 @@ impl Loop {
                 Step::Await(on) if operations.start_await(&on, slot, token, desk) => continue,
                 Step::Await(_) | Step::Waiting => {}
                 Step::Shut => {
-                    operations.shut_write(slot);
+                    operations.shut_write(slot, token);
                     slot.exchange.shut(desk);
                     continue;
                 }

@@ -192,13 +192,19 @@ impl Ring {
         }
     }
 
-    /// Shuts down the write side.
-    pub fn shut_write(&mut self, socket: &Socket) {
+    /// Shuts down the write side; true when that completes later. The kernel leaves it to a thread
+    /// of its own, which looks the socket up only then: closed before, its place in the table may
+    /// be that of another connection by now.
+    pub fn shut_write(&mut self, socket: &Socket, token: u64) -> bool {
         match socket.plain() {
-            Some(plain) => drop(net::shutdown_write(plain)),
+            Some(plain) => {
+                drop(net::shutdown_write(plain));
+                false
+            }
             None => {
                 let entry = opcode::Shutdown::new(Fixed(socket.number), libc::SHUT_WR).build();
-                self.start_unheld(entry.flags(Flags::SKIP_SUCCESS), Kind::Quiet, 0);
+                self.start_unheld(entry, Kind::Shut, token);
+                true
             }
         }
     }
