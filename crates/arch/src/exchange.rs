@@ -393,38 +393,29 @@ impl Exchange {
         };
         self.trace.looked_up();
         self.conn.asked();
-        match lookup {
-            Lookup::Answer(answer) => {
-                let status = answer.status;
-                self.trace.answers(status, Some(out));
-                log.write(&request, &answer, self.began_ns, now);
-                self.conn.answered(answer, out, now);
-                self.may_fetch = service.has_ahead();
-                desk.answered(status);
-                None
-            }
-            Lookup::Stream(answer, source) => {
-                let status = answer.status;
-                self.trace.answers(status, Some(out));
-                log.write(&request, &answer, self.began_ns, now);
-                self.conn.answered(answer, out, now);
-                desk.answered(status);
-                self.source = Some(source);
-                self.let_go_of_source();
-                None
-            }
-            Lookup::Wait(plan) => Some(plan),
+        let (answer, source) = match lookup {
+            Lookup::Answer(answer) => (answer, None),
+            Lookup::Stream(answer, source) => (answer, Some(source)),
+            Lookup::Wait(plan) => return Some(plan),
             Lookup::Upload(upload) => {
                 self.conn.deliver(out, now);
                 self.logged = log.is_on().then(|| Box::new(request.to_owned()));
                 self.upload = Some(Box::new(upload));
-                None
+                return None;
             }
             Lookup::Backend(relay) => {
                 self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
-                None
+                return None;
             }
-        }
+        };
+        let status = answer.status;
+        self.trace.answers(status, Some(out));
+        log.write(&request, &answer, self.began_ns, now);
+        self.conn.answered(answer, out, now);
+        self.may_fetch = service.has_ahead();
+        desk.answered(status);
+        self.produce(source);
+        None
     }
 
     /// Takes what a proxy says in front of the first request; true when a request may be read.
@@ -530,49 +521,36 @@ impl Exchange {
         if let Some(request) = &logged {
             expect_login(log, service, &request.request());
         }
-        match service.resume(plan, now) {
+        let (answer, source) = match service.resume(plan, now) {
+            Lookup::Wait(plan) => return Some(plan),
             // The connection was refused meanwhile, which is counted already.
-            Lookup::Answer(_) | Lookup::Stream(..) if !self.conn.awaits_answer() => None,
-            Lookup::Answer(answer) => {
-                let status = answer.status;
-                self.trace.answers(status, Some(&buffers.out));
-                if let Some(request) = logged {
-                    log.write(&request.request(), &answer, self.began_ns, now);
-                }
-                self.conn.answered(answer, &mut buffers.out, now);
-                self.unseen = !buffers.input.is_empty();
-                self.may_fetch = service.has_ahead();
-                desk.answered(status);
-                None
-            }
-            Lookup::Stream(answer, source) => {
-                let status = answer.status;
-                self.trace.answers(status, Some(&buffers.out));
-                if let Some(request) = logged {
-                    log.write(&request.request(), &answer, self.began_ns, now);
-                }
-                self.conn.answered(answer, &mut buffers.out, now);
-                self.unseen = !buffers.input.is_empty();
-                desk.answered(status);
-                self.source = Some(source);
-                self.let_go_of_source();
-                None
-            }
-            Lookup::Wait(plan) => Some(plan),
-            Lookup::Upload(_) | Lookup::Backend(_) if !self.conn.awaits_answer() => None,
-            Lookup::Backend(relay) => {
-                let out = &mut buffers.out;
-                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
-                self.unseen = !buffers.input.is_empty();
-                None
-            }
+            _ if !self.conn.awaits_answer() => return None,
+            Lookup::Answer(answer) => (answer, None),
+            Lookup::Stream(answer, source) => (answer, Some(source)),
             Lookup::Upload(upload) => {
                 self.conn.deliver(&mut buffers.out, now);
                 self.logged = logged.map(Box::new);
                 self.upload = Some(Box::new(upload));
-                None
+                return None;
             }
+            Lookup::Backend(relay) => {
+                let out = &mut buffers.out;
+                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
+                self.unseen = !buffers.input.is_empty();
+                return None;
+            }
+        };
+        let status = answer.status;
+        self.trace.answers(status, Some(&buffers.out));
+        if let Some(request) = logged {
+            log.write(&request.request(), &answer, self.began_ns, now);
         }
+        self.conn.answered(answer, &mut buffers.out, now);
+        self.unseen = !buffers.input.is_empty();
+        self.may_fetch = service.has_ahead();
+        desk.answered(status);
+        self.produce(source);
+        None
     }
 
     /// A window of a request body was taken.
@@ -639,6 +617,14 @@ impl Exchange {
             Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed),
         }
         self.let_go_of_source();
+    }
+
+    /// The body that now begins is produced by `source`, if by any.
+    fn produce(&mut self, source: Option<Box<dyn Source>>) {
+        if source.is_some() {
+            self.source = source;
+            self.let_go_of_source();
+        }
     }
 
     /// Lets go of what produced a body that has ended, in whatever way; requests behind it can be

@@ -91,51 +91,46 @@ impl Exchange {
         let logged = desk.log.is_on().then(|| relay.request().clone());
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
-        match service.backend_answer(&mut relay, now) {
-            Lookup::Backend(next) => self.relay = Some(next),
+        let (answer, source) = match service.backend_answer(&mut relay, now) {
+            Lookup::Answer(answer) => (answer, None),
+            Lookup::Stream(answer, source) => (answer, Some(source)),
+            Lookup::Backend(next) => {
+                self.relay = Some(next);
+                return Relayed::Again;
+            }
             Lookup::Wait(plan) => {
                 self.conn.set_backend(false);
                 return Relayed::Needs(Step::Disk(plan));
             }
-            Lookup::Answer(answer) => {
-                let status = answer.status;
-                self.trace.answers(status, Some(&buffers.out));
-                match status {
-                    Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
-                    Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
-                    Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
-                    _ => {}
-                }
-                if let Some(request) = logged {
-                    log.write(&request.request(), &answer, self.began_ns, now);
-                }
-                let streams = matches!(answer.body, Body::Stream { .. });
-                self.conn.answered(answer, &mut buffers.out, now);
-                self.unseen = !buffers.input.is_empty();
-                desk.answered(status);
-                if streams && self.conn.awaits_piece() {
-                    self.relay = Some(relay);
-                } else {
-                    relay.end();
-                }
-            }
-            Lookup::Stream(answer, source) => {
-                self.conn.set_backend(false);
-                let status = answer.status;
-                self.trace.answers(status, Some(&buffers.out));
-                if let Some(request) = logged {
-                    log.write(&request.request(), &answer, self.began_ns, now);
-                }
-                self.conn.answered(answer, &mut buffers.out, now);
-                self.unseen = !buffers.input.is_empty();
-                desk.answered(status);
-                self.source = Some(source);
-                self.let_go_of_source();
-            }
             Lookup::Upload(_) => {
                 debug_assert!(false, "no program sends a body elsewhere");
                 self.conn.abort(CloseReason::SourceFailed);
+                return Relayed::Again;
             }
+        };
+        let status = answer.status;
+        match status {
+            Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
+            Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
+            Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
+            _ => {}
+        }
+        let streams = source.is_none() && matches!(answer.body, Body::Stream { .. });
+        if source.is_some() {
+            self.conn.set_backend(false);
+        }
+        self.trace.answers(status, Some(&buffers.out));
+        if let Some(request) = logged {
+            log.write(&request.request(), &answer, self.began_ns, now);
+        }
+        self.conn.answered(answer, &mut buffers.out, now);
+        self.unseen = !buffers.input.is_empty();
+        desk.answered(status);
+        self.produce(source);
+        if streams && self.conn.awaits_piece() {
+            self.relay = Some(relay);
+        } else {
+            relay.end();
         }
         Relayed::Again
     }
