@@ -14,7 +14,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
-use crate::awaited::{Awaited, Client};
+use crate::awaited::{Awaited, BackendPoll, Client};
 use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
@@ -115,8 +115,8 @@ pub(crate) struct Slot {
     on_disk: bool,
     /// The plan that brings in the next piece of the output; its operation is under way.
     warming: Option<Box<Plan>>,
-    /// The descriptor of its backend to which a callback is linked.
-    polled: Option<Arc<OwnedFd>>,
+    /// The callback that is linked to its backend.
+    backend: BackendPoll,
 }
 
 impl Slot {
@@ -130,7 +130,7 @@ impl Slot {
             plan: None,
             on_disk: false,
             warming: None,
-            polled: None,
+            backend: BackendPoll::default(),
         }
     }
 
@@ -138,7 +138,7 @@ impl Slot {
     fn called(&mut self, purpose: Purpose) {
         match purpose {
             Purpose::Writable => self.linked.write = false,
-            Purpose::Backend => self.polled = None,
+            Purpose::Backend => self.backend.completed(),
             _ => {
                 self.linked.read = false;
                 self.readable = true;
@@ -224,14 +224,7 @@ impl Callbacks {
 
     /// Links a callback to the descriptor of a backend, unless it is linked already.
     fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: &Awaited) {
-        let bits = token.bits() | BACKEND;
-        if slot.polled.as_ref().is_some_and(|fd| !Arc::ptr_eq(fd, &awaited.descriptor)) {
-            self.ring.cancel(bits);
-            slot.polled = None;
-        }
-        if slot.polled.is_none() {
-            slot.polled = Some(Arc::clone(&awaited.descriptor));
-            self.ring.poll(Arc::clone(&awaited.descriptor), bits, awaited.interest);
+        if slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited) {
             self.unsubmitted += 1;
         }
     }
@@ -342,9 +335,7 @@ impl Requests {
         let Some(slot) = self.slots.find(token) else { return false };
         match go_on(slot, token, desk, callbacks) {
             Turn::Over(reason) => {
-                if slot.polled.is_some() {
-                    callbacks.ring.cancel(token.bits() | BACKEND);
-                }
+                slot.backend.end(&mut callbacks.ring, token.bits() | BACKEND);
                 self.close(token, reason, desk);
                 return true;
             }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use flyball_sys::net;
 use flyball_sys::readiness::{Interest, Readiness};
+use flyball_sys::uring::Ring;
 
 use crate::slots::Token;
 
@@ -80,11 +81,55 @@ impl BackendWatch {
     }
 }
 
+/// The backend of a slot, as a ring polls it: one operation tells of it once.
+#[derive(Debug, Default)]
+pub struct BackendPoll {
+    polled: Option<Arc<OwnedFd>>,
+    interest: Interest,
+    /// Operations whose completion has not come, those included that were cancelled.
+    under_way: u16,
+}
+
+impl BackendPoll {
+    /// Has the ring poll for what is waited for, if it does not already; whether an operation was
+    /// started.
+    pub fn set(&mut self, ring: &mut Ring, bits: u64, awaited: &Awaited) -> bool {
+        let Awaited { descriptor, interest, .. } = awaited;
+        let is_same = |known: &Arc<OwnedFd>| Arc::ptr_eq(known, descriptor);
+        if self.interest == *interest && self.polled.as_ref().is_some_and(is_same) {
+            return false;
+        }
+        if self.polled.is_some() {
+            ring.cancel(bits);
+        }
+        (self.polled, self.interest) = (Some(Arc::clone(descriptor)), *interest);
+        self.under_way = self.under_way.saturating_add(1);
+        ring.poll(Arc::clone(descriptor), bits, *interest);
+        true
+    }
+
+    /// An operation has completed. Which one is not told: after the last of them nothing is polled.
+    pub fn completed(&mut self) {
+        self.under_way = self.under_way.saturating_sub(1);
+        if self.under_way == 0 {
+            self.polled = None;
+        }
+    }
+
+    /// The slot is over: nothing is polled for it any more.
+    pub fn end(&self, ring: &mut Ring, bits: u64) {
+        if self.under_way > 0 {
+            ring.cancel(bits);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::slots::Slots;
     use flyball_sys::readiness::{self, MECHANISMS};
+    use flyball_sys::uring::Mode;
     use std::os::unix::net::UnixStream;
 
     #[test]
@@ -111,6 +156,32 @@ mod tests {
             mechanism.wait(&mut events, 0).unwrap();
             assert_eq!(events, [], "{}", row.name);
         }
+    }
+
+    #[test]
+    fn a_ring_that_polls_for_one_thing_is_told_of_another() {
+        if let Err(error) = Ring::probe() {
+            return eprintln!("no rings here: {error}");
+        }
+        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+        let (near, _far) = UnixStream::pair().unwrap();
+        let descriptor = Arc::new(OwnedFd::from(near));
+        let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
+        let mut poll = BackendPoll::default();
+        assert!(poll.set(&mut ring, 7, &awaited));
+        assert!(!poll.set(&mut ring, 7, &awaited), "it is polled already");
+        // Nothing is to be read, but there is room.
+        awaited.interest = Interest::BOTH;
+        assert!(poll.set(&mut ring, 7, &awaited));
+        let mut completions = Vec::new();
+        while completions.len() < 2 {
+            ring.wait(&mut completions, 10_000).unwrap();
+        }
+        poll.completed();
+        assert!(!poll.set(&mut ring, 7, &awaited), "one of them may be under way");
+        poll.completed();
+        assert!(poll.set(&mut ring, 7, &awaited));
+        poll.end(&mut ring, 7);
     }
 
     #[test]

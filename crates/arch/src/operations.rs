@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
@@ -14,7 +13,7 @@ use flyball_sys::uring::{
     self, Completion, Features, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
-use crate::awaited::{Awaited, BACKEND};
+use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
@@ -101,8 +100,7 @@ pub(crate) struct Slot {
     /// The disk operation that is under way; its completion does not say what it was for.
     pub(crate) on_disk: Option<Purpose>,
     pub(crate) plan: Option<Box<Plan>>,
-    /// The descriptor of its backend that is polled.
-    pub(crate) polled: Option<Arc<OwnedFd>>,
+    backend: BackendPoll,
     pieces: Option<Box<Pieces>>,
     reference: Reference,
     pub(crate) over: Option<CloseReason>,
@@ -165,7 +163,7 @@ impl Operations {
             asking: false,
             on_disk: None,
             plan: None,
-            polled: None,
+            backend: BackendPoll::default(),
             pieces: None,
             reference: Reference::No,
             over: None,
@@ -211,16 +209,7 @@ impl Operations {
             self.ring.receive(&slot.socket, token.bits(), false, own);
             slot.receiving = Receiving::Once;
         }
-        // One that waits for something else is waited for no more.
-        if slot.polled.as_ref().is_some_and(|fd| !Arc::ptr_eq(fd, &awaited.descriptor)) {
-            self.ring.cancel(token.bits() | BACKEND);
-            slot.polled = None;
-        }
-        if slot.polled.is_none() {
-            let descriptor = Arc::clone(&awaited.descriptor);
-            slot.polled = Some(Arc::clone(&descriptor));
-            self.ring.poll(descriptor, token.bits() | BACKEND, awaited.interest);
-        }
+        slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
         false
     }
 
@@ -357,7 +346,7 @@ impl Operations {
             Completion::Writable => slot.waits_for_room = false,
             Completion::Shut => slot.shutting = false,
             // Its backend is ready, or the wait for it was ended.
-            Completion::Ready(_) => slot.polled = None,
+            Completion::Ready(_) => slot.backend.completed(),
             _ => debug_assert!(false, "nobody asked for this"),
         }
     }
@@ -496,9 +485,7 @@ impl Operations {
 
     /// Closes the socket of a connection that is over.
     pub(crate) fn close(&mut self, slot: Slot, token: Token) -> Exchange {
-        if slot.polled.is_some() {
-            self.ring.cancel(token.bits() | BACKEND);
-        }
+        slot.backend.end(&mut self.ring, token.bits() | BACKEND);
         if !slot.closed {
             if slot.exchange.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);

@@ -12,6 +12,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use flyball_site::Sites;
+use flyball_sys::net::Server;
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
     Access, Calls, Capability, Grant, Identity, Kernel, Sandbox, Violation, forbid_new_rings,
@@ -256,10 +257,13 @@ impl Confinement {
                 let for_programs = [Calls::Handover, Calls::Readiness];
                 let missing = for_programs.into_iter().filter(|group| !row.has(*group));
                 calls.extend(missing.filter(|_| sites.spawner().is_some()));
+                let connects = ports_of(sites);
+                calls.extend(calls_of_servers(sites));
                 let locked_bytes = row
                     .locks_memory
                     .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
-                Sandbox { grants: Some(&grants), calls: Some(&calls), locked_bytes, ..base }.apply()
+                let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
+                Sandbox { grants, calls, locked_bytes, connects: &connects, ..base }.apply()
             }
             Part::Admin => {
                 let nobody = Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() };
@@ -302,7 +306,6 @@ impl Confinement {
             umask: true,
             locked_bytes: None,
             grants: None,
-            // The place of backends: their ports, and `Calls::Connect` among the calls.
             connects: &[],
             calls: None,
             violation: self.violation,
@@ -354,6 +357,23 @@ fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'
         grants.push(Grant::At(Path::new("/"), Access::Read));
     }
     grants
+}
+
+/// The ports of servers that answer. Landlock goes by ports, and not by addresses.
+fn ports_of(sites: &Sites) -> Vec<u16> {
+    let port = |server: &Server| match server {
+        Server::Tcp(address) => Some(address.port()),
+        Server::Unix(_) => None,
+    };
+    sites.servers().filter_map(port).collect()
+}
+
+/// What connecting to servers that answer takes.
+fn calls_of_servers(sites: &Sites) -> Option<Calls> {
+    let mut servers = sites.servers().peekable();
+    servers.peek()?;
+    let is_unix = servers.all(|server| matches!(server, Server::Unix(_)));
+    Some(if is_unix { Calls::ConnectUnix } else { Calls::Connect })
 }
 
 /// The directory of the log, in which files are put aside; a device or a pipe only itself.

@@ -195,7 +195,9 @@ impl Server {
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, settings)?;
         confinement.check(&sites)?;
-        Ok(confinement.warnings(sandbox::uses_ring(architecture)))
+        let mut warnings = sites.warnings();
+        warnings.extend(confinement.warnings(sandbox::uses_ring(architecture)));
+        Ok(warnings)
     }
 
     /// The addresses that are listened on, with the ports that were found.
@@ -222,6 +224,7 @@ impl Server {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = registry::unused_settings(self.architecture, &self.settings);
         warnings.extend(self.idle_hints());
+        warnings.extend(self.sites.warnings());
         if self.is_lent {
             warnings.extend(self.listening.unlisted().iter().map(|address| {
                 format!("a socket for {address} was handed over, which `listen` does not list")

@@ -507,7 +507,7 @@ impl Settings {
             || self.clients.connections_per_address.is_some()
             || self.clients.requests_per_address.is_some()
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
-            || self.sites.iter().any(|site| !site.cgi.is_empty())
+            || self.sites.iter().any(SiteSettings::has_backends)
             || self.clients.address != ClientAddress::Peer
     }
 }

@@ -294,6 +294,8 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
             cpu_percent: 3,
         },
         cgi: Vec::new(),
+        fastcgi: Vec::new(),
+        scgi: Vec::new(),
     };
     for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
         let before = site.clone();
@@ -314,10 +316,12 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
     let field = Raw::Map(vec![("X".into(), text("1"))]);
     let other = |table: &str, key: &str| match (table, key) {
         ("access", "allow" | "deny") => text("::1"),
-        ("cgi", "environment") => field.clone(),
-        ("cgi", "processes") => text("3"),
-        ("cgi", "output-max" | "memory") => text("3MiB"),
-        ("cgi", key) if key.ends_with("-timeout") || key == "cpu-time" => text("3s"),
+        (_, "environment" | "params") => field.clone(),
+        (_, "processes" | "idle-links") => text("3"),
+        (_, "output-max" | "memory" | "hold") => text("3MiB"),
+        (_, key) if key.ends_with("-timeout") || key == "cpu-time" => text("3s"),
+        (_, "extensions") => text("other"),
+        (_, "socket") => text("unix:/other"),
         (_, "status") => text("301"),
         (_, "type") => text("text/html"),
         (_, "set" | "add") => field.clone(),

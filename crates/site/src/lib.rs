@@ -38,12 +38,12 @@ mod translate;
 mod upload;
 mod variant;
 
-pub use backend::{BackendLimits, CgiSettings, Relay, Spawner, Went};
+pub use backend::{BackendLimits, CgiSettings, Relay, ResponderSettings, Spawner, Went};
 pub use compress::{CompressCounts, CompressSettings};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
 pub use plan::Plan;
-pub use service::{Answer, File, Lookup, Out, Service, Sites};
+pub use service::{Answer, File, Lookup, Out, Service, Sites, fields_beside};
 pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;

@@ -13,6 +13,7 @@ use flyball_http::range::ByteRange;
 use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
+use flyball_sys::net::Server;
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::backend::{Gates, Relay, Spawner};
@@ -40,9 +41,11 @@ mod backends;
 mod codings;
 mod listings;
 mod partial;
+mod sent_files;
 
 use ahead::Ahead;
 use partial::conditional_answer;
+pub use sent_files::fields_beside;
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
@@ -135,6 +138,23 @@ impl Sites {
     /// What starts the programs of all sites, in a process of its own; `None` when there are none.
     pub fn spawner(&self) -> Option<&Arc<Spawner>> {
         self.spawner.as_ref()
+    }
+
+    /// Where the servers listen that answer for any of the sites.
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.sites.iter().flat_map(|site| site.gates.servers())
+    }
+
+    /// What is not there yet and may come later. Blocks on the disk.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for site in &self.sites {
+            for (table, responder) in site.settings.responders() {
+                let missing = responder.missing();
+                warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
+            }
+        }
+        warnings
     }
 
     /// Every directory beneath which files are opened.
@@ -284,6 +304,12 @@ impl Service {
             Method::Post | Method::Put if self.takes_upload(site, &request) => {
                 return Lookup::Upload(Upload::to(site));
             }
+            Method::Post | Method::Put | Method::Patch | Method::Delete
+                if self.sites.sites[site].gates.have_scripts() =>
+            {
+                // What the path leads to may be a script; a file takes no such method.
+                return self.translate(site, request, now);
+            }
             Method::Other => return self.refuse(&request, Status::NOT_IMPLEMENTED),
             _ => return self.allow(&request, Status::METHOD_NOT_ALLOWED),
         }
@@ -403,6 +429,11 @@ impl Service {
                 }
                 self.refuse(&request, status)
             }
+            Outcome::Directory(_)
+                if !matches!(request.request().method(), Method::Get | Method::Head) =>
+            {
+                self.allow(&request.request(), Status::METHOD_NOT_ALLOWED)
+            }
             Outcome::Directory(directory) => self.directory(request, site, directory),
             Outcome::Configured => self.look_up(site, request.request(), now),
             Outcome::Listed(gather) => self.listing(&request.request(), site, gather),
@@ -430,6 +461,13 @@ impl Service {
         });
         if around {
             return self.refuse(&request.request(), Status::FORBIDDEN);
+        }
+        let script = self.to_script(site, &request.request(), &found, now);
+        if let Some(relay) = script {
+            return Lookup::Backend(relay);
+        }
+        if !matches!(request.request().method(), Method::Get | Method::Head) {
+            return self.allow(&request.request(), Status::METHOD_NOT_ALLOWED);
         }
         self.choose(request, site, found, now)
     }

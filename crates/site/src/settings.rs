@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::access::AccessSettings;
-use crate::backend::CgiSettings;
+use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
 use crate::pattern;
 use crate::policy::Class;
@@ -38,6 +38,33 @@ pub struct SiteSettings {
     pub compress: CompressSettings,
     /// Programs that answer.
     pub cgi: Vec<CgiSettings>,
+    /// Servers that answer and speak FastCGI.
+    pub fastcgi: Vec<ResponderSettings>,
+    /// Servers that answer and speak SCGI.
+    pub scgi: Vec<ResponderSettings>,
+}
+
+impl SiteSettings {
+    /// Whether programs or servers answer for any of its paths.
+    pub fn has_backends(&self) -> bool {
+        !self.cgi.is_empty() || !self.fastcgi.is_empty() || !self.scgi.is_empty()
+    }
+
+    /// Directories of which backends may have files sent, each once.
+    pub fn sendfile_roots(&self) -> Vec<&PathBuf> {
+        let of_programs = self.cgi.iter().flat_map(|cgi| &cgi.sendfile_roots);
+        let of_servers = self.responders().flat_map(|(_, responder)| &responder.sendfile_roots);
+        let mut roots: Vec<&PathBuf> = of_programs.chain(of_servers).collect();
+        roots.sort();
+        roots.dedup();
+        roots
+    }
+
+    /// The servers that answer for it, with the names of their tables.
+    pub fn responders(&self) -> impl Iterator<Item = (&'static str, &ResponderSettings)> {
+        let fastcgi = self.fastcgi.iter().map(|responder| ("fastcgi", responder));
+        fastcgi.chain(self.scgi.iter().map(|responder| ("scgi", responder)))
+    }
 }
 
 /// Which symbolic links are followed.
@@ -153,6 +180,8 @@ impl Default for SiteSettings {
             routes: RouteSettings::default(),
             compress: CompressSettings::default(),
             cgi: Vec::new(),
+            fastcgi: Vec::new(),
+            scgi: Vec::new(),
         }
     }
 }

@@ -65,6 +65,21 @@ const CGI: &[Setting<SiteSettings>] = &[
         source: "",
     },
     Setting {
+        key: "sendfile-roots",
+        flag: None,
+        kind: Kind::Texts {
+            form: "an absolute path such as /srv/files",
+            empty: true,
+            valid: |path| path.starts_with('/'),
+            set: |s, roots| cgi(s).sendfile_roots = roots.into_iter().map(Into::into).collect(),
+        },
+        word: Some(Word { name: "none", set: |s| cgi(s).sendfile_roots.clear() }),
+        default: Some("none"),
+        doc: "Directories of which a program may have files sent, by `X-Sendfile`",
+        more: "As for `[[site.fastcgi]]`.",
+        source: "",
+    },
+    Setting {
         key: "answer-timeout",
         flag: None,
         kind: Kind::Duration {

@@ -26,6 +26,7 @@ mod origins;
 mod raw;
 mod requests;
 mod resolve;
+mod responders;
 mod routes;
 mod running;
 mod sandbox;

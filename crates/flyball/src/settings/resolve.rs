@@ -318,7 +318,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Programs that answer must be there, and be executable.
+    /// Programs that answer must be there, and be executable; of servers it must be said where they
+    /// are.
     fn programs(&mut self, site: &SiteSettings, tables: &Tables) {
         let typed = tables.iter().filter(|(table, ..)| *table == "cgi");
         for (cgi, (_, table, origins)) in site.cgi.iter().zip(typed) {
@@ -326,6 +327,16 @@ impl Resolver<'_> {
                 let origin = origins.get(key).unwrap_or(table).clone();
                 let key = format!("site.cgi.{key}");
                 self.errors.push(SettingError { key, value: None, why, origin });
+            }
+        }
+        for (name, responders) in [("fastcgi", &site.fastcgi), ("scgi", &site.scgi)] {
+            let typed = tables.iter().filter(|(table, ..)| *table == name);
+            for (responder, (_, table, origins)) in responders.iter().zip(typed) {
+                if let Err((key, why)) = responder.check() {
+                    let origin = origins.get(key).unwrap_or(table).clone();
+                    let key = format!("site.{name}.{key}");
+                    self.errors.push(SettingError { key, value: None, why, origin });
+                }
             }
         }
     }

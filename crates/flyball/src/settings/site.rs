@@ -5,7 +5,7 @@ use flyball_site::{SiteSettings, Symlinks};
 use super::kind::Kind;
 use super::table::{Setting, Table, Word, count, count_tables, join, join_tables};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
-use super::{access, backends, compress, routes};
+use super::{access, backends, compress, responders, routes};
 
 /// Every setting of a site, in the order of the documentation.
 pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
@@ -15,7 +15,8 @@ pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
 pub static SITE_TABLES: &[Table<SiteSettings>] =
     &join_tables::<SiteSettings, { count_tables(TABLES) }>(TABLES);
 
-const TABLES: &[&[Table<SiteSettings>]] = &[routes::TABLES, access::TABLES, backends::TABLES];
+const TABLES: &[&[Table<SiteSettings>]] =
+    &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES];
 
 const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS, access::ROWS, compress::ROWS];
 

@@ -214,12 +214,12 @@ impl Link for Cgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> (Arc<OwnedFd>, Interest) {
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
         let writes = self.queued() > 0;
         self.input.watch(&self.bundle, Interest { read: false, write: writes });
         self.output.watch(&self.bundle, Interest { read: pulls, write: false });
         self.errors.watch(&self.bundle, Interest::READ);
-        (Arc::clone(self.bundle.descriptor()), Interest::READ)
+        Some((Arc::clone(self.bundle.descriptor()), Interest::READ))
     }
 
     fn leave(&mut self) {

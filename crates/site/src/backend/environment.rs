@@ -73,6 +73,11 @@ impl Environment {
         self.0.push((name.into(), value.to_vec()));
     }
 
+    /// Takes a variable away.
+    pub(crate) fn unset(&mut self, name: &str) {
+        self.0.retain(|(known, _)| known != name.as_bytes());
+    }
+
     pub(crate) fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
         self.0
     }

@@ -1,34 +1,75 @@
 //! Which backend a path leads to.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_http::{OwnedRequest, Request};
+use flyball_http::head::Framing;
+use flyball_http::{Method, OwnedRequest, Request};
+use flyball_sys::net::Server;
 
-use super::cgi;
 use super::environment::Environment;
+use super::errors::ErrorOutput;
 use super::relay::Relay;
-use super::settings::CgiSettings;
+use super::request::name_of;
+use super::responder::Responder;
+use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
+use super::{Failure, Link, cgi, fastcgi, scgi};
 use crate::routes::canonical;
 use crate::settings::SiteSettings;
 
 /// The backends of a site.
 #[derive(Debug, Default)]
 pub(crate) struct Gates {
-    /// The longest path first.
+    /// The longest path first, and of two with the same path the one that asks for an extension.
     gates: Vec<Gate>,
 }
 
 /// One backend.
 #[derive(Debug)]
-pub(super) struct Gate {
+struct Gate {
     /// Its path without a closing slash.
     path: String,
-    /// The number of its rule in the process that starts programs.
-    rule: u32,
-    pub(super) cgi: CgiSettings,
-    document_root: String,
+    /// What a name of the path must end in, with the dot; empty is anything.
+    extensions: Vec<String>,
+    /// Variables beside those of RFC 3875.
+    variables: Vec<(String, String)>,
+    document_root: PathBuf,
+    limits: BackendLimits,
+    sendfile_roots: Arc<[PathBuf]>,
+    way: Way,
+}
+
+/// How it is reached.
+#[derive(Debug)]
+enum Way {
+    /// A program, by the number of its rule in the process that starts programs.
+    Program(u32),
+    /// A server.
+    Server(Reached),
+}
+
+/// A server that answers, and what it is told of scripts.
+#[derive(Debug)]
+struct Reached {
+    responder: Arc<Responder>,
+    is_scgi: bool,
+    /// The directory of scripts, if it is not that of the site.
+    root: Option<PathBuf>,
+    /// The script that answers for all paths.
+    script: Option<PathBuf>,
+    /// Bytes of a body of unknown length that are held.
+    held_max: Option<usize>,
+}
+
+/// A path as a gate sees it.
+struct Below {
+    /// What is beneath the path of the gate: empty, or with a slash at its start.
+    path: String,
+    /// How much of that names the script.
+    named: usize,
 }
 
 impl Gates {
@@ -44,15 +85,17 @@ impl Gates {
             for cgi in &site.cgi {
                 check(cgi)
                     .map_err(|(key, why)| io::Error::other(format!("site.cgi.{key}: {why}")))?;
-                gates.push(Gate {
-                    path: cgi.path.trim_end_matches('/').to_owned(),
-                    rule: rules.len() as u32,
-                    cgi: cgi.clone(),
-                    document_root: site.root.to_string_lossy().into_owned(),
-                });
+                gates.push(Gate::of_program(cgi, rules.len() as u32, &site.root));
                 rules.push(Rule::new(cgi, &site.root));
             }
-            gates.sort_by_key(|gate| std::cmp::Reverse(gate.path.len()));
+            for (table, responder) in site.responders() {
+                let wrong = |(key, why)| io::Error::other(format!("site.{table}.{key}: {why}"));
+                responder.check().map_err(wrong)?;
+                gates.extend(Gate::of_server(responder, table == "scgi", &site.root));
+            }
+            gates.sort_by_key(|gate: &Gate| {
+                (std::cmp::Reverse(gate.path.len()), gate.extensions.is_empty())
+            });
             all.push(Gates { gates });
         }
         let spawner = if rules.is_empty() { None } else { Some(Arc::new(Spawner::new(rules)?)) };
@@ -64,18 +107,35 @@ impl Gates {
         self.gates.is_empty()
     }
 
+    /// Where the servers listen that workers connect to.
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.gates.iter().filter_map(|gate| match &gate.way {
+            Way::Program(_) => None,
+            Way::Server(reached) => Some(reached.responder.server()),
+        })
+    }
+
     /// Whether a backend answers a request.
     pub(crate) fn are_for(&self, request: &Request<'_>) -> bool {
         !self.is_empty() && self.of(request).is_some()
     }
 
-    /// The backend of a request, and the path beneath that of the backend.
-    fn of(&self, request: &Request<'_>) -> Option<(&Gate, Vec<u8>)> {
+    /// Whether a file may be a script of any of them.
+    pub(crate) fn have_scripts(&self) -> bool {
+        self.gates.iter().any(|gate| !gate.extensions.is_empty())
+    }
+
+    /// The backend of a request, and the path as that sees it.
+    fn of(&self, request: &Request<'_>) -> Option<(&Gate, Below)> {
         let path = canonical(request.path(), &mut Vec::new()).ok()?;
+        self.of_path(&path)
+    }
+
+    fn of_path(&self, path: &str) -> Option<(&Gate, Below)> {
         self.gates.iter().find_map(|gate| {
             let below = path.strip_prefix(&gate.path)?;
             let is_beneath = below.is_empty() || below.starts_with('/');
-            is_beneath.then(|| (gate, below.as_bytes().to_vec()))
+            if is_beneath { gate.below(below).map(|below| (gate, below)) } else { None }
         })
     }
 
@@ -88,14 +148,152 @@ impl Gates {
         now_ms: u64,
     ) -> Option<Box<Relay>> {
         let (gate, below) = self.of(request)?;
+        gate.begin(&below, request, spawner, site, now_ms)
+    }
+
+    /// What answers a request for which the file of this name was found, if that is a script: it is
+    /// never sent as it is.
+    pub(crate) fn begin_script(
+        &self,
+        name: &[u8],
+        request: &Request<'_>,
+        site: usize,
+        now_ms: u64,
+    ) -> Option<Box<Relay>> {
+        let path = format!("/{}", std::str::from_utf8(name).ok()?);
+        let (gate, below) = self.of_path(&path).filter(|(_, below)| below.named > 0)?;
+        gate.begin(&below, request, None, site, now_ms)
+    }
+}
+
+impl Gate {
+    fn begin(
+        &self,
+        below: &Below,
+        request: &Request<'_>,
+        spawner: Option<&Spawner>,
+        site: usize,
+        now_ms: u64,
+    ) -> Option<Box<Relay>> {
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
         let mut environment = Environment::of(request, &id);
-        environment.set("DOCUMENT_ROOT", gate.document_root.as_bytes());
-        for (name, value) in &gate.cgi.environment {
+        environment.set("DOCUMENT_ROOT", self.document_root.as_os_str().as_bytes());
+        let link = match &self.way {
+            Way::Program(rule) => {
+                self.add_variables(&mut environment);
+                let (below, environment) = (below.path.clone(), environment.into_pairs());
+                cgi::begin(spawner?, *rule, below.into_bytes(), environment, &owned, &id)
+            }
+            Way::Server(reached) => {
+                environment.unset("PATH");
+                reached.complete(&mut environment, self, below);
+                self.add_variables(&mut environment);
+                reached.begin(environment, &owned, &id)
+            }
+        };
+        let relay = Relay::new(link, owned, site, &self.limits, &id, now_ms);
+        Some(Box::new(relay.sending(&self.sendfile_roots)))
+    }
+
+    fn of_program(cgi: &CgiSettings, rule: u32, root: &Path) -> Gate {
+        Gate {
+            path: cgi.path.trim_end_matches('/').to_owned(),
+            extensions: Vec::new(),
+            variables: cgi.environment.clone(),
+            document_root: root.to_owned(),
+            limits: cgi.limits.clone(),
+            sendfile_roots: cgi.sendfile_roots.clone().into(),
+            way: Way::Program(rule),
+        }
+    }
+
+    /// `None` when nobody has said where the server is.
+    fn of_server(settings: &ResponderSettings, is_scgi: bool, root: &Path) -> Option<Gate> {
+        let idle_links = if is_scgi { 0 } else { settings.idle_links };
+        let responder = Responder::new(settings.server.clone()?, idle_links);
+        let held = settings.held_bytes_max.and_then(|most| usize::try_from(most).ok());
+        Some(Gate {
+            path: settings.path.trim_end_matches('/').to_owned(),
+            extensions: settings.extensions.iter().map(|name| format!(".{name}")).collect(),
+            variables: settings.params.clone(),
+            document_root: root.to_owned(),
+            limits: settings.limits.clone(),
+            sendfile_roots: settings.sendfile_roots.clone().into(),
+            way: Way::Server(Reached {
+                responder: Arc::new(responder),
+                is_scgi,
+                root: settings.root.clone(),
+                script: settings.script.clone(),
+                // SCGI cannot do without the length, and holds nothing only where nothing comes.
+                held_max: held.or(is_scgi.then_some(0)),
+            }),
+        })
+    }
+
+    /// The part of a path beneath that of the gate, if it leads through.
+    fn below(&self, below: &str) -> Option<Below> {
+        if self.extensions.is_empty() {
+            return Some(Below { path: below.to_owned(), named: 0 });
+        }
+        let mut end = 0;
+        while end < below.len() {
+            let next = below[end + 1..].find('/');
+            let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
+            end += 1 + name.len();
+            if self.extensions.iter().any(|extension| name.ends_with(extension.as_str())) {
+                return Some(Below { path: below.to_owned(), named: end });
+            }
+        }
+        None
+    }
+
+    fn add_variables(&self, environment: &mut Environment) {
+        for (name, value) in &self.variables {
             environment.set(name, value.as_bytes());
         }
-        let link = cgi::begin(spawner?, gate.rule, below, environment.into_pairs(), &owned, &id);
-        Some(Box::new(Relay::new(link, owned, site, &gate.cgi.limits, &id, now_ms)))
+    }
+}
+
+impl Reached {
+    /// The variables that depend on what the script is (RFC 3875, sections 4.1.5, 4.1.6 and
+    /// 4.1.13). Nobody looks at the disk for that: the server may see another one.
+    fn complete(&self, environment: &mut Environment, gate: &Gate, below: &Below) {
+        let (script, info) = below.path.split_at(below.named);
+        let name = format!("{}{script}", gate.path);
+        let file = match (&self.script, &self.root) {
+            (Some(script), _) => script.as_os_str().as_bytes().to_vec(),
+            (None, Some(root)) => [root.as_os_str().as_bytes(), script.as_bytes()].concat(),
+            (None, None) => [gate.document_root.as_os_str().as_bytes(), name.as_bytes()].concat(),
+        };
+        environment.set("SCRIPT_NAME", name.as_bytes());
+        environment.set("SCRIPT_FILENAME", &file);
+        if !info.is_empty() {
+            let root = gate.document_root.as_os_str().as_bytes();
+            environment.set("PATH_INFO", info.as_bytes());
+            environment.set("PATH_TRANSLATED", &[root, info.as_bytes()].concat());
+        }
+    }
+
+    fn begin(
+        &self,
+        environment: Environment,
+        request: &OwnedRequest,
+        id: &str,
+    ) -> Result<Box<dyn Link>, (Failure, String)> {
+        let variables = environment.into_pairs();
+        let head = request.request();
+        let is_measured = head.head.framing != Framing::Chunked;
+        let held_max = self.held_max.filter(|_| !is_measured);
+        if self.is_scgi {
+            return scgi::begin(&self.responder, variables, held_max);
+        }
+        // RFC 9110, section 9.2.2.
+        let repeats = matches!(
+            head.method(),
+            Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
+        );
+        let said = ErrorOutput::new(name_of("fastcgi", request, id));
+        fastcgi::begin(&self.responder, variables, held_max, repeats, said)
     }
 }

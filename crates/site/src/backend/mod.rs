@@ -7,21 +7,27 @@
 mod cgi;
 mod environment;
 mod errors;
+mod fastcgi;
 mod gates;
+mod held;
+mod records;
 mod relay;
 mod reply;
 mod request;
+mod responder;
+mod scgi;
 
 pub mod settings;
 mod spawner;
+mod stream;
 
 pub use relay::{Relay, Went};
-pub use settings::{BackendLimits, CgiSettings};
+pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 
 pub(crate) use gates::Gates;
 pub(crate) use relay::Outcome;
-pub(crate) use reply::Reply;
+pub(crate) use reply::{Reply, SentFile};
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -36,6 +42,9 @@ pub const BODY_QUEUED_MAX: usize = 64 * 1024;
 
 /// Bytes that are read from a backend at a time.
 pub const PIECE_BYTES: usize = 32 * 1024;
+
+/// Bytes that are read of an answer at first: most are shorter.
+pub(crate) const FIRST_PIECE_BYTES: usize = 8 * 1024;
 
 /// Why a backend did not answer, or not to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +63,8 @@ pub enum Failure {
     Malformed,
     /// It did not say anything for too long, or not all of it in time.
     Late,
+    /// It must be told how long the request body is, which nobody knows.
+    Unmeasured,
 }
 
 impl Failure {
@@ -66,6 +77,7 @@ impl Failure {
             Failure::Busy | Failure::Down => Status::SERVICE_UNAVAILABLE,
             Failure::Gone | Failure::Malformed => Status::BAD_GATEWAY,
             Failure::Late => Status::GATEWAY_TIMEOUT,
+            Failure::Unmeasured => Status::LENGTH_REQUIRED,
         }
     }
 }
@@ -106,7 +118,7 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)>;
 
     /// What must be waited for before more can be pushed or, if it is wanted, pulled.
-    fn awaited(&mut self, pulls: bool) -> (Arc<OwnedFd>, Interest);
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)>;
 
     /// The answer has ended, or nobody wants the rest: the program may go on by itself.
     fn leave(&mut self);

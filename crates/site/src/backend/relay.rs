@@ -2,6 +2,7 @@
 //! take.
 
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -78,6 +79,10 @@ pub struct Relay {
     waits: bool,
     /// How often the request was sent elsewhere by a program.
     pub(crate) redirects: u8,
+    /// Directories of which files may be sent.
+    sendfile_roots: Arc<[PathBuf]>,
+    /// Fields of an answer whose content is a file.
+    pub(crate) beside: Option<Vec<u8>>,
 }
 
 impl Relay {
@@ -104,6 +109,8 @@ impl Relay {
             since_ms: now_ms,
             waits: false,
             redirects: 0,
+            sendfile_roots: [].into(),
+            beside: None,
         };
         match link {
             Ok(link) => relay.link = Some(link),
@@ -115,6 +122,21 @@ impl Relay {
     /// The request.
     pub fn request(&self) -> &OwnedRequest {
         &self.request
+    }
+
+    /// Lets it have files of these directories sent.
+    pub(super) fn sending(mut self, roots: &Arc<[PathBuf]>) -> Relay {
+        self.sendfile_roots = Arc::clone(roots);
+        self
+    }
+
+    pub(crate) fn sendfile_roots(&self) -> &[PathBuf] {
+        &self.sendfile_roots
+    }
+
+    /// Fields that stand beside those of the file which is sent as the content, once it was named.
+    pub fn take_beside(&mut self) -> Option<Vec<u8>> {
+        self.beside.take()
     }
 
     pub(crate) fn site(&self) -> usize {
@@ -248,7 +270,7 @@ impl Relay {
         if !std::mem::replace(&mut self.waits, true) {
             self.since_ms = now.ms();
         }
-        Some(self.link.as_mut()?.awaited(true))
+        self.link.as_mut()?.awaited(true)
     }
 
     /// It is not waited for: the next move is the client's.

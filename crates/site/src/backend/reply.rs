@@ -24,6 +24,17 @@ pub(crate) struct Reply {
     pub(crate) media_type: String,
     /// A path of this server that is answered instead (RFC 3875, section 6.2.2).
     pub(crate) redirect: Option<Vec<u8>>,
+    /// A file that is sent as the content.
+    pub(crate) file: Option<SentFile>,
+}
+
+/// A file that a backend has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SentFile {
+    /// The one at this absolute path (`X-Sendfile`).
+    At(Vec<u8>),
+    /// The one at this path beneath the first root (`X-Accel-Redirect`).
+    Beneath(Vec<u8>),
 }
 
 /// The length of a head with its blank line, once that is there. Lines may end in LF alone.
@@ -72,6 +83,7 @@ struct Reading {
     len: Option<u64>,
     media_type: Option<String>,
     location: Option<Vec<u8>>,
+    file: Option<SentFile>,
     count: usize,
 }
 
@@ -102,6 +114,11 @@ impl Reading {
                 }
             }
             b"transfer-encoding" => return Err("a transfer coding"),
+            b"x-sendfile" | b"x-accel-redirect" if self.file.is_some() => {
+                return Err("two files to be sent");
+            }
+            b"x-sendfile" => self.file = Some(SentFile::At(value.to_vec())),
+            b"x-accel-redirect" => self.file = Some(SentFile::Beneath(value.to_vec())),
             // They are this server's to say, or speak of the connection.
             b"connection" | b"keep-alive" | b"proxy-connection" | b"te" | b"trailer"
             | b"upgrade" | b"date" | b"server" => {}
@@ -144,7 +161,8 @@ impl Reading {
         };
         let media_type = self.media_type.unwrap_or_default();
         let media_type = media_type.split(';').next().unwrap_or_default().trim().to_owned();
-        Ok(Reply { status, fields: self.fields, len: self.len, media_type, redirect })
+        let Reading { fields, len, file, .. } = self;
+        Ok(Reply { status, fields, len, media_type, redirect, file })
     }
 }
 

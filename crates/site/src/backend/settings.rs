@@ -1,6 +1,8 @@
 //! What a site says about its backends.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use flyball_sys::net::Server;
 
 /// Programs that are started for each request (RFC 3875).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub struct CgiSettings {
     pub root: Option<PathBuf>,
     /// Variables of its environment beside those of RFC 3875.
     pub environment: Vec<(String, String)>,
+    /// Directories of which it may have files sent (`X-Sendfile`).
+    pub sendfile_roots: Vec<PathBuf>,
     /// What it may use.
     pub limits: BackendLimits,
 }
@@ -25,6 +29,89 @@ impl CgiSettings {
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         super::spawner::check(self)
+    }
+}
+
+/// A server that answers requests: one that speaks FastCGI, or SCGI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResponderSettings {
+    /// The path; it and all beneath it are meant, as far as `extensions` says.
+    pub path: String,
+    /// Extensions of files, without the dot, one of which the path must have; empty is any path.
+    pub extensions: Vec<String>,
+    /// Where it listens.
+    pub server: Option<Server>,
+    /// The directory in which it looks for scripts by the path; `None` is the root of the site.
+    pub root: Option<PathBuf>,
+    /// The script that answers for all paths.
+    pub script: Option<PathBuf>,
+    /// Parameters beside those of RFC 3875.
+    pub params: Vec<(String, String)>,
+    /// Directories of which it may have files sent (`X-Sendfile`).
+    pub sendfile_roots: Vec<PathBuf>,
+    /// Links to it that are kept for the next request, per worker.
+    pub idle_links: usize,
+    /// Bytes of a request body of unknown length that are held until its end, per connection;
+    /// `None` holds nothing.
+    pub held_bytes_max: Option<u64>,
+    /// What it may use.
+    pub limits: BackendLimits,
+}
+
+/// Bytes of a request body in chunks that are held, if nobody says more.
+const HELD_BYTES_MAX: u64 = 1024 * 1024;
+
+impl Default for ResponderSettings {
+    fn default() -> ResponderSettings {
+        ResponderSettings {
+            path: "/".into(),
+            extensions: Vec::new(),
+            server: None,
+            root: None,
+            script: None,
+            params: Vec::new(),
+            sendfile_roots: Vec::new(),
+            idle_links: 0,
+            held_bytes_max: Some(HELD_BYTES_MAX),
+            limits: BackendLimits::default(),
+        }
+    }
+}
+
+impl ResponderSettings {
+    /// Whether what it names can be right: else the key of the setting that is wrong, and why.
+    /// Blocks on the disk.
+    ///
+    /// # Errors
+    /// The last part of the key, and a sentence.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        use std::os::unix::fs::FileTypeExt;
+        match &self.server {
+            None => return Err(("socket", "is missing: say where the server listens".into())),
+            Some(Server::Unix(path)) => {
+                let found = std::fs::metadata(path);
+                if found.is_ok_and(|found| !found.file_type().is_socket()) {
+                    return Err(("socket", format!("{} is no socket", path.display())));
+                }
+            }
+            Some(Server::Tcp(_)) => {}
+        }
+        for root in &self.sendfile_roots {
+            if !Path::is_dir(root) {
+                return Err(("sendfile-roots", format!("{} is no directory", root.display())));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is not there yet and may be later: its socket. Blocks on the disk.
+    pub fn missing(&self) -> Option<String> {
+        match &self.server {
+            Some(Server::Unix(path)) if !path.exists() => {
+                Some(format!("the socket {} is not there yet", path.display()))
+            }
+            _ => None,
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flyball_http::head::Name;
@@ -60,6 +60,8 @@ pub(crate) struct SiteRoutes {
     users: Option<PerfectHash<u16>>,
     /// All roots; the first is that of the site.
     roots: Vec<Arc<OwnedFd>>,
+    /// Directories of which backends may have files sent, which no path leads to.
+    sent: Vec<(PathBuf, u16)>,
     languages: Arc<[String]>,
     images: bool,
     /// Whether a path is only mapped and looked for.
@@ -86,8 +88,14 @@ impl SiteRoutes {
         };
         let patterns: Vec<Pattern> =
             routes.headers.iter().filter_map(|rule| Pattern::parse(&rule.path).ok()).collect();
+        let mut sent = Vec::new();
+        for root in site.sendfile_roots() {
+            sent.push((root.clone(), roots.len() as u16));
+            roots.push(open_root(root)?);
+        }
         Ok(SiteRoutes {
             hidden: site.hidden,
+            sent,
             redirects: Redirects::new(&routes.redirects),
             rewrites: Rewrites::new(&routes.rewrites),
             fields: FieldRules::new(&routes.headers, &patterns),
@@ -106,6 +114,16 @@ impl SiteRoutes {
     /// All roots; the first is that of the site.
     pub(crate) fn roots(&self) -> &[Arc<OwnedFd>] {
         &self.roots
+    }
+
+    /// The number of a directory of which backends may have files sent.
+    pub(crate) fn sent_from(&self, root: &Path) -> Option<u16> {
+        self.sent.iter().find(|(path, _)| path == root).map(|(_, number)| *number)
+    }
+
+    /// Whether this is the number of such a directory.
+    pub(crate) fn is_sent_from(&self, number: u16) -> bool {
+        self.sent.iter().any(|(_, sent)| *sent == number)
     }
 
     /// A root by its number.

@@ -5,6 +5,7 @@ use flyball_http::{Method, Now, Request, Status, h1};
 
 use super::{Answer, Lookup, Service};
 use crate::backend::{Failure, Outcome, Relay, Reply};
+use crate::plan::Found;
 
 /// How often one request may be sent elsewhere by programs.
 const REDIRECTS_MAX: u8 = 10;
@@ -28,6 +29,22 @@ impl Service {
         self.sites.sites[site].gates.begin(request, spawner, site, now.ms())
     }
 
+    /// The backend of a file that was found, if it is a script.
+    pub(super) fn to_script(
+        &self,
+        site: usize,
+        request: &Request<'_>,
+        found: &Found,
+        now: &Now,
+    ) -> Option<Box<Relay>> {
+        let served = &self.sites.sites[site];
+        // Where files are sent from because a backend said so, they are no scripts.
+        if !served.gates.have_scripts() || served.routes.is_sent_from(found.root) {
+            return None;
+        }
+        served.gates.begin_script(&found.name, request, site, now.ms())
+    }
+
     /// Whether a backend answers a request: one that nobody has made must not get that far.
     pub(super) fn is_by_backend(&self, request: &Request<'_>) -> bool {
         let site = self.sites.hosts.choose(request.host());
@@ -40,9 +57,10 @@ impl Service {
     pub fn backend_answer(&mut self, relay: &mut Relay, now: &Now) -> Lookup<'_> {
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
-            Outcome::Reply(mut reply) => match reply.redirect.take() {
-                Some(path) => self.backend_redirects(relay, &path, now),
-                None => self.backend_replies(relay, &reply, now),
+            Outcome::Reply(mut reply) => match (reply.redirect.take(), reply.file.take()) {
+                (_, Some(file)) => self.send_file(relay, &reply, &file),
+                (Some(path), None) => self.backend_redirects(relay, &path, now),
+                (None, None) => self.backend_replies(relay, &reply, now),
             },
         }
     }
@@ -73,7 +91,7 @@ impl Service {
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 
-    fn backend_failed(&mut self, relay: &Relay, failure: Failure) -> Lookup<'_> {
+    pub(super) fn backend_failed(&mut self, relay: &Relay, failure: Failure) -> Lookup<'_> {
         let request = relay.request().request();
         self.fields.clear();
         if failure.status() == Status::SERVICE_UNAVAILABLE {

@@ -49,13 +49,15 @@ pub enum Calls {
     Locks,
     /// Files that are appended to, renamed and removed.
     Append,
-    /// New connections to backends.
+    /// New connections to servers that answer.
     Connect,
+    /// The same, if all of these are at Unix-domain sockets.
+    ConnectUnix,
 }
 
 impl Calls {
     /// Every group.
-    pub const ALL: [Calls; 11] = [
+    pub const ALL: [Calls; 12] = [
         Calls::Common,
         Calls::Connections,
         Calls::Files,
@@ -67,6 +69,7 @@ impl Calls {
         Calls::Locks,
         Calls::Append,
         Calls::Connect,
+        Calls::ConnectUnix,
     ];
 
     /// Its name in documents.
@@ -83,6 +86,7 @@ impl Calls {
             Calls::Locks => "locks",
             Calls::Append => "append",
             Calls::Connect => "connect",
+            Calls::ConnectUnix => "connect-unix",
         }
     }
 
@@ -100,6 +104,7 @@ impl Calls {
             Calls::Locks => LOCKS,
             Calls::Append => APPEND,
             Calls::Connect => CONNECT,
+            Calls::ConnectUnix => CONNECT_UNIX,
         }
     }
 }
@@ -276,3 +281,5 @@ const APPEND: &[Call] = calls![
 ];
 
 const CONNECT: &[Call] = calls![connect, socket => STREAMS];
+
+const CONNECT_UNIX: &[Call] = calls![connect, socket => UNIX_ONLY];

@@ -1,0 +1,244 @@
+//! The tables of a site that say which servers answer: those that speak FastCGI, and SCGI.
+
+use std::net::Ipv4Addr;
+
+use flyball_arch::AdminAddress;
+use flyball_site::{ResponderSettings, SiteSettings};
+use flyball_sys::net::Server;
+
+use super::kind::Kind;
+use super::table::{Setting, Table, Word};
+use super::text::{is_file_name, is_url_path};
+
+/// The tables that may come more than once.
+pub(super) const TABLES: &[Table<SiteSettings>] = &[
+    Table {
+        key: "fastcgi",
+        doc: "Servers that speak FastCGI, such as php-fpm",
+        more: "Who may come is decided before, and so is which table counts: of the longest path \
+               one with `extensions` before one without. docs/dynamic.md tells the whole.",
+        begin: |s| s.fastcgi.push(ResponderSettings::default()),
+        settings: FASTCGI,
+    },
+    Table {
+        key: "scgi",
+        doc: "Servers that speak SCGI",
+        more: "As `[[site.fastcgi]]`, but each request has a connection of its own.",
+        begin: |s| s.scgi.push(ResponderSettings::default()),
+        settings: SCGI,
+    },
+];
+
+/// The keys of a table whose last one is found by `$last`, and further keys of that table alone.
+macro_rules! settings_of {
+    ($last:ident, $($more:expr),*) => {
+        &[
+            Setting {
+                key: "path",
+                flag: None,
+                kind: Kind::Text {
+                    form: "an absolute path such as /app",
+                    valid: |text| text == "/" || is_url_path(text),
+                    set: |s, text| $last(s).path = text,
+                },
+                word: None,
+                default: Some("/"),
+                doc: "The path; it and all beneath it are meant, as far as `extensions` says",
+                more: "",
+                source: "",
+            },
+            Setting {
+                key: "extensions",
+                flag: None,
+                kind: Kind::Texts {
+                    form: "an extension without its dot, such as php",
+                    empty: true,
+                    valid: is_file_name,
+                    set: |s, names| $last(s).extensions = names,
+                },
+                word: Some(Word { name: "none", set: |s| $last(s).extensions.clear() }),
+                default: Some("none"),
+                doc: "Extensions of files, one of which a name of the path must have",
+                more: "The first such name is the script, and what follows is its PATH_INFO. A \
+                       file with such a name that answers in the place of another path, by \
+                       `index`, `fallback` or `rewrite`, is the script as well. Without \
+                       extensions all of the path is PATH_INFO.",
+                source: "RFC 3875 section 4.1.5",
+            },
+            Setting {
+                key: "socket",
+                flag: None,
+                kind: Kind::Admin { set: |s, address| $last(s).server = Some(server(address)) },
+                word: Some(Word { name: "none", set: |s| $last(s).server = None }),
+                default: Some("none"),
+                doc: "Where the server listens: `unix:` and a path, or an address; must be given",
+                more: "A port alone is one of this machine (127.0.0.1). A path where nothing is \
+                       yet is a warning; where nobody listens when a request comes, the answer \
+                       is 503.",
+                source: "",
+            },
+            Setting {
+                key: "root",
+                flag: None,
+                kind: Kind::Path { set: |s, path| $last(s).root = Some(path) },
+                word: Some(Word { name: "auto", set: |s| $last(s).root = None }),
+                default: Some("auto"),
+                doc: "The directory of scripts, as the server sees it",
+                more: "What of the path follows `path` is looked for there. `auto` is the root of \
+                       the site, with the whole path.",
+                source: "SCRIPT_FILENAME",
+            },
+            Setting {
+                key: "script",
+                flag: None,
+                kind: Kind::Path { set: |s, path| $last(s).script = Some(path) },
+                word: Some(Word { name: "none", set: |s| $last(s).script = None }),
+                default: Some("none"),
+                doc: "The script that answers for all of the paths",
+                more: "",
+                source: "SCRIPT_FILENAME",
+            },
+            Setting {
+                key: "params",
+                flag: None,
+                kind: Kind::Fields { set: |s, all| $last(s).params.extend(all) },
+                word: Some(Word { name: "none", set: |s| $last(s).params.clear() }),
+                default: Some("none"),
+                doc: "Parameters beside those of RFC 3875",
+                more: "One that has the name of another takes its place.",
+                source: "",
+            },
+            Setting {
+                key: "sendfile-roots",
+                flag: None,
+                kind: Kind::Texts {
+                    form: "an absolute path such as /srv/files",
+                    empty: true,
+                    valid: |path| path.starts_with('/'),
+                    set: |s, roots| {
+                        $last(s).sendfile_roots = roots.into_iter().map(Into::into).collect();
+                    },
+                },
+                word: Some(Word { name: "none", set: |s| $last(s).sendfile_roots.clear() }),
+                default: Some("none"),
+                doc: "Directories of which the server may have files sent, by `X-Sendfile`",
+                more: "Such an answer is 502 where there is none. `X-Accel-Redirect` means a path \
+                       beneath the first.",
+                source: "",
+            },
+            Setting {
+                key: "hold",
+                flag: None,
+                kind: Kind::Size {
+                    least: 1,
+                    most: 1 << 30,
+                    set: |s, bytes| $last(s).held_bytes_max = Some(bytes),
+                },
+                word: Some(Word { name: "off", set: |s| $last(s).held_bytes_max = None }),
+                default: Some("1MiB"),
+                doc: "Bytes of a request body in chunks that are held to tell how long it is",
+                more: "Per connection. A longer one goes to FastCGI without its length, of which \
+                       PHP reads nothing, and is 411 for SCGI. Bodies of known length are never \
+                       held.",
+                source: "RFC 3875 section 4.1.2",
+            },
+            Setting {
+                key: "answer-timeout",
+                flag: None,
+                kind: Kind::Duration {
+                    least_ms: 1,
+                    most_ms: 86_400_000,
+                    set: |s, ms| $last(s).limits.answer_ms = ms,
+                },
+                word: None,
+                default: Some("1min"),
+                doc: "Time until the server has begun to answer once it has the request",
+                more: "Connecting counts. Later than that the answer is 504.",
+                source: "",
+            },
+            Setting {
+                key: "idle-timeout",
+                flag: None,
+                kind: Kind::Duration {
+                    least_ms: 1,
+                    most_ms: 86_400_000,
+                    set: |s, ms| $last(s).limits.idle_ms = ms,
+                },
+                word: None,
+                default: Some("1min"),
+                doc: "Time between two pieces of its answer",
+                more: "",
+                source: "",
+            },
+            Setting {
+                key: "whole-timeout",
+                flag: None,
+                kind: Kind::Duration {
+                    least_ms: 1,
+                    most_ms: 86_400_000,
+                    set: |s, ms| $last(s).limits.whole_ms = Some(ms),
+                },
+                word: Some(Word { name: "off", set: |s| $last(s).limits.whole_ms = None }),
+                default: Some("off"),
+                doc: "Time for all of its answer, after which the connection is broken off",
+                more: "",
+                source: "",
+            },
+            Setting {
+                key: "output-max",
+                flag: None,
+                kind: Kind::Size {
+                    least: 1024,
+                    most: 1 << 50,
+                    set: |s, bytes| $last(s).limits.output_max = Some(bytes),
+                },
+                word: Some(Word { name: "off", set: |s| $last(s).limits.output_max = None }),
+                default: Some("off"),
+                doc: "Longest answer",
+                more: "",
+                source: "",
+            },
+            $($more,)*
+        ]
+    };
+}
+
+const FASTCGI: &[Setting<SiteSettings>] = settings_of!(
+    fastcgi,
+    Setting {
+        key: "idle-links",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: 1024,
+            set: |s, most| fastcgi(s).idle_links = most as usize,
+        },
+        word: None,
+        default: Some("0"),
+        doc: "Links to the server that are kept for the next request, per worker",
+        more: "Each holds one process of php-fpm, which serves nobody else meanwhile: all workers \
+               together must keep fewer than it has. 0 makes a link for each request.",
+        source: "FCGI_KEEP_CONN in FastCGI 1.0 section 5.1",
+    }
+);
+
+const SCGI: &[Setting<SiteSettings>] = settings_of!(scgi,);
+
+/// A port alone is one of this machine.
+fn server(address: AdminAddress) -> Server {
+    match address {
+        AdminAddress::Unix(path) => Server::Unix(path),
+        AdminAddress::Tcp(address) if address.ip().is_unspecified() => {
+            Server::Tcp((Ipv4Addr::LOCALHOST, address.port()).into())
+        }
+        AdminAddress::Tcp(address) => Server::Tcp(address),
+    }
+}
+
+fn fastcgi(site: &mut SiteSettings) -> &mut ResponderSettings {
+    site.fastcgi.last_mut().expect("a key comes after its table was begun")
+}
+
+fn scgi(site: &mut SiteSettings) -> &mut ResponderSettings {
+    site.scgi.last_mut().expect("a key comes after its table was begun")
+}

@@ -1,0 +1,179 @@
+//! The link to a server that speaks FastCGI 1.0: one request at a time, and the next on the same
+//! link if both sides keep it.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use flyball_sys::readiness::Interest;
+
+use super::errors::ErrorOutput;
+use super::held::Held;
+use super::records::{self, Ended, Reader};
+use super::responder::Responder;
+use super::stream::{Received, Stream};
+use super::{FIRST_PIECE_BYTES, Failure, Flow, Link, PIECE_BYTES};
+
+/// Most bytes of error output of one request; one that says more is ended.
+const ERROR_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// A request on its way.
+#[derive(Debug)]
+struct FastCgi {
+    /// `None` when the link was given back.
+    stream: Option<Stream>,
+    reader: Reader,
+    said: ErrorOutput,
+    said_bytes: usize,
+    /// The parameters, as long as they may yet tell the length of the body.
+    held: Option<Held>,
+    /// Whether the responder shall keep the link.
+    keeps: bool,
+    /// Bytes of content that came.
+    output: u64,
+}
+
+/// Begins a request. Never blocks.
+pub(super) fn begin(
+    responder: &Arc<Responder>,
+    params: Vec<(Vec<u8>, Vec<u8>)>,
+    held_max: Option<usize>,
+    repeats: bool,
+    said: ErrorOutput,
+) -> Result<Box<dyn Link>, (Failure, String)> {
+    let keeps = responder.keeps();
+    let mut queue = Vec::new();
+    let held = match held_max {
+        Some(most) => Some(Held::new(params, most)),
+        None => {
+            records::write_request(&params, keeps, &mut queue);
+            None
+        }
+    };
+    let stream = Some(Stream::open(responder, queue, repeats)?);
+    let (reader, said_bytes, output) = (Reader::default(), 0, 0);
+    Ok(Box::new(FastCgi { stream, reader, said, said_bytes, held, keeps, output }))
+}
+
+impl FastCgi {
+    /// The parameters are as they will be, and so is what came of the body.
+    fn let_go_of_held(&mut self, is_whole: bool) {
+        if let (Some(held), Some(stream)) = (self.held.take(), &mut self.stream) {
+            let (params, body) = held.into_parts(is_whole);
+            stream.add(|queue| {
+                records::write_request(&params, self.keeps, queue);
+                records::write_body(&body, queue);
+            });
+        }
+    }
+
+    /// What came of a request that has ended.
+    fn end(&self, ended: Ended) -> Result<Flow, (Failure, String)> {
+        match ended {
+            Ended::Complete if self.output == 0 => {
+                Err((Failure::Gone, "its server ended the request and has said nothing".into()))
+            }
+            Ended::Complete => Ok(Flow::End),
+            Ended::CannotMultiplex => {
+                Err((Failure::Gone, "its server takes no request on this link".into()))
+            }
+            Ended::Overloaded => Err((Failure::Busy, "its server is overloaded".into())),
+            Ended::UnknownRole => Err((Failure::Gone, "its server is no responder".into())),
+        }
+    }
+}
+
+impl Link for FastCgi {
+    fn room(&self) -> usize {
+        match (&self.held, &self.stream) {
+            (Some(held), _) => held.room(),
+            (None, Some(stream)) => stream.room(),
+            (None, None) => usize::MAX,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        if let Some(held) = &mut self.held {
+            held.take(bytes);
+            if held.is_full() {
+                self.let_go_of_held(false);
+            }
+        } else if let Some(stream) = &mut self.stream {
+            stream.add(|queue| records::write_body(bytes, queue));
+        }
+    }
+
+    fn end_body(&mut self) {
+        self.let_go_of_held(true);
+        if let Some(stream) = &mut self.stream {
+            stream.add(records::write_body_end);
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.stream.as_ref().map_or(0, Stream::queued)
+    }
+
+    fn push(&mut self) -> bool {
+        self.stream.as_mut().is_some_and(Stream::push)
+    }
+
+    fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
+        if let Some(ended) = self.reader.ended() {
+            return self.end(ended);
+        }
+        loop {
+            let Some(stream) = &mut self.stream else { return Ok(Flow::End) };
+            let before = answer.len();
+            let most = if self.output == 0 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
+            answer.resize(before + most, 0);
+            let received = stream.receive(&mut answer[before..]);
+            let len = match received {
+                Ok(Received::Bytes(n)) => n,
+                _ => 0,
+            };
+            let (said, said_bytes) = (&mut self.said, &mut self.said_bytes);
+            let kept = self.reader.take(&mut answer[before..before + len], |bytes| {
+                *said_bytes += bytes.len();
+                said.take(bytes);
+            });
+            answer.truncate(before + *kept.as_ref().unwrap_or(&0));
+            let kept = kept.map_err(|why| (Failure::Malformed, format!("it sent {why}")))?;
+            self.output += kept as u64;
+            if let Some(ended) = self.reader.ended() {
+                self.said.flush();
+                return self.end(ended);
+            }
+            match received? {
+                _ if kept > 0 => return Ok(Flow::Came),
+                Received::Bytes(_) if self.said_bytes > ERROR_BYTES_MAX => {
+                    let why = format!("its error output is longer than {ERROR_BYTES_MAX} bytes");
+                    return Err((Failure::Malformed, why));
+                }
+                Received::Bytes(_) => {}
+                Received::Nothing => return Ok(Flow::Wait),
+                Received::End => {
+                    self.said.flush();
+                    let why = match self.output {
+                        0 => "its server closed the link and has said nothing",
+                        _ => "its server closed the link within the answer",
+                    };
+                    return Err((Failure::Gone, why.into()));
+                }
+            }
+        }
+    }
+
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
+        self.stream.as_ref().map(|stream| stream.awaited(pulls))
+    }
+
+    fn leave(&mut self) {
+        if let Some(stream) = self.stream.take()
+            && self.keeps
+            && self.reader.is_clean()
+        {
+            stream.keep();
+        }
+    }
+}

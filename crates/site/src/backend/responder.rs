@@ -1,0 +1,109 @@
+//! A server that answers requests: where it listens, and the links to it that nobody uses.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flyball_sys::net::{self, Server};
+
+use super::Failure;
+
+/// Where a link gets its socket from: one for each rule, shared by the threads of a process. Each
+/// worker has links of its own, since they are made after the fork.
+#[derive(Debug)]
+pub(super) struct Responder {
+    server: Server,
+    /// The one that was used last at the end: the others grow old and are closed by the server.
+    idle: Mutex<Vec<Arc<OwnedFd>>>,
+    idle_max: usize,
+}
+
+impl Responder {
+    pub(super) fn new(server: Server, idle_max: usize) -> Responder {
+        Responder { server, idle: Mutex::default(), idle_max }
+    }
+
+    /// Where it listens.
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Whether links are kept after an answer.
+    pub(super) fn keeps(&self) -> bool {
+        self.idle_max > 0
+    }
+
+    /// A link that has been used before and that the server has not closed.
+    pub(super) fn take_idle(&self) -> Option<Arc<OwnedFd>> {
+        if !self.keeps() {
+            return None;
+        }
+        loop {
+            let socket = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+            // Anything that came was asked for by nobody.
+            if net::has_input(&*socket).is_none() {
+                return Some(socket);
+            }
+        }
+    }
+
+    /// Keeps a link for another request, if there is room.
+    pub(super) fn keep(&self, socket: Arc<OwnedFd>) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < self.idle_max {
+            idle.push(socket);
+        }
+    }
+
+    /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
+    pub(super) fn connect(&self) -> Result<Arc<OwnedFd>, (Failure, String)> {
+        net::begin_to_connect(&self.server).map(Arc::new).map_err(|error| not_connected(&error))
+    }
+}
+
+/// Why nobody is there to be asked.
+pub(super) fn not_connected(error: &io::Error) -> (Failure, String) {
+    let failure = match error.kind() {
+        // The queue of a server at a Unix-domain socket is full.
+        io::ErrorKind::WouldBlock => Failure::Busy,
+        _ if net::is_out_of_descriptors(error) => Failure::Busy,
+        _ => Failure::Down,
+    };
+    (failure, format!("its server cannot be reached: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn as_many_links_are_kept_as_may_be_and_none_that_has_ended_or_has_something_to_say() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let responder = Responder::new(Server::Unix(path.clone()), 3);
+        let mut theirs = Vec::new();
+        for _ in 0..4 {
+            responder.keep(responder.connect().unwrap());
+            theirs.push(listener.accept().unwrap().0);
+        }
+        let has_ended = |mut far: &std::os::unix::net::UnixStream| {
+            far.set_nonblocking(true).unwrap();
+            matches!(std::io::Read::read(&mut far, &mut [0]), Ok(0))
+        };
+        assert_eq!(theirs.iter().map(has_ended).collect::<Vec<_>>(), [false, false, false, true]);
+        theirs[2].write_all(b"x").unwrap();
+        drop(theirs.remove(1));
+        let first = responder.take_idle().expect("the first is as it was");
+        assert!(responder.take_idle().is_none());
+        drop(first);
+        assert!(has_ended(&theirs[0]));
+        drop(listener);
+        let (failure, why) = responder.connect().unwrap_err();
+        assert_eq!(failure, Failure::Down, "{why}");
+        std::fs::remove_file(path).unwrap();
+        assert_eq!(responder.connect().unwrap_err().0, Failure::Down);
+    }
+}

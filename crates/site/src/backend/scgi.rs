@@ -1,0 +1,142 @@
+//! The link to a server that speaks SCGI: a netstring of variables, the body, and the answer until
+//! the server closes the link.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use flyball_sys::readiness::Interest;
+
+use super::held::Held;
+use super::responder::Responder;
+use super::stream::{Received, Stream};
+use super::{FIRST_PIECE_BYTES, Failure, Flow, Link, PIECE_BYTES};
+
+/// A request on its way.
+#[derive(Debug)]
+struct Scgi {
+    stream: Stream,
+    /// The variables, as long as they do not tell the length of the body.
+    held: Option<Held>,
+    ended: bool,
+    output: u64,
+}
+
+/// Begins a request. Never blocks. Without `held_max` the variables tell how long the body is.
+pub(super) fn begin(
+    responder: &Arc<Responder>,
+    variables: Vec<(Vec<u8>, Vec<u8>)>,
+    held_max: Option<usize>,
+) -> Result<Box<dyn Link>, (Failure, String)> {
+    let (queue, held) = match held_max {
+        Some(most) => (Vec::new(), Some(Held::new(variables, most))),
+        None => (request(variables), None),
+    };
+    let stream = Stream::open(responder, queue, false)?;
+    Ok(Box::new(Scgi { stream, held, ended: false, output: 0 }))
+}
+
+/// The variables as a netstring: the length of the body first, and that this is SCGI.
+fn request(mut variables: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<u8> {
+    let is_length = |(name, _): &(Vec<u8>, Vec<u8>)| name == b"CONTENT_LENGTH";
+    let length = match variables.iter().position(is_length) {
+        Some(at) => variables.remove(at).1,
+        None => b"0".to_vec(),
+    };
+    let mut text = [b"CONTENT_LENGTH\0", &length[..], b"\0SCGI\x001\0"].concat();
+    for (name, value) in &variables {
+        for part in [name, value] {
+            text.extend_from_slice(part);
+            text.push(0);
+        }
+    }
+    let mut out = format!("{}:", text.len()).into_bytes();
+    out.append(&mut text);
+    out.push(b',');
+    out
+}
+
+impl Link for Scgi {
+    fn room(&self) -> usize {
+        self.held.as_ref().map_or_else(|| self.stream.room(), Held::room)
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        match &mut self.held {
+            Some(held) => held.take(bytes),
+            None => self.stream.add(|queue| queue.extend_from_slice(bytes)),
+        }
+    }
+
+    fn end_body(&mut self) {
+        if self.held.as_ref().is_some_and(|held| !held.is_full())
+            && let Some(held) = self.held.take()
+        {
+            let (variables, body) = held.into_parts(true);
+            self.stream.add(|queue| {
+                queue.append(&mut request(variables));
+                queue.extend_from_slice(&body);
+            });
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.stream.queued()
+    }
+
+    fn push(&mut self) -> bool {
+        self.stream.push()
+    }
+
+    fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
+        if self.ended {
+            return Ok(Flow::End);
+        }
+        if self.held.as_ref().is_some_and(Held::is_full) {
+            let why = "its body came in chunks, and is longer than may be held";
+            return Err((Failure::Unmeasured, why.into()));
+        }
+        let before = answer.len();
+        let most = if self.output == 0 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
+        answer.resize(before + most, 0);
+        let received = self.stream.receive(&mut answer[before..]);
+        let len = match received {
+            Ok(Received::Bytes(n)) => n,
+            _ => 0,
+        };
+        answer.truncate(before + len);
+        self.output += len as u64;
+        match received? {
+            Received::Bytes(_) => Ok(Flow::Came),
+            Received::Nothing => Ok(Flow::Wait),
+            Received::End if self.output == 0 => {
+                Err((Failure::Gone, "its server closed the link and has said nothing".into()))
+            }
+            Received::End => {
+                self.ended = true;
+                Ok(Flow::End)
+            }
+        }
+    }
+
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
+        Some(self.stream.awaited(pulls))
+    }
+
+    /// SCGI has one request on a link.
+    fn leave(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_a_netstring_with_the_length_of_the_body_first() {
+        let pair = |name: &str, value: &str| (name.into(), value.into());
+        let variables = vec![pair("A", "b"), pair("CONTENT_LENGTH", "27"), pair("EMPTY", "")];
+        let expected = b"38:CONTENT_LENGTH\x0027\0SCGI\x001\0A\0b\0EMPTY\0\0,";
+        assert_eq!(request(variables), expected);
+        assert_eq!(request(vec![]), b"24:CONTENT_LENGTH\x000\0SCGI\x001\0,");
+    }
+}
