@@ -21,10 +21,11 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const ANSWER_MS: u64 = 400;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 13] = [
+const PROGRAMS: [(&str, &str); 14] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
+    ("keep", "cat > $HERE/kept; echo > $HERE/whole; echo A: b; echo; echo kept"),
     (
         "status",
         "echo Status: 409 Conflict; echo X-From: program; echo Content-Length: 3; echo; echo ok",
@@ -47,12 +48,18 @@ struct Programs {
 
 /// A server with these programs; `None` where its architecture cannot run here.
 fn start(architecture: &str, more: &str) -> Option<Programs> {
+    start_with(architecture, "", more)
+}
+
+/// The same with settings of the server before those of the programs.
+fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs> {
     let files = tempfile::tempdir().unwrap();
     let programs = files.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     for (name, script) in PROGRAMS {
         let pid = files.path().join(format!("{name}.pid"));
-        let text = format!("#!/bin/sh\necho $$ > {}\n{script}\n", pid.display());
+        let own = format!("HERE={}\n", files.path().display());
+        let text = format!("#!/bin/sh\n{own}echo $$ > {}\n{script}\n", pid.display());
         add(&programs, name, &text, 0o755);
     }
     add(&programs, "closed", "#!/bin/sh\n", 0o644);
@@ -60,7 +67,8 @@ fn start(architecture: &str, more: &str) -> Option<Programs> {
     let root = files.path().display();
     let config = format!(
         "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
-         [[site]]\nroot = \"{root}\"\n[[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
+         access-log = \"{root}/access.log\"\n{settings}[[site]]\nroot = \"{root}\"\n\
+         [[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
          environment = {{ OWN = \"value\" }}\nanswer-timeout = \"{ANSWER_MS}ms\"\n\
          idle-timeout = \"{ANSWER_MS}ms\"\n{more}",
         as_ourselves()
@@ -255,12 +263,26 @@ fn failures_are_told_apart(architecture: &str) {
     assert_eq!(cut.rest_before_end(), b"short\n");
     let errors = programs.server.errors();
     assert!(errors.contains("502: its head has a line without a colon"), "{errors}");
+    for why in ["it has said nothing for", "as many programs run as may", "has said nothing"] {
+        assert!(errors.contains(why), "{why}: {errors}");
+    }
     let counted = || {
         let counts = ["backend_failures_502", "backend_failures_503", "backend_failures_504"]
             .map(|name| programs.counted(name));
         (counts == [2, 1, 2]).then_some(())
     };
     assert!(wait::until(AT_MOST, counted).is_some(), "{}", programs.server.status());
+    let log = programs.files.path().join("access.log");
+    let logged = || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        let statuses = text.lines().filter_map(|line| line.split("HTTP/1.1\" ").nth(1)?.get(..3));
+        let failed: Vec<&str> = statuses.filter(|status| *status != "200").collect();
+        // The two that ran at the same time may be in either order.
+        let (first, last) = failed.split_at_checked(5)?;
+        (first == ["502", "502", "404", "403", "504"] && last.len() == 2).then_some(())?;
+        (last.contains(&"503") && last.contains(&"504")).then_some(())
+    };
+    assert!(wait::until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
 }
 
 fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &str) {
@@ -303,6 +325,24 @@ fn a_request_behind_another_waits_for_its_turn(architecture: &str) {
     programs.expect_ended("late", late);
 }
 
+/// The end of a pipe would look like the end of the body to a program that was not told a length.
+#[test]
+fn a_body_whose_client_leaves_is_not_taken_for_the_whole() {
+    for architecture in ["sped", "mt", "uring"] {
+        let Some(programs) = start(architecture, "") else { continue };
+        for _ in 0..10 {
+            let mut client = programs.server.connect();
+            let head = "POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+            client.send(format!("{head}5\r\n12345\r\n"));
+            let pid = programs.runs("keep");
+            drop(client);
+            programs.expect_ended("keep", pid);
+            assert!(!programs.files.path().join("whole").exists(), "{architecture}");
+            std::fs::remove_file(programs.files.path().join("keep.pid")).unwrap();
+        }
+    }
+}
+
 on_every_architecture! {
     [
         a_program_gets_its_request_and_answers_it,
@@ -310,7 +350,75 @@ on_every_architecture! {
         failures_are_told_apart,
         a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
         a_request_behind_another_waits_for_its_turn,
+        a_body_over_the_limit_does_not_reach_a_program,
     ]
+}
+
+/// Wherever passwords are verified: in place, by helpers, by whoever blocks, beside a ring.
+#[test]
+fn a_program_is_told_who_has_logged_in_and_not_by_what_password() {
+    // ann:secret, by bcrypt of the lowest cost.
+    let user = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    let users = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(users.path(), user).unwrap();
+    for architecture in ["sped", "amped", "mt", "uring"] {
+        let files = tempfile::tempdir().unwrap();
+        add(files.path(), "env", "#!/bin/sh\necho Content-Type: text/plain; echo; env\n", 0o755);
+        let root = files.path().display();
+        let site = |host: &str, auth: &str| {
+            format!(
+                "[[site]]\nhosts = [\"{host}\"]\nroot = \"{root}\"\n{auth}[[site.cgi]]\n\
+                 path = \"/\"\nprogram = \"{root}/env\"\n"
+            )
+        };
+        let auth = format!("auth.file = {:?}\nauth.paths = [\"/in\"]\n", users.path());
+        let sites = site("open.example", "") + &site("closed.example", &auth);
+        let config = format!("{}arch = \"{architecture}\"\n{sites}", as_ourselves());
+        let Ok(server) = Launch::config(config).start() else { continue };
+        let ask = |host: &str, path: &str, login: &str| {
+            let login = format!("Authorization: Basic {login}\r\n");
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n");
+            ask(&mut server.connect(), format!("{head}{login}\r\n"))
+        };
+        let (ann, wrong) = ("YW5uOnNlY3JldA==", "YW5uOndyb25n");
+        for _ in 0..2 {
+            let told = ask("closed.example", "/in/x", ann);
+            assert_eq!(told.status(), 200);
+            for line in ["AUTH_TYPE=Basic", "REMOTE_USER=ann"] {
+                assert!(told.text.lines().any(|found| found == line), "{line}: {}", told.text);
+            }
+            assert!(!told.text.contains("AUTHORIZATION"), "{}", told.text);
+        }
+        assert_eq!(ask("closed.example", "/in/x", wrong).status(), 401);
+        // Nobody has verified what is said here, and the program may.
+        for (host, path) in [("open.example", "/in"), ("closed.example", "/out")] {
+            let told = ask(host, path, wrong).text;
+            assert!(told.contains("HTTP_AUTHORIZATION=Basic YW5uOndyb25n"), "{told}");
+            assert!(!told.contains("REMOTE_USER") && !told.contains("AUTH_TYPE"), "{told}");
+        }
+    }
+}
+
+/// What is too long is refused by its length where that is told, so that no program is started for
+/// it; else the program gets what may be, and is ended.
+fn a_body_over_the_limit_does_not_reach_a_program(architecture: &str) {
+    let Some(programs) = start_with(architecture, "limit.body = \"100KiB\"\n", "") else { return };
+    let mut client = programs.server.connect();
+    client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nContent-Length: 102401\r\n\r\n");
+    assert_eq!(client.response().status(), 413);
+    assert_eq!(programs.counted("backend_requests"), 0);
+    let mut client = programs.server.connect();
+    client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunk = [&b"400\r\n"[..], &[b'x'; 1024], b"\r\n"].concat();
+    client.send(&chunk);
+    let pid = programs.runs("keep");
+    client.send(chunk.repeat(100));
+    assert_eq!(client.response().status(), 413);
+    programs.expect_ended("keep", pid);
+    let kept = std::fs::metadata(programs.files.path().join("kept")).map_or(0, |file| file.len());
+    assert!(kept <= 100 * 1024, "{kept} bytes reached the program");
+    // The program learns of its end by a signal, not by what looks like the end of the body.
+    assert!(!programs.files.path().join("whole").exists());
 }
 
 #[test]
@@ -323,6 +431,21 @@ fn a_program_that_is_missing_is_named_before_the_server_starts() {
     ] {
         let refused = Launch::config(format!("{site}{more}\n")).start().err().unwrap().to_string();
         assert!(refused.contains(named), "{refused}");
+        // A check says so too, and where.
+        let text = format!("{site}{more}\n");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flyball.toml");
+        std::fs::write(&path, &text).unwrap();
+        let checked = std::process::Command::new(flyball_testkit::binary())
+            .args(["check", "--config"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        // Where the key is, or its table if there is none.
+        let line = if more.is_empty() { 3 } else { 5 };
+        assert!(!checked.status.success());
+        assert!(said.contains(&format!("{}:{line}: {named}", path.display())), "{said}");
     }
 }
 
@@ -337,7 +460,8 @@ fn git_clones_and_pushes_by_the_example() {
     let root = files.path().join("root");
     let git = |arguments: &[&str]| {
         let mut git = common_programs::program("git");
-        git.args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(arguments);
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.compression=0"]);
+        git.args(arguments);
         git.env("HOME", files.path()).env("GIT_CONFIG_NOSYSTEM", "1").current_dir(files.path());
         common_programs::run(&mut git)
     };
@@ -360,4 +484,17 @@ fn git_clones_and_pushes_by_the_example() {
     git(&["-C", "mine", "push", "-q", &url, "main"]);
     git(&["clone", "-q", &url, "theirs"]);
     assert!(std::fs::read(files.path().join("theirs/noise")).unwrap() == noise);
+    // What is pushed later is fetched; a pack that does not compress, in chunks of 64 KiB.
+    let noise = common_programs::noise(11, 50 << 20);
+    std::fs::write(files.path().join("mine/large"), &noise).unwrap();
+    git(&["-C", "mine", "add", "."]);
+    git(&["-C", "mine", "commit", "-q", "-m", "second"]);
+    git(&["-C", "mine", "-c", "http.postBuffer=65536", "push", "-q", &url, "main"]);
+    git(&["-C", "theirs", "fetch", "-q", "origin"]);
+    git(&["-C", "theirs", "merge", "-q", "--ff-only", "origin/main"]);
+    assert!(std::fs::read(files.path().join("theirs/large")).unwrap() == noise);
+    git(&["clone", "-q", &url, "others"]);
+    let head = |clone: &str| git(&["-C", clone, "rev-parse", "HEAD"]).0;
+    assert_eq!([head("theirs"), head("others")], [head("mine"), head("mine")]);
+    git(&["-C", "root/project.git", "fsck", "--strict"]);
 }

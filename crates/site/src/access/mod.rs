@@ -149,6 +149,15 @@ impl Access {
         self.logins.as_ref().is_some_and(|logins| logins.cover(path))
     }
 
+    /// Who has logged in, once a request was let pass; `None` where one need not.
+    pub(crate) fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
+        let logins = self.logins.as_ref()?;
+        let Scratch { mut relative, mut decoded } = Scratch::default();
+        let asks = logins.cover(relative_of(request.path(), &mut relative));
+        let login = asks.then(|| credentials::read(request, &mut decoded))??;
+        Some(login.user.to_vec())
+    }
+
     /// Whether a request would get a file of this name, relative to the root, although it would
     /// not, or not so, by asking for the file's own path: a rewrite, a fallback or `.html` behind
     /// a name must open no way around a rule.

@@ -13,7 +13,7 @@ use flyball_sys::readiness::Interest;
 
 use super::errors::ErrorOutput;
 use super::request::{StartRequest, Told, name_of};
-use super::spawner::{Spawner, leave};
+use super::spawner::{Spawner, end, leave};
 use super::{BODY_QUEUED_MAX, Failure, Flow, Link, PIECE_BYTES};
 
 /// Bytes of error output that are read at a time.
@@ -224,6 +224,16 @@ impl Link for Cgi {
 
     fn leave(&mut self) {
         leave(&self.leash);
+    }
+}
+
+/// A program that has not got the whole body must not take its end for that of the body: its input
+/// ends after the program.
+impl Drop for Cgi {
+    fn drop(&mut self) {
+        if let Some(input) = self.input.end.take() {
+            end(&self.leash, input);
+        }
     }
 }
 

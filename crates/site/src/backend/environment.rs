@@ -24,11 +24,12 @@ const LEFT_OUT: &[&str] = &[
 ];
 
 /// Where programs look for others when nothing else is said.
-const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
+pub(super) const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
 impl Environment {
-    /// What a request says. What depends on where the program is found is added later.
-    pub(crate) fn of(request: &Request<'_>, id: &str) -> Environment {
+    /// What a request says, whose client has logged in as `user` if it has. What depends on where
+    /// the program is found is added later.
+    pub(crate) fn of(request: &Request<'_>, id: &str, user: Option<&[u8]>) -> Environment {
         let mut all = Environment::default();
         all.set("PATH", PATH);
         all.set("GATEWAY_INTERFACE", b"CGI/1.1");
@@ -61,8 +62,15 @@ impl Environment {
         if let Some(kind) = request.field(b"content-type") {
             all.set("CONTENT_TYPE", kind);
         }
+        if let Some(user) = user {
+            all.set("AUTH_TYPE", b"Basic");
+            all.set("REMOTE_USER", user);
+        }
         for (name, value) in request.fields() {
-            all.add_field(name, value);
+            // A password that was for this server is no program's business (section 9.2).
+            if user.is_none() || !name.eq_ignore_ascii_case(b"authorization") {
+                all.add_field(name, value);
+            }
         }
         all
     }
@@ -116,10 +124,14 @@ mod tests {
     use flyball_http::{Head, Limits};
 
     fn of(head: &str) -> Vec<(String, String)> {
+        of_user(head, None)
+    }
+
+    fn of_user(head: &str, user: Option<&[u8]>) -> Vec<(String, String)> {
         let mut parsed = Head::default();
         parse_head(head.as_bytes(), &Limits::default(), &mut parsed).unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let all = Environment::of(&parsed.request(head.as_bytes()), "1-2").into_pairs();
+        let all = Environment::of(&parsed.request(head.as_bytes()), "1-2", user).into_pairs();
         all.into_iter().map(|(name, value)| (text(name), text(value))).collect()
     }
 
@@ -153,6 +165,21 @@ mod tests {
             assert_eq!(value(&all, name), Some(expected), "{name}");
         }
         assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
+    }
+
+    #[test]
+    fn who_has_logged_in_is_told_and_the_password_is_not() {
+        let head = "GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Basic YW5uOnNlY3JldA==\r\n\r\n";
+        let all = of_user(head, Some(b"ann"));
+        assert_eq!(
+            (value(&all, "AUTH_TYPE"), value(&all, "REMOTE_USER")),
+            (Some("Basic"), Some("ann"))
+        );
+        assert_eq!(value(&all, "HTTP_AUTHORIZATION"), None);
+        // Where this server asks for no password, the program may do so itself.
+        let all = of(head);
+        assert_eq!((value(&all, "AUTH_TYPE"), value(&all, "REMOTE_USER")), (None, None));
+        assert_eq!(value(&all, "HTTP_AUTHORIZATION"), Some("Basic YW5uOnNlY3JldA=="));
     }
 
     #[test]

@@ -139,16 +139,17 @@ impl Gates {
         })
     }
 
-    /// What answers a request, begun; `None` when no backend does.
+    /// What answers a request, begun; `None` when no backend does. `user` has logged in.
     pub(crate) fn begin(
         &self,
         request: &Request<'_>,
+        user: Option<&[u8]>,
         spawner: Option<&Spawner>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
         let (gate, below) = self.of(request)?;
-        gate.begin(&below, request, spawner, site, now_ms)
+        gate.begin(&below, request, user, spawner, site, now_ms)
     }
 
     /// What answers a request for which the file of this name was found, if that is a script: it is
@@ -157,12 +158,13 @@ impl Gates {
         &self,
         name: &[u8],
         request: &Request<'_>,
+        user: Option<&[u8]>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
         let path = format!("/{}", std::str::from_utf8(name).ok()?);
         let (gate, below) = self.of_path(&path).filter(|(_, below)| below.named > 0)?;
-        gate.begin(&below, request, None, site, now_ms)
+        gate.begin(&below, request, user, None, site, now_ms)
     }
 }
 
@@ -171,13 +173,14 @@ impl Gate {
         &self,
         below: &Below,
         request: &Request<'_>,
+        user: Option<&[u8]>,
         spawner: Option<&Spawner>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
-        let mut environment = Environment::of(request, &id);
+        let mut environment = Environment::of(request, &id, user);
         environment.set("DOCUMENT_ROOT", self.document_root.as_os_str().as_bytes());
         let link = match &self.way {
             Way::Program(rule) => {

@@ -32,6 +32,9 @@ const QUEUE_BYTES: usize = 1024 * 1024;
 /// What a worker sends over the leash when the answer has ended.
 const LEAVE: &[u8] = b"L";
 
+/// What it sends, with the program's input, when the program shall end before its input does.
+const CUT: &[u8] = b"C";
+
 const REQUESTS: u64 = 0;
 const SIGNALS: u64 = 1;
 const LEASHES: u64 = 2;
@@ -191,6 +194,12 @@ pub(super) fn leave(leash: &Channel) {
     let _ = leash.send(LEAVE, None);
 }
 
+/// The program ends now, and then its input does, whose other end it has.
+pub(super) fn end(leash: &Channel, input: OwnedFd) {
+    // It fails when the program has ended, or has left before.
+    let _ = leash.send(CUT, Some(input.as_fd()));
+}
+
 /// A program that was started.
 struct Running {
     leader: ProcessId,
@@ -200,6 +209,8 @@ struct Running {
     leash: Option<Channel>,
     rule: usize,
     kill_at_ms: Option<u64>,
+    /// Held until it has ended.
+    input: Option<OwnedFd>,
 }
 
 /// The process at work.
@@ -267,7 +278,8 @@ impl Office<'_> {
         });
         let leader = started.map_err(|error| failed(&error))?;
         let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
-        self.running.push(Running { leader, lives: true, leash: None, rule: at, kill_at_ms });
+        let (lives, leash, input) = (true, None, None);
+        self.running.push(Running { leader, lives, leash, rule: at, kill_at_ms, input });
         Ok(())
     }
 
@@ -290,10 +302,14 @@ impl Office<'_> {
         let Some(running) = self.running.iter_mut().find(is_it) else { return };
         let Some(leash) = &running.leash else { return };
         let now_ms = clock::monotonic_ms();
-        match leash.receive(&mut [0; 8]) {
+        let mut record = [0; 8];
+        match leash.receive(&mut record) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Ok((1, _)) => running.kill_at_ms = Some(now_ms + LEFT_MS_MAX),
-            _ => {
+            Ok((n, None)) if &record[..n] == LEAVE => {
+                running.kill_at_ms = Some(now_ms + LEFT_MS_MAX);
+            }
+            told => {
+                running.input = told.ok().and_then(|(_, input)| input);
                 // Members of the group may live on when the program itself has ended.
                 program::end_group(running.leader, false);
                 running.kill_at_ms = Some(now_ms + GRACE_MS);

@@ -3,7 +3,7 @@
 use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status, h1};
 
-use super::{Answer, Lookup, Service};
+use super::{Answer, Lookup, Service, Site};
 use crate::backend::{Failure, Outcome, Relay, Reply};
 use crate::plan::Found;
 
@@ -12,6 +12,13 @@ const REDIRECTS_MAX: u8 = 10;
 
 /// When a client may try again that found no backend, in seconds.
 const RETRY_AFTER_S: u32 = 5;
+
+impl Site {
+    /// Who has logged in for a request that was let pass.
+    fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
+        self.access.as_ref()?.user(request)
+    }
+}
 
 impl Service {
     /// The backend of a request, if one answers it.
@@ -25,8 +32,9 @@ impl Service {
         if !is_path || matches!(request.method(), Method::Connect | Method::Trace) {
             return None;
         }
-        let spawner = self.sites.spawner.as_deref();
-        self.sites.sites[site].gates.begin(request, spawner, site, now.ms())
+        let served = &self.sites.sites[site];
+        let (user, spawner) = (served.user(request), self.sites.spawner.as_deref());
+        served.gates.begin(request, user.as_deref(), spawner, site, now.ms())
     }
 
     /// The backend of a file that was found, if it is a script.
@@ -42,7 +50,8 @@ impl Service {
         if !served.gates.have_scripts() || served.routes.is_sent_from(found.root) {
             return None;
         }
-        served.gates.begin_script(&found.name, request, site, now.ms())
+        let user = served.user(request);
+        served.gates.begin_script(&found.name, request, user.as_deref(), site, now.ms())
     }
 
     /// Whether a backend answers a request: one that nobody has made must not get that far.
