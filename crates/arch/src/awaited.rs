@@ -65,7 +65,11 @@ impl BackendWatch {
             return;
         }
         if let Some((known, _)) = self.0.take() {
-            mechanism.remove(known.as_fd());
+            // One that nobody else holds is closed here.
+            match Arc::strong_count(&known) {
+                1 => mechanism.forget(known.as_fd()),
+                _ => mechanism.remove(known.as_fd()),
+            }
         }
         let Some(wanted) = wanted else { return };
         let Awaited { descriptor, interest, .. } = wanted;

@@ -13,7 +13,6 @@ use flyball_http::range::ByteRange;
 use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
-use flyball_sys::net::Server;
 
 use crate::access::{Access, Check, Refused, Scratch};
 use crate::backend::{Gates, Relay, Spawner};
@@ -140,23 +139,6 @@ impl Sites {
         self.spawner.as_ref()
     }
 
-    /// Where the servers listen that answer for any of the sites.
-    pub fn servers(&self) -> impl Iterator<Item = &Server> {
-        self.sites.iter().flat_map(|site| site.gates.servers())
-    }
-
-    /// What is not there yet and may come later. Blocks on the disk.
-    pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for site in &self.sites {
-            for (table, responder) in site.settings.responders() {
-                let missing = responder.missing();
-                warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
-            }
-        }
-        warnings
-    }
-
     /// Every directory beneath which files are opened.
     pub fn roots(&self) -> Vec<&OwnedFd> {
         self.sites.iter().flat_map(|site| site.routes.roots()).map(|root| &**root).collect()
@@ -186,6 +168,8 @@ pub struct Service {
     access_counts: AccessCounts,
     /// The number of the site that answered last.
     answered_for: Option<usize>,
+    /// Who owns descriptors, where processes have one table of them.
+    member: Option<Arc<Member>>,
 }
 
 /// Where the entry of an answer is.
@@ -210,7 +194,9 @@ impl Service {
     /// A service with a table of files that other processes use too. Its operations wait for the
     /// locks of that table, never long.
     pub fn in_table(sites: Arc<Sites>, table: &Arc<SharedTable>, member: &Arc<Member>) -> Service {
-        Service::with(sites, HeldCaches::in_table(table, member))
+        let mut service = Service::with(sites, HeldCaches::in_table(table, member));
+        service.member = Some(Arc::clone(member));
+        service
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
@@ -226,6 +212,7 @@ impl Service {
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
             answered_for: None,
+            member: None,
         };
         service.fetch_pinned();
         service

@@ -1,7 +1,7 @@
 //! The link to a program that is started for one request (RFC 3875): three pipes and a leash.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -220,6 +220,12 @@ impl Link for Cgi {
         self.output.watch(&self.bundle, Interest { read: pulls, write: false });
         self.errors.watch(&self.bundle, Interest::READ);
         Some((Arc::clone(self.bundle.descriptor()), Interest::READ))
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        let ends = [&self.input.end, &self.output.end, &self.errors.end];
+        let ends = ends.into_iter().flatten().map(AsFd::as_fd);
+        ends.chain([self.bundle.as_fd(), self.leash.as_fd()]).collect()
     }
 
     fn leave(&mut self) {

@@ -3,9 +3,12 @@
 use flyball_http::head::Framing;
 use flyball_http::{Name, Request, Version};
 
+/// Names and values.
+pub(crate) type Variables = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// The variables, in the order of their being set.
 #[derive(Debug, Default)]
-pub(crate) struct Environment(Vec<(Vec<u8>, Vec<u8>)>);
+pub(crate) struct Environment(Variables);
 
 /// Fields that are no variables of their own. `Proxy` would be taken for a setting of the program's
 /// own by many (CVE-2016-5385); the others belong to this connection, or have another variable.
@@ -23,6 +26,9 @@ const LEFT_OUT: &[&str] = &[
     "content-type",
 ];
 
+/// Room for as many variables as there mostly are.
+const VARIABLES: usize = 48;
+
 /// Where programs look for others when nothing else is said.
 pub(super) const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
@@ -30,41 +36,41 @@ impl Environment {
     /// What a request says, whose client has logged in as `user` if it has. What depends on where
     /// the program is found is added later.
     pub(crate) fn of(request: &Request<'_>, id: &str, user: Option<&[u8]>) -> Environment {
-        let mut all = Environment::default();
-        all.set("PATH", PATH);
-        all.set("GATEWAY_INTERFACE", b"CGI/1.1");
-        all.set("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
-        all.set(
+        let mut all = Environment(Vec::with_capacity(VARIABLES));
+        all.add("PATH", PATH);
+        all.add("GATEWAY_INTERFACE", b"CGI/1.1");
+        all.add("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
+        all.add(
             "SERVER_PROTOCOL",
             match request.head.version {
                 Version::Http10 => b"HTTP/1.0",
                 Version::Http11 => b"HTTP/1.1",
             },
         );
-        all.set("REQUEST_METHOD", request.method_token());
-        all.set("REQUEST_URI", request.target());
-        all.set("REQUEST_SCHEME", b"http");
-        all.set("QUERY_STRING", request.query());
+        all.add("REQUEST_METHOD", request.method_token());
+        all.add("REQUEST_URI", request.target());
+        all.add("REQUEST_SCHEME", b"http");
+        all.add("QUERY_STRING", request.query());
         let host = request.host();
-        all.set("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
-        all.set("SERVER_PORT", port(request.value(Name::Host).unwrap_or_default()));
+        all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
+        all.add("SERVER_PORT", port(request.value(Name::Host).unwrap_or_default()));
         let client = request.client().to_string();
-        all.set("REMOTE_ADDR", client.as_bytes());
-        all.set("REMOTE_HOST", client.as_bytes());
-        all.set("REQUEST_ID", id.as_bytes());
+        all.add("REMOTE_ADDR", client.as_bytes());
+        all.add("REMOTE_HOST", client.as_bytes());
+        all.add("REQUEST_ID", id.as_bytes());
         // php-cgi answers nothing without it.
-        all.set("REDIRECT_STATUS", b"200");
+        all.add("REDIRECT_STATUS", b"200");
         match request.head.framing {
-            Framing::Length(length) => all.set("CONTENT_LENGTH", length.to_string().as_bytes()),
-            Framing::Chunked => all.set("HTTP_TRANSFER_ENCODING", b"chunked"),
+            Framing::Length(length) => all.add("CONTENT_LENGTH", length.to_string().as_bytes()),
+            Framing::Chunked => all.add("HTTP_TRANSFER_ENCODING", b"chunked"),
             Framing::None => {}
         }
         if let Some(kind) = request.field(b"content-type") {
-            all.set("CONTENT_TYPE", kind);
+            all.add("CONTENT_TYPE", kind);
         }
         if let Some(user) = user {
-            all.set("AUTH_TYPE", b"Basic");
-            all.set("REMOTE_USER", user);
+            all.add("AUTH_TYPE", b"Basic");
+            all.add("REMOTE_USER", user);
         }
         for (name, value) in request.fields() {
             // A password that was for this server is no program's business (section 9.2).
@@ -73,6 +79,11 @@ impl Environment {
             }
         }
         all
+    }
+
+    /// Adds a variable that is not there yet.
+    fn add(&mut self, name: &str, value: &[u8]) {
+        self.0.push((name.into(), value.to_vec()));
     }
 
     /// Sets a variable; one that is there is replaced.
@@ -86,7 +97,7 @@ impl Environment {
         self.0.retain(|(known, _)| known != name.as_bytes());
     }
 
-    pub(crate) fn into_pairs(self) -> Vec<(Vec<u8>, Vec<u8>)> {
+    pub(crate) fn into_pairs(self) -> Variables {
         self.0
     }
 

@@ -1,12 +1,13 @@
 //! The link to a server that speaks FastCGI 1.0: one request at a time, and the next on the same
 //! link if both sides keep it.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use flyball_sys::readiness::Interest;
 
+use super::environment::Variables;
 use super::errors::ErrorOutput;
 use super::held::Held;
 use super::records::{self, Ended, Reader};
@@ -36,7 +37,7 @@ struct FastCgi {
 /// Begins a request. Never blocks.
 pub(super) fn begin(
     responder: &Arc<Responder>,
-    params: Vec<(Vec<u8>, Vec<u8>)>,
+    params: Variables,
     held_max: Option<usize>,
     repeats: bool,
     said: ErrorOutput,
@@ -166,6 +167,10 @@ impl Link for FastCgi {
 
     fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
         self.stream.as_ref().map(|stream| stream.awaited(pulls))
+    }
+
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.stream.iter().map(Stream::as_fd).collect()
     }
 
     fn leave(&mut self) {

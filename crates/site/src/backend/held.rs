@@ -1,17 +1,19 @@
 //! A request body of unknown length that is held until its end tells how long it was: PHP reads no
 //! other, and SCGI has no other.
 
+use super::environment::Variables;
+
 /// What is held, and the variables that will say how long it is.
 #[derive(Debug)]
 pub(super) struct Held {
-    variables: Vec<(Vec<u8>, Vec<u8>)>,
+    variables: Variables,
     body: Vec<u8>,
     most: usize,
 }
 
 impl Held {
     /// Nothing yet, and `most` bytes at most.
-    pub(super) fn new(variables: Vec<(Vec<u8>, Vec<u8>)>, most: usize) -> Held {
+    pub(super) fn new(variables: Variables, most: usize) -> Held {
         Held { variables, body: Vec::new(), most }
     }
 
@@ -30,7 +32,7 @@ impl Held {
     }
 
     /// The variables and the body, which is all of it or its beginning.
-    pub(super) fn into_parts(self, is_whole: bool) -> (Vec<(Vec<u8>, Vec<u8>)>, Vec<u8>) {
+    pub(super) fn into_parts(self, is_whole: bool) -> (Variables, Vec<u8>) {
         let Held { mut variables, body, .. } = self;
         if is_whole {
             // As if the client had said so at once.

@@ -29,7 +29,7 @@ pub(crate) use gates::Gates;
 pub(crate) use relay::Outcome;
 pub(crate) use reply::{Reply, SentFile};
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -119,6 +119,9 @@ pub(crate) trait Link: std::fmt::Debug + Send {
 
     /// What must be waited for before more can be pushed or, if it is wanted, pulled.
     fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)>;
+
+    /// The descriptors that it has now.
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
     /// The answer has ended, or nobody wants the rest: the program may go on by itself.
     fn leave(&mut self);

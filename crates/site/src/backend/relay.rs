@@ -1,10 +1,10 @@
 //! One request and the backend that answers it: what is known of the answer, and how long it may
 //! take.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
 use flyball_http::{Now, OwnedRequest, Segment};
@@ -22,7 +22,10 @@ static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
 /// An id for a request, which no other of this server's has: for logs, and for the program.
 pub(super) fn new_id() -> String {
-    format!("{:x}-{:x}", process::own_id(), REQUESTS.fetch_add(1, Relaxed))
+    // Whoever answers requests forks nobody who does.
+    static PROCESS: OnceLock<i32> = OnceLock::new();
+    let process = PROCESS.get_or_init(process::own_id);
+    format!("{process:x}-{:x}", REQUESTS.fetch_add(1, Relaxed))
 }
 
 /// How far a relay went.
@@ -122,6 +125,11 @@ impl Relay {
     /// The request.
     pub fn request(&self) -> &OwnedRequest {
         &self.request
+    }
+
+    /// The descriptors that it has now.
+    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        self.link.as_ref().map_or_else(Vec::new, |link| link.descriptors())
     }
 
     /// Lets it have files of these directories sent.

@@ -1,12 +1,13 @@
 //! The link to a server that speaks SCGI: a netstring of variables, the body, and the answer until
 //! the server closes the link.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use flyball_sys::readiness::Interest;
 
+use super::environment::Variables;
 use super::held::Held;
 use super::responder::Responder;
 use super::stream::{Received, Stream};
@@ -25,7 +26,7 @@ struct Scgi {
 /// Begins a request. Never blocks. Without `held_max` the variables tell how long the body is.
 pub(super) fn begin(
     responder: &Arc<Responder>,
-    variables: Vec<(Vec<u8>, Vec<u8>)>,
+    variables: Variables,
     held_max: Option<usize>,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
     let (queue, held) = match held_max {
@@ -37,7 +38,7 @@ pub(super) fn begin(
 }
 
 /// The variables as a netstring: the length of the body first, and that this is SCGI.
-fn request(mut variables: Vec<(Vec<u8>, Vec<u8>)>) -> Vec<u8> {
+fn request(mut variables: Variables) -> Vec<u8> {
     let is_length = |(name, _): &(Vec<u8>, Vec<u8>)| name == b"CONTENT_LENGTH";
     let length = match variables.iter().position(is_length) {
         Some(at) => variables.remove(at).1,
@@ -123,6 +124,10 @@ impl Link for Scgi {
         Some(self.stream.awaited(pulls))
     }
 
+    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
+        vec![self.stream.as_fd()]
+    }
+
     /// SCGI has one request on a link.
     fn leave(&mut self) {}
 }
@@ -135,7 +140,7 @@ mod tests {
     fn a_request_is_a_netstring_with_the_length_of_the_body_first() {
         let pair = |name: &str, value: &str| (name.into(), value.into());
         let variables = vec![pair("A", "b"), pair("CONTENT_LENGTH", "27"), pair("EMPTY", "")];
-        let expected = b"38:CONTENT_LENGTH\x0027\0SCGI\x001\0A\0b\0EMPTY\0\0,";
+        let expected = b"36:CONTENT_LENGTH\x0027\0SCGI\x001\0A\0b\0EMPTY\0\0,";
         assert_eq!(request(variables), expected);
         assert_eq!(request(vec![]), b"24:CONTENT_LENGTH\x000\0SCGI\x001\0,");
     }

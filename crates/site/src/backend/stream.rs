@@ -2,7 +2,7 @@
 //! and the one repetition of a request that a link which was kept for too long may cost.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flyball_sys::net;
@@ -174,6 +174,10 @@ impl Stream {
     pub(super) fn awaited(&self, pulls: bool) -> (Arc<OwnedFd>, Interest) {
         let interest = Interest { read: pulls, write: self.queued() > 0 };
         (Arc::clone(&self.socket), interest)
+    }
+
+    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// The answer has ended and the responder awaits another request.

@@ -2,8 +2,9 @@
 
 use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status, h1};
+use flyball_sys::net::Server;
 
-use super::{Answer, Lookup, Service, Site};
+use super::{Answer, Lookup, Service, Site, Sites};
 use crate::backend::{Failure, Outcome, Relay, Reply};
 use crate::plan::Found;
 
@@ -17,6 +18,25 @@ impl Site {
     /// Who has logged in for a request that was let pass.
     fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
         self.access.as_ref()?.user(request)
+    }
+}
+
+impl Sites {
+    /// Where the servers listen that answer for any of the sites.
+    pub fn servers(&self) -> impl Iterator<Item = &Server> {
+        self.sites.iter().flat_map(|site| site.gates.servers())
+    }
+
+    /// What is not there yet and may come later. Blocks on the disk.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for site in &self.sites {
+            for (table, responder) in site.settings.responders() {
+                let missing = responder.missing();
+                warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
+            }
+        }
+        warnings
     }
 }
 
@@ -34,7 +54,21 @@ impl Service {
         }
         let served = &self.sites.sites[site];
         let (user, spawner) = (served.user(request), self.sites.spawner.as_deref());
-        served.gates.begin(request, user.as_deref(), spawner, site, now.ms())
+        let user = user.as_deref();
+        self.owned(|| served.gates.begin(request, user, spawner, site, now.ms()))
+    }
+
+    /// What `begin` opens belongs to this process, where others have the same table of descriptors:
+    /// else it would be closed when one of them dies.
+    fn owned(&self, begin: impl FnOnce() -> Option<Box<Relay>>) -> Option<Box<Relay>> {
+        let Some(member) = &self.member else { return begin() };
+        member.begin();
+        let relay = begin();
+        for descriptor in relay.iter().flat_map(|relay| relay.descriptors()) {
+            member.own(descriptor);
+        }
+        member.end();
+        relay
     }
 
     /// The backend of a file that was found, if it is a script.
@@ -51,7 +85,8 @@ impl Service {
             return None;
         }
         let user = served.user(request);
-        served.gates.begin_script(&found.name, request, user.as_deref(), site, now.ms())
+        let user = user.as_deref();
+        self.owned(|| served.gates.begin_script(&found.name, request, user, site, now.ms()))
     }
 
     /// Whether a backend answers a request: one that nobody has made must not get that far.
