@@ -1,33 +1,19 @@
 //! `flyball load` as a program: what it prints, its exit codes, and agents on other machines, which
 //! are network namespaces here.
 
+mod common;
+
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 
+use common::generator::{load, report, server_of};
 use flyball_testkit::wait::{DEADLINE, until};
-use flyball_testkit::{Launch, Server, Site, binary, skip};
-use serde_json::Value;
-
-fn load(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.arg("load").args(arguments).stdin(Stdio::null());
-    command.output().expect("flyball can be started")
-}
-
-fn server(site: &Site) -> Server {
-    Launch::arguments([site.root().display().to_string()]).start().expect("it starts")
-}
-
-fn report(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
-    })
-}
+use flyball_testkit::{Site, binary, skip};
 
 #[test]
 fn a_run_at_a_rate_has_as_many_requests_as_it_says() {
     let site = Site::new();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let url = format!("http://{}/", server.address());
     let output = load(&["--rate", "50", "--duration", "1s", "--json", &url]);
     assert_eq!(output.status.code(), Some(0));
@@ -46,7 +32,7 @@ fn a_run_at_a_rate_has_as_many_requests_as_it_says() {
 #[test]
 fn a_condition_that_holds_is_an_exit_code_of_its_own() {
     let site = Site::new();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let url = format!("http://{}/no-such-file", server.address());
     let quick = ["--connections", "1", "--duration", "200ms", &url];
     let output = load(&[&["--fail-if", "goodput < 1"], &quick[..]].concat());
@@ -86,7 +72,7 @@ fn what_cannot_be_run_says_what_to_do() {
 #[test]
 fn seconds_are_written_as_csv_and_as_a_log_that_others_read() {
     let site = Site::new();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let directory = tempfile::tempdir().unwrap();
     let (csv, hdr) = (directory.path().join("a.csv"), directory.path().join("a.hdr"));
     let (csv, hdr) = (csv.display().to_string(), hdr.display().to_string());
@@ -104,7 +90,7 @@ fn seconds_are_written_as_csv_and_as_a_log_that_others_read() {
 #[test]
 fn the_knee_is_looked_for_and_drawn() {
     let site = Site::new();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let directory = tempfile::tempdir().unwrap();
     let plot = directory.path().join("a.svg");
     let url = format!("http://{}/", server.address());

@@ -1,32 +1,17 @@
 //! `flyball load` with requests out of logs and sets of files, against a real server.
 
+mod common;
+
 use std::fs;
-use std::process::{Command, Output, Stdio};
 
-use flyball_testkit::{Launch, Server, Site, binary};
-use serde_json::Value;
-
-fn load(arguments: &[&str]) -> Output {
-    let mut command = Command::new(binary());
-    command.arg("load").args(arguments).stdin(Stdio::null());
-    command.output().expect("flyball can be started")
-}
-
-fn server(site: &Site) -> Server {
-    Launch::arguments([site.root().display().to_string()]).start().expect("it starts")
-}
-
-fn report(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!("{error}: {}", String::from_utf8_lossy(&output.stderr));
-    })
-}
+use common::generator::{fileset, load, report, server_of};
+use flyball_testkit::Site;
 
 #[test]
 fn sessions_of_a_log_are_asked_for_whole_and_wrong_lines_are_told() {
     let site = Site::new();
     fs::write(site.root().join("a.txt"), "a").unwrap();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let log = tempfile::NamedTempFile::new().unwrap();
     let text = "# one session\n/a.txt think=0.01\n  /a.txt\n/none\nwrong\n";
     fs::write(log.path(), text).unwrap();
@@ -48,7 +33,7 @@ fn sessions_of_a_log_are_asked_for_whole_and_wrong_lines_are_told() {
 fn a_log_is_replayed_in_order_and_by_its_times() {
     let site = Site::new();
     fs::write(site.root().join("a b.txt"), "a").unwrap();
-    let server = server(&site);
+    let server = server_of(&site.root());
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut text = Vec::new();
     for second in 10..15 {
@@ -76,12 +61,9 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();
     for (name, seed) in [("one", "1"), ("two", "2")] {
-        let set = path(name);
-        let mut command = Command::new(binary());
-        let arguments = ["fileset", "specweb99", &set, "--directories", "1", "--seed", seed];
-        assert!(command.args(arguments).output().unwrap().status.success());
+        fileset(&["specweb99", &path(name), "--directories", "1", "--seed", seed]);
     }
-    let server = Launch::arguments([path("one")]).start().expect("it starts");
+    let server = server_of(path("one").as_ref());
     let url = format!("http://{}/", server.address());
     let quick = ["--connections", "2", "--duration", "200ms", "--json", &url];
     let own = path("one");
@@ -103,5 +85,57 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(errors.contains(why), "{errors}");
+    }
+}
+
+#[test]
+fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_made_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let line = |nth: usize, request: &str, outcome: &str| {
+        format!("h - - [01/Jul/1995:00:00:{nth:02} -0400] \"GET {request} HTTP/1.0\" {outcome}\n")
+    };
+    let requests = [
+        ("/a", "200 70000"),
+        ("/b/", "200 900"),
+        ("/no", "404 9"),
+        ("/a", "304 -"),
+        ("/c", "200 9"),
+    ];
+    let log: String =
+        requests.iter().enumerate().map(|(nth, (asked, got))| line(nth, asked, got)).collect();
+    fs::write(path("log"), log).unwrap();
+    let (log, site) = (path("log"), path("site"));
+    let cut = ["--log", &log, "--data-set", "70900"];
+    let told = fileset(&[&["log", &site], &cut[..]].concat());
+    assert!(told.starts_with("2 files with 70900 bytes of a log in "), "{told}");
+    assert!(fs::read(path("site/b/index.html")).unwrap().starts_with(b"      900 b/index.html\n"));
+    let server = server_of(site.as_ref());
+    let url = format!("http://{}/", server.address());
+    let quick =
+        ["--connections", "2", "--duration", "200ms", "--json", "--verify-with", &site, &url];
+    let output = load(&[&cut[..], &quick].concat());
+    let found = report(&output);
+    assert_eq!(
+        (found["error_count"].as_u64(), output.status.code()),
+        (Some(0), Some(0)),
+        "{found}"
+    );
+    assert!(found["workload"].to_string().contains("3 sessions of "), "{found}");
+    assert_eq!(found["status"]["200"], found["replies"], "{found}");
+    // Another file of the same length: wrong from the beginning, and torn in its middle.
+    let mut wrong = fs::read(path("site/a")).unwrap();
+    wrong[60_000] ^= 1;
+    fs::create_dir_all(path("other/b")).unwrap();
+    fs::write(path("other/a"), wrong).unwrap();
+    fs::write(path("other/b/index.html"), [b'x'; 900]).unwrap();
+    let other = path("other");
+    let quick =
+        ["--connections", "2", "--duration", "200ms", "--json", "--verify-with", &other, &url];
+    let output = load(&[&cut[..], &quick].concat());
+    let found = report(&output);
+    assert_eq!(output.status.code(), Some(3), "{found}");
+    for kind in ["wrong_body", "torn_body"] {
+        assert!(found["errors"][kind].as_u64().unwrap() > 0, "{kind}: {found}");
     }
 }

@@ -7,8 +7,8 @@ use crate::fileset::{self, Manifest};
 use crate::job::Options;
 use crate::target::Target;
 use crate::workload::{
-    AccessLog, Catalog, FilesetMix, Message, OneUrl, Replaying, Skipped, Surge, SurgeParameters,
-    WeightedList, Workload, access_log, session_log,
+    AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
+    Surge, SurgeParameters, WeightedList, Workload, access_log, session_log,
 };
 
 /// Most bytes of a log: it is read before the run.
@@ -93,7 +93,8 @@ pub(crate) fn source(
         Asking::AccessLog(file) => {
             let (text, mut skipped) = (read(file)?, Skipped::new(options.strict));
             let client_gap_s = options.client_gap.map(|gap| gap.as_secs());
-            let replaying = Replaying { client_gap_s, speed: options.speed() };
+            let replaying =
+                Replaying { client_gap_s, data_set: options.data_set, speed: options.speed() };
             let log = access_log(&text, &message(""), catalog, replaying, &mut skipped);
             let AccessLog { sessions, starts_ns: starts } = log.map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
@@ -128,7 +129,7 @@ fn files(
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
     let numbers = (options.requests_of_file_session(), think_ns, options.seed);
     let (base, message) = (&target.path, message(options, ""));
-    let (mix, words) = match &options.asking {
+    let (mix, mut words) = match &options.asking {
         Asking::Mix(_) if options.verify => {
             return Err("--verify needs the set that the --mix is of: name its --fileset".into());
         }
@@ -142,7 +143,25 @@ fn files(
         }
         _ => return Err("no set of files is named".into()),
     };
-    Ok((Box::new(mix), words))
+    let Some(dynamic) = &options.dynamic else { return Ok((Box::new(mix), words)) };
+    let manifest = match &options.asking {
+        Asking::Mix(manifest) => *manifest,
+        Asking::Fileset(directory) => fileset::open(directory)?,
+        _ => return Err("no set of files is named".into()),
+    };
+    let kind = options.mix.unwrap_or(manifest.kind);
+    if !kind.is_spec() {
+        return Err(format!(
+            "--dynamic is of specweb99, and the mix of {kind} has no such requests"
+        ));
+    }
+    let address = *target.addresses.first().ok_or("the host has no address")?;
+    let files = &manifest.files()?;
+    let base = base.trim_end_matches('/');
+    let place = DynamicPlace { address, base, files, seed: manifest.parameters.seed };
+    let dynamic = Dynamic::new(dynamic, place, mix.mix(), &message, catalog, options.seed)?;
+    words += &dynamic.words();
+    Ok((Box::new(mix.with_dynamic(dynamic)), words))
 }
 
 fn with_off_periods(source: Source, parameters: SurgeParameters, seed: u64) -> Source {
@@ -161,7 +180,7 @@ fn check(directory: &Path, target: &Target, catalog: &Catalog) -> Result<(), Str
 }
 
 /// All of a file.
-fn read(file: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>, String> {
     let about = std::fs::metadata(file).map_err(|error| named(file, &error))?;
     if about.len() > LOG_BYTES_MAX {
         return Err(named(file, &format!("more than {LOG_BYTES_MAX} bytes: use a part of it")));
@@ -173,6 +192,6 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn named(file: &Path, why: &dyn std::fmt::Display) -> String {
+pub(crate) fn named(file: &Path, why: &dyn std::fmt::Display) -> String {
     format!("{}: {why}", file.display())
 }

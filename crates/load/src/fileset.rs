@@ -8,13 +8,15 @@ mod check;
 mod content;
 mod kinds;
 mod mixes;
+mod sessions;
 mod write;
 
 pub use check::{check_disk, check_server};
 pub use content::FileContent;
 pub use kinds::{File, Kind, Manifest, Parameters};
 pub use mixes::Mix;
-pub use write::{make, open};
+pub use sessions::{SessionLogs, write_sessions};
+pub use write::{make, make_of_log, open};
 
 /// The name of the manifest in the directory of a set: hidden, so that no server serves it.
 pub const MANIFEST: &str = ".fileset.json";

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -18,7 +19,10 @@ use crate::observe::{Asked, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
-use crate::workload::{Catalog, Conditional, SurgeParameters, Workload};
+use crate::workload::{
+    Catalog, Conditional, DynamicOptions, PostLog, SurgeParameters, Workload, expect_files,
+    fetch_log,
+};
 
 /// What a replay goes on for after its last arrival, so that it is within the run.
 const AFTER_LAST: Duration = Duration::from_millis(1);
@@ -95,11 +99,17 @@ pub struct Options {
     pub strict: bool,
     /// The mix that the files of a set are asked for by; `None` is that of its own kind.
     pub mix: Option<Kind>,
+    /// The dynamic part of a mix of SPECweb99; `None` is files alone.
+    pub dynamic: Option<DynamicOptions>,
     /// Off periods of SURGE within sessions.
     pub surge: Option<SurgeParameters>,
     /// Longest pause within a session of one client of an access log; `None` makes each of its
     /// requests a session.
     pub client_gap: Option<Duration>,
+    /// Bytes of the distinct files at which an access log is cut off.
+    pub data_set: Option<u64>,
+    /// A directory with whose files bodies are compared.
+    pub verify_with: Option<PathBuf>,
     /// Whether it is counted second by second, too.
     pub series: bool,
 }
@@ -136,8 +146,11 @@ impl Options {
             verify: false,
             strict: false,
             mix: None,
+            dynamic: None,
             surge: None,
             client_gap: None,
+            data_set: None,
+            verify_with: None,
             series: false,
         }
     }
@@ -189,6 +202,8 @@ pub struct Job {
     workload: Box<dyn Workload>,
     asked: Asked,
     is_local: bool,
+    /// The script whose log of posts is looked at after the run, and the `Host` to ask with.
+    posts_to: Option<(String, String)>,
     notes: Vec<String>,
 }
 
@@ -203,6 +218,9 @@ impl Job {
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
         let Source { mut workload, words, notes: mut told, starts_ns } =
             source(options, &target, &mut catalog)?;
+        if let Some(directory) = &options.verify_with {
+            told.extend(expect_files(&mut catalog, directory)?);
+        }
         let mut duration = options.duration;
         if matches!(options.load, Load::Replay(_)) {
             let Some(starts_ns) = &starts_ns else {
@@ -210,6 +228,9 @@ impl Job {
             };
             let last_ns = starts_ns.last().copied().unwrap_or(0);
             duration = duration.min(Duration::from_nanos(last_ns) + AFTER_LAST);
+        }
+        if options.conditional > 0.0 && options.dynamic.is_some() {
+            return Err("a dynamic reply has no date: use --conditional or --dynamic".into());
         }
         if options.conditional > 0.0 {
             let date = format_date(clock::unix_ms() / 1000);
@@ -241,7 +262,9 @@ impl Job {
         asked.workload = words;
         asked.duration = duration;
         asked.requests_per_session = workload.requests_per_session();
-        Ok(Job { plan, workload, asked, is_local: target.is_loopback(), notes })
+        let posts_to = options.dynamic.as_ref();
+        let posts_to = posts_to.map(|asked| (asked.script.clone(), target.authority.clone()));
+        Ok(Job { plan, workload, asked, is_local: target.is_loopback(), posts_to, notes })
     }
 
     /// What whoever reads the report should know.
@@ -276,6 +299,7 @@ impl Job {
         let before = Drops::read().listen_drops;
         let started_unix_ms = clock::unix_ms();
         let tally = engine::run_from(&self.plan, &*self.workload, live, stop, start_ns)?;
+        let post_log = self.post_log(tally.posts);
         let drops = Drops::read().listen_drops.saturating_sub(before);
         Ok(Report {
             asked: self.asked.clone(),
@@ -283,9 +307,23 @@ impl Job {
             tally,
             listen_drops: self.is_local.then_some(drops),
             classes: self.plan.catalog.classes.clone(),
+            post_log,
             notes: self.notes.clone(),
             void: Vec::new(),
         })
+    }
+}
+
+impl Job {
+    /// What the server has a record of, of so many posts that it answered.
+    fn post_log(&self, answered: u64) -> Option<PostLog> {
+        let (script, authority) = self.posts_to.as_ref()?;
+        let address = self.plan.addresses.first()?;
+        // While others still post it is not whole.
+        if self.plan.share.of > 1 {
+            return None;
+        }
+        Some(fetch_log(*address, script, authority, answered))
     }
 }
 

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod ask;
 mod asking;
 pub mod engine;
 pub mod fileset;

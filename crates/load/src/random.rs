@@ -63,6 +63,8 @@ pub enum Purpose {
     Popularity = 5,
     /// How long clients pause.
     OffPeriods = 6,
+    /// Which users and ads dynamic requests name.
+    Dynamic = 7,
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use common::{OK, answer_all, options, rate, request, run, server};
@@ -162,6 +162,15 @@ fn a_head_has_no_body_to_wait_for() {
     assert_eq!((tally.replies, tally.body_bytes, tally.error_count()), (10, 0, 0));
 }
 
+/// Bytes of the process that one connection may take while it waits for its first reply.
+const CONNECTION_BYTES_MAX: u64 = 1536;
+
+/// Bytes of this process in memory.
+fn resident_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/statm").unwrap();
+    status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
 #[test]
 fn ten_thousand_connections_are_held_by_one_thread() {
     // They are accepted by the kernel alone: nobody answers, and nobody needs to.
@@ -185,14 +194,19 @@ fn ten_thousand_connections_are_held_by_one_thread() {
     options.timeout = DEADLINE;
     let mut job = Job::prepare(&options).unwrap();
     job.plan.addresses = listeners.iter().map(|l| net::local_address(l).unwrap()).collect();
+    let (before, held) = (resident_bytes(), AtomicU64::new(0));
     let (live, stop) = (Arc::new(Live::default()), AtomicBool::new(false));
     let report = std::thread::scope(|scope| {
         scope.spawn(|| {
             until(DEADLINE, || (live.glance().open >= u64::from(count)).then_some(()));
+            held.store(resident_bytes(), Relaxed);
             stop.store(true, Relaxed);
         });
         job.run(&live, &stop).unwrap()
     });
+    let each = held.load(Relaxed).saturating_sub(before) / u64::from(count);
+    println!("{each} bytes of this process for each of {count} connections");
+    assert!(each <= CONNECTION_BYTES_MAX, "{each} bytes for each connection");
     let tally = &report.tally;
     assert_eq!(tally.open_max, u64::from(count), "{:?}", tally.errors);
     assert_eq!((tally.sent, tally.error_count()), (u64::from(count), 0), "{:?}", tally.errors);

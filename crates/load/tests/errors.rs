@@ -213,7 +213,8 @@ fn a_body_that_is_not_what_it_should_be_is_wrong() {
         let mut job = Job::prepare(&options).unwrap();
         let mut catalog = Catalog::new("h", Vec::new());
         let content: Option<Arc<dyn Content>> = Some(Arc::new(Alphabet));
-        let expected = Expected { status: Some(200), length: Some(8), content };
+        let expected =
+            Expected { status: Some(200), length: Some(8), content, ..Expected::default() };
         catalog.add(&Message { target: "/".into(), expected, ..Message::default() });
         job.plan.catalog = catalog;
         let tally = job.run(&Arc::default(), &false.into()).unwrap().tally;
@@ -221,6 +222,30 @@ fn a_body_that_is_not_what_it_should_be_is_wrong() {
         assert_eq!((tally.replies, tally.error_count()), (10, wrong), "{body}");
         assert!(tally.good_in_window <= 10 - wrong, "{body}");
     }
+}
+
+#[derive(Debug)]
+struct Zeros;
+
+impl Content for Zeros {
+    fn matches(&self, _: u64, bytes: &[u8]) -> bool {
+        bytes.iter().all(|byte| *byte == b'0')
+    }
+}
+
+#[test]
+fn a_body_that_begins_right_and_goes_on_wrong_is_torn() {
+    let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n{:0100}{:x>100}", 0, "");
+    let address = server(move |_, stream| answer_all(stream, text.as_bytes()));
+    let mut options = options(address, rate("100"), 100);
+    options.verify = true;
+    let mut job = Job::prepare(&options).unwrap();
+    let content: Option<Arc<dyn Content>> = Some(Arc::new(Zeros));
+    let expected = Expected { content, ..Expected::default() };
+    job.plan.catalog = Catalog::new("h", Vec::new());
+    job.plan.catalog.add(&Message { target: "/".into(), expected, ..Message::default() });
+    let tally = job.run(&Arc::default(), &false.into()).unwrap().tally;
+    assert_eq!((tally.errors_of(Kind::TornBody), tally.errors_of(Kind::WrongBody)), (10, 0));
 }
 
 #[test]

@@ -4,13 +4,25 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, ArgMatches, value_parser};
-use flyball_load::fileset::{Kind, Manifest, Parameters};
+use flyball_load::fileset::{Kind, Manifest, Parameters, SessionLogs};
+use flyball_load::units::parse_bytes;
+use flyball_load::workload::SurgeParameters;
+
+/// What is made for the files that a log asks for.
+const LOG: &str = "log";
+
+/// Sessions of each log where nothing else is said: those of S4.
+const SESSIONS: u64 = 26_400;
 
 /// What `flyball fileset` is to make.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fileset {
-    /// The set.
+    /// The set; of a log only the seed counts.
     pub manifest: Manifest,
+    /// The access log whose files are made, and where it is cut off.
+    pub log: Option<(PathBuf, Option<u64>)>,
+    /// Logs of sessions that are written, and where.
+    pub sessions: Option<(SessionLogs, PathBuf)>,
     /// Where.
     pub directory: PathBuf,
 }
@@ -31,7 +43,7 @@ pub(super) fn program() -> clap::Command {
             Arg::new("kind")
                 .value_name("KIND")
                 .required(true)
-                .value_parser(PossibleValuesParser::new(Kind::names()))
+                .value_parser(PossibleValuesParser::new(Kind::names().chain([LOG])))
                 .help("Which files"),
         )
         .arg(
@@ -45,6 +57,31 @@ pub(super) fn program() -> clap::Command {
         .arg(number("size", "BYTES", "Bytes of single-file"))
         .arg(number("mib", "N", "MiB of the files of trace"))
         .arg(
+            Arg::new("log")
+                .long("log")
+                .value_name("FILE")
+                .value_parser(value_parser!(PathBuf))
+                .required_if_eq("kind", LOG)
+                .help("The access log whose files `log` makes"),
+        )
+        .arg(
+            Arg::new("data-set")
+                .long("data-set")
+                .value_name("BYTES")
+                .value_parser(parse_bytes)
+                .requires("log")
+                .help("Cut the log off where its files have so many bytes together"),
+        )
+        .arg(
+            Arg::new("session-logs")
+                .long("session-logs")
+                .value_name("DIR")
+                .value_parser(value_parser!(PathBuf))
+                .help("Write logs of sessions with the off periods of SURGE, for --wsesslog"),
+        )
+        .arg(number("logs", "N", "How many [default: 16]").requires("session-logs"))
+        .arg(number("sessions", "N", "Sessions of each [default: 26400]").requires("session-logs"))
+        .arg(
             Arg::new("seed")
                 .long("seed")
                 .value_name("N")
@@ -57,7 +94,7 @@ pub(super) fn program() -> clap::Command {
 pub(super) fn parsed(given: &ArgMatches) -> Fileset {
     let name = given.get_one::<String>("kind").map_or("", String::as_str);
     // The parser takes no other names.
-    let kind = Kind::named(name).unwrap_or(Kind::OnePacket);
+    let kind = Kind::named(name).unwrap_or(Kind::Trace);
     let number = |id: &str| given.get_one::<u64>(id).copied();
     let Parameters { directories, size, mib, seed } = kind.defaults();
     let parameters = Parameters {
@@ -67,5 +104,13 @@ pub(super) fn parsed(given: &ArgMatches) -> Fileset {
         seed: number("seed").unwrap_or(seed),
     };
     let directory = given.get_one("directory").cloned().unwrap_or_default();
-    Fileset { manifest: Manifest { kind, parameters }, directory }
+    let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
+    let log = file("log").filter(|_| name == LOG).map(|log| (log, number("data-set")));
+    let sessions = file("session-logs").map(|directory| {
+        let surge = Some(SurgeParameters::default());
+        let logs = number("logs").unwrap_or(16);
+        let sessions = number("sessions").unwrap_or(SESSIONS);
+        (SessionLogs { logs, sessions, surge }, directory)
+    });
+    Fileset { manifest: Manifest { kind, parameters }, log, sessions, directory }
 }

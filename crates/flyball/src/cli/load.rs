@@ -14,7 +14,7 @@ use flyball_load::job::{Asking, Load as Amount, Options};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
-use flyball_load::workload::SurgeParameters;
+use flyball_load::workload::{DynamicOptions, SurgeParameters};
 
 /// Most source addresses that a range may hold.
 const SOURCES_MAX: u32 = 1 << 16;
@@ -162,6 +162,13 @@ fn requests() -> Vec<Arg> {
             .default_value("1")
             .value_parser(value_parser!(u32).range(1..=4096)),
         switch("verify", "Compare every reply with what it must be; what differs is an error"),
+        text(
+            "verify-with",
+            "DIR",
+            "As --verify, with the files of a directory: what is served at /",
+        )
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with_all(["accept-encoding", "conditional"]),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
             .action(ArgAction::Append)
@@ -190,6 +197,8 @@ fn workloads() -> Vec<Arg> {
             .conflicts_with_all(["list", "fileset", "wsesslog"]),
         duration("client-gap", "Make requests of one client of --log within this time a session")
             .requires("log"),
+        bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
+            .requires("log"),
         switch("strict", "A wrong line of a log is an error, instead of skipped and counted"),
         text("mix", "KIND", "Files as often as this kind asks: of --fileset, or by their paths")
             .value_parser(PossibleValuesParser::new(Kind::names()))
@@ -198,6 +207,25 @@ fn workloads() -> Vec<Arg> {
             .value_parser(value_parser!(u64).range(1..))
             .requires("mix")
             .conflicts_with("fileset"),
+        text(
+            "dynamic",
+            "PERCENT",
+            "How much of a mix of specweb99 is dynamic requests, such as 30",
+        )
+        .long_help(
+            "How much of a mix of specweb99 is dynamic requests: 30, or 30:42/0/42/16 with \
+                 the shares of standard GET, CGI, GET with ad rotation and POST among them (as \
+                 here by default), or full for all that SPECweb99 has. Their replies are checked \
+                 by its rules, with --verify byte by byte.",
+        )
+        .conflicts_with_all(["list", "log", "wsesslog"])
+        .value_parser(ValueParser::new(|text: &str| text.parse::<DynamicOptions>())),
+        text("dynamic-script", "PATH", "The path of --dynamic [default: /specweb99-dynamic]")
+            .requires("dynamic")
+            .value_parser(ValueParser::new(script)),
+        text("cgi-script", "PATH", "The path of its CGI [default: /cgi-bin/specweb99-cgi]")
+            .requires("dynamic")
+            .value_parser(ValueParser::new(script)),
         text("surge", "NAME=NUMBER,...", "Off periods of SURGE within sessions, as it has them")
             .long_help(
                 "Off periods of SURGE within sessions. Alone, as SURGE has them; or with \
@@ -269,6 +297,12 @@ fn field(text: &str) -> Result<String, String> {
     let (name, _) = text.split_once(':').unwrap_or_default();
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     if is_plain && is_name { Ok(text.into()) } else { Err("expected 'NAME: VALUE'".into()) }
+}
+
+fn script(text: &str) -> Result<String, String> {
+    let is_path = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
+    let is_plain = is_path && !text.contains(['?', '#']);
+    if is_plain { Ok(text.into()) } else { Err("expected a path, such as /script".into()) }
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -360,6 +394,14 @@ fn ask(given: &ArgMatches, options: &mut Options) {
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
     options.mix = given.get_one::<String>("mix").and_then(|name| Kind::named(name));
     options.surge = given.get_one("surge").copied();
+    options.dynamic = given.get_one::<DynamicOptions>("dynamic").cloned().map(|dynamic| {
+        let path = |id: &str| given.get_one::<String>(id).cloned();
+        DynamicOptions {
+            script: path("dynamic-script").unwrap_or(dynamic.script),
+            cgi: path("cgi-script").unwrap_or(dynamic.cgi),
+            ..dynamic
+        }
+    });
     let asked = [
         file("list").map(Asking::List),
         file("fileset").map(Asking::Fileset),
@@ -419,7 +461,9 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     ask(given, &mut options);
     options.client_gap = time("client-gap");
     options.strict = given.get_flag("strict");
-    options.verify = given.get_flag("verify");
+    options.data_set = size("data-set");
+    options.verify_with = given.get_one::<PathBuf>("verify-with").cloned();
+    options.verify = given.get_flag("verify") || options.verify_with.is_some();
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
     options.sources = sources.flatten().copied().collect();
     let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -2,6 +2,7 @@
 //! started under another program, watched, counted and killed.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod generator;
 pub mod load;
 pub mod metrics;
 pub mod trace;

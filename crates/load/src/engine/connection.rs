@@ -10,7 +10,10 @@ use flyball_http::h1::{AnswerHead, Client, Event};
 
 use super::pace::Pace;
 use crate::observe::{Kind, Tally};
-use crate::workload::{Catalog, Follow, RequestId, Step};
+use crate::workload::{Catalog, Content, Follow, PageSeen, RequestId, Step};
+
+/// Bytes from which on a body is seen to have begun as it should.
+const BEGINNING: usize = 64;
 
 /// What a place in the table of connections does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +83,10 @@ pub(super) struct Connection {
     pub(super) closing: bool,
     status: u16,
     body_bytes: u64,
-    wrong: bool,
+    /// What is wrong with the reply so far.
+    wrong: Option<Kind>,
+    /// What was seen of a dynamic reply; there when one was asked for.
+    page: Option<Box<PageSeen>>,
     in_body: bool,
     /// Bytes are there that the pace did not allow to read.
     pub(super) readable: bool,
@@ -111,7 +117,8 @@ impl Connection {
             closing: false,
             status: 0,
             body_bytes: 0,
-            wrong: false,
+            wrong: None,
+            page: None,
             in_body: false,
             readable: false,
             reading: Pace::default(),
@@ -133,7 +140,7 @@ impl Connection {
         self.closing = false;
         self.readable = false;
         self.body_bytes = 0;
-        self.wrong = false;
+        self.wrong = None;
         self.in_body = false;
         self.socket.take()
     }
@@ -210,7 +217,7 @@ impl Connection {
         if let Some(front) = self.waiting.front() {
             self.client.requested(catalog.request(front.request).is_head);
             self.body_bytes = 0;
-            self.wrong = false;
+            self.wrong = None;
         }
     }
 
@@ -236,7 +243,7 @@ impl Connection {
             let (consumed, event) = self.client.recv(&input[at..]);
             at += consumed;
             match event {
-                Event::Head(head) => self.take_head(head, judge),
+                Event::Head(head) => self.take_head(head, &input[at - consumed..at], judge),
                 Event::Body(ready) => {
                     self.take_body(&input[at..at + ready], judge);
                     self.client.taken(ready);
@@ -250,26 +257,39 @@ impl Connection {
         if at == input.len() { Ok(at) } else { Err(Kind::Malformed) }
     }
 
-    fn take_head(&mut self, head: AnswerHead, judge: Judge<'_>) {
+    fn take_head(&mut self, head: AnswerHead, bytes: &[u8], judge: Judge<'_>) {
         self.status = head.status;
         self.in_body = true;
         self.closing |= !head.keep_alive;
+        let Some(front) = self.waiting.front() else { return };
+        let expected = &judge.catalog.request(front.request).expected;
+        if let Some(page) = &expected.page {
+            self.page.get_or_insert_default().begin(page, head, bytes);
+        }
         if judge.verify {
-            let Some(front) = self.waiting.front() else { return };
-            let expected = &judge.catalog.request(front.request).expected;
-            self.wrong |= expected.status.is_some_and(|status| status != head.status);
+            if expected.status.is_some_and(|status| status != head.status) {
+                self.wrong = Some(Kind::WrongBody);
+            }
         }
     }
 
     fn take_body(&mut self, bytes: &[u8], judge: Judge<'_>) {
-        if judge.verify {
-            let Some(front) = self.waiting.front() else { return };
-            let expected = &judge.catalog.request(front.request).expected;
-            if let Some(content) = &expected.content {
-                self.wrong |= !content.matches(self.body_bytes, bytes);
-            }
-        }
+        let at = self.body_bytes;
         self.body_bytes += bytes.len() as u64;
+        let Some(front) = self.waiting.front() else { return };
+        let expected = &judge.catalog.request(front.request).expected;
+        if let (Some(page), Some(seen)) = (&expected.page, &mut self.page) {
+            seen.take(page, bytes, judge.verify);
+        }
+        let content = expected.content.as_ref().filter(|_| judge.verify && self.wrong.is_none());
+        if content.is_some_and(|content| !content.matches(at, bytes)) {
+            let begins = |content: &dyn Content| {
+                let first = bytes.get(..BEGINNING);
+                at > 0 || first.is_some_and(|first| content.matches(0, first))
+            };
+            let is_torn = content.is_some_and(|content| begins(content.as_ref()));
+            self.wrong = Some(if is_torn { Kind::TornBody } else { Kind::WrongBody });
+        }
     }
 
     /// The reply to the oldest request is complete.
@@ -282,8 +302,15 @@ impl Connection {
         let request = judge.catalog.request(done.request);
         if judge.verify && !request.is_head {
             let length = request.expected.length;
-            self.wrong |= length.is_some_and(|length| length != self.body_bytes);
+            if length.is_some_and(|length| length != self.body_bytes) {
+                self.wrong.get_or_insert(Kind::WrongBody);
+            }
         }
+        let page = request.expected.page.as_ref().zip(self.page.as_mut());
+        let broken = page.and_then(|(page, seen)| {
+            tally.posts += u64::from(page.is_posted());
+            seen.end()
+        });
         let latency_ns = now_ns.saturating_sub(done.intended_ns);
         if self.counts {
             tally.replies += 1;
@@ -299,7 +326,8 @@ impl Connection {
                 class.bytes += self.body_bytes;
             }
         }
-        let is_good = self.status < 400 && !self.wrong && latency_ns <= judge.deadline_ns;
+        let is_right = self.wrong.is_none() && broken.is_none();
+        let is_good = self.status < 400 && is_right && latency_ns <= judge.deadline_ns;
         if let Some(series) = &mut tally.series {
             series.replied(now_ns, latency_ns, is_good);
         }
@@ -307,8 +335,12 @@ impl Connection {
             tally.replies_in_window += 1;
             tally.good_in_window += u64::from(is_good);
         }
-        if self.wrong {
-            tally.error(Kind::WrongBody, self.counts);
+        if let Some(kind) = self.wrong {
+            tally.error(kind, self.counts);
+        }
+        if let Some(rule) = broken {
+            tally.error(Kind::WrongDynamic, self.counts);
+            tally.broken_rules[rule as usize] += u64::from(self.counts);
         }
         if self.written > 0 {
             self.await_front(judge.catalog);

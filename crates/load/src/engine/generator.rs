@@ -100,7 +100,8 @@ impl<'a> Generator<'a> {
             options,
             epoll: Epoll::new(false)?,
             wheel: Wheel::new(monotonic_ns()),
-            table: Vec::new(),
+            // A table that grows is copied, and for a moment there twice.
+            table: Vec::with_capacity(unopened as usize),
             free: Vec::new(),
             open: 0,
             input: vec![0; INPUT_BYTES].into(),
@@ -162,6 +163,7 @@ impl<'a> Generator<'a> {
         let (cpu_ns, share) = busy.end();
         self.tally.cpu_ns = cpu_ns;
         self.tally.busy_max = share;
+        self.tally.clients = vec![self.tally.classes.clone()];
         let series = self.tally.series.take();
         self.tally.intervals = series.map(Series::finish).unwrap_or_default();
         self.live.publish(&mut Published::before(&self.published), &self.tally, 0, u64::MAX);

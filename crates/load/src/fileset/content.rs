@@ -16,6 +16,9 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 /// classes 1 and 2.
 const AD_TAG: &str = "<!WEB99CAD><IMG SRC=\"/file_set/dir00000/class0_0\"><!/WEB99CAD>\n";
 
+/// What the tag names before it is replaced.
+const OWN_AD: &str = "dir00000/class0_0";
+
 /// The bytes of one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileContent {
@@ -39,6 +42,20 @@ impl FileContent {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
         FileContent { head, key, size }
+    }
+
+    /// The same with another advertisement in its tag, such as `dir00002/class0_3`; without a tag it
+    /// stays as it is.
+    pub fn with_advertisement(mut self, ad: &str) -> FileContent {
+        let from = AD_TAG.find(OWN_AD).unwrap_or_default();
+        let first_line = self.head.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        let place = first_line + from..first_line + from + OWN_AD.len();
+        if let Some(tag) = self.head.get_mut(place).filter(|tag| *tag == OWN_AD.as_bytes()) {
+            if ad.len() == tag.len() {
+                tag.copy_from_slice(ad.as_bytes());
+            }
+        }
+        self
     }
 
     /// Bytes of the file.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::MANIFEST;
 use super::content::FileContent;
-use super::kinds::{Kind, Manifest, Parameters};
+use super::kinds::{File, Kind, Manifest, Parameters};
 
 /// Bytes that are made at a time.
 const PIECE: usize = 256 << 10;
@@ -24,12 +24,38 @@ pub fn make(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<usize, String> {
     let files = manifest.files()?;
-    let named = |error: io::Error| format!("{}: {error}", directory.display());
     match open(directory) {
         Ok(there) if there == *manifest => return Ok(files.len()),
         Ok(_) => return Err(format!("{} holds another set of files", directory.display())),
         Err(_) => {}
     }
+    write_all(&files, manifest.parameters.seed, &json(manifest), directory, progress)?;
+    Ok(files.len())
+}
+
+/// Makes the files that a log asks for, as [`files_of_log`](crate::workload::files_of_log) has
+/// them, with bytes from `seed`. Blocks for as long as the disk takes.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_of_log(
+    files: &[File],
+    seed: u64,
+    directory: &Path,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), String> {
+    let about = json!({ "kind": "log", "seed": seed, "files": files.len() });
+    write_all(files, seed, &about, directory, progress)
+}
+
+fn write_all(
+    files: &[File],
+    seed: u64,
+    about: &Value,
+    directory: &Path,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), String> {
+    let named = |error: io::Error| format!("{}: {error}", directory.display());
     fs::create_dir_all(directory).map_err(named)?;
     let is_empty = fs::read_dir(directory).map_err(named)?.next().is_none();
     if !is_empty && !directory.join(MANIFEST).with_extension("half").exists() {
@@ -44,13 +70,12 @@ pub fn make(
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(named)?;
         }
-        let content = FileContent::new(&file.name, file.size, manifest.parameters.seed);
+        let content = FileContent::new(&file.name, file.size, seed);
         write(&path, &content, &mut piece).map_err(named)?;
     }
-    let text = format!("{:#}\n", json(manifest));
+    let text = format!("{about:#}\n");
     fs::write(directory.join(MANIFEST), text).map_err(named)?;
-    fs::remove_file(directory.join(MANIFEST).with_extension("half")).map_err(named)?;
-    Ok(files.len())
+    fs::remove_file(directory.join(MANIFEST).with_extension("half")).map_err(named)
 }
 
 fn write(path: &Path, content: &FileContent, piece: &mut [u8]) -> io::Result<()> {
@@ -77,6 +102,10 @@ pub fn open(directory: &Path) -> Result<Manifest, String> {
     })?;
     let wrong = || format!("{} is no manifest", path.display());
     let value: Value = serde_json::from_str(&text).map_err(|_| wrong())?;
+    if value["kind"] == "log" {
+        let directory = directory.display();
+        return Err(format!("{directory} holds the files of a log: ask for them by that --log"));
+    }
     let number = |name: &str| value[name].as_u64().ok_or_else(wrong);
     let kind = value["kind"].as_str().and_then(Kind::named).ok_or_else(wrong)?;
     let parameters = Parameters {

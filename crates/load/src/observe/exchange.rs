@@ -8,11 +8,6 @@ use super::tally::{ClassTally, Tally, Window};
 
 /// Everything that [`tally_from_json`] needs.
 pub fn tally_to_json(tally: &Tally) -> Value {
-    let classes: Vec<Value> = tally
-        .classes
-        .iter()
-        .map(|class| json!([class.replies, class.timeouts, class.bytes]))
-        .collect();
     let intervals: Vec<Value> = tally
         .intervals
         .iter()
@@ -20,8 +15,10 @@ pub fn tally_to_json(tally: &Tally) -> Value {
         .collect();
     json!({
         "window_ns": tally.window.to_ns.saturating_sub(tally.window.from_ns),
-        "counts": counts(tally),
+        // Written from a copy, so that the list of the counts is one.
+        "counts": counts(&mut tally.clone()).map(|count| *count),
         "errors": tally.errors,
+        "broken_rules": tally.broken_rules,
         "status": tally.status,
         "times": [
             tally.latency.pairs(),
@@ -30,42 +27,62 @@ pub fn tally_to_json(tally: &Tally) -> Value {
             tally.first_byte.pairs(),
             tally.lateness.pairs(),
         ],
-        "classes": classes,
+        "classes": classes_to_json(&tally.classes),
+        "clients": tally.clients.iter().map(|c| classes_to_json(c)).collect::<Vec<_>>(),
         "intervals": intervals,
         "busy_max": tally.busy_max,
     })
 }
 
+fn classes_to_json(classes: &[ClassTally]) -> Value {
+    classes.iter().map(|class| json!([class.replies, class.timeouts, class.bytes])).collect()
+}
+
+fn read_classes(value: &Value) -> Option<Vec<ClassTally>> {
+    let each = value.as_array()?.iter().map(|found| {
+        let [replies, timeouts, bytes] = numbers(found)?.try_into().ok()?;
+        Some(ClassTally { replies, timeouts, bytes })
+    });
+    each.collect()
+}
+
 /// The plain counts, in the order of the wire.
-fn counts(tally: &Tally) -> [u64; 16] {
+fn counts(tally: &mut Tally) -> [&mut u64; 17] {
     [
-        tally.intended,
-        tally.sent,
-        tally.replies,
-        tally.replies_in_window,
-        tally.good_in_window,
-        tally.unanswered,
-        tally.sessions,
-        tally.sessions_complete,
-        tally.connections,
-        tally.reconnects,
-        tally.open_max,
-        tally.body_bytes,
-        tally.bytes_in,
-        tally.bytes_out,
-        tally.late,
-        tally.cpu_ns,
+        &mut tally.intended,
+        &mut tally.sent,
+        &mut tally.replies,
+        &mut tally.replies_in_window,
+        &mut tally.good_in_window,
+        &mut tally.unanswered,
+        &mut tally.sessions,
+        &mut tally.sessions_complete,
+        &mut tally.connections,
+        &mut tally.reconnects,
+        &mut tally.open_max,
+        &mut tally.body_bytes,
+        &mut tally.bytes_in,
+        &mut tally.bytes_out,
+        &mut tally.late,
+        &mut tally.cpu_ns,
+        &mut tally.posts,
     ]
 }
 
 /// The counts that [`tally_to_json`] wrote; `None` when the value is something else.
 pub fn tally_from_json(value: &Value) -> Option<Tally> {
     let window = Window { from_ns: 0, to_ns: value.get("window_ns")?.as_u64()? };
-    let classes = value.get("classes")?.as_array()?;
+    let classes = read_classes(value.get("classes")?)?;
     let mut tally = Tally::new(window, classes.len());
+    tally.classes = classes;
+    for client in value.get("clients")?.as_array()? {
+        tally.clients.push(read_classes(client)?);
+    }
     read_counts(&mut tally, &numbers(value.get("counts")?)?)?;
     let errors = numbers(value.get("errors")?)?;
     tally.errors.iter_mut().zip(errors).for_each(|(to, from)| *to = from);
+    let broken = numbers(value.get("broken_rules")?)?;
+    tally.broken_rules.iter_mut().zip(broken).for_each(|(to, from)| *to = from);
     let status = numbers(value.get("status")?)?;
     tally.status.iter_mut().zip(status).for_each(|(to, from)| *to = from);
     let times = value.get("times")?.as_array()?;
@@ -75,10 +92,6 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     tally.connect = times.next()??;
     tally.first_byte = times.next()??;
     tally.lateness = times.next()??;
-    for (class, found) in tally.classes.iter_mut().zip(classes) {
-        let [replies, timeouts, bytes] = numbers(found)?.try_into().ok()?;
-        *class = ClassTally { replies, timeouts, bytes };
-    }
     for interval in value.get("intervals")?.as_array()? {
         tally.intervals.push(read_interval(interval)?);
     }
@@ -86,26 +99,12 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     Some(tally)
 }
 
-fn read_counts(tally: &mut Tally, counts: &[u64]) -> Option<()> {
-    let counts: [u64; 16] = counts.try_into().ok()?;
-    [
-        tally.intended,
-        tally.sent,
-        tally.replies,
-        tally.replies_in_window,
-        tally.good_in_window,
-        tally.unanswered,
-        tally.sessions,
-        tally.sessions_complete,
-        tally.connections,
-        tally.reconnects,
-        tally.open_max,
-        tally.body_bytes,
-        tally.bytes_in,
-        tally.bytes_out,
-        tally.late,
-        tally.cpu_ns,
-    ] = counts;
+fn read_counts(tally: &mut Tally, found: &[u64]) -> Option<()> {
+    let counts = counts(tally);
+    if counts.len() != found.len() {
+        return None;
+    }
+    counts.into_iter().zip(found).for_each(|(count, found)| *count = *found);
     Some(())
 }
 
@@ -139,25 +138,29 @@ mod tests {
     #[test]
     fn counts_come_through_as_they_were() {
         let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
-        let mut counts: [u64; 16] = std::array::from_fn(|n| n as u64 + 1);
-        read_counts(&mut tally, &counts).unwrap();
+        let mut sent: [u64; 17] = std::array::from_fn(|n| n as u64 + 1);
+        read_counts(&mut tally, &sent).unwrap();
+        tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);
         tally.status[404] = 3;
         tally.latency.record(1_234_567);
         tally.lateness.record(99);
         tally.classes[0] = ClassTally { replies: 1, timeouts: 2, bytes: 3 };
+        tally.clients = vec![tally.classes.clone(), vec![ClassTally::default()]];
         let latencies = vec![(1000, 2)];
         tally.intervals = vec![Interval { second: 1, sent: 2, latencies, ..Interval::default() }];
         tally.busy_max = 0.5;
         let text = tally_to_json(&tally).to_string();
-        let again = tally_from_json(&serde_json::from_str(&text).unwrap()).unwrap();
-        assert_eq!(super::counts(&again), counts);
+        let mut again = tally_from_json(&serde_json::from_str(&text).unwrap()).unwrap();
+        assert_eq!(counts(&mut again).map(|count| *count), sent);
+        assert_eq!(again.broken_rules, tally.broken_rules);
         assert_eq!((again.errors, &again.status), (tally.errors, &tally.status));
         assert_eq!((&again.classes, &again.intervals), (&tally.classes, &tally.intervals));
+        assert_eq!(again.clients, tally.clients);
         assert_eq!(again.latency.count(), 1);
         assert!((again.latency.max_us() / tally.latency.max_us() - 1.0).abs() < 0.001);
         assert!((again.window.seconds() - 1.0).abs() < 1e-9);
-        counts[0] = 0;
-        assert!(tally_from_json(&json!({"counts": counts})).is_none());
+        sent[0] = 0;
+        assert!(tally_from_json(&json!({"counts": sent})).is_none());
     }
 }

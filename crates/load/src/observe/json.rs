@@ -3,9 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::histogram::Times;
-use super::kind::KINDS;
+use super::kind::{KINDS, Kind};
 use super::qos::Qos;
 use super::report::Report;
+use crate::workload::RULES;
 
 /// The report as one JSON object.
 pub fn json(report: &Report) -> Value {
@@ -53,6 +54,7 @@ pub fn json(report: &Report) -> Value {
         "status": statuses(report),
         "classes": classes(report),
         "qos": Qos::of(report).map(|qos| qos.json()),
+        "dynamic": dynamic(report),
         "latency_us": times(&tally.latency),
         "latency_actual_us": times(&tally.latency_actual),
         "connect_us": times(&tally.connect),
@@ -108,6 +110,23 @@ fn classes(report: &Report) -> Value {
         })
     });
     Value::Array(each.collect())
+}
+
+/// Dynamic replies that broke a rule, and the server's log of posts; null without such requests.
+fn dynamic(report: &Report) -> Value {
+    let (tally, log) = (&report.tally, &report.post_log);
+    if log.is_none() && tally.posts + tally.errors_of(Kind::WrongDynamic) == 0 {
+        return Value::Null;
+    }
+    let broken = RULES.iter().zip(tally.broken_rules);
+    let broken: Map<_, _> =
+        broken.map(|(rule, count)| (rule.name().into(), count.into())).collect();
+    json!({
+        "broken_rules": broken,
+        "posts": tally.posts,
+        "logged_posts": log.as_ref().map(|log| log.records),
+        "log_wrong": log.as_ref().map_or(&[][..], |log| &log.wrong),
+    })
 }
 
 /// To three decimals: what lies beyond them is noise.

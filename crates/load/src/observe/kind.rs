@@ -23,6 +23,10 @@ pub enum Kind {
     ShortBody,
     /// A body, or a status, other than expected.
     WrongBody,
+    /// A body that begins as expected and goes on otherwise.
+    TornBody,
+    /// A dynamic reply that breaks a rule of SPECweb99.
+    WrongDynamic,
     /// A reply that is not HTTP.
     Malformed,
     /// No way to the server's machine.
@@ -36,7 +40,7 @@ pub enum Kind {
 }
 
 /// Every kind, in the order of reports.
-pub const KINDS: [Kind; 13] = [
+pub const KINDS: [Kind; 15] = [
     Kind::ConnectTimeout,
     Kind::Refused,
     Kind::Reset,
@@ -45,6 +49,8 @@ pub const KINDS: [Kind; 13] = [
     Kind::Closed,
     Kind::ShortBody,
     Kind::WrongBody,
+    Kind::TornBody,
+    Kind::WrongDynamic,
     Kind::Malformed,
     Kind::Unreachable,
     Kind::NoDescriptor,
@@ -64,6 +70,8 @@ impl Kind {
             Kind::Closed => "closed",
             Kind::ShortBody => "short_body",
             Kind::WrongBody => "wrong_body",
+            Kind::TornBody => "torn_body",
+            Kind::WrongDynamic => "wrong_dynamic",
             Kind::Malformed => "malformed",
             Kind::Unreachable => "unreachable",
             Kind::NoDescriptor => "no_descriptor",

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::kind::{KINDS, Kind};
 use super::tally::{LATE_NS, Tally};
+use crate::workload::PostLog;
 
 /// Share of requests that may be begun late before a run says nothing about the server.
 pub const LATE_SHARE_MAX: f64 = 0.01;
@@ -59,6 +60,8 @@ pub struct Report {
     pub listen_drops: Option<u64>,
     /// Names of the classes of the tally.
     pub classes: Vec<String>,
+    /// The server's log of what was posted to it; `None` when nothing was to be.
+    pub post_log: Option<PostLog>,
     /// What else whoever reads it should know.
     pub notes: Vec<String>,
     /// Why the run counts for nothing, beside the client's limits: agents that were lost.

@@ -3,6 +3,7 @@
 use super::histogram::Times;
 use super::kind::{KINDS, Kind};
 use super::series::{Interval, Series};
+use crate::workload::RULES;
 
 /// The part of a run that counts, in nanoseconds of the monotonic clock. Sessions that are due
 /// within it count, however long they take; rates count what is complete within it.
@@ -68,6 +69,10 @@ pub struct Tally {
     pub errors: [u64; KINDS.len()],
     /// Replies by status, which is the index.
     pub status: Vec<u64>,
+    /// Dynamic replies by the first rule that they broke, in the order of [`RULES`].
+    pub broken_rules: [u64; RULES.len()],
+    /// Answers to what was posted, within the window or not.
+    pub posts: u64,
     /// Bytes of bodies, of those replies that count.
     pub body_bytes: u64,
     /// Bytes received within the window, heads and framing included.
@@ -88,6 +93,8 @@ pub struct Tally {
     pub late: u64,
     /// Counts by class of request, as many as the catalog has classes.
     pub classes: Vec<ClassTally>,
+    /// The same of each client, of which a thread is one.
+    pub clients: Vec<Vec<ClassTally>>,
     /// The run second by second, by each thread; empty unless that was asked for.
     pub intervals: Vec<Interval>,
     /// CPU time of the thread or threads, in nanoseconds.
@@ -147,6 +154,8 @@ impl Tally {
         self.open_max += other.open_max;
         self.errors.iter_mut().zip(other.errors).for_each(|(sum, n)| *sum += n);
         self.status.iter_mut().zip(&other.status).for_each(|(sum, n)| *sum += n);
+        self.broken_rules.iter_mut().zip(other.broken_rules).for_each(|(sum, n)| *sum += n);
+        self.posts += other.posts;
         self.body_bytes += other.body_bytes;
         self.bytes_in += other.bytes_in;
         self.bytes_out += other.bytes_out;
@@ -161,6 +170,7 @@ impl Tally {
             sum.timeouts += class.timeouts;
             sum.bytes += class.bytes;
         }
+        self.clients.extend_from_slice(&other.clients);
         self.intervals.extend_from_slice(&other.intervals);
         self.cpu_ns += other.cpu_ns;
         self.busy_max = self.busy_max.max(other.busy_max);

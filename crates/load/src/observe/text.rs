@@ -6,6 +6,7 @@ use super::histogram::Times;
 use super::kind::KINDS;
 use super::qos::Qos;
 use super::report::Report;
+use crate::workload::RULES;
 
 /// The report as lines of text.
 pub fn text(report: &Report) -> String {
@@ -47,6 +48,14 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     }
     for kind in KINDS.into_iter().filter(|kind| tally.errors_of(*kind) > 0) {
         writeln!(out, "  {:<20}{:>12}", kind.name(), tally.errors_of(kind))?;
+    }
+    for (rule, count) in RULES.iter().zip(tally.broken_rules).filter(|(_, count)| *count > 0) {
+        writeln!(out, "    rule {:<13}{count:>12}", rule.name())?;
+    }
+    if let Some(log) = &report.post_log {
+        let posts = tally.posts;
+        writeln!(out, "  posts     {posts:>12}    {} in the server's log", log.records)?;
+        log.wrong.iter().try_for_each(|why| writeln!(out, "  WRONG: {why}"))?;
     }
     if tally.unanswered > 0 {
         writeln!(out, "  {:<20}{:>12}", "without a reply", tally.unanswered)?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Catalog, Content, Expected, Follow, Message, Step, Workload};
+use super::{Catalog, Content, Dynamic, Expected, Follow, Message, Step, Workload};
 use crate::fileset::{File, FileContent, Kind, Manifest, Mix, open};
 use crate::random::{Purpose, Random};
 
@@ -20,6 +20,8 @@ const CLASSES: [(u64, &str); 4] = [
 #[derive(Clone, Debug)]
 pub struct FilesetMix {
     mix: Arc<Mix>,
+    /// What is asked for in the place of files.
+    dynamic: Option<Dynamic>,
     /// Requests of a session, where they are not the kind's.
     requests: Option<u32>,
     think_ns: u64,
@@ -84,6 +86,16 @@ impl FilesetMix {
         Ok((made, format!("{} paths of {}", files.len(), manifest.kind)))
     }
 
+    /// The same with a part of its requests dynamic ones.
+    pub(crate) fn with_dynamic(self, dynamic: Dynamic) -> FilesetMix {
+        FilesetMix { dynamic: Some(dynamic), ..self }
+    }
+
+    /// How often it asks for each file.
+    pub(crate) fn mix(&self) -> &Mix {
+        &self.mix
+    }
+
     fn of(
         manifest: &Manifest,
         files: usize,
@@ -93,7 +105,7 @@ impl FilesetMix {
         catalog.classes = CLASSES.iter().map(|(_, name)| (*name).to_owned()).collect();
         let mix = Arc::new(Mix::new(manifest, files));
         let random = Random::new(seed, Purpose::Requests);
-        FilesetMix { mix, requests, think_ns, seed, random }
+        FilesetMix { mix, dynamic: None, requests, think_ns, seed, random }
     }
 }
 
@@ -103,20 +115,27 @@ fn message_for(
     message: &Message,
     content: Option<Arc<dyn Content>>,
 ) -> Message {
-    let class = CLASSES.iter().position(|(size, _)| file.size < *size).unwrap_or(CLASSES.len() - 1);
     Message {
         target: format!("{}/{}", base.trim_end_matches('/'), file.name),
-        class: class as u16,
-        expected: Expected { status: Some(200), length: Some(file.size), content },
+        class: class_of(file.size),
+        expected: Expected { status: Some(200), length: Some(file.size), content, page: None },
         ..message.clone()
     }
+}
+
+/// The class of a file of so many bytes.
+pub(super) fn class_of(size: u64) -> u16 {
+    let class = CLASSES.iter().position(|(below, _)| size < *below);
+    class.unwrap_or(CLASSES.len() - 1) as u16
 }
 
 impl Workload for FilesetMix {
     fn next_session(&mut self, steps: &mut Vec<Step>) -> bool {
         let requests = self.requests.unwrap_or_else(|| self.mix.session(&mut self.random));
         for _ in 0..requests {
-            let request = self.mix.draw(&mut self.random);
+            let file = self.mix.draw(&mut self.random);
+            let drawn = |dynamic: &Dynamic| dynamic.draw(file, &mut self.random);
+            let request = self.dynamic.as_ref().and_then(drawn).unwrap_or(file);
             steps.push(Step { request, follow: Follow::Think(self.think_ns) });
         }
         true

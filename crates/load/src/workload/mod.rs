@@ -19,6 +19,8 @@
 
 mod access_log;
 mod conditional;
+mod directory;
+mod dynamic;
 mod fileset;
 mod list;
 mod recorded;
@@ -29,8 +31,11 @@ mod surge;
 mod target;
 mod url;
 
-pub use access_log::{AccessLog, Replaying, access_log};
+pub use access_log::{AccessLog, Replaying, access_log, files_of_log};
 pub use conditional::Conditional;
+pub(crate) use directory::expect_files;
+pub use dynamic::{Dynamic, DynamicOptions, Page, PageSeen, PostLog, RULES, Rule};
+pub(crate) use dynamic::{Place as DynamicPlace, fetch_log};
 pub use fileset::FilesetMix;
 pub use list::WeightedList;
 pub use recorded::Recorded;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::RequestId;
+use super::{Page, RequestId};
 
 /// The bytes that a body must have.
 pub trait Content: Send + Sync + std::fmt::Debug {
@@ -21,6 +21,8 @@ pub struct Expected {
     pub length: Option<u64>,
     /// Its body.
     pub content: Option<Arc<dyn Content>>,
+    /// The page that it is, of a dynamic request of SPECweb99.
+    pub page: Option<Arc<Page>>,
 }
 
 /// A request as it is written down.
@@ -74,9 +76,8 @@ impl Catalog {
 
     /// Prepares a request; the number by which [`Step`](super::Step)s name it.
     pub fn add(&mut self, message: &Message) -> RequestId {
-        let bytes = self.bytes(message, &[]);
         self.requests.push(Prepared {
-            bytes,
+            bytes: self.bytes_of(message),
             is_head: message.method == "HEAD",
             class: message.class,
             expected: message.expected.clone(),
@@ -110,6 +111,11 @@ impl Catalog {
         &self.requests[id as usize]
     }
 
+    /// Every request, to say what is expected of it.
+    pub(crate) fn requests_mut(&mut self) -> impl Iterator<Item = &mut Prepared> {
+        self.requests.iter_mut()
+    }
+
     /// How many requests there are.
     pub fn len(&self) -> usize {
         self.requests.len()
@@ -120,11 +126,12 @@ impl Catalog {
         self.requests.is_empty()
     }
 
-    fn bytes(&self, message: &Message, more: &[String]) -> Box<[u8]> {
+    /// The bytes of a request, which is not added.
+    pub fn bytes_of(&self, message: &Message) -> Box<[u8]> {
         let method = if message.method.is_empty() { "GET" } else { &message.method };
         let version = if message.http10 { "1.0" } else { "1.1" };
         let mut head = format!("{method} {} HTTP/{version}\r\n", message.target);
-        let fields = || message.fields.iter().chain(&self.common).chain(more);
+        let fields = || message.fields.iter().chain(&self.common);
         let has = |name: &str| fields().any(|field| is_named(field, name));
         if !has("host") {
             let _ = write!(head, "Host: {}\r\n", self.authority);

@@ -73,11 +73,18 @@ fn verdict(asked: &Run, report: &Report) -> ExitCode {
     let mut failures: Vec<String> =
         asked.fail_if.iter().filter_map(|threshold| threshold.failed_by(report)).collect();
     if asked.options.verify {
-        let wrong = [Kind::WrongBody, Kind::ShortBody].map(|kind| report.tally.errors_of(kind));
-        if wrong.iter().sum::<u64>() > 0 {
-            failures.push(format!("{} wrong bodies, {} short ones", wrong[0], wrong[1]));
+        let count = |kind| report.tally.errors_of(kind);
+        let kinds = [Kind::WrongBody, Kind::TornBody, Kind::ShortBody];
+        let [wrong, torn, short] = kinds.map(count);
+        if wrong + torn + short > 0 {
+            failures.push(format!("{wrong} wrong bodies, {torn} torn ones, {short} short ones"));
         }
     }
+    let broken = report.tally.errors_of(Kind::WrongDynamic);
+    if broken > 0 {
+        failures.push(format!("{broken} dynamic replies broke a rule of SPECweb99"));
+    }
+    failures.extend(report.post_log.iter().flat_map(|log| log.wrong.iter().cloned()));
     failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
     let judges = !asked.fail_if.is_empty();
     if !report.void.is_empty() || judges && !report.is_valid() {

@@ -23,28 +23,37 @@ pub(super) fn entry(line: &[u8]) -> Result<Entry<'_>, &'static str> {
     let time_s = time(&line[opened + 1..closed]).ok_or("its [time] is none")?;
     let rest = line[closed + 1..].trim_ascii();
     let rest = rest.strip_prefix(b"\"").ok_or("it has no \"request\"")?;
-    let (method, target, is_http10) = request(quoted(rest).ok_or("no status follows a quote")?)?;
-    Ok(Entry { client, time_s, method, target, is_http10 })
+    let (line, status, bytes) = quoted(rest).ok_or("no status follows a quote")?;
+    let (method, target, is_http10) = request(line)?;
+    Ok(Entry { client, time_s, method, target, is_http10, status, bytes })
 }
 
 fn position(text: &[u8], wanted: u8) -> Option<usize> {
     text.iter().position(|byte| *byte == wanted)
 }
 
-/// What is before the first quote that a status and a size follow.
-fn quoted(text: &[u8]) -> Option<&[u8]> {
-    let quotes = text.iter().enumerate().filter(|(_, byte)| **byte == b'"');
-    quotes.map(|(at, _)| at).find(|at| is_outcome(&text[at + 1..])).map(|at| &text[..at])
+/// What is before the first quote that a status and a size follow, and these.
+fn quoted(text: &[u8]) -> Option<(&[u8], u16, u64)> {
+    let mut quotes = text.iter().enumerate().filter(|(_, byte)| **byte == b'"');
+    quotes.find_map(|(at, _)| {
+        let (status, bytes) = outcome(&text[at + 1..])?;
+        Some((&text[..at], status, bytes))
+    })
 }
 
-/// Whether a status and a size, or `-`, are next.
-fn is_outcome(text: &[u8]) -> bool {
+/// The status and the size that are next; a size of `-` is none.
+fn outcome(text: &[u8]) -> Option<(u16, u64)> {
     let blank = |byte: &u8| byte.is_ascii_whitespace();
     let mut words = text.split(blank).filter(|word| !word.is_empty());
-    let (Some(status), Some(size)) = (words.next(), words.next()) else { return false };
+    let (status, size) = (words.next()?, words.next()?);
     let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
     let is_size = size == b"-" || is_number(size);
-    text.first().is_some_and(blank) && status.len() == 3 && is_number(status) && is_size
+    let is_one = text.first().is_some_and(blank) && status.len() == 3 && is_number(status);
+    if !is_one || !is_size {
+        return None;
+    }
+    let bytes = str::from_utf8(size).ok()?.parse().unwrap_or(0);
+    Some((str::from_utf8(status).ok()?.parse().ok()?, bytes))
 }
 
 /// Method, path, and whether it is of a protocol before HTTP/1.1.
@@ -145,6 +154,7 @@ mod tests {
         line.extend_from_slice(request);
         let entry = entry(&line)?;
         assert_eq!((entry.client, entry.time_s), (&b"h"[..], 807_249_607));
+        assert!([200, 304, 400, 404].contains(&entry.status) && entry.bytes < 2_000);
         Ok((entry.method.into(), entry.target, entry.is_http10))
     }
 

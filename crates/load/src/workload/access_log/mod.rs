@@ -5,6 +5,7 @@
 //! and combined ([`clf`]), or the binary records of the World Cup of 1998 ([`worldcup`]).
 
 mod clf;
+mod truncate;
 mod worldcup;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use super::recorded::Recorded;
 use super::skipped::Skipped;
 use super::{Catalog, Follow, Message, RequestId, Step};
+pub use truncate::files_of_log;
 
 /// A second in nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
@@ -27,6 +29,16 @@ struct Entry<'a> {
     method: &'a str,
     target: String,
     is_http10: bool,
+    status: u16,
+    /// Bytes of the body.
+    bytes: u64,
+}
+
+impl Entry<'_> {
+    /// Whether it is a file's: what a set of data consists of.
+    fn is_file(&self) -> bool {
+        self.method == "GET" && matches!(self.status, 200 | 304) && !self.target.contains('?')
+    }
 }
 
 /// How a log is replayed.
@@ -35,6 +47,8 @@ pub struct Replaying {
     /// Longest pause within a session of one client, in seconds; `None` makes each request a
     /// session.
     pub client_gap_s: Option<u64>,
+    /// Bytes of the distinct files at which the log is cut off; `None` takes all of it.
+    pub data_set: Option<u64>,
     /// How much faster than it was the log goes.
     pub speed: f64,
 }
@@ -61,11 +75,33 @@ pub fn access_log(
     skipped: &mut Skipped,
 ) -> Result<AccessLog, String> {
     let mut reader = Reader { base, catalog, known: HashMap::new(), requests: Vec::new() };
+    match replaying.data_set {
+        Some(bytes) => {
+            let mut files = truncate::Truncation::new(log, bytes)?;
+            read(log, skipped, &mut |entry, client| {
+                if files.takes(&entry) {
+                    reader.take(&entry, client);
+                }
+            })?;
+        }
+        None => read(log, skipped, &mut |entry, client| reader.take(&entry, client))?,
+    }
+    if reader.requests.is_empty() {
+        return Err("the log has no request".into());
+    }
+    Ok(sessions(reader.requests, replaying))
+}
+
+/// Gives every entry of a log with the number of its client to `take`.
+fn read(
+    log: &[u8],
+    skipped: &mut Skipped,
+    take: &mut dyn FnMut(Entry<'_>, u32),
+) -> Result<(), String> {
     // Clients are numbered in the order in which they come.
     let mut clients: HashMap<&[u8], u32> = HashMap::new();
-    let mut take = |entry: Entry<'_>, client: u32| reader.take(&entry, client);
     if worldcup::is_log(log) {
-        worldcup::read(log, skipped, &mut |entry, client| take(entry, client))?;
+        worldcup::read(log, skipped, take)?;
     } else {
         for (number, line) in log.split(|byte| *byte == b'\n').enumerate() {
             if line.iter().all(u8::is_ascii_whitespace) {
@@ -81,10 +117,7 @@ pub fn access_log(
             }
         }
     }
-    if reader.requests.is_empty() {
-        return Err("the log has no request".into());
-    }
-    Ok(sessions(reader.requests, replaying))
+    Ok(())
 }
 
 /// A request of the log.
@@ -179,7 +212,7 @@ mod tests {
         a - - [01/Jul/1995:00:00:02 -0400] \"HEAD /2\" 304 -\n\
         a - - [01/Jul/1995:00:00:32 -0400] \"GET /1 HTTP/1.0\" 200 1\n";
 
-    fn read(replaying: Replaying) -> (AccessLog, Catalog, Skipped) {
+    fn read_log(replaying: Replaying) -> (AccessLog, Catalog, Skipped) {
         let (mut catalog, mut skipped) = (Catalog::new("h", Vec::new()), Skipped::new(false));
         let base = Message::default();
         let log = access_log(LOG, &base, &mut catalog, replaying, &mut skipped).unwrap();
@@ -188,7 +221,8 @@ mod tests {
 
     #[test]
     fn each_line_is_a_session_in_the_order_of_time() {
-        let (mut log, catalog, skipped) = read(Replaying { client_gap_s: None, speed: 2.0 });
+        let (mut log, catalog, skipped) =
+            read_log(Replaying { speed: 2.0, ..Replaying::default() });
         assert_eq!(log.starts_ns[..], [0, 500_000_000, 1_000_000_000, 15_500_000_000]);
         assert_eq!((log.sessions.sessions(), skipped.count()), (4, 1));
         assert!(skipped.note().unwrap().contains("line 3"));
@@ -204,7 +238,8 @@ mod tests {
 
     #[test]
     fn requests_of_one_client_within_the_gap_are_a_session() {
-        let (mut log, _, _) = read(Replaying { client_gap_s: Some(10), speed: 1.0 });
+        let (mut log, _, _) =
+            read_log(Replaying { client_gap_s: Some(10), ..Replaying::default() });
         assert_eq!(log.starts_ns[..], [0, 2_000_000_000, 31_000_000_000]);
         let mut steps = Vec::new();
         assert!(log.sessions.next_session(&mut steps));

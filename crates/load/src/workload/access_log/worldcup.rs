@@ -50,6 +50,13 @@ pub(super) fn read(
             target: format!("/{}", number(record, 8)),
             // The two highest bits of the status are the version: 0 to 2 for 0.9, 1.0 and 1.1.
             is_http10: record[17] >> 6 < 2,
+            // Of the others nothing is asked but whether they are a file's.
+            status: match record[17] & 0x3f {
+                2 => 200,
+                13 => 304,
+                _ => 0,
+            },
+            bytes: u64::from(Some(number(record, 12)).filter(|size| *size < u32::MAX).unwrap_or(0)),
         };
         take(entry, number(record, 4));
     }
@@ -83,6 +90,7 @@ mod tests {
         read(&log, &mut skipped, &mut |entry, client| {
             found.push((entry.time_s, client, entry.method.to_owned(), entry.target));
             assert_eq!(entry.is_http10, client == 4);
+            assert_eq!((entry.status, entry.bytes), (200, 4_096));
         })
         .unwrap();
         assert_eq!(found[0], (894_000_000, 9, "GET".into(), "/57".into()));
