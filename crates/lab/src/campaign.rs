@@ -5,46 +5,30 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Experiment, QUICK_S_MAX, Series, Varies};
+use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Varies};
 use crate::generator::{self, Load};
 use crate::host::SetupError;
+use crate::knee;
+use crate::noise::Noise;
+use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
 use crate::run::{Record, Site, measure};
-use crate::schedule::{Turn, turns};
-use crate::verdict::{Cell, Measured};
+use crate::schedule::Turn;
+use crate::verdict::{self, Measured};
 
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
 
-/// Repetitions of a full run.
-const FULL_BLOCKS: usize = 10;
-
-/// The least and the most repetitions of a quick one. With fewer than six, flipping signs calls no
-/// difference certain; eight leave room for the correction for several claims.
-const QUICK_BLOCKS: (usize, usize) = (3, 8);
-
-/// Seconds of one full run.
-const FULL_S: f64 = 30.0;
-
-/// The least and the most seconds of one quick run.
-const QUICK_S: (f64, f64) = (0.8, 5.0);
+/// Runs of a series that may fail one after the other before it takes part no more.
+const FAILURES_MAX: u32 = 2;
 
 /// The share of a run that is warm-up.
-const WARMUP_SHARE: f64 = 0.2;
-
-/// Seconds that a run takes beyond its load: starting, comparing answers, ending.
-const OVERHEAD_S: f64 = 1.0;
-
-/// The share of a quick experiment's time that is planned; the rest is for repeated runs.
-const PLANNED_SHARE: f64 = 0.8;
-
-/// The share after which a quick experiment begins no more runs: those under way, and the report,
-/// have what is left.
-const BEGUN_SHARE: f64 = 0.93;
+pub(crate) const WARMUP_SHARE: f64 = 0.2;
 
 /// Times the length of a quick run that its clients wait at most: what the papers' clients waited
 /// would be many times as long as the run.
@@ -55,6 +39,12 @@ const CALIBRATION_CONNECTIONS: f64 = 64.0;
 
 /// Seconds of that.
 const CALIBRATION_S: f64 = 2.0;
+
+/// Seconds of each run by which a full campaign finds the knee.
+const KNEE_S: f64 = 3.0;
+
+/// What a campaign has settled before its first run, by which it goes on after an interruption.
+const SETTLED: &str = "settled.json";
 
 /// How a campaign is run.
 #[derive(Clone, Debug)]
@@ -69,6 +59,14 @@ pub struct Options {
     pub blocks: Option<usize>,
     /// Seconds of a run, likewise.
     pub seconds: Option<f64>,
+}
+
+impl Options {
+    /// The same, for a plan.
+    pub fn asked(&self) -> Asked {
+        let Options { quick, seed, blocks, seconds, .. } = *self;
+        Asked { quick, seed, blocks, seconds }
+    }
 }
 
 /// What came of all runs.
@@ -86,10 +84,16 @@ pub struct Runs {
     pub peak: Option<f64>,
     /// Who stayed away, and why.
     pub absent: BTreeMap<String, String>,
+    /// What two copies of one server differed by, before everything else.
+    #[serde(default)]
+    pub noise: Option<Noise>,
     /// Every run that was made, also those that do not count.
     pub records: Vec<Record>,
     /// It ran on loopback, without what root may do.
     pub reduced: bool,
+    /// Nothing is left to run: neither interrupted nor out of time.
+    #[serde(default)]
+    pub complete: bool,
 }
 
 impl Runs {
@@ -98,7 +102,7 @@ impl Runs {
         let valid = self.records.iter().filter(|record| record.void.is_empty());
         valid
             .map(|record| Measured {
-                cell: Cell {
+                cell: verdict::Cell {
                     series: record.series.clone(),
                     point: record.point,
                     block: record.block,
@@ -121,19 +125,25 @@ impl Runs {
 
 /// Told as a campaign goes on.
 pub trait Progress {
-    /// A run begins: the nth of all, this long since the first began.
-    fn begins(&mut self, nth: usize, all: usize, what: &str);
+    /// An experiment begins, the nth of all; so long is left for all that are asked for, about.
+    fn experiment(&mut self, nth: usize, all: usize, name: &str, left: Duration);
+    /// A run begins: the nth of all; so long is left for those of its experiment, about.
+    fn begins(&mut self, nth: usize, all: usize, what: &str, left: Duration);
     /// Something worth knowing.
     fn note(&mut self, what: &str);
 }
 
-/// One cell of the figure.
-struct Plan<'a> {
-    series: &'a Series,
-    point: f64,
+/// What is settled before the first run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+struct Settled {
+    quick: bool,
+    seed: u64,
+    seconds: f64,
+    peak: Option<f64>,
 }
 
-/// Runs an experiment. Blocks for minutes; `stop` ends it with what there is.
+/// Runs an experiment. Blocks for minutes; `stop` ends it with what there is, and so does the time
+/// that a quick campaign has.
 ///
 /// # Errors
 /// When it cannot be set up: a missing program, no right, no space.
@@ -147,17 +157,10 @@ pub fn run(
 ) -> Result<Runs, SetupError> {
     generator::check(&experiment.workload)?;
     let begun = Instant::now();
-    let directory = out.join("runs");
-    let wrong = |error: io::Error| SetupError(format!("{}: {error}", directory.display()));
-    fs::create_dir_all(&directory).map_err(wrong)?;
-    if !options.resume {
-        // Runs of another time would pass for those of this one.
-        for path in fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|extension| extension == "json") {
-                fs::remove_file(&path).map_err(wrong)?;
-            }
-        }
-    }
+    let out_of_time =
+        || options.quick && begun.elapsed() >= Duration::from_secs(QUICK_S_MAX - QUICK_S_MAX / 20);
+    let ends = || stop() || out_of_time();
+    let directory = prepared(out, options)?;
     let mut runs = Runs {
         experiment: experiment.name.clone(),
         quick: options.quick,
@@ -165,199 +168,363 @@ pub fn run(
         seconds: 0.0,
         peak: None,
         absent: BTreeMap::new(),
+        noise: None,
         records: Vec::new(),
         reduced: site.network.is_none(),
+        complete: false,
     };
-    let plans = plans(experiment, options.quick, &mut runs, progress);
-    let usual = if options.quick { quick_blocks(plans.len()) } else { FULL_BLOCKS };
-    let blocks = options.blocks.unwrap_or(usual);
-    runs.seconds = options.seconds.unwrap_or_else(|| seconds(options, plans.len() * blocks));
-    let mut experiment = experiment.clone();
+    let cells = present(experiment, options.quick, &mut runs, progress);
+    let claims = catalogue::claims_on(experiment).map_err(|e| SetupError(e.to_string()))?;
+    let plan = plan::of(experiment, &cells, &claims, options.asked());
+    runs.seconds = plan.seconds;
+    let mut shortened = experiment.clone();
     if options.quick {
-        let timeout_s = &mut experiment.workload.timeout_s;
+        let timeout_s = &mut shortened.workload.timeout_s;
         *timeout_s = timeout_s.min(QUICK_TIMEOUT_RUNS * runs.seconds);
     }
-    let experiment = &experiment;
-    runs.peak = calibrate(site, experiment, options, progress, stop)?;
-    let order = turns(plans.len(), blocks, options.seed);
-    for (nth, turn) in order.iter().enumerate() {
-        let spent = begun.elapsed().as_secs_f64() / QUICK_S_MAX as f64;
-        if options.quick && spent > BEGUN_SHARE {
-            let left = order.len() - nth;
-            progress.note(&format!("{left} of {} runs do not fit into the time", order.len()));
-            break;
+    let mut campaign = Campaign {
+        site,
+        experiment: &shortened,
+        options,
+        directory: &directory,
+        begun,
+        stop: &ends,
+        failures: BTreeMap::new(),
+        runs,
+    };
+    let done = campaign.settle(out, progress).and_then(|settled| {
+        if !settled || !campaign.compare_copies(&plan, &cells, &claims, progress)? {
+            return Ok(());
         }
-        if stop() {
-            progress.note("interrupted; `--resume` goes on from here");
-            break;
-        }
-        let plan = &plans[turn.cell];
-        if runs.absent.contains_key(&plan.series.name) {
-            continue;
-        }
-        progress.begins(nth + 1, order.len(), &format!("{} at {}", plan.series.name, plan.point));
-        // A quick experiment repeats void runs only in time that the others do not need.
-        let done = (nth + 1) as f64 / order.len() as f64;
-        let attempts = if options.quick && spent > done { 1 } else { ATTEMPTS_MAX };
-        let asked = (*turn, attempts);
-        one_turn(site, experiment, plan, asked, options, &directory, &mut runs, progress, stop)?;
+        campaign.all(&plan, &cells, &claims, progress)
+    });
+    match done {
+        Err(why) if !ends() => return Err(why),
+        _ if stop() => progress.note("interrupted; `--resume` goes on from here"),
+        _ if out_of_time() => progress.note("its time is over; `--resume` goes on from here"),
+        _ => {}
     }
-    Ok(runs)
+    Ok(campaign.runs)
+}
+
+/// The directory of the runs; without those of another time, which would pass for those of this.
+fn prepared(out: &Path, options: &Options) -> Result<PathBuf, SetupError> {
+    let directory = out.join("runs");
+    let wrong = |error: io::Error| SetupError(format!("{}: {error}", directory.display()));
+    fs::create_dir_all(&directory).map_err(wrong)?;
+    if !options.resume {
+        for path in fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "json") {
+                fs::remove_file(&path).map_err(wrong)?;
+            }
+        }
+    }
+    Ok(directory)
 }
 
 /// The cells of those who can take part; who cannot is named, with the reason.
-fn plans<'a>(
+fn present<'a>(
     experiment: &'a Experiment,
     quick: bool,
     runs: &mut Runs,
     progress: &mut dyn Progress,
-) -> Vec<Plan<'a>> {
+) -> Vec<Cell<'a>> {
     let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
-    let mut plans = Vec::new();
     for series in experiment.series(quick) {
-        match contestant::is_there(series, one_file) {
-            Ok(()) => {
-                let points = experiment.points(quick).iter();
-                plans.extend(points.map(|point| Plan { series, point: *point }));
-            }
-            Err(absent) => {
-                let why = match absent {
-                    Absent::Missing(missing) => missing.to_string(),
-                    Absent::Unable(why) => why,
-                };
-                progress.note(&format!("{} does not take part: {why}", series.name));
-                runs.absent.insert(series.name.clone(), why);
-            }
+        if let Err(absent) = contestant::is_there(series, one_file) {
+            let why = match absent {
+                Absent::Missing(missing) => missing.to_string(),
+                Absent::Unable(why) => why,
+            };
+            progress.note(&format!("{} does not take part: {why}", series.name));
+            runs.absent.insert(series.name.clone(), why);
         }
     }
-    plans
+    let mut cells = plan::cells(experiment, quick);
+    cells.retain(|cell| !runs.absent.contains_key(&cell.series.name));
+    cells
 }
 
-/// As many repetitions of so many cells as fit into the time when each run is as short as can be.
-fn quick_blocks(cells: usize) -> usize {
-    let runs = QUICK_S_MAX as f64 * PLANNED_SHARE / (QUICK_S.0 + OVERHEAD_S);
-    (runs as usize / cells.max(1)).clamp(QUICK_BLOCKS.0, QUICK_BLOCKS.1)
+/// A campaign that is under way.
+struct Campaign<'a> {
+    site: &'a mut Site,
+    experiment: &'a Experiment,
+    options: &'a Options,
+    directory: &'a Path,
+    begun: Instant,
+    stop: &'a dyn Fn() -> bool,
+    /// Runs of a series that failed, one after the other.
+    failures: BTreeMap<String, u32>,
+    runs: Runs,
 }
 
-/// How long each run may be, so that all of a quick experiment fit into its time.
-fn seconds(options: &Options, runs: usize) -> f64 {
-    if !options.quick {
-        return FULL_S;
-    }
-    let each = QUICK_S_MAX as f64 * PLANNED_SHARE / runs.max(1) as f64 - OVERHEAD_S;
-    each.clamp(QUICK_S.0, QUICK_S.1)
-}
-
-/// What the contestant that a relative axis goes by gives when it is kept busy.
-fn calibrate(
-    site: &mut Site,
-    experiment: &Experiment,
-    options: &Options,
-    progress: &mut dyn Progress,
-    stop: &dyn Fn() -> bool,
-) -> Result<Option<f64>, SetupError> {
-    let Some(base) = &experiment.axis.relative_to else { return Ok(None) };
-    let Some(series) = experiment.series.iter().find(|series| series.name == *base) else {
-        return Ok(None);
-    };
-    progress.note(&format!("looking for the peak of {base}"));
-    let load = Load {
-        varies: Varies::Connections,
-        amount: CALIBRATION_CONNECTIONS,
-        seconds: CALIBRATION_S,
-        warmup: CALIBRATION_S * WARMUP_SHARE,
-        seed: options.seed,
-        verify: false,
-    };
-    make_files(site, experiment, 0.0)?;
-    // A connection for each request, or a session, as the axis has them.
-    let mut like = experiment.clone();
-    if experiment.axis.varies == Varies::Rate {
-        like.workload.flags.extend(["--requests-per-connection".into(), "1".into()]);
-    }
-    let record = measure(site, &like, series, &load, stop)?;
-    let figure = match experiment.axis.varies {
-        Varies::Sessions => "connections_per_s",
-        _ => "replies_per_s",
-    };
-    let peak = record.generator.get(figure).and_then(serde_json::Value::as_f64);
-    progress.note(&format!("{base} peaks near {:.0} in a second", peak.unwrap_or(0.0)));
-    Ok(peak.filter(|peak| *peak > 0.0))
-}
-
-/// Measures one cell in one block, again when the run is void.
-#[allow(clippy::too_many_arguments, reason = "a turn is all of a campaign, once")]
-fn one_turn(
-    site: &mut Site,
-    experiment: &Experiment,
-    plan: &Plan<'_>,
-    (turn, attempts): (Turn, u32),
-    options: &Options,
-    directory: &Path,
-    runs: &mut Runs,
-    progress: &mut dyn Progress,
-    stop: &dyn Fn() -> bool,
-) -> Result<(), SetupError> {
-    let file = |attempt: u32| file_of(directory, plan, turn.block, attempt);
-    for attempt in 1..=attempts {
-        let path = file(attempt);
-        let kept = options.resume.then(|| kept(&path)).flatten();
-        let record = match kept {
-            Some(record) => record,
-            None => {
-                let (load, series) = load_of(experiment, plan, turn, options, runs);
-                make_files(site, experiment, plan.point)?;
-                let begun = Instant::now();
-                let mut record = match measure(site, experiment, &series, &load, stop) {
-                    Ok(record) => record,
-                    // An interruption ends what is under way, which is no failure.
-                    Err(_) if stop() => return Ok(()),
-                    Err(error) => {
-                        let name = plan.series.name.clone();
-                        progress.note(&format!("{name} takes part no more: {error}"));
-                        runs.absent.insert(name, error.to_string());
-                        return Ok(());
-                    }
-                };
-                (record.point, record.block, record.attempt) = (plan.point, turn.block, attempt);
-                if stop() && begun.elapsed().as_secs_f64() < load.seconds {
-                    return Ok(());
-                }
-                keep(&path, &record)?;
-                record
+impl Campaign<'_> {
+    /// Settles what 1 means along a relative axis, or finds what was settled before an
+    /// interruption; false when it was interrupted here.
+    fn settle(&mut self, out: &Path, progress: &mut dyn Progress) -> Result<bool, SetupError> {
+        let Options { quick, seed, resume, .. } = *self.options;
+        let path = out.join(SETTLED);
+        let kept: Option<Settled> = resume.then(|| kept(&path)).flatten();
+        if let Some(kept) = kept {
+            if (kept.quick, kept.seed) != (quick, seed) {
+                let kind = if kept.quick { "quick" } else { "full" };
+                let why = format!("it was begun as a {kind} campaign with --seed {}", kept.seed);
+                return Err(SetupError(format!("{}: {why}", out.display())));
             }
+            (self.runs.peak, self.runs.seconds) = (kept.peak, kept.seconds);
+            return Ok(true);
+        }
+        self.runs.peak = match self.peak(progress) {
+            Err(_) if (self.stop)() => return Ok(false),
+            peak => peak?,
         };
-        let valid = record.void.is_empty();
-        if !valid {
-            progress.note(&format!("void: {}", record.void.join("; ")));
+        let Runs { seconds, peak, .. } = self.runs;
+        keep(&path, &Settled { quick, seed, seconds, peak })?;
+        Ok(true)
+    }
+
+    /// What the contestant that a relative axis goes by gives when it is kept busy.
+    fn peak(&mut self, progress: &mut dyn Progress) -> Result<Option<f64>, SetupError> {
+        let axis = &self.experiment.axis;
+        let Some(base) = &axis.relative_to else { return Ok(None) };
+        let Some(series) = self.experiment.series.iter().find(|series| series.name == *base) else {
+            return Ok(None);
+        };
+        progress.note(&format!("looking for the peak of {base}"));
+        let load = Load {
+            varies: Varies::Connections,
+            amount: CALIBRATION_CONNECTIONS,
+            seconds: CALIBRATION_S,
+            warmup: CALIBRATION_S * WARMUP_SHARE,
+            seed: self.options.seed,
+            verify: false,
+        };
+        make_files(self.site, self.experiment, 0.0, self.stop)?;
+        // A connection for each request, or a session, as the axis has them.
+        let mut like = self.experiment.clone();
+        if axis.varies == Varies::Rate {
+            like.workload.flags.extend(["--requests-per-connection".into(), "1".into()]);
         }
-        runs.records.push(record);
-        if valid || stop() {
-            return Ok(());
+        let record = measure(self.site, &like, series, &load, self.stop)?;
+        let figure = match axis.varies {
+            Varies::Sessions => "connections_per_s",
+            _ => "replies_per_s",
+        };
+        let peak = record.generator.get(figure).and_then(serde_json::Value::as_f64);
+        let none = || SetupError(format!("{base} answered nothing: there is no peak to go by"));
+        let mut peak = peak.filter(|peak| *peak > 0.0).ok_or_else(none)?;
+        if !self.options.quick {
+            peak = self.knee(series, peak)?.unwrap_or(peak);
+        }
+        progress.note(&format!("{base} peaks near {peak:.0} in a second"));
+        Ok(Some(peak))
+    }
+
+    /// The rate up to which a series keeps up, near one that it reached when it was kept busy.
+    fn knee(&mut self, series: &Series, near: f64) -> Result<Option<f64>, SetupError> {
+        let varies = self.experiment.axis.varies;
+        let mut seed = self.options.seed;
+        knee::find(near, &mut |rate| {
+            seed += 1;
+            let (seconds, warmup) = (KNEE_S, KNEE_S * WARMUP_SHARE);
+            let load = Load { varies, amount: rate, seconds, warmup, seed, verify: false };
+            let record = measure(self.site, self.experiment, series, &load, self.stop)?;
+            let figure = |name: &str| record.generator.get(name).and_then(|value| value.as_f64());
+            // A session is many requests: by what was due, it is a share of the rate.
+            let due = figure("intended_per_s").filter(|due| *due > 0.0);
+            let share = figure("goodput_per_s").zip(due).map(|(good, due)| good / due);
+            Ok(rate * share.unwrap_or(0.0))
+        })
+    }
+
+    /// Two copies of one server in turn (A/A): those that the first claim compares with. False when
+    /// it was interrupted.
+    fn compare_copies(
+        &mut self,
+        plan: &Plan,
+        cells: &[Cell<'_>],
+        claims: &[Claim],
+        progress: &mut dyn Progress,
+    ) -> Result<bool, SetupError> {
+        let right = claims.first().map(|claim| claim.right.as_str()).unwrap_or_default();
+        let of_right: Vec<&Cell<'_>> =
+            cells.iter().filter(|cell| cell.series.name == right).collect();
+        let Some(cell) = of_right.get(of_right.len() / 2).or(cells.first().as_ref()).copied()
+        else {
+            return Ok(true);
+        };
+        let mut records = Vec::new();
+        for nth in 0..plan.copies {
+            if (self.stop)() {
+                return Ok(false);
+            }
+            let left = Duration::from_secs_f64((plan.copies - nth) as f64 * self.runs.seconds);
+            let what = format!("noise: {right} beside itself, at {}", cell.point);
+            progress.begins(nth + 1, plan.copies, &what, left);
+            let path = self.directory.join(format!("noise_{nth}.json"));
+            let kept: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
+            let turn = Turn { block: nth, cell: 0 };
+            let record = match kept {
+                Some(record) => Some(record),
+                None => self.measured(cell, turn, 1, progress)?,
+            };
+            if let Some(record) = record {
+                keep(&path, &record)?;
+                if !record.void.is_empty() {
+                    progress.note(&format!("void: {}", record.void.join("; ")));
+                }
+                records.push(record);
+            }
+        }
+        self.runs.noise = Noise::of(&records, self.options.seed);
+        Ok(true)
+    }
+
+    /// Every cell in its blocks, and then more of those that a claim looks at.
+    fn all(
+        &mut self,
+        plan: &Plan,
+        cells: &[Cell<'_>],
+        claims: &[Claim],
+        progress: &mut dyn Progress,
+    ) -> Result<(), SetupError> {
+        let first = self.turns(&plan.turns, (0, plan.count), cells, progress)?;
+        let valid = self.runs.valid();
+        let more = plan::judged_turns(plan, cells, claims, &valid, self.options.seed);
+        let before = plan.turns.len();
+        let second = first && self.turns(&more, (before, before + more.len()), cells, progress)?;
+        self.runs.complete = second;
+        Ok(())
+    }
+
+    /// Some runs, which are those from `before` on of so many; false when they were ended.
+    fn turns(
+        &mut self,
+        turns: &[Turn],
+        (before, all): (usize, usize),
+        cells: &[Cell<'_>],
+        progress: &mut dyn Progress,
+    ) -> Result<bool, SetupError> {
+        let begun = Instant::now();
+        for (at, turn) in turns.iter().enumerate() {
+            let nth = before + at;
+            let spent = self.begun.elapsed().as_secs_f64() / QUICK_S_MAX as f64;
+            if self.options.quick && spent > BEGUN_SHARE {
+                let left = turns.len() - at;
+                progress.note(&format!("{left} of {all} runs do not fit into the time"));
+                return Ok(true);
+            }
+            if (self.stop)() {
+                return Ok(false);
+            }
+            let cell = &cells[turn.cell];
+            if self.runs.absent.contains_key(&cell.series.name) {
+                continue;
+            }
+            let each = match at {
+                0 => self.runs.seconds,
+                _ => begun.elapsed().as_secs_f64() / at as f64,
+            };
+            let left = Duration::from_secs_f64(each * all.saturating_sub(nth) as f64);
+            let what = format!("{} at {}", cell.series.name, cell.point);
+            progress.begins(nth + 1, all, &what, left);
+            // A quick experiment repeats void runs only in time that the others do not need.
+            let done = (nth + 1) as f64 / all.max(1) as f64;
+            let late = self.options.quick && spent / BEGUN_SHARE > done;
+            let attempts = if late { 1 } else { ATTEMPTS_MAX };
+            self.one(cell, *turn, attempts, progress)?;
+        }
+        Ok(true)
+    }
+
+    /// Measures one cell in one block, again when the run is void.
+    fn one(
+        &mut self,
+        cell: &Cell<'_>,
+        turn: Turn,
+        attempts: u32,
+        progress: &mut dyn Progress,
+    ) -> Result<(), SetupError> {
+        for attempt in 1..=attempts {
+            let path = file_of(self.directory, cell, turn.block, attempt);
+            let kept: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
+            let record = match kept {
+                Some(record) => record,
+                None => match self.measured(cell, turn, attempt, progress)? {
+                    Some(record) => {
+                        keep(&path, &record)?;
+                        record
+                    }
+                    None => return Ok(()),
+                },
+            };
+            let valid = record.void.is_empty();
+            if !valid {
+                progress.note(&format!("void: {}", record.void.join("; ")));
+            }
+            self.runs.records.push(record);
+            if valid || (self.stop)() {
+                return Ok(());
+            }
+        }
+        progress.note(&format!("{} stays noisy at {}", cell.series.name, cell.point));
+        Ok(())
+    }
+
+    /// One run; nothing when it was interrupted or its server failed.
+    fn measured(
+        &mut self,
+        cell: &Cell<'_>,
+        turn: Turn,
+        attempt: u32,
+        progress: &mut dyn Progress,
+    ) -> Result<Option<Record>, SetupError> {
+        let (load, series) = load_of(self.experiment, cell, turn, self.options, &self.runs);
+        make_files(self.site, self.experiment, cell.point, self.stop)?;
+        let name = &cell.series.name;
+        let begun = Instant::now();
+        match measure(self.site, self.experiment, &series, &load, self.stop) {
+            // An interruption ends what is under way, which is no failure.
+            _ if (self.stop)() && begun.elapsed().as_secs_f64() < load.seconds => Ok(None),
+            Err(_) if (self.stop)() => Ok(None),
+            Ok(mut record) => {
+                (record.point, record.block, record.attempt) = (cell.point, turn.block, attempt);
+                self.failures.remove(name);
+                Ok(Some(record))
+            }
+            Err(error) => {
+                let failures = self.failures.entry(name.clone()).or_default();
+                *failures += 1;
+                if *failures < FAILURES_MAX {
+                    progress.note(&format!("{name} failed: {error}"));
+                } else {
+                    progress.note(&format!("{name} takes part no more: {error}"));
+                    self.runs.absent.insert(name.clone(), error.to_string());
+                }
+                Ok(None)
+            }
         }
     }
-    progress.note(&format!("{} stays noisy at {}", plan.series.name, plan.point));
-    Ok(())
 }
 
 /// The load of a cell, and the series with what the axis sets.
 fn load_of(
     experiment: &Experiment,
-    plan: &Plan<'_>,
+    cell: &Cell<'_>,
     turn: Turn,
     options: &Options,
     runs: &Runs,
 ) -> (Load, Series) {
     let axis = &experiment.axis;
-    let mut series = plan.series.clone();
+    let mut series = cell.series.clone();
     let connections = f64::from(axis.connections.unwrap_or(CALIBRATION_CONNECTIONS as u32));
     let (varies, amount) = match axis.varies {
-        Varies::Rate | Varies::Sessions => (axis.varies, plan.point * runs.peak.unwrap_or(1.0)),
-        Varies::Connections => (Varies::Connections, plan.point),
+        Varies::Rate | Varies::Sessions => (axis.varies, cell.point * runs.peak.unwrap_or(1.0)),
+        Varies::Connections => (Varies::Connections, cell.point),
         _ => (Varies::Connections, connections),
     };
     if let (Varies::Setting, Some(key)) = (axis.varies, &axis.setting) {
-        series.set.insert(key.clone(), crate::definition::Value::Whole(plan.point as i64));
+        series.set.insert(key.clone(), crate::definition::Value::Whole(cell.point as i64));
     }
     let load = Load {
         varies,
@@ -371,18 +538,18 @@ fn load_of(
     (load, series)
 }
 
-fn file_of(directory: &Path, plan: &Plan<'_>, block: usize, attempt: u32) -> PathBuf {
+fn file_of(directory: &Path, cell: &Cell<'_>, block: usize, attempt: u32) -> PathBuf {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let series: String = plan.series.name.chars().map(plain).collect();
-    directory.join(format!("{series}_{}_{block}_{attempt}.json", plan.point))
+    let series: String = cell.series.name.chars().map(plain).collect();
+    directory.join(format!("{series}_{}_{block}_{attempt}.json", cell.point))
 }
 
-/// A run that was made before.
-fn kept(path: &Path) -> Option<Record> {
+/// What was kept before.
+fn kept<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-fn keep(path: &Path, record: &Record) -> Result<(), SetupError> {
+fn keep(path: &Path, record: &impl Serialize) -> Result<(), SetupError> {
     let wrong = |error: io::Error| SetupError(format!("{}: {error}", path.display()));
     let text = serde_json::to_string_pretty(record).map_err(io::Error::from).map_err(wrong)?;
     // Whole or not at all: an interruption leaves no half of a file.
@@ -391,7 +558,12 @@ fn keep(path: &Path, record: &Record) -> Result<(), SetupError> {
 }
 
 /// Makes the files that a cell needs; those that are there already are kept.
-fn make_files(site: &mut Site, experiment: &Experiment, point: f64) -> Result<(), SetupError> {
+fn make_files(
+    site: &mut Site,
+    experiment: &Experiment,
+    point: f64,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), SetupError> {
     let extra = match experiment.axis.varies {
         Varies::FileSize => vec!["--size".to_owned(), format!("{point}")],
         Varies::SetSize => vec!["--mib".to_owned(), format!("{point}")],
@@ -401,7 +573,10 @@ fn make_files(site: &mut Site, experiment: &Experiment, point: f64) -> Result<()
     let sizes = workload.files.iter().map(|(name, value)| format!("-{name}-{value}"));
     let sizes: String = sizes.chain(extra.get(1).map(|value| format!("-{value}"))).collect();
     let directory = site.files_root.join(format!("{}{sizes}", generator::fileset(workload)?));
-    generator::make_files(&site.flyball, workload, &extra, &directory, &site.scratch)?;
+    if directory == site.files {
+        return Ok(());
+    }
+    generator::make_files(&site.flyball, workload, (&extra, &directory), &site.scratch, stop)?;
     site.files = directory;
     Ok(())
 }
@@ -410,43 +585,15 @@ fn make_files(site: &mut Site, experiment: &Experiment, point: f64) -> Result<()
 mod tests {
     use super::*;
 
-    fn options(quick: bool) -> Options {
-        Options { quick, seed: 1, resume: false, blocks: None, seconds: None }
-    }
-
-    #[test]
-    fn quick_runs_fit_into_their_time_and_full_ones_are_long() {
-        assert_eq!(seconds(&options(false), 100), FULL_S);
-        assert_eq!(seconds(&options(true), 2), QUICK_S.1);
-        assert_eq!(seconds(&options(true), 1_000), QUICK_S.0);
-        let each = seconds(&options(true), 36);
-        assert!((each + OVERHEAD_S) * 36.0 <= QUICK_S_MAX as f64, "{each}");
-    }
-
-    #[test]
-    fn every_quick_experiment_fits_into_its_time() {
-        for experiment in crate::catalogue::all().unwrap() {
-            let cells = experiment.series(true).count() * experiment.points(true).len();
-            let runs = cells * quick_blocks(cells);
-            let most = (seconds(&options(true), runs) + OVERHEAD_S) * runs as f64;
-            assert!(most <= QUICK_S_MAX as f64, "{}: {runs} runs, {most} s", experiment.name);
-        }
-    }
-
     #[test]
     fn runs_that_are_void_in_every_attempt_are_noisy() {
         let record = |block, attempt, void: &[&str]| Record {
             series: "a".into(),
             point: 1.0,
-            amount: 1.0,
             block,
             attempt,
             void: void.iter().map(|text| (*text).to_owned()).collect(),
-            figures: BTreeMap::new(),
-            server_cpu_s: None,
-            drops: None,
-            stolen_share: None,
-            generator: serde_json::Value::Null,
+            ..Record::default()
         };
         let runs = Runs {
             experiment: "x".into(),
@@ -455,7 +602,9 @@ mod tests {
             seconds: 1.0,
             peak: None,
             absent: BTreeMap::new(),
+            noise: None,
             reduced: false,
+            complete: true,
             records: vec![
                 record(0, 1, &["late"]),
                 record(0, 2, &[]),

@@ -2,7 +2,7 @@
 
 use strsim::levenshtein;
 
-use crate::definition::{DefinitionError, Experiment};
+use crate::definition::{Claim, DefinitionError, Experiment};
 
 /// A name nearer than so many changes is offered for one that is unknown.
 const NEAR_MAX: usize = 4;
@@ -66,6 +66,11 @@ definitions![
     "s4-table3",
 ];
 
+/// The names of all experiments.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    DEFINITIONS.iter().map(|(name, _)| *name)
+}
+
 /// All experiments, each with the runs that it shares with another.
 ///
 /// # Errors
@@ -106,6 +111,23 @@ pub fn find<'a>(experiments: &'a [Experiment], name: &str) -> Result<&'a Experim
             None => format!("there is no experiment {name:?}; `flyball lab list` has them all"),
         }
     })
+}
+
+/// The claims that are judged by the runs of an experiment: its own, and those of the experiments
+/// that share its runs.
+///
+/// # Errors
+/// As [`all`].
+pub fn claims_on(experiment: &Experiment) -> Result<Vec<Claim>, DefinitionError> {
+    let base = experiment.shares_runs_of.as_ref().unwrap_or(&experiment.name);
+    let mut claims = experiment.claims.clone();
+    for other in all()? {
+        let shares = other.shares_runs_of.as_ref() == Some(base) || other.name == *base;
+        if shares && other.name != experiment.name {
+            claims.extend(other.claims);
+        }
+    }
+    Ok(claims)
 }
 
 /// The name that differs least from what was written, if it is near enough.

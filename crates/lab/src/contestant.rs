@@ -45,56 +45,53 @@ macro_rules! template {
     };
 }
 
+/// What most peers have in common.
+const PLAIN: Peer = Peer {
+    name: "",
+    program: "",
+    version: "-v",
+    template: "",
+    file: "",
+    arguments: &[],
+    one_file: false,
+    mpm: "",
+};
+
+/// Apache, without a processing module.
+const APACHE: Peer = Peer {
+    program: "apache2",
+    template: template!("apache.conf"),
+    file: "apache.conf",
+    arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
+    ..PLAIN
+};
+
 const PEERS: &[Peer] = &[
     Peer {
         name: "nginx",
         program: "nginx",
-        version: "-v",
         template: template!("nginx.conf"),
         file: "nginx.conf",
         arguments: &["-p", "@dir@", "-c", "@conf@", "-e", "@dir@/error.log"],
-        one_file: false,
-        mpm: "",
+        ..PLAIN
     },
     Peer {
         name: "lighttpd",
         program: "lighttpd",
-        version: "-v",
         template: template!("lighttpd.conf"),
         file: "lighttpd.conf",
         arguments: &["-D", "-f", "@conf@"],
-        one_file: false,
-        mpm: "",
+        ..PLAIN
     },
-    Peer {
-        name: "apache-event",
-        program: "apache2",
-        version: "-v",
-        template: template!("apache.conf"),
-        file: "apache.conf",
-        arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
-        one_file: false,
-        mpm: "event",
-    },
-    Peer {
-        name: "apache-prefork",
-        program: "apache2",
-        version: "-v",
-        template: template!("apache.conf"),
-        file: "apache.conf",
-        arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
-        one_file: false,
-        mpm: "prefork",
-    },
+    Peer { name: "apache-event", mpm: "event", ..APACHE },
+    Peer { name: "apache-prefork", mpm: "prefork", ..APACHE },
     Peer {
         name: "h2o",
         program: "h2o",
-        version: "-v",
         template: template!("h2o.conf"),
         file: "h2o.conf",
         arguments: &["-c", "@conf@"],
-        one_file: false,
-        mpm: "",
+        ..PLAIN
     },
     Peer {
         name: "caddy",
@@ -103,18 +100,16 @@ const PEERS: &[Peer] = &[
         template: template!("Caddyfile"),
         file: "Caddyfile",
         arguments: &["run", "--adapter", "caddyfile", "--config", "@conf@"],
-        one_file: false,
-        mpm: "",
+        ..PLAIN
     },
     Peer {
         name: "haproxy",
         program: "haproxy",
-        version: "-v",
         template: template!("haproxy.cfg"),
         file: "haproxy.cfg",
         arguments: &["-db", "-f", "@conf@"],
         one_file: true,
-        mpm: "",
+        ..PLAIN
     },
 ];
 
@@ -125,6 +120,8 @@ pub struct Conditions {
     pub flyball: PathBuf,
     /// The directory that is served.
     pub site: PathBuf,
+    /// Our server's configuration file, instead of the directory alone.
+    pub config: Option<PathBuf>,
     /// The one file that is asked for, where the workload is that.
     pub file: Option<PathBuf>,
     /// An empty directory for configuration and logs.
@@ -209,15 +206,21 @@ fn our_command(
     place: &Place,
 ) -> Result<Command, SetupError> {
     let mut command = place.command(&conditions.flyball)?;
-    command.arg("serve").arg(&conditions.site);
-    command.args(["--listen", &conditions.address.to_string(), "--access-log", "off"]);
+    match &conditions.config {
+        Some(config) => command.args(["serve", "--config"]).arg(config),
+        None => command.arg("serve").arg(&conditions.site).args(["--access-log", "off"]),
+    };
+    command.args(["--listen", &conditions.address.to_string()]);
     command.args(["--admin", &format!("unix:{}", admin_socket(conditions).display())]);
     if let Some(architecture) = &series.architecture {
         command.args(["--arch", architecture]);
     }
-    command.args(["--set", &format!("accept.backlog={}", conditions.backlog)]);
-    if !series.set.contains_key("workers") {
-        command.args(["--workers", &conditions.cpus.to_string()]);
+    // A configuration says for itself what is not varied.
+    if conditions.config.is_none() {
+        command.args(["--set", &format!("accept.backlog={}", conditions.backlog)]);
+        if !series.set.contains_key("workers") {
+            command.args(["--workers", &conditions.cpus.to_string()]);
+        }
     }
     for (key, value) in &series.set {
         command.args(["--set", &format!("{key}={value}")]);
@@ -308,6 +311,7 @@ mod tests {
         Conditions {
             flyball: "/bin/flyball".into(),
             site: "/site".into(),
+            config: None,
             file: Some("/site/file".into()),
             scratch: scratch.into(),
             address: "198.18.0.1:80".parse().unwrap(),

@@ -68,6 +68,10 @@ pub struct Workload {
     /// More flags of the generator.
     #[serde(default)]
     pub flags: Vec<String>,
+    /// Whether a run in which more requests time out than S4's rule allows is void (M158), also
+    /// where all files suffer alike.
+    #[serde(default)]
+    pub quality: bool,
     /// Seconds after which a client gives up.
     #[serde(default = "default_timeout_s")]
     pub timeout_s: f64,
@@ -75,6 +79,13 @@ pub struct Workload {
 
 fn default_timeout_s() -> f64 {
     10.0
+}
+
+impl Workload {
+    /// Whether it is a set of files, which says what every answer must be; else its flags say all.
+    pub fn has_files(&self) -> bool {
+        !self.name.is_empty()
+    }
 }
 
 /// What the points of a figure differ in.

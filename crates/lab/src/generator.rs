@@ -12,6 +12,9 @@ use crate::host::{Place, Running, SetupError};
 /// Time that a generator gets beyond what it was told, for connections that end late.
 const SLACK: Duration = Duration::from_secs(30);
 
+/// Time that making the largest set of files may take.
+const FILES_MAX: Duration = Duration::from_secs(3_600);
+
 /// Workloads for which files are made, and how the generator calls them.
 const FILESETS: &[(&str, &str)] = &[
     ("one-packet", "one-packet"),
@@ -105,9 +108,9 @@ pub fn check(workload: &Workload) -> Result<(), SetupError> {
 pub fn make_files(
     flyball: &Path,
     workload: &Workload,
-    extra: &[String],
-    directory: &Path,
+    (extra, directory): (&[String], &Path),
     scratch: &Path,
+    stop: &dyn Fn() -> bool,
 ) -> Result<(), SetupError> {
     let mut command = Place::default().command(flyball)?;
     command.args(["fileset", fileset(workload)?]).arg(directory);
@@ -117,7 +120,7 @@ pub fn make_files(
     command.args(extra);
     let output = scratch.join("fileset.log");
     let mut running = Running::start(&mut command, &output)?;
-    let ended = running.wait(Duration::from_secs(3_600), &|| false);
+    let ended = running.wait(FILES_MAX, stop);
     if ended.is_some_and(|status| status.success()) {
         return Ok(());
     }
@@ -157,7 +160,10 @@ impl Generator {
         if load.verify {
             command.arg("--verify");
         }
-        command.arg("--fileset").arg(files).arg(url);
+        if workload.has_files() {
+            command.arg("--fileset").arg(files);
+        }
+        command.arg(url);
         let errors = scratch.join("load.log");
         let running = Running::start_apart(&mut command, &report, &errors)?;
         let most = Duration::from_secs_f64(load.seconds + workload.timeout_s) + SLACK;

@@ -4,14 +4,18 @@
 mod facts;
 mod group;
 mod network;
+mod others;
 mod process;
 mod programs;
+mod wait;
 
 pub use facts::{Facts, ListenDrops, is_root, stolen_ns};
 pub use group::{Group, GroupLimits};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
+pub use others::{Disturbance, Others};
 pub use process::{Place, Running};
 pub use programs::{Missing, find, first_line};
+pub use wait::until;
 
 /// Prefix of the names of all that the lab makes, followed by its process id: by that, what a
 /// crashed lab left is told from what another is using.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,9 +14,14 @@ use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
 use crate::definition::{Experiment, Relation, Varies};
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::noise::Noise;
+use crate::plan;
 use crate::report::{self, Campaign};
 use crate::run::{Cpus, Site};
 use crate::verdict::{Judged, Verdict, judge};
+
+/// The name that stands for all experiments.
+pub const ALL: &str = "ALL";
 
 /// What came of an experiment, as it is written beside its runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -36,6 +42,9 @@ pub struct Outcome {
     pub noisy: usize,
     /// What 1 means along an axis that is relative.
     pub peak: Option<f64>,
+    /// What two copies of one server differed by.
+    #[serde(default)]
+    pub noise: Option<Noise>,
     /// Who stayed away, and why.
     pub absent: std::collections::BTreeMap<String, String>,
     /// The machine.
@@ -158,6 +167,24 @@ pub fn rank(directories: &[PathBuf]) -> Result<String, String> {
     campaigns(directories).map(|campaigns| report::rank(&campaigns))
 }
 
+/// Copies what a repository keeps of campaigns to a record. Blocks.
+///
+/// # Errors
+/// When the directory holds none, or the record cannot be written.
+pub fn keep(directory: &Path, record: &Path) -> Result<String, String> {
+    let campaigns = campaigns(&[directory.to_owned()])?;
+    report::keep(&campaigns, record).map_err(|error| error.to_string())?;
+    Ok(format!("{} experiments kept in {}\n", campaigns.len(), record.display()))
+}
+
+/// The document of all experiments and what came of them in these records. Blocks.
+///
+/// # Errors
+/// When a record cannot be read.
+pub fn table(records: &[PathBuf]) -> Result<String, String> {
+    report::reproduction(records).map_err(|error| error.to_string())
+}
+
 fn campaigns(directories: &[PathBuf]) -> Result<Vec<Campaign>, String> {
     let mut all = Vec::new();
     for directory in directories {
@@ -194,22 +221,17 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
-        let chosen: Vec<&Experiment> = match names {
-            [] => experiments.iter().collect(),
-            names => {
-                let found = names.iter().map(|name| catalogue::find(&experiments, name));
-                found.collect::<Result<_, _>>()?
-            }
-        };
+        let chosen = chosen(&experiments, names)?;
+        let single = chosen.len() == 1;
         let mut text = String::new();
-        for experiment in chosen {
+        for (nth, experiment) in chosen.iter().enumerate() {
             if stop() {
                 break;
             }
-            let out = match names.len() {
-                1 => self.out.clone(),
-                _ => self.out.join(&experiment.name),
-            };
+            let left = chosen[nth..].iter().map(|one| planned_s(one, &chosen, options)).sum();
+            let left = Duration::from_secs_f64(left);
+            progress.experiment(nth + 1, chosen.len(), &experiment.name, left);
+            let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
             match self.one(experiment, options, &out, progress, stop) {
                 Ok(outcome) => {
                     text += &line(&outcome);
@@ -217,8 +239,9 @@ impl Laboratory {
                     let page = page.map_err(|error| error.to_string())?;
                     let _ = writeln!(text, "    {}", page.display());
                 }
-                Err(why) if names.len() == 1 => return Err(why.to_string()),
+                Err(why) if single => return Err(why.to_string()),
                 Err(why) => {
+                    progress.note(&format!("{} failed: {why}", experiment.name));
                     let _ = writeln!(text, "{:<17} failed: {why}", experiment.name);
                 }
             }
@@ -243,12 +266,20 @@ impl Laboratory {
             let why = format!("it holds the results of {name}; take another --out");
             return Err(SetupError(format!("{}: {why}", out.display())));
         }
+        if options.resume
+            && let Ok(there) = Campaign::read(out)
+            && there.is_complete(options)
+        {
+            progress.note("it is complete, and kept");
+            return Ok(there.outcome);
+        }
         let runs = match experiment.not_testable {
             Some(_) => None,
             None => Some(self.measured(experiment, options, out, progress, stop)?),
         };
         let measured = runs.as_ref().map(Runs::valid).unwrap_or_default();
-        let (verdict, figures) = judge(experiment, &measured, options.seed);
+        let noise = runs.as_ref().and_then(|runs| runs.noise.clone());
+        let (verdict, figures) = judge(experiment, &measured, noise.as_ref(), options.seed);
         let outcome = Outcome {
             experiment: experiment.name.clone(),
             quick: options.quick,
@@ -258,6 +289,7 @@ impl Laboratory {
             reduced: runs.as_ref().is_some_and(|runs| runs.reduced),
             noisy: runs.as_ref().map_or(0, Runs::noisy),
             peak: runs.as_ref().and_then(|runs| runs.peak),
+            noise,
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
             facts: Facts::gather(),
             command: format!(
@@ -305,6 +337,8 @@ impl Laboratory {
             scratch: absolute(&scratch)?,
             network: network(experiment, progress)?,
             cpus: cpus(experiment.machine.cpus),
+            verified: Default::default(),
+            config: None,
         };
         let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
         // Configuration and logs of the last server: of use only where it failed.
@@ -313,6 +347,31 @@ impl Laboratory {
         }
         runs
     }
+}
+
+/// The experiments of these names; all for none, and for [`ALL`].
+fn chosen<'a>(
+    experiments: &'a [Experiment],
+    names: &[String],
+) -> Result<Vec<&'a Experiment>, String> {
+    match names {
+        [] => Ok(experiments.iter().collect()),
+        [all] if all == ALL => Ok(experiments.iter().collect()),
+        names => names.iter().map(|name| catalogue::find(experiments, name)).collect(),
+    }
+}
+
+/// Seconds that an experiment takes among those that are chosen, about: none when it reads the runs
+/// of another.
+fn planned_s(experiment: &Experiment, chosen: &[&Experiment], options: &Options) -> f64 {
+    let base = experiment.shares_runs_of.as_ref();
+    let shares = base.is_some_and(|base| chosen.iter().any(|other| other.name == *base));
+    if shares || experiment.not_testable.is_some() {
+        return 0.0;
+    }
+    let claims = catalogue::claims_on(experiment).unwrap_or_default();
+    let cells = plan::cells(experiment, options.quick);
+    plan::of(experiment, &cells, &claims, options.asked()).all_s
 }
 
 /// The two hosts; none without root, which is said.

@@ -3,19 +3,21 @@
 
 mod figure;
 mod page;
+mod reproduction;
 mod svg;
 mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::campaign::Runs;
+use crate::campaign::{Options, Runs};
 use crate::catalogue;
 use crate::definition::{Experiment, Measure};
 use crate::host::SetupError;
 use crate::laboratory::Outcome;
 
 pub use figure::{Figure, Line, Spot, label};
+pub use reproduction::{keep, reproduction};
 pub use tables::{compare, rank};
 
 /// Sub-directories that are looked through for campaigns.
@@ -67,6 +69,13 @@ impl Campaign {
             return Err(SetupError(format!("{}: {why}", directory.display())));
         }
         found.iter().map(|path| Campaign::read(path)).collect()
+    }
+
+    /// Whether it is what these options ask for, with nothing left to run.
+    pub fn is_complete(&self, options: &Options) -> bool {
+        let same =
+            |runs: &Runs| runs.complete && (runs.quick, runs.seed) == (options.quick, options.seed);
+        self.experiment.not_testable.is_some() || self.runs.as_ref().is_some_and(same)
     }
 
     /// The measures that its claims speak about, each once; the first is that of the figure.

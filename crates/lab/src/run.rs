@@ -1,6 +1,6 @@
 //! One run: a fresh server under one load, and what both say of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,8 @@ use crate::contestant::{self, Conditions, OURS};
 use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
 use crate::generator::{Generator, Load, Report};
 use crate::host::{
-    Group, GroupLimits, ListenDrops, Network, Place, Running, SERVER_ADDRESS, SetupError, stolen_ns,
+    Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
+    SetupError, stolen_ns, until,
 };
 
 /// Where servers listen in a namespace of their own.
@@ -23,6 +24,9 @@ const PORT: u16 = 80;
 
 /// Time that a server gets until it answers rightly.
 const READY_MAX: Duration = Duration::from_secs(15);
+
+/// Time that reading all files once may take.
+const PRIME_MAX: Duration = Duration::from_secs(600);
 
 /// How often a server that is starting is asked whether it answers.
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -36,8 +40,17 @@ const CLIENT_DESCRIPTORS: u64 = 200_000;
 /// The share of a run's time that another machine may take of ours before the run is void.
 const STOLEN_SHARE_MAX: f64 = 0.01;
 
+/// The share of one processor that other programs may take before the run is void.
+const OTHERS_SHARE_MAX: f64 = 0.10;
+
+/// Resets that other sockets of the machine may send: more are a load of their own.
+const OTHERS_RESETS_MAX: u64 = 16;
+
 /// How long answers are compared with files before a contestant is measured, in seconds.
 const GATE_S: f64 = 0.3;
+
+/// The same before each further run of it: it has to be ready, and right for as long as that.
+const GATE_AGAIN_S: f64 = 0.1;
 
 /// Connections of that.
 const GATE_CONNECTIONS: f64 = 4.0;
@@ -66,10 +79,14 @@ pub struct Site {
     pub network: Option<Network>,
     /// Who runs where.
     pub cpus: Cpus,
+    /// Series whose answers were compared with files at length.
+    pub verified: BTreeSet<String>,
+    /// Our server's configuration file, instead of the files alone.
+    pub config: Option<PathBuf>,
 }
 
 /// All that is known of a run, as it is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// The series.
     pub series: String,
@@ -100,7 +117,7 @@ pub struct Record {
 /// # Errors
 /// When it could not be measured at all: a server that does not start or answers wrongly.
 pub fn measure(
-    site: &Site,
+    site: &mut Site,
     experiment: &Experiment,
     series: &Series,
     load: &Load,
@@ -112,10 +129,16 @@ pub fn measure(
         drop_page_cache();
     }
     if machine.page_cache == PageCache::Primed {
-        prime(site, &group)?;
+        prime(site, &group, stop)?;
+    }
+    // Files are read once at the disk's own speed: what is slow is slow for the server.
+    if let (Some(group), Some(mib)) = (&group, machine.disk_mib_per_s) {
+        group.slow_disk(mib << 20, &site.files)?;
     }
     let server = Server::start(site, experiment, series, &group)?;
     server.wait_until_right(site, experiment, load, stop)?;
+    site.verified.insert(series.name.clone());
+    let others = Others::look();
     let before = server.look(&group);
     let begun = Instant::now();
     let place = site.client();
@@ -131,7 +154,41 @@ pub fn measure(
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();
     let after = server.look(&group);
-    Ok(record(series, load, &report, (before, after), seconds))
+    let others = Others::look().since(&others);
+    let mut record = record(series, load, &report, (before, after), seconds);
+    // On loopback the counters of the machine are those of the server.
+    record.void.extend(disturbed(&others, seconds, site.network.is_some()));
+    record.void.extend(unfair(&report, experiment.workload.quality));
+    Ok(record)
+}
+
+/// Why others make a run void, which took so many seconds.
+fn disturbed(others: &Disturbance, seconds: f64, apart: bool) -> Vec<String> {
+    let mut void = Vec::new();
+    let share = others.cpu_s / seconds.max(f64::MIN_POSITIVE);
+    if share > OTHERS_SHARE_MAX {
+        void.push(format!("other programs took {:.0} % of a processor", share * 100.0));
+    }
+    if apart && others.drops > 0 {
+        void.push(format!("sockets of other servers dropped {} connections", others.drops));
+    }
+    if apart && others.resets > OTHERS_RESETS_MAX {
+        void.push(format!("sockets of other programs sent {} resets", others.resets));
+    }
+    void
+}
+
+/// Why the server was not fair by S4's rule (M158): a class of files that it gives up more than
+/// others makes every run void; where the experiment asks for the whole rule, so do more time-outs
+/// of all than it allows.
+fn unfair(report: &Report, whole: bool) -> Option<String> {
+    let qos = report.0.get("qos")?;
+    let class = qos.get("class").and_then(Value::as_str);
+    if qos.get("verdict")?.as_str()? != "fail" || (class.is_none() && !whole) {
+        return None;
+    }
+    let texts = qos.get("because")?.as_array()?.iter().filter_map(Value::as_str);
+    Some(format!("quality of service: {}", texts.collect::<Vec<_>>().join("; ")))
 }
 
 /// What the kernel and the server say at one moment.
@@ -209,10 +266,7 @@ fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
     if !crate::host::is_root() {
         return Ok(None);
     }
-    let limits = GroupLimits {
-        memory: machine.memory_mib.map(|mib| mib << 20),
-        disk_per_s: machine.disk_mib_per_s.map(|mib| mib << 20),
-    };
+    let limits = GroupLimits { memory: machine.memory_mib.map(|mib| mib << 20), disk_per_s: None };
     Group::new("server", limits, files).map(Some)
 }
 
@@ -224,13 +278,13 @@ fn drop_page_cache() {
 }
 
 /// Reads all files as the server's group, to which their pages are charged from then on.
-fn prime(site: &Site, group: &Option<Group>) -> Result<(), SetupError> {
+fn prime(site: &Site, group: &Option<Group>, stop: &dyn Fn() -> bool) -> Result<(), SetupError> {
     let joins = group.as_ref().map(Group::joins).unwrap_or_default();
     let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
     let mut command = place.command(&crate::host::find("sh")?)?;
     command.args(["-c", "find \"$1\" -type f -exec cat {} + > /dev/null", "sh"]).arg(&site.files);
     let mut running = Running::start(&mut command, &site.scratch.join("prime.log"))?;
-    running.wait(Duration::from_secs(600), &|| false);
+    running.wait(PRIME_MAX, stop);
     Ok(())
 }
 
@@ -279,6 +333,7 @@ impl Server {
         let conditions = Conditions {
             flyball: site.flyball.clone(),
             site: site.files.clone(),
+            config: site.config.clone(),
             file: one.then(|| first_file(&site.files)).flatten(),
             scratch: scratch.clone(),
             address,
@@ -310,18 +365,21 @@ impl Server {
         load: &Load,
         stop: &dyn Fn() -> bool,
     ) -> Result<(), SetupError> {
-        let until = Instant::now() + READY_MAX;
+        let end = Instant::now() + READY_MAX;
         // On loopback a connection can be tried from here.
-        while site.network.is_none() && TcpStream::connect(self.address).is_err() {
-            self.give_up_at(until)?;
-            thread::park_timeout(ASK_EVERY);
+        if site.network.is_none() {
+            let connected =
+                until(READY_MAX, ASK_EVERY, stop, || TcpStream::connect(self.address).ok());
+            connected.map_or_else(|| self.give_up_at(Instant::now()), |_| Ok(()))?;
         }
+        let seconds = if site.verified.contains(&self.name) { GATE_AGAIN_S } else { GATE_S };
         let gate = Load {
             varies: Varies::Connections,
             amount: GATE_CONNECTIONS,
-            seconds: GATE_S,
+            seconds,
             warmup: 0.0,
-            verify: true,
+            // Without a set of files nothing says what an answer must be.
+            verify: experiment.workload.has_files(),
             ..load.clone()
         };
         loop {
@@ -343,7 +401,7 @@ impl Server {
                 Ok(report) if report.figure("replies").is_some_and(|replies| replies > 0.0) => {
                     return Ok(());
                 }
-                _ => self.give_up_at(until)?,
+                _ => self.give_up_at(end)?,
             }
             if stop() {
                 return Err(SetupError("interrupted".into()));
@@ -351,8 +409,8 @@ impl Server {
         }
     }
 
-    fn give_up_at(&self, until: Instant) -> Result<(), SetupError> {
-        if Instant::now() < until {
+    fn give_up_at(&self, end: Instant) -> Result<(), SetupError> {
+        if Instant::now() < end {
             return Ok(());
         }
         let said = fs::read_to_string(&self.log).unwrap_or_default();
@@ -393,4 +451,37 @@ fn first_file(directory: &Path) -> Option<PathBuf> {
     files.retain(|path| path.is_file());
     files.sort();
     files.into_iter().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_others_had_a_part_in_is_void() {
+        let quiet = Disturbance { cpu_s: 0.05, drops: 0, resets: 2 };
+        assert_eq!(disturbed(&quiet, 1.0, true), Vec::<String>::new());
+        let busy = Disturbance { cpu_s: 0.5, ..quiet };
+        assert_eq!(disturbed(&busy, 1.0, true), ["other programs took 50 % of a processor"]);
+        assert_eq!(disturbed(&busy, 10.0, true), Vec::<String>::new());
+        let dropped = Disturbance { drops: 3, resets: 40, ..quiet };
+        assert_eq!(disturbed(&dropped, 1.0, true).len(), 2);
+        assert!(disturbed(&dropped, 1.0, false).is_empty());
+    }
+
+    #[test]
+    fn a_server_that_is_not_fair_has_no_figure() {
+        let report = |verdict: &str, class: Option<&str>| {
+            let qos = json!({ "verdict": verdict, "class": class, "because": ["2.5 % of it"] });
+            Report(json!({ "qos": qos }))
+        };
+        let told = Some("quality of service: 2.5 % of it".to_owned());
+        assert_eq!(unfair(&report("fail", Some("large")), false), told);
+        assert_eq!(unfair(&report("fail", None), false), None);
+        assert_eq!(unfair(&report("fail", None), true), told);
+        assert_eq!(unfair(&report("pass", None), true), None);
+        assert_eq!(unfair(&Report(json!({})), true), None);
+    }
 }

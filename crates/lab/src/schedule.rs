@@ -2,6 +2,8 @@
 //! its own that chance decides. Two cells are compared within blocks, so that what drifts over an
 //! hour (a disk that fills, a neighbour that wakes up) is under both.
 
+use std::ops::Range;
+
 /// One run: this cell in this block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Turn {
@@ -14,10 +16,15 @@ pub struct Turn {
 /// All turns of `blocks` repetitions of `cells`. The same seed gives the same order, by which an
 /// interrupted campaign goes on where it was.
 pub fn turns(cells: usize, blocks: usize, seed: u64) -> Vec<Turn> {
+    turns_of(&(0..cells).collect::<Vec<_>>(), 0..blocks, seed)
+}
+
+/// The same of these cells only, in these blocks.
+pub fn turns_of(cells: &[usize], blocks: Range<usize>, seed: u64) -> Vec<Turn> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let mut turns = Vec::with_capacity(cells * blocks);
-    for block in 0..blocks {
-        let mut order: Vec<usize> = (0..cells).collect();
+    let mut turns = Vec::with_capacity(cells.len() * blocks.len());
+    for block in blocks {
+        let mut order = cells.to_vec();
         rng.shuffle(&mut order);
         turns.extend(order.into_iter().map(|cell| Turn { block, cell }));
     }

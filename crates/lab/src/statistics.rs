@@ -88,9 +88,26 @@ impl Comparison {
     }
 }
 
+/// The fewest pairs by which a difference can be certain when so many claims are judged together:
+/// flipping signs gives no p-value below 2 in 2 to the power of the pairs, and Holm's rule divides
+/// the level by the claims.
+pub fn pairs_needed(claims: usize) -> usize {
+    let level = SIGNIFICANT_P_MAX / claims.max(1) as f64;
+    (2..).find(|pairs| 2.0 / 2f64.powi(*pairs as i32) <= level).unwrap_or(usize::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn more_claims_need_more_pairs() {
+        assert_eq!([1, 2, 4, 6, 7].map(pairs_needed), [6, 7, 8, 8, 9]);
+        let alike = [(2.0, 1.0); 6];
+        let comparison = Comparison::of(&alike, 1).unwrap();
+        assert!(comparison.p <= SIGNIFICANT_P_MAX);
+        assert!(Comparison::of(&alike[..5], 1).unwrap().p > SIGNIFICANT_P_MAX);
+    }
 
     /// Pairs of figures around 1,000 whose left is `ratio` times the right, with this much noise.
     fn pairs(ratio: f64, noise: f64, count: usize, seed: u64) -> Vec<(f64, f64)> {

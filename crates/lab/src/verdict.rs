@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Claim, Experiment, Measure, Place, Relation};
+use crate::noise::Noise;
 use crate::statistics::{Comparison, Finding, Interval, holm, median};
 
 /// What came of a figure, or of one claim about it.
@@ -67,8 +68,14 @@ pub struct Judged {
 }
 
 /// Judges every claim of an experiment, and all of them together: reproduced when each is,
-/// reversed when one is.
-pub fn judge(experiment: &Experiment, runs: &[Measured], seed: u64) -> (Verdict, Vec<Judged>) {
+/// reversed when one is. A difference that is not larger than that of two copies of one server
+/// counts as none.
+pub fn judge(
+    experiment: &Experiment,
+    runs: &[Measured],
+    noise: Option<&Noise>,
+    seed: u64,
+) -> (Verdict, Vec<Judged>) {
     if experiment.not_testable.is_some() {
         return (Verdict::NotTestable, Vec::new());
     }
@@ -82,16 +89,23 @@ pub fn judge(experiment: &Experiment, runs: &[Measured], seed: u64) -> (Verdict,
         .zip(comparisons)
         .map(|(claim, comparison)| {
             let p = comparison.and_then(|_| corrected.next());
-            judge_claim(claim, comparison, p)
+            let pairs = comparison.map_or(0, |comparison| comparison.pairs);
+            let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs));
+            judge_claim(claim, comparison, p, floor.unwrap_or(1.0))
         })
         .collect();
     let all = judged.iter().map(|one| one.verdict).max().unwrap_or(Verdict::NoResult);
     (all, judged)
 }
 
-fn judge_claim(claim: &Claim, comparison: Option<Comparison>, p: Option<f64>) -> Judged {
+fn judge_claim(
+    claim: &Claim,
+    comparison: Option<Comparison>,
+    p: Option<f64>,
+    floor: f64,
+) -> Judged {
     let (verdict, note) = match (comparison, p) {
-        (Some(comparison), Some(p)) => weigh(claim, &comparison, p),
+        (Some(comparison), Some(p)) => weigh(claim, &comparison, p, floor),
         _ => (Verdict::NoResult, "fewer than two valid pairs of runs"),
     };
     Judged {
@@ -105,9 +119,14 @@ fn judge_claim(claim: &Claim, comparison: Option<Comparison>, p: Option<f64>) ->
     }
 }
 
-fn weigh(claim: &Claim, comparison: &Comparison, p: f64) -> (Verdict, &'static str) {
+/// `floor` is the ratio, above 1, up to which a difference is noise.
+fn weigh(claim: &Claim, comparison: &Comparison, p: f64, floor: f64) -> (Verdict, &'static str) {
     let ratio = comparison.ratio.middle;
     let needed = claim.reproduced.unwrap_or(1.0);
+    let told = matches!(comparison.finding(p), Finding::Greater | Finding::Less);
+    if told && ratio.ln().abs() <= floor.ln() && !comparison.is_equal() {
+        return (Verdict::Weaker, "a difference, but no larger than that of two copies of one");
+    }
     match (claim.is, comparison.finding(p)) {
         (Relation::Greater, Finding::Greater) if ratio >= needed => (Verdict::Reproduced, ""),
         (Relation::Less, Finding::Less) if ratio <= needed => (Verdict::Reproduced, ""),
@@ -136,6 +155,17 @@ fn pairs(claim: &Claim, runs: &[Measured]) -> Vec<(f64, f64)> {
     let left = Side::new(&claim.left, claim.at, claim, runs);
     let right = Side::new(&claim.right, right_at, claim, runs);
     (0..blocks).filter_map(|block| Some((left.in_block(block)?, right.in_block(block)?))).collect()
+}
+
+/// The series and points that a claim looks at, left and right, going by these runs; no point
+/// stands for all.
+pub fn looks_at<'a>(claim: &'a Claim, runs: &[Measured]) -> [(&'a str, Option<f64>); 2] {
+    let right_at = claim.right_at.unwrap_or(claim.at);
+    [(claim.left.as_str(), claim.at), (claim.right.as_str(), right_at)].map(|(series, place)| {
+        let of_series: Vec<&Measured> =
+            runs.iter().filter(|run| run.cell.series == series).collect();
+        (series, point_at(&of_series, place, claim))
+    })
 }
 
 /// One side of a claim: the runs at the place that it looks at.
@@ -167,7 +197,8 @@ impl<'a> Side<'a> {
 }
 
 /// The value of the axis that a place means for a series; `None` for all of them. The peak is the
-/// point of the best median, so that one lucky run does not decide where it is.
+/// point of the best median, so that one lucky run does not decide where it is; where a quick
+/// campaign has measured one point more often, it was the best before.
 fn point_at(runs: &[&Measured], place: Place, claim: &Claim) -> Option<f64> {
     let mut points: Vec<f64> = runs.iter().map(|run| run.cell.point).collect();
     points.sort_unstable_by(f64::total_cmp);
@@ -186,6 +217,9 @@ fn point_at(runs: &[&Measured], place: Place, claim: &Claim) -> Option<f64> {
                     at_point.filter_map(|run| run.figures.get(&claim.measure).copied()).collect();
                 median(&figures)
             };
+            let times = |point: f64| runs.iter().filter(|run| run.cell.point == point).count();
+            let most = points.iter().map(|point| times(*point)).max().unwrap_or(0);
+            points.retain(|point| times(*point) * 2 > most);
             points.into_iter().max_by(|a, b| height(*a).total_cmp(&height(*b)))
         }
     }
@@ -230,7 +264,7 @@ mod tests {
 
     fn verdict(claim: &Claim, runs: &[Measured]) -> Verdict {
         let comparison = Comparison::of(&pairs(claim, runs), 1);
-        judge_claim(claim, comparison, comparison.map(|comparison| comparison.p)).verdict
+        judge_claim(claim, comparison, comparison.map(|comparison| comparison.p), 1.0).verdict
     }
 
     #[test]
@@ -243,6 +277,14 @@ mod tests {
         let equal = claim(Relation::Equal, None, Place::Peak);
         assert_eq!(verdict(&equal, &runs(0.99)), Verdict::Reproduced);
         assert_eq!(verdict(&equal, &runs(1.3)), Verdict::Reversed);
+    }
+
+    #[test]
+    fn a_difference_within_the_noise_is_none() {
+        let greater = claim(Relation::Greater, Some(1.05), Place::Last);
+        let comparison = Comparison::of(&pairs(&greater, &runs(1.1)), 1).unwrap();
+        let verdict = |floor| weigh(&greater, &comparison, comparison.p, floor).0;
+        assert_eq!((verdict(1.02), verdict(1.2)), (Verdict::Reproduced, Verdict::Weaker));
     }
 
     #[test]

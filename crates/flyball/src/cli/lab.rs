@@ -18,6 +18,10 @@ pub enum Lab {
     Compare(PathBuf, PathBuf),
     /// The contestants of campaigns, best first.
     Rank(Vec<PathBuf>),
+    /// Copy what a repository keeps of campaigns to a record.
+    Keep(PathBuf, PathBuf),
+    /// Print the document of all experiments, from these records.
+    Table(Vec<PathBuf>),
     /// Run some.
     Run {
         /// Which; all that can be when there are none.
@@ -42,7 +46,7 @@ pub enum Lab {
 /// How much is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Few points and repetitions, at most three minutes.
+    /// Few points and repetitions: about a minute, at most three.
     Quick,
     /// As the papers did.
     Full,
@@ -68,6 +72,23 @@ pub(super) fn program() -> clap::Command {
                 .arg(directory("b").value_name("B")),
         )
         .subcommand(directories("rank", "Name the contestants of campaigns, best first"))
+        .subcommand(
+            clap::Command::new("keep")
+                .about("Copy what is worth keeping of campaigns: verdicts, and figures as numbers")
+                .arg(directory("dir").value_name("DIR").help("What `--out` of a run was"))
+                .arg(directory("record").value_name("RECORD").help("The directory to make")),
+        )
+        .subcommand(
+            clap::Command::new("table")
+                .about("Print docs/reproduction.md, from what was kept of campaigns")
+                .arg(
+                    directory("dir")
+                        .required(false)
+                        .value_name("RECORD")
+                        .num_args(0..)
+                        .help("What `flyball lab keep` made"),
+                ),
+        )
 }
 
 fn directory(name: &'static str) -> Arg {
@@ -99,10 +120,10 @@ fn run() -> clap::Command {
             Arg::new("name")
                 .value_name("NAME")
                 .action(ArgAction::Append)
-                .help("Which experiments; all without"),
+                .help("Which experiments; all without, or by ALL"),
         )
         .group(ArgGroup::new("kind").args(["quick", "full"]))
-        .arg(switch("quick", "At most three minutes for each, at few points [default]"))
+        .arg(switch("quick", "About a minute for each, at few points [default]"))
         .arg(switch("full", "All points, ten repetitions of half a minute: hours"))
         .arg(switch("resume", "Keep the runs that are there, and go on"))
         .arg(path("out", "Where results go [default: flyball-lab]"))
@@ -120,7 +141,9 @@ fn run() -> clap::Command {
                 .long("repetitions")
                 .value_name("N")
                 .value_parser(value_parser!(u64).range(1..=1000))
-                .help("Repetitions of each run [default: 3 to 8 quick, as they fit; 10 full]"),
+                .help(
+                    "Repetitions of each run [default: 2 quick, more where a claim looks; 10 full]",
+                ),
         )
         .arg(
             Arg::new("seconds")
@@ -149,6 +172,8 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
         Some(("report", given)) => Lab::Report(all(given)),
         Some(("compare", given)) => Lab::Compare(one(given, "a"), one(given, "b")),
         Some(("rank", given)) => Lab::Rank(all(given)),
+        Some(("keep", given)) => Lab::Keep(one(given, "dir"), one(given, "record")),
+        Some(("table", given)) => Lab::Table(all(given)),
         Some(("show", given)) => Lab::Show(text(given, "name").unwrap_or_default()),
         Some(("run", given)) => {
             let path = |id: &str| given.get_one::<PathBuf>(id).cloned();

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
 
 use flyball::cli::{Lab, LabKind};
 use flyball_lab::campaign::{Options, Progress};
@@ -28,6 +29,8 @@ fn outcome(asked: &Lab) -> Result<String, String> {
         Lab::Report(directories) => laboratory::report(directories),
         Lab::Compare(left, right) => laboratory::compare(left, right),
         Lab::Rank(directories) => laboratory::rank(directories),
+        Lab::Keep(directory, record) => laboratory::keep(directory, record),
+        Lab::Table(records) => laboratory::table(records),
         Lab::Run { names, kind, out, files, resume, seed, blocks, seconds } => {
             let options = Options {
                 quick: *kind == LabKind::Quick,
@@ -49,11 +52,24 @@ fn outcome(asked: &Lab) -> Result<String, String> {
 struct Lines;
 
 impl Progress for Lines {
-    fn begins(&mut self, nth: usize, all: usize, what: &str) {
-        eprintln!("[{nth}/{all}] {what}");
+    fn experiment(&mut self, nth: usize, all: usize, name: &str, left: Duration) {
+        eprintln!("== {name} ({nth} of {all}; about {} left for all)", spoken(left));
+    }
+
+    fn begins(&mut self, nth: usize, all: usize, what: &str, left: Duration) {
+        eprintln!("[{nth}/{all}, {} left] {what}", spoken(left));
     }
 
     fn note(&mut self, what: &str) {
         eprintln!("{what}");
+    }
+}
+
+/// A time as people say it.
+pub(super) fn spoken(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7_199 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
     }
 }

@@ -60,15 +60,24 @@ impl Group {
             let key = if self.unified { "memory.max" } else { "memory.limit_in_bytes" };
             self.write("memory", key, &bytes.to_string())?;
         }
-        if let Some(bytes) = limits.disk_per_s {
-            let disk = disk_of(files)?;
-            let (key, value) = match self.unified {
-                true => ("io.max", format!("{disk} rbps={bytes}")),
-                false => ("blkio.throttle.read_bps_device", format!("{disk} {bytes}")),
-            };
-            self.write("blkio", key, &value)?;
+        match limits.disk_per_s {
+            Some(bytes) => self.slow_disk(bytes, files),
+            None => Ok(()),
         }
-        Ok(())
+    }
+
+    /// From now on its processes read so many bytes in a second from the disk that holds `files`,
+    /// at most.
+    ///
+    /// # Errors
+    /// Where the kernel lacks the controller.
+    pub fn slow_disk(&self, per_s: u64, files: &Path) -> Result<(), SetupError> {
+        let disk = disk_of(files)?;
+        let (key, value) = match self.unified {
+            true => ("io.max", format!("{disk} rbps={per_s}")),
+            false => ("blkio.throttle.read_bps_device", format!("{disk} {per_s}")),
+        };
+        self.write("blkio", key, &value)
     }
 
     /// Files into which a process writes its id to join.

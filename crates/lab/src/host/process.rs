@@ -4,11 +4,11 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::SetupError;
 use super::programs::find;
+use super::wait::until;
 
 /// Time that a process gets to end after SIGTERM before it is killed.
 const END_MAX: Duration = Duration::from_secs(5);
@@ -133,16 +133,7 @@ impl Running {
     /// Waits for its end for so long; `None` when it goes on, or `stop` says that nobody waits any
     /// more. Blocks.
     pub fn wait(&mut self, most: Duration, stop: &dyn Fn() -> bool) -> Option<ExitStatus> {
-        let until = Instant::now() + most;
-        loop {
-            if let Some(status) = self.ended() {
-                return Some(status);
-            }
-            if Instant::now() >= until || stop() {
-                return None;
-            }
-            thread::park_timeout(LOOK_EVERY);
-        }
+        until(most, LOOK_EVERY, stop, || self.ended())
     }
 }
 
@@ -177,25 +168,19 @@ mod tests {
         let mut command = Place::default().command(Path::new("/bin/sh")).unwrap();
         command.args(["-c", "sleep 1000 & echo $!; wait"]);
         let running = Running::start(&mut command, &output).unwrap();
-        let until = Instant::now() + Duration::from_secs(10);
-        let inner: u32 = loop {
-            let text = std::fs::read_to_string(&output).unwrap();
-            if let Ok(id) = text.trim().parse() {
-                break id;
-            }
-            assert!(Instant::now() < until, "nothing was started");
-            thread::park_timeout(LOOK_EVERY);
-        };
+        let most = Duration::from_secs(10);
+        let inner: u32 = until(most, LOOK_EVERY, &|| false, || {
+            std::fs::read_to_string(&output).unwrap().trim().parse().ok()
+        })
+        .expect("something is started");
         drop(running);
         // A killed process is there until it has been taken apart.
-        let goes_on = || {
+        let is_gone = || {
             let status = std::fs::read_to_string(format!("/proc/{inner}/status"));
-            status.is_ok_and(|text| !text.contains("State:\tZ"))
+            !status.is_ok_and(|text| !text.contains("State:\tZ"))
         };
-        while goes_on() {
-            assert!(Instant::now() < until, "{inner} goes on");
-            thread::park_timeout(LOOK_EVERY);
-        }
+        let gone = until(most, LOOK_EVERY, &|| false, || is_gone().then_some(()));
+        assert!(gone.is_some(), "{inner} goes on");
     }
 
     #[test]

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::figure::{Figure, Spot};
+use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
+use crate::noise::Noise;
 use crate::verdict::{Judged, Verdict};
 
 const STYLE: &str = "
@@ -102,8 +103,33 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
         let noisy = outcome.noisy;
         cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));
     }
+    if let Some(noise) = &outcome.noise {
+        cautions.extend(noise_floor(campaign, noise));
+    }
     for (name, why) in &outcome.absent {
         cautions.push(format!("{name} did not take part: {why}"));
+    }
+    cautions
+}
+
+/// What two copies of one server differed by, and what that means for the claims.
+fn noise_floor(campaign: &Campaign, noise: &Noise) -> Vec<String> {
+    let Noise { series, runs, spread, differ, .. } = noise;
+    let pairs = campaign.outcome.figures.iter().map(|one| one.pairs).max().unwrap_or(1);
+    let measures = campaign.measures();
+    let told = measures.iter().filter_map(|measure| {
+        let spread = spread.get(measure)? * 100.0;
+        let floor = (noise.floor(*measure, pairs)? - 1.0) * 100.0;
+        Some(format!("{} {spread:.1} % from run to run ({floor:.1} %)", label(*measure)))
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    let mut cautions = vec![format!(
+        "Noise, by {runs} runs of two copies of {series}: {told}. In parentheses: differences that \
+         count as none."
+    )];
+    if !differ.is_empty() {
+        let names = differ.iter().map(|measure| label(*measure)).collect::<Vec<_>>().join(", ");
+        cautions.push(format!("The two copies differed as if they were two servers: {names}."));
     }
     cautions
 }

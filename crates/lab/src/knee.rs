@@ -1,0 +1,88 @@
+//! The knee of a server: the rate up to which it keeps up with what arrives.
+
+/// The share of a rate that may stay unanswered when a run ends: what is under way is no backlog.
+const SHORTFALL_MAX: f64 = 0.01;
+
+/// The knee is known when the least rate that was too much is at most so many times the largest
+/// that was not.
+const BRACKET_MAX: f64 = 1.02;
+
+/// Doublings, or halvings, from the first rate before nothing is found.
+const DOUBLINGS_MAX: u32 = 24;
+
+/// Finds the knee from a rate that is near it, by halving the interval between one that is kept up
+/// with and one that is not. `good_per_s` is a run at a rate: what was answered well in a second.
+/// A rate is too much when it is so twice: a machine that was away for a moment proves nothing.
+/// `None` when there is no end, in either direction. Blocks for the runs.
+///
+/// # Errors
+/// Those of a run.
+pub fn find<E>(
+    first: f64,
+    good_per_s: &mut dyn FnMut(f64) -> Result<f64, E>,
+) -> Result<Option<f64>, E> {
+    let mut keeps_up = |rate: f64| -> Result<bool, E> {
+        let enough = rate * (1.0 - SHORTFALL_MAX);
+        Ok(good_per_s(rate)? >= enough || good_per_s(rate)? >= enough)
+    };
+    let (mut low, mut high) = (first, first);
+    let up = keeps_up(first)?;
+    for doubling in 0..=DOUBLINGS_MAX {
+        if doubling == DOUBLINGS_MAX {
+            return Ok(None);
+        }
+        // Steps grow: a first rate that is near is left by little.
+        let step = 1.05_f64.powf(2f64.powi(doubling.min(4) as i32));
+        if up {
+            (low, high) = (high, high * step);
+            if !keeps_up(high)? {
+                break;
+            }
+        } else {
+            (low, high) = (low / step, low);
+            if keeps_up(low)? {
+                break;
+            }
+        }
+    }
+    while high / low > BRACKET_MAX {
+        let middle = (low * high).sqrt();
+        match keeps_up(middle)? {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    Ok(Some((low * high).sqrt()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// A server that stays at its peak past it, and loses a run now and then.
+    fn found(knee: f64, first: f64) -> Option<f64> {
+        let mut runs = 0;
+        let mut server = |rate: f64| {
+            runs += 1;
+            let away = if runs % 5 == 0 { 0.5 } else { 1.0 };
+            Ok::<f64, Infallible>(rate.min(knee) * away)
+        };
+        find(first, &mut server).unwrap()
+    }
+
+    #[test]
+    fn a_known_knee_is_found_from_wherever_the_search_begins() {
+        for first in [100.0, 900.0, 1_000.0, 1_100.0, 9_000.0] {
+            let knee = found(1_000.0, first).unwrap();
+            assert!((970.0..=1_030.0).contains(&knee), "{knee} from {first}");
+        }
+    }
+
+    #[test]
+    fn what_never_or_always_keeps_up_has_no_knee() {
+        assert_eq!(found(0.0, 100.0), None);
+        assert_eq!(found(f64::INFINITY, 100.0), None);
+    }
+}

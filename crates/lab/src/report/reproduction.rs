@@ -1,0 +1,218 @@
+//! What is kept of campaigns in a repository, and the document that is made of it: every figure of
+//! the papers, and what came of it on a recorded machine.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::page::word;
+use super::{Campaign, json, put};
+use crate::catalogue;
+use crate::definition::Experiment;
+use crate::host::{Facts, SetupError};
+use crate::laboratory::Outcome;
+
+/// Files of a record that are read.
+const FILES_MAX: usize = 1_024;
+
+const HEAD: &str = "\
+# The papers' figures, and what came of them here
+
+<!-- Made by `cargo xtask docs` from the records in lab/records: not to be edited. -->
+
+Each figure and table of the papers is an experiment of [`flyball lab`](lab.md), with predicates
+that were written down before anything was run. What came of them on a recorded machine:
+
+* *reproduced*: every claim holds, and by as much as its predicate asks.
+* *weaker*: a claim holds by less, or no difference is shown.
+* *reversed*: a claim is the other way round.
+* *not testable*: it takes more cores or real network cards, as listed beforehand.
+* *no result*: too few valid runs.
+
+";
+
+/// The record of a set of campaigns: what came of each experiment.
+struct Kept {
+    /// The directory's name, which begins with the date.
+    name: String,
+    outcomes: Vec<Outcome>,
+}
+
+/// Copies what a repository keeps of campaigns: for each what came of it, and its figures as
+/// numbers. Blocks.
+///
+/// # Errors
+/// When there are none, or files cannot be written.
+pub fn keep(campaigns: &[Campaign], record: &Path) -> Result<(), SetupError> {
+    let wrong = |error| SetupError(format!("{}: {error}", record.display()));
+    fs::create_dir_all(record).map_err(wrong)?;
+    for campaign in campaigns {
+        let name = &campaign.experiment.name;
+        let text = serde_json::to_string_pretty(&campaign.outcome);
+        let text = text.map_err(|error| SetupError(format!("{name}: {error}")))?;
+        put(&record.join(format!("{name}.json")), &(text + "\n"))?;
+        for figure in campaign.figures() {
+            put(&record.join(format!("{name}-{}.csv", figure.name)), &figure.csv())?;
+        }
+    }
+    Ok(())
+}
+
+/// The document, from these records. Blocks.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn reproduction(records: &[PathBuf]) -> Result<String, SetupError> {
+    let mut kept = records.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    kept.retain(|record| !record.outcomes.is_empty());
+    // Later ones have the say; the names begin with dates.
+    kept.sort_by(|a, b| a.name.cmp(&b.name));
+    let experiments = catalogue::all().map_err(|error| SetupError(error.to_string()))?;
+    let mut text = HEAD.to_owned();
+    if kept.is_empty() {
+        text += "**None has been run for the record yet.**\n";
+    }
+    for record in &kept {
+        machine(&mut text, record);
+    }
+    text += "\n| experiment | rows | about | runs | quick | full |\n\
+             | --- | --- | --- | --- | --- | --- |\n";
+    for experiment in &experiments {
+        let _ = writeln!(text, "{}", row(experiment, &kept));
+    }
+    let shown: Vec<_> =
+        experiments.iter().filter_map(|one| Some((one, best(one, &kept)?))).collect();
+    if !shown.is_empty() {
+        claims(&mut text, &shown);
+    }
+    Ok(text)
+}
+
+fn read(directory: &Path) -> Result<Kept, SetupError> {
+    let wrong = |error| SetupError(format!("{}: {error}", directory.display()));
+    let entries = fs::read_dir(directory).map_err(wrong)?.take(FILES_MAX).flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    // A record of something else has files of other names.
+    files.retain(|file| {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let stem = name.strip_suffix(".json").unwrap_or_default();
+        catalogue::names().any(|known| known == stem)
+    });
+    files.sort();
+    let outcomes = files.iter().map(|file| json(file)).collect::<Result<_, _>>()?;
+    let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Kept { name, outcomes })
+}
+
+fn machine(text: &mut String, record: &Kept) {
+    let Kept { name, outcomes } = record;
+    let Some(Outcome { facts, quick, .. }) = outcomes.first() else { return };
+    let Facts { kernel, cpu, cpus, commit, .. } = facts;
+    let kind = if *quick { "quick" } else { "full" };
+    let count = outcomes.len();
+    let commit = commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    let _ = writeln!(
+        text,
+        "* [{name}](../lab/records/{name}): {count} experiments, {kind}; {cpus} CPUs ({cpu}), \
+         Linux {kernel}{commit}."
+    );
+}
+
+/// The outcome of an experiment in the latest record of this kind.
+fn outcome<'a>(experiment: &Experiment, kept: &'a [Kept], quick: bool) -> Option<&'a Outcome> {
+    let all = kept.iter().rev().flat_map(|record| &record.outcomes);
+    all.into_iter().find(|one| one.experiment == experiment.name && one.quick == quick)
+}
+
+/// The one that says most: a full campaign, or else a quick one.
+fn best<'a>(experiment: &Experiment, kept: &'a [Kept]) -> Option<&'a Outcome> {
+    let full = outcome(experiment, kept, false).or(outcome(experiment, kept, true));
+    full.filter(|one| !one.figures.is_empty())
+}
+
+fn row(experiment: &Experiment, kept: &[Kept]) -> String {
+    let runs = match (&experiment.not_testable, &experiment.shares_runs_of) {
+        (Some(_), _) => "-".to_owned(),
+        (None, Some(base)) => format!("of `{base}`"),
+        (None, None) => "its own".to_owned(),
+    };
+    let verdict = |quick: bool| match (&experiment.not_testable, outcome(experiment, kept, quick)) {
+        (Some(_), _) => "not testable".to_owned(),
+        (None, Some(outcome)) => word(outcome.verdict).replace('-', " "),
+        (None, None) => "not run yet".to_owned(),
+    };
+    let Experiment { name, title, rows, .. } = experiment;
+    let rows = rows.join(", ");
+    format!("| `{name}` | {rows} | {title} | {runs} | {} | {} |", verdict(true), verdict(false))
+}
+
+fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
+    *text += "\n## Claim by claim\n\n\
+              Left by right of each claim, with its 95 % interval; from the full campaign where \
+              there is\none.\n\n| experiment | claim | paper | here | verdict |\n\
+              | --- | --- | --- | --- | --- |\n";
+    for (experiment, outcome) in shown {
+        for claim in &outcome.figures {
+            let paper = claim.paper.map_or_else(|| "-".into(), |paper| format!("{paper:.2}"));
+            let here = claim.ratio.map_or_else(
+                || "-".into(),
+                |ratio| format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high),
+            );
+            let verdict = word(claim.verdict).replace('-', " ");
+            let (name, says) = (&experiment.name, claim.says.replace('|', "\\|"));
+            let _ = writeln!(text, "| `{name}` | {says} | {paper} | {here} | {verdict} |");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::Verdict;
+
+    #[test]
+    fn the_document_is_what_the_records_make_of_it() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let entries = fs::read_dir(root.join("lab/records")).unwrap().flatten();
+        let mut records: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        records.retain(|path| path.is_dir());
+        let written = fs::read_to_string(root.join("docs/reproduction.md")).unwrap();
+        let stale = "docs/reproduction.md is stale: `cargo xtask docs` makes it";
+        assert!(reproduction(&records).unwrap() == written, "{stale}");
+    }
+
+    #[test]
+    fn a_full_campaign_has_the_say_over_a_quick_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let outcome = |quick, verdict| Outcome {
+            experiment: "s0-fig8".into(),
+            quick,
+            verdict,
+            predicate: Vec::new(),
+            figures: Vec::new(),
+            reduced: false,
+            noisy: 0,
+            peak: None,
+            noise: None,
+            absent: Default::default(),
+            facts: Facts::gather(),
+            command: String::new(),
+        };
+        for (name, kept) in [
+            ("2026-01-01-lab-quick", outcome(true, Verdict::Weaker)),
+            ("2026-01-02-lab-full", outcome(false, Verdict::Reproduced)),
+        ] {
+            let record = directory.path().join(name);
+            fs::create_dir_all(&record).unwrap();
+            fs::write(record.join("s0-fig8.json"), serde_json::to_string(&kept).unwrap()).unwrap();
+            // Records of other things are left alone.
+            fs::write(record.join("record.json"), "{}").unwrap();
+        }
+        let records: Vec<PathBuf> =
+            fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        let text = reproduction(&records).unwrap();
+        let row = text.lines().find(|line| line.starts_with("| `s0-fig8`")).unwrap();
+        assert!(row.ends_with("| weaker | reproduced |"), "{row}");
+        assert!(text.contains("2026-01-01-lab-quick"), "{text}");
+    }
+}
