@@ -9,6 +9,7 @@ mod lab;
 mod load;
 mod top;
 mod trace;
+mod tune;
 
 use std::ffi::OsString;
 use std::fmt;
@@ -26,6 +27,7 @@ pub use fileset::Fileset;
 pub use lab::{Kind as LabKind, Lab};
 pub use load::{Load, Run};
 pub use trace::Tracing;
+pub use tune::Tune;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
 
@@ -71,6 +73,8 @@ pub enum Command {
     Fileset(Fileset),
     /// Run experiments.
     Lab(Lab),
+    /// Find the settings that serve a site best.
+    Tune(Tune),
     /// Show what a running server does.
     Top(Top),
     /// Print what is made from the program's own tables.
@@ -149,6 +153,7 @@ where
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
         Some(("load", given)) => Command::Load(load::parsed(given)?),
         Some(("ctl", given)) => ctl_command(given),
+        Some(("tune", given)) => Command::Tune(tune::parsed(given)),
         Some(("top", given)) => Command::Top(top::parsed(given)),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
         // The program demands a subcommand, and there is no other.
@@ -222,6 +227,7 @@ pub fn program() -> clap::Command {
         .subcommand(load::program())
         .subcommand(fileset::program())
         .subcommand(lab::program())
+        .subcommand(tune::program())
         .subcommand(ctl())
         .subcommand(top::program())
         .subcommand(docs())

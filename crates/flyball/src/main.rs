@@ -20,6 +20,7 @@ fn main() -> ExitCode {
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
         Ok(Command::Fileset(asked)) => commands::fileset::run(&asked),
         Ok(Command::Lab(asked)) => commands::lab::run(&asked),
+        Ok(Command::Tune(asked)) => commands::tune::run(&asked),
         Ok(Command::Load(asked)) => commands::load::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
         Ok(Command::Top(asked)) => commands::top::run(&asked),

@@ -389,7 +389,7 @@ fn network(
 }
 
 /// Servers have the first CPUs, and the generator the last.
-fn cpus(wanted: u32) -> Cpus {
+pub(crate) fn cpus(wanted: u32) -> Cpus {
     let all = thread::available_parallelism().map_or(1, usize::from) as u32;
     let servers = wanted.min(all.saturating_sub(1)).max(1);
     let server = if servers == 1 { "0".to_owned() } else { format!("0-{}", servers - 1) };

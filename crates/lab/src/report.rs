@@ -123,7 +123,17 @@ fn put(path: &Path, text: &str) -> Result<(), SetupError> {
     fs::write(path, text).map_err(|error| SetupError(format!("{}: {error}", path.display())))
 }
 
+/// A figure as SVG.
+pub(crate) fn drawn(figure: &Figure) -> String {
+    svg::draw(figure)
+}
+
+/// The style of all pages.
+pub(crate) fn style() -> &'static str {
+    page::STYLE
+}
+
 /// Text as it stands between the tags of a page.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

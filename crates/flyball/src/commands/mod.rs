@@ -12,6 +12,7 @@ pub(crate) mod load;
 pub(crate) mod serve;
 pub(crate) mod top;
 pub(crate) mod trace;
+pub(crate) mod tune;
 
 use std::io::Write;
 

@@ -8,7 +8,7 @@ use super::{Campaign, escaped};
 use crate::noise::Noise;
 use crate::verdict::{Judged, Verdict};
 
-const STYLE: &str = "
+pub(super) const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
 --card:#f6f6f8;--good:#00703c;--weak:#8a5a00;--bad:#b00020}
 @media(prefers-color-scheme:dark){:root{--back:#141416;--ink:#ececee;--soft:#a2a2aa;\

@@ -1,0 +1,226 @@
+//! `flyball tune`: which settings serve a site best on this machine, by measuring them.
+//!
+//! The method is that of S4, section 5 (hundreds of runs for each server), made affordable: a
+//! screen, successive halving and a confirmation instead of all combinations. What wins is written
+//! as a configuration with the evidence beside it; often nothing does, which is an answer too.
+
+mod bench;
+mod outcome;
+mod paths;
+mod search;
+mod space;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
+use crate::generator;
+use crate::host::{Network, SetupError, clear_leftovers, is_root};
+use crate::laboratory::cpus;
+use crate::run::Site;
+
+pub use bench::Score;
+pub use search::{Bench, End, Finalist, Found, Limits, Stage, Trial, Watch, search};
+pub use space::{ARCHITECTURE, Knob, Point, Space};
+
+/// The shortest budget: less would not start a server twice.
+pub const BUDGET_MIN: Duration = Duration::from_secs(10);
+
+/// What is tuned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A directory.
+    Directory(PathBuf),
+    /// The sites of a configuration file.
+    Config(PathBuf),
+    /// The files of a workload, which are made.
+    Workload(String),
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Requests {
+    /// Every file of the directory, equally often; of a workload as often as it says.
+    Files,
+    /// What an access log says.
+    Log(PathBuf),
+    /// The paths of a list.
+    List(PathBuf),
+}
+
+/// How to tune.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Our binary.
+    pub flyball: PathBuf,
+    /// What.
+    pub target: Target,
+    /// By which requests.
+    pub requests: Requests,
+    /// Requests on each connection.
+    pub per_connection: u32,
+    /// What may be set.
+    pub space: Space,
+    /// Points that are tried in any case.
+    pub first: Vec<Point>,
+    /// Time for all of it.
+    pub budget: Duration,
+    /// What decides what chance decides.
+    pub seed: u64,
+    /// Where the evidence goes.
+    pub out: PathBuf,
+    /// The 99th percentile of latency beyond which settings are out, in microseconds.
+    pub p99_us_max: Option<f64>,
+    /// The command line, for the record.
+    pub command: String,
+}
+
+/// Told as it goes on.
+pub trait Notes: Watch {
+    /// Something worth knowing.
+    fn note(&mut self, what: &str);
+}
+
+/// Tunes, and says what came of it. Blocks for the budget; `stop` ends it with the best so far.
+///
+/// # Errors
+/// When nothing can be measured: no file, no right, a server that does not start.
+pub fn run(
+    asked: &Asked,
+    notes: &mut dyn Notes,
+    stop: &dyn Fn() -> bool,
+) -> Result<String, SetupError> {
+    let begun = Instant::now();
+    let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", asked.out.display()));
+    let scratch = asked.out.join("scratch");
+    fs::create_dir_all(&scratch).map_err(wrong)?;
+    let scratch = fs::canonicalize(&scratch).map_err(wrong)?;
+    let experiment = experiment(asked, &scratch)?;
+    let mut site = site(asked, &experiment, scratch.clone(), notes)?;
+    if let Target::Workload(_) = asked.target {
+        notes.note("making the files of the workload");
+        let directory = site.files_root.clone();
+        let files = (&[][..], directory.as_path());
+        generator::make_files(&asked.flyball, &experiment.workload, files, &scratch, stop)?;
+    }
+    let mut bench = bench::Server::new(asked, &mut site, experiment, stop);
+    let peak = match bench.find_peak(begun) {
+        Err(_) if stop() => return Ok("interrupted before anything was measured\n".into()),
+        peak => peak?,
+    };
+    notes.note(&format!("the default peaks near {peak:.0} connections in a second"));
+    let limits = Limits { begun, budget: asked.budget, seed: asked.seed };
+    let found = search(&asked.space, &asked.first, &mut bench, limits, &mut Through(notes), stop);
+    let seconds = bench.seconds();
+    drop(bench);
+    let reduced = site.network.is_none();
+    drop(site);
+    // Configuration and logs of the last server.
+    let _ = fs::remove_dir_all(&scratch);
+    let score = Score { peak, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
+    outcome::written(asked, &found, &score)
+}
+
+/// A watch of someone who is told more.
+struct Through<'a>(&'a mut dyn Notes);
+
+impl Watch for Through<'_> {
+    fn begins(&mut self, stage: Stage, nth: usize, of: usize, label: &str, left: Duration) {
+        self.0.begins(stage, nth, of, label, left);
+    }
+
+    fn came(&mut self, score: &Result<f64, String>, by_default: Option<f64>) {
+        self.0.came(score, by_default);
+    }
+}
+
+/// The requests and the machine, in the lab's terms.
+fn experiment(asked: &Asked, scratch: &Path) -> Result<Experiment, SetupError> {
+    let mut flags: Vec<String> =
+        vec!["--requests-per-connection".into(), asked.per_connection.to_string()];
+    let mut name = String::new();
+    let mut by_file = |flag: &str, path: &Path| {
+        let path = fs::canonicalize(path)
+            .map_err(|error| SetupError(format!("{}: {error}", path.display())))?;
+        flags.extend([flag.to_owned(), path.to_string_lossy().into_owned()]);
+        Ok::<(), SetupError>(())
+    };
+    match (&asked.requests, &asked.target) {
+        (Requests::Log(log), _) => by_file("--log", log)?,
+        (Requests::List(list), _) => by_file("--list", list)?,
+        (Requests::Files, Target::Workload(workload)) => name.clone_from(workload),
+        (Requests::Files, Target::Directory(directory)) => {
+            let list = scratch.join("paths.txt");
+            paths::write_list(directory, &list)?;
+            by_file("--list", &list)?;
+        }
+        (Requests::Files, Target::Config(_)) => {
+            let why = "a configuration does not say what is asked for: give --log or --list";
+            return Err(SetupError(why.into()));
+        }
+    }
+    let workload = Workload { name, flags, ..Workload::default() };
+    if !workload.name.is_empty() {
+        generator::check(&workload)?;
+    }
+    Ok(Experiment {
+        name: "tune".into(),
+        title: "Settings for a site".into(),
+        source: String::new(),
+        rows: Vec::new(),
+        shows: String::new(),
+        deviates: String::new(),
+        not_testable: None,
+        shares_runs_of: None,
+        workload,
+        axis: Axis { varies: Varies::Rate, ..Axis::default() },
+        machine: machine(),
+        series: Vec::new(),
+        claims: Vec::new(),
+    })
+}
+
+/// All CPUs but the generator's.
+fn machine() -> Machine {
+    let all = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    Machine { cpus: all.saturating_sub(1).max(1), backlog: 4_096, ..Machine::default() }
+}
+
+fn site(
+    asked: &Asked,
+    experiment: &Experiment,
+    scratch: PathBuf,
+    notes: &mut dyn Notes,
+) -> Result<Site, SetupError> {
+    let absolute = |path: &Path| {
+        fs::canonicalize(path).map_err(|error| SetupError(format!("{}: {error}", path.display())))
+    };
+    let (files, config) = match &asked.target {
+        Target::Directory(directory) => (absolute(directory)?, None),
+        Target::Config(config) => (scratch.clone(), Some(absolute(config)?)),
+        Target::Workload(name) => (absolute(&asked.out)?.join(name), None),
+    };
+    // What a site's back ends are is known by addresses of this machine, which a namespace lacks.
+    let network = match (is_root(), &config) {
+        (true, None) => {
+            clear_leftovers()?;
+            let last = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
+            Some(Network::new(0, last, experiment.machine.backlog)?)
+        }
+        _ => {
+            notes.note("on loopback, whose packets are larger than a network's");
+            None
+        }
+    };
+    Ok(Site {
+        flyball: asked.flyball.clone(),
+        files_root: files.clone(),
+        files,
+        scratch,
+        network,
+        cpus: cpus(experiment.machine.cpus),
+        verified: Default::default(),
+        config,
+    })
+}

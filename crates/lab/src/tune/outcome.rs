@@ -1,0 +1,262 @@
+//! What tuning leaves: the configuration, if there is a better one, and the evidence beside it as a
+//! page and as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::bench::Score;
+use super::search::{End, Found, Stage, Trial};
+use super::{Asked, Target};
+use crate::definition::Value;
+use crate::host::{Facts, SetupError};
+use crate::report::{Figure, Line, Spot, drawn, escaped, style};
+use crate::statistics::Interval;
+
+/// Points that the page shows of the screen.
+const SHOWN_MAX: usize = 12;
+
+/// Writes all of it, and says in words what came of it. Blocks.
+pub(super) fn written(asked: &Asked, found: &Found, score: &Score) -> Result<String, SetupError> {
+    let settings = asked.space.settings(&found.best);
+    let config = match found.end {
+        End::NoDifference => None,
+        _ if settings.is_empty() => None,
+        _ => Some(configuration(asked, found, &settings)?),
+    };
+    let wrong = |error| SetupError(format!("{}: {error}", asked.out.display()));
+    let facts = Facts::gather();
+    let evidence = json!({
+        "command": asked.command,
+        "seed": asked.seed,
+        "end": found.end,
+        "settings": settings,
+        "found": found,
+        "score": score,
+        "facts": facts,
+    });
+    let text = serde_json::to_string_pretty(&evidence).map_err(std::io::Error::from);
+    fs::write(asked.out.join("tune.json"), text.map_err(wrong)? + "\n").map_err(wrong)?;
+    let page = asked.out.join("report.html");
+    fs::write(&page, page_of(asked, found, score, &facts)).map_err(wrong)?;
+    let mut said = conclusion(found);
+    if let Some(config) = config {
+        let _ = writeln!(said, "written to {}", config.display());
+    }
+    let _ = writeln!(said, "the evidence is in {}", page.display());
+    Ok(said)
+}
+
+/// What came of it, in a few lines.
+fn conclusion(found: &Found) -> String {
+    let mut text = match found.end {
+        End::Better => format!("better than the default: {}\n", found.label),
+        End::NoDifference => "no difference found: nothing beat the default significantly\n".into(),
+        End::Interrupted => format!("interrupted; the best so far, unconfirmed: {}\n", found.label),
+    };
+    if let Some(noise) = found.noise {
+        let _ = writeln!(text, "runs of the default differ by {:.1} % of each other", noise * 1e2);
+    }
+    for one in &found.finalists {
+        let Interval { low, middle, high } = one.ratio;
+        let _ = writeln!(
+            text,
+            "  {middle:.3} of the default ({low:.3} to {high:.3}, p {:.3}, {} pairs): {}",
+            one.p, one.pairs, one.label
+        );
+    }
+    if found.finalists.is_empty() && found.end == End::NoDifference {
+        text += "  there was no time to compare anything twice; give it a larger --budget\n";
+    }
+    text
+}
+
+/// Writes the configuration, and returns where.
+fn configuration(
+    asked: &Asked,
+    found: &Found,
+    settings: &BTreeMap<String, Value>,
+) -> Result<PathBuf, SetupError> {
+    let wrong = |path: &Path, why: String| SetupError(format!("{}: {why}", path.display()));
+    let (path, mut table) = match &asked.target {
+        Target::Config(config) => {
+            let text = fs::read_to_string(config).map_err(|error| wrong(config, error.to_string()));
+            let table = text?
+                .parse()
+                .map_err(|error: toml::de::Error| wrong(config, error.message().to_owned()))?;
+            // Beside the file, whose paths may be relative.
+            (config.with_extension("tuned.toml"), table)
+        }
+        Target::Directory(directory) => {
+            let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
+            (asked.out.join("flyball.toml"), table_of_site(&root))
+        }
+        Target::Workload(name) => {
+            let root = asked.out.join(name);
+            let root = fs::canonicalize(&root).unwrap_or(root);
+            (asked.out.join("flyball.toml"), table_of_site(&root))
+        }
+    };
+    for (key, value) in settings {
+        set(&mut table, key, value);
+    }
+    let body = toml::to_string(&table).map_err(|error| wrong(&path, error.to_string()))?;
+    let mut head = format!("# Made by `{}`.\n", asked.command);
+    for line in conclusion(found).lines() {
+        let _ = writeln!(head, "# {line}");
+    }
+    head += "# The evidence is in report.html and tune.json.";
+    if let Target::Config(config) = &asked.target {
+        let _ = write!(head, "\n# Comments of {} are not kept.", config.display());
+    }
+    fs::write(&path, format!("{head}\n\n{body}"))
+        .map_err(|error| wrong(&path, error.to_string()))?;
+    Ok(path)
+}
+
+/// A configuration that serves this directory as `flyball serve DIR` does.
+fn table_of_site(root: &Path) -> toml::Table {
+    let mut site = toml::Table::new();
+    site.insert("root".into(), root.to_string_lossy().into_owned().into());
+    site.insert("listing".into(), true.into());
+    let mut table = toml::Table::new();
+    table.insert("site".into(), toml::Value::Array(vec![site.into()]));
+    table
+}
+
+/// Sets a key such as `accept.limit`, whose table may be there.
+fn set(table: &mut toml::Table, key: &str, value: &Value) {
+    let value = match value {
+        Value::Flag(flag) => (*flag).into(),
+        Value::Whole(number) => (*number).into(),
+        Value::Real(number) => (*number).into(),
+        Value::Text(text) => text.clone().into(),
+    };
+    match key.split_once('.') {
+        None => {
+            table.insert(key.into(), value);
+        }
+        Some((outer, inner)) => {
+            let entry = table.entry(outer).or_insert_with(|| toml::Table::new().into());
+            if let Some(inside) = entry.as_table_mut() {
+                inside.insert(inner.into(), value);
+            }
+        }
+    }
+}
+
+fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String {
+    let verdict = match found.end {
+        End::Better => ("reproduced", format!("Better than the default: {}", found.label)),
+        End::NoDifference => ("no-result", "Nothing beat the default significantly".to_owned()),
+        End::Interrupted => ("weaker", format!("Interrupted. Best so far: {}", found.label)),
+    };
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>flyball tune</title>\
+         <style>{}</style></head><body>\n<h1>Settings for this site</h1>\n<div class=\"card\">\
+         <p class=\"verdict {}\">{}</p>",
+        style(),
+        verdict.0,
+        escaped(&verdict.1)
+    );
+    for line in conclusion(found).lines().skip(1) {
+        let _ = write!(text, "<p>{}</p>", escaped(line.trim()));
+    }
+    text += "<p class=\"soft\">Chosen from many, the best of a search looks better than it is; \
+             only the runs of the confirmation count here, which nothing was chosen by.</p></div>";
+    if !found.finalists.is_empty() {
+        let _ = writeln!(text, "<h2>Confirmation</h2><div>{}</div>", drawn(&finalists(found)));
+    }
+    let screened = screen(found);
+    if !screened.lines.is_empty() {
+        let _ = writeln!(text, "<h2>The best of the search, by one run or a few</h2>");
+        let _ = writeln!(text, "<div>{}</div>", drawn(&screened));
+    }
+    let rows = [
+        (
+            "budget",
+            format!(
+                "{:.0} s, of which {:.0} s were used",
+                asked.budget.as_secs_f64(),
+                score.took_s
+            ),
+        ),
+        ("runs", format!("{}, of {:.1} s each", found.trials.len(), score.seconds)),
+        ("void runs", found.trials.iter().filter(|one| one.void.is_some()).count().to_string()),
+        ("the default's peak", format!("{:.0} connections per second", score.peak)),
+        ("compared by", "replies in time per second at 1.3 times that".to_owned()),
+        ("network", if score.reduced { "loopback" } else { "two namespaces, MTU 1500" }.to_owned()),
+        ("kernel", facts.kernel.clone()),
+        ("processor", format!("{}, {} CPUs", facts.cpu, facts.cpus)),
+    ];
+    text += "<h2>How it was measured</h2><div class=\"wide\"><table>";
+    for (name, value) in rows {
+        let _ = write!(text, "<tr><td>{name}</td><td>{}</td></tr>", escaped(&value));
+    }
+    let _ = writeln!(
+        text,
+        "</table></div><h2>To run it again</h2><pre>{}</pre><p class=\"soft\">Every run is in \
+         tune.json.</p></body></html>",
+        escaped(&asked.command)
+    );
+    text
+}
+
+fn bar(name: &str, value: Interval, runs: usize) -> Line {
+    Line { name: name.to_owned(), spots: vec![Spot { at: 0.0, value, runs, noisy: false }] }
+}
+
+fn finalists(found: &Found) -> Figure {
+    let one = Interval { low: 1.0, middle: 1.0, high: 1.0 };
+    let mut lines = vec![bar("default", one, 0)];
+    lines.extend(found.finalists.iter().map(|one| bar(&one.label, one.ratio, one.pairs)));
+    Figure {
+        name: "confirmation".into(),
+        measure: "replies in time, by those of the default",
+        along: None,
+        lines,
+    }
+}
+
+/// The best points of the search by their means.
+fn screen(found: &Found) -> Figure {
+    let mut scores: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+    let searched = |trial: &&Trial| trial.stage != Stage::Confirmation;
+    for trial in found.trials.iter().filter(searched) {
+        if let Some(score) = trial.score {
+            scores.entry(&trial.label).or_default().push(score);
+        }
+    }
+    let mut lines: Vec<Line> = Vec::new();
+    for (label, all) in scores {
+        let middle = crate::statistics::mean(&all);
+        let low = all.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = all.iter().copied().fold(0.0, f64::max);
+        lines.push(bar(label, Interval { low, middle, high }, all.len()));
+    }
+    lines.sort_by(|a, b| b.spots[0].value.middle.total_cmp(&a.spots[0].value.middle));
+    lines.truncate(SHOWN_MAX);
+    Figure { name: "search".into(), measure: "replies in time per second", along: None, lines }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_go_into_the_tables_that_are_there() {
+        let mut table: toml::Table = "arch = \"mt\"\n[accept]\ndefer = false".parse().unwrap();
+        set(&mut table, "accept.limit", &Value::Text("inf".into()));
+        set(&mut table, "arch", &Value::Text("sped".into()));
+        set(&mut table, "cache.files", &Value::Whole(64));
+        let text = toml::to_string(&table).unwrap();
+        for line in ["arch = \"sped\"", "defer = false", "limit = \"inf\"", "files = 64"] {
+            assert!(text.contains(line), "{text}");
+        }
+        assert_eq!(text.matches("[accept]").count(), 1);
+    }
+}

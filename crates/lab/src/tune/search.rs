@@ -1,0 +1,532 @@
+//! The search: a noise floor, a screen over the whole space, successive halving of what was best
+//! there, small steps from the best two, and a confirmation against the default on runs that the
+//! search has not seen. Within a block all who are compared are asked for the same, in an order
+//! that chance decides.
+//!
+//! What looks best after many tries looks better than it is; only the confirmation decides.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::space::{Point, Space};
+use crate::statistics::{Comparison, Finding, Interval, holm, mean};
+
+/// Runs of the default by which the noise is known.
+const NOISE_RUNS: usize = 6;
+
+/// The least and the most points of the screen.
+const SCREEN: (usize, usize) = (3, 32);
+
+/// Of those that were measured, one in so many stays.
+const HALVING: usize = 3;
+
+/// Rounds of the halving; each measures those that stay twice as often as the one before.
+const ROUNDS: u32 = 3;
+
+/// Blocks by which a step is judged, and how many of the best begin steps.
+const STEP_BLOCKS: usize = 3;
+const STEPS_FROM: usize = 2;
+
+/// Steps from each of them at most.
+const STEPS_MAX: usize = 4;
+
+/// Who is confirmed at most, beside the default.
+const FINALISTS_MAX: usize = 3;
+
+/// The most blocks of the confirmation, and the fewest by which anything can be certain.
+const CONFIRM_BLOCKS: (usize, usize) = (6, 20);
+
+/// Seeds of the confirmation are from here on: none of them was seen before.
+const FRESH_SEEDS: u64 = 1 << 32;
+
+/// Shares of the budget at which the stages end, the last of which has the rest.
+const UNTIL: [(Stage, f64); 4] =
+    [(Stage::Noise, 0.12), (Stage::Screen, 0.40), (Stage::Halving, 0.58), (Stage::Steps, 0.68)];
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// The default against itself.
+    Noise,
+    /// Points all over the space, once each.
+    Screen,
+    /// The better third, again and again.
+    Halving,
+    /// Neighbours of the best.
+    Steps,
+    /// The best against the default.
+    Confirmation,
+}
+
+/// What measures a point. Larger scores are better; all are above 0.
+pub trait Bench {
+    /// One run; the seed says what is asked for. Blocks.
+    ///
+    /// # Errors
+    /// Why the run does not count.
+    fn run(&mut self, point: &Point, stage: Stage, seed: u64) -> Result<f64, String>;
+}
+
+/// A run that was made.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Trial {
+    /// When in the search.
+    pub stage: Stage,
+    /// What was measured, in words.
+    pub label: String,
+    /// What it was asked for.
+    pub seed: u64,
+    /// What it gave.
+    pub score: Option<f64>,
+    /// Why it does not count.
+    pub void: Option<String>,
+    #[serde(skip)]
+    point: Point,
+}
+
+/// Told as the search goes on.
+pub trait Watch {
+    /// A run begins: the nth of so many in its stage, and so long is left altogether.
+    fn begins(&mut self, stage: Stage, nth: usize, of: usize, label: &str, left: Duration);
+    /// It came out so, and this is it by the default's mean so far.
+    fn came(&mut self, score: &Result<f64, String>, by_default: Option<f64>);
+}
+
+/// One that was confirmed, or not.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finalist {
+    /// Its settings in words.
+    pub label: String,
+    /// By the default.
+    pub ratio: Interval,
+    /// The p-value, corrected for the number of finalists.
+    pub p: f64,
+    /// From so many pairs.
+    pub pairs: usize,
+    /// It is better than the default, and by more than noise.
+    pub better: bool,
+    #[serde(skip)]
+    pub(super) point: Point,
+}
+
+/// How the search ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// Something beat the default.
+    Better,
+    /// Nothing beat the default significantly.
+    NoDifference,
+    /// It was interrupted: the best so far is not confirmed.
+    Interrupted,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Found {
+    /// How it ended.
+    pub end: End,
+    /// The winner; the best so far after an interruption; the default when nothing beat it.
+    #[serde(skip)]
+    pub best: Point,
+    /// Its settings in words.
+    pub label: String,
+    /// Those that were confirmed, best first.
+    pub finalists: Vec<Finalist>,
+    /// The standard deviation of the default's score from run to run, as a share of it.
+    pub noise: Option<f64>,
+    /// Every run.
+    pub trials: Vec<Trial>,
+}
+
+/// How long it may take, and what decides what chance decides.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// When it began.
+    pub begun: Instant,
+    /// The time from then on.
+    pub budget: Duration,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Searches. Blocks for about the budget; `first` are points that are tried in any case, such as
+/// those that the papers recommend.
+pub fn search(
+    space: &Space,
+    first: &[Point],
+    bench: &mut dyn Bench,
+    limits: Limits,
+    watch: &mut dyn Watch,
+    stop: &dyn Fn() -> bool,
+) -> Found {
+    let mut search = Search {
+        space,
+        bench,
+        limits,
+        watch,
+        stop,
+        rng: fastrand::Rng::with_seed(limits.seed),
+        trials: Vec::new(),
+        busy: Duration::ZERO,
+    };
+    search.noise();
+    search.screen(first);
+    search.halve();
+    search.step();
+    let finalists = search.confirm();
+    search.found(finalists)
+}
+
+struct Search<'a> {
+    space: &'a Space,
+    bench: &'a mut dyn Bench,
+    limits: Limits,
+    watch: &'a mut dyn Watch,
+    stop: &'a dyn Fn() -> bool,
+    rng: fastrand::Rng,
+    trials: Vec<Trial>,
+    /// Time that runs have taken.
+    busy: Duration,
+}
+
+impl Search<'_> {
+    fn noise(&mut self) {
+        let default = self.space.default_point();
+        for nth in 0..NOISE_RUNS {
+            if !self.has_room(Stage::Noise) && nth > 1 {
+                break;
+            }
+            self.run(&default, Stage::Noise, nth as u64, (nth, NOISE_RUNS));
+        }
+    }
+
+    fn screen(&mut self, first: &[Point]) {
+        let count = self.runs_left(Stage::Screen).clamp(SCREEN.0, SCREEN.1);
+        let mut points: Vec<Point> = first.iter().take(count / 2).cloned().collect();
+        for point in self.space.latin_hypercube(count, &mut self.rng) {
+            if points.len() < count && !points.contains(&point) {
+                points.push(point);
+            }
+        }
+        // One seed for all: they are compared with each other.
+        let seed = NOISE_RUNS as u64;
+        let all = points.len();
+        for (nth, point) in points.iter().enumerate() {
+            if !self.has_room(Stage::Screen) {
+                break;
+            }
+            self.run(point, Stage::Screen, seed, (nth, all));
+        }
+    }
+
+    /// Keeps the better third of those that have been screened, and again of those.
+    fn halve(&mut self) {
+        let mut stay = self.ranked(None);
+        let mut seed = NOISE_RUNS as u64 + 1;
+        for round in 0..ROUNDS {
+            let keep = stay.len().div_ceil(HALVING).max(STEPS_FROM);
+            stay.truncate(keep);
+            if stay.is_empty() {
+                return;
+            }
+            let blocks = 1_u64 << round;
+            let all = stay.len() * blocks as usize;
+            let mut nth = 0;
+            for _ in 0..blocks {
+                self.rng.shuffle(&mut stay);
+                for point in stay.clone() {
+                    if !self.has_room(Stage::Halving) {
+                        return;
+                    }
+                    self.run(&point, Stage::Halving, seed, (nth, all));
+                    nth += 1;
+                }
+                seed += 1;
+            }
+            stay = self.ranked(Some(&stay));
+        }
+    }
+
+    /// From the best two, changes one knob at a time for as long as that is better.
+    fn step(&mut self) {
+        let mut seed = 1_000;
+        for start in self.ranked(None).into_iter().take(STEPS_FROM) {
+            let mut at = start;
+            'steps: for _ in 0..STEPS_MAX {
+                let mut near = self.space.neighbours(&at);
+                self.rng.shuffle(&mut near);
+                let all = near.len();
+                for (nth, other) in near.into_iter().enumerate() {
+                    if self.tried(&other) {
+                        continue;
+                    }
+                    let mut pairs = Vec::with_capacity(STEP_BLOCKS);
+                    for _ in 0..STEP_BLOCKS {
+                        if !self.has_room(Stage::Steps) {
+                            return;
+                        }
+                        seed += 1;
+                        let left = self.run(&other, Stage::Steps, seed, (nth, all));
+                        let right = self.run(&at, Stage::Steps, seed, (nth, all));
+                        pairs.extend(left.zip(right));
+                        let worse = pairs.iter().all(|(left, right)| left < right);
+                        if worse {
+                            break;
+                        }
+                    }
+                    let better = pairs.iter().map(|(left, right)| (left / right).ln());
+                    if mean(&better.collect::<Vec<_>>()) > 0.0 {
+                        at = other;
+                        continue 'steps;
+                    }
+                }
+                break;
+            }
+        }
+    }
+
+    /// The best beside the default, on seeds that nothing has been chosen by.
+    fn confirm(&mut self) -> Vec<Finalist> {
+        let default = self.space.default_point();
+        let mut best = self.ranked(None);
+        best.retain(|point| *point != default);
+        // Fewer finalists, rather than too few blocks for any of them.
+        let room = self.runs_left(Stage::Confirmation) / CONFIRM_BLOCKS.0;
+        best.truncate(room.saturating_sub(1).clamp(1, FINALISTS_MAX));
+        let mut all = vec![default];
+        all.append(&mut best);
+        let most = self.runs_left(Stage::Confirmation) / all.len();
+        let blocks = most.min(CONFIRM_BLOCKS.1);
+        let mut scores: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); all.len()];
+        for block in 0..blocks {
+            let mut order: Vec<usize> = (0..all.len()).collect();
+            self.rng.shuffle(&mut order);
+            for (at, nth) in order.into_iter().enumerate() {
+                if !self.has_room(Stage::Confirmation) {
+                    return self.finalists(&all, &scores);
+                }
+                let count = (block * all.len() + at, blocks * all.len());
+                let seed = FRESH_SEEDS + block as u64;
+                if let Some(score) = self.run(&all[nth], Stage::Confirmation, seed, count) {
+                    scores[nth].insert(block, score);
+                }
+            }
+        }
+        self.finalists(&all, &scores)
+    }
+
+    fn finalists(&self, all: &[Point], scores: &[BTreeMap<usize, f64>]) -> Vec<Finalist> {
+        let compared = all.iter().zip(scores).skip(1).filter_map(|(point, own)| {
+            let pair = |(block, score): (&usize, &f64)| Some((*score, *scores[0].get(block)?));
+            let pairs: Vec<(f64, f64)> = own.iter().filter_map(pair).collect();
+            Some((point.clone(), Comparison::of(&pairs, self.limits.seed)?))
+        });
+        let compared: Vec<(Point, Comparison)> = compared.collect();
+        let corrected = holm(&compared.iter().map(|(_, one)| one.p).collect::<Vec<_>>());
+        let noise = self.noise_spread();
+        let finalist = |((point, one), p): ((Point, Comparison), f64)| {
+            let floor = noise.map_or(1.0, |spread| {
+                (2.0 * spread * 2f64.sqrt() / (one.pairs as f64).sqrt()).exp()
+            });
+            let better = one.finding(p) == Finding::Greater && one.ratio.middle > floor;
+            let label = self.space.label(&point);
+            Finalist { label, ratio: one.ratio, p, pairs: one.pairs, better, point }
+        };
+        let mut all: Vec<Finalist> = compared.into_iter().zip(corrected).map(finalist).collect();
+        all.sort_by(|a, b| {
+            (b.better, b.ratio.middle)
+                .partial_cmp(&(a.better, a.ratio.middle))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+        all
+    }
+
+    fn found(self, finalists: Vec<Finalist>) -> Found {
+        let default = self.space.default_point();
+        let winner = finalists.iter().find(|one| one.better).map(|one| one.point.clone());
+        let (end, best) = match winner {
+            Some(best) => (End::Better, best),
+            None if (self.stop)() => {
+                (End::Interrupted, self.ranked(None).into_iter().next().unwrap_or(default))
+            }
+            None => (End::NoDifference, default),
+        };
+        let noise = self.noise_spread();
+        let label = self.space.label(&best);
+        Found { end, best, label, finalists, noise, trials: self.trials }
+    }
+
+    /// One run, which is kept.
+    fn run(&mut self, point: &Point, stage: Stage, seed: u64, at: (usize, usize)) -> Option<f64> {
+        if (self.stop)() {
+            return None;
+        }
+        let label = self.space.label(point);
+        let left = self.limits.budget.saturating_sub(self.limits.begun.elapsed());
+        self.watch.begins(stage, at.0 + 1, at.1, &label, left);
+        let begun = Instant::now();
+        let came = self.bench.run(point, stage, seed);
+        self.busy += begun.elapsed();
+        if came.is_err() && (self.stop)() {
+            return None;
+        }
+        let default = self.scores(&self.space.default_point());
+        let by_default = came.as_ref().ok().filter(|_| !default.is_empty());
+        let by_default = by_default.map(|score| score / mean(&default));
+        self.watch.came(&came, by_default);
+        let score = came.as_ref().ok().copied();
+        let (void, point) = (came.err(), point.clone());
+        self.trials.push(Trial { stage, label, seed, score, void, point });
+        score
+    }
+
+    fn scores(&self, point: &Point) -> Vec<f64> {
+        let of_point = self.trials.iter().filter(|trial| trial.point == *point);
+        of_point.filter_map(|trial| trial.score).collect()
+    }
+
+    fn tried(&self, point: &Point) -> bool {
+        self.trials.iter().any(|trial| trial.point == *point)
+    }
+
+    /// Those that were measured (of these), best first by the mean of their logarithms.
+    fn ranked(&self, of: Option<&[Point]>) -> Vec<Point> {
+        let mut points: Vec<Point> = Vec::new();
+        for trial in self.trials.iter().filter(|trial| trial.score.is_some()) {
+            let asked = of.is_none_or(|of| of.contains(&trial.point));
+            if asked && !points.contains(&trial.point) {
+                points.push(trial.point.clone());
+            }
+        }
+        let height = |point: &Point| {
+            let logs: Vec<f64> = self.scores(point).iter().map(|score| score.ln()).collect();
+            mean(&logs)
+        };
+        points.sort_by(|a, b| height(b).total_cmp(&height(a)));
+        points
+    }
+
+    fn noise_spread(&self) -> Option<f64> {
+        let of_noise = self.trials.iter().filter(|trial| trial.stage == Stage::Noise);
+        let logs: Vec<f64> = of_noise.filter_map(|trial| trial.score.map(f64::ln)).collect();
+        let middle = mean(&logs);
+        let squares: f64 = logs.iter().map(|log| (log - middle).powi(2)).sum();
+        (logs.len() >= 2).then(|| (squares / (logs.len() - 1) as f64).sqrt())
+    }
+
+    /// Seconds until a stage has to end.
+    fn left_s(&self, stage: Stage) -> f64 {
+        let share = UNTIL.iter().find(|(of, _)| *of == stage).map_or(1.0, |(_, share)| *share);
+        self.limits.budget.as_secs_f64() * share - self.limits.begun.elapsed().as_secs_f64()
+    }
+
+    /// Seconds that a run takes, by those that there were.
+    fn each_s(&self) -> f64 {
+        self.busy.as_secs_f64() / self.trials.len().max(1) as f64
+    }
+
+    fn has_room(&self, stage: Stage) -> bool {
+        !(self.stop)() && self.left_s(stage) > self.each_s()
+    }
+
+    fn runs_left(&self, stage: Stage) -> usize {
+        // A bench without cost has room for all that there may be.
+        (self.left_s(stage).max(0.0) / self.each_s().max(1e-6)) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::super::space::tests::space;
+    use super::*;
+
+    /// A contestant whose best settings are known.
+    struct Fake<'a> {
+        factor: &'a dyn Fn(&Point) -> f64,
+        rng: fastrand::Rng,
+        takes: Duration,
+        runs: &'a Cell<u32>,
+    }
+
+    impl Bench for Fake<'_> {
+        fn run(&mut self, point: &Point, _: Stage, seed: u64) -> Result<f64, String> {
+            self.runs.set(self.runs.get() + 1);
+            std::thread::park_timeout(self.takes);
+            // What is under all runs of a block, and what is not.
+            let shared = fastrand::Rng::with_seed(seed).f64() * 0.04;
+            let own = (self.rng.f64() + self.rng.f64() - 1.0) * 0.03;
+            Ok(1_000.0 * (self.factor)(point) * (1.0 + shared + own))
+        }
+    }
+
+    struct Nobody;
+
+    impl Watch for Nobody {
+        fn begins(&mut self, _: Stage, _: usize, _: usize, _: &str, _: Duration) {}
+        fn came(&mut self, _: &Result<f64, String>, _: Option<f64>) {}
+    }
+
+    fn searched(
+        factor: &dyn Fn(&Point) -> f64,
+        (budget, takes): (Duration, Duration),
+        seed: u64,
+        stop_after: u32,
+    ) -> Found {
+        let runs = Cell::new(0);
+        let rng = fastrand::Rng::with_seed(seed);
+        let mut bench = Fake { factor, rng, takes, runs: &runs };
+        let limits = Limits { begun: Instant::now(), budget, seed };
+        let stop = || runs.get() >= stop_after;
+        search(&space(), &[], &mut bench, limits, &mut Nobody, &stop)
+    }
+
+    /// `uring` is 20 % better than the default, and a limit of 64 is 10 %.
+    fn known(point: &Point) -> f64 {
+        let architecture = [1.0, 0.8, 0.9, 1.2][point[0]];
+        architecture * [0.7, 0.9, 1.0, 1.1][point[1]]
+    }
+
+    const FREE: (Duration, Duration) = (Duration::from_secs(600), Duration::ZERO);
+
+    #[test]
+    fn a_known_optimum_is_found_and_confirmed() {
+        for seed in 0..10 {
+            let found = searched(&known, FREE, seed, u32::MAX);
+            assert_eq!((found.end, &found.best), (End::Better, &vec![3, 3, 1]), "{found:#?}");
+            let ratio = found.finalists[0].ratio;
+            assert!((1.28..1.36).contains(&ratio.middle), "{ratio:?}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_is_better_the_default_stays() {
+        let ends = (0..40).map(|seed| searched(&|_| 1.0, FREE, seed, u32::MAX));
+        let better = ends.filter(|found| found.end == End::Better).count();
+        assert!(better <= 4, "{better} of 40");
+    }
+
+    #[test]
+    fn a_tiny_budget_ends_in_time_and_promises_nothing() {
+        let (budget, takes) = (Duration::from_millis(400), Duration::from_millis(40));
+        let begun = Instant::now();
+        let found = searched(&known, (budget, takes), 1, u32::MAX);
+        assert_eq!((found.end, found.best), (End::NoDifference, vec![0, 2, 1]));
+        // Every stage ends before a run that would not fit; two of noise are made in any case.
+        assert!(begun.elapsed() < budget * 3, "{:?}", begun.elapsed());
+        assert!((4..=10).contains(&found.trials.len()), "{}", found.trials.len());
+    }
+
+    #[test]
+    fn an_interruption_keeps_the_best_so_far() {
+        let found = searched(&known, FREE, 1, 30);
+        assert_eq!(found.end, End::Interrupted);
+        assert!(known(&found.best) > 1.0, "{}", found.label);
+        assert_eq!(found.trials.len(), 30);
+    }
+}
