@@ -7,6 +7,9 @@ use std::sync::OnceLock;
 /// Names a program to test instead of the one of this workspace.
 const OVERRIDE: &str = "FLYBALL_BIN";
 
+/// Where Cargo says that it is, to a test of its own package, for which it has just been built.
+const BUILT: &str = "CARGO_BIN_EXE_flyball";
+
 /// The path of `flyball`, built like this test and up to date. Blocks while it is built, once per
 /// test process.
 ///
@@ -14,7 +17,7 @@ const OVERRIDE: &str = "FLYBALL_BIN";
 /// When it cannot be built.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
-    BINARY.get_or_init(|| match std::env::var_os(OVERRIDE) {
+    BINARY.get_or_init(|| match std::env::var_os(OVERRIDE).or_else(|| std::env::var_os(BUILT)) {
         Some(path) => path.into(),
         None => build(),
     })
