@@ -1,5 +1,5 @@
-//! A disk that is slow on purpose: a small file system, served by the test itself through
-//! /dev/fuse, on which operations take a while or stand at a gate that the test opens.
+//! A disk that is slow or fails on purpose: a small file system, served by the test itself through
+//! /dev/fuse, on which operations take a while, stand at a gate that the test opens, or fail.
 //!
 //! Names in the root are answered at once, those below `slow/` late. The kernel asks for each name
 //! every time, and keeps what was read of a file only as long as that stays open.
@@ -110,6 +110,12 @@ impl SlowDisk {
         gate.shut = true;
         Shut { gates: &self.gates, operation }
     }
+
+    /// Every such operation from now on fails with EIO, until the value is dropped.
+    pub fn fail(&self, operation: Operation) -> Failing<'_> {
+        self.gates.lock()[operation as usize].fails = true;
+        Failing { gates: &self.gates, operation }
+    }
 }
 
 impl Drop for SlowDisk {
@@ -168,6 +174,19 @@ impl Drop for Shut<'_> {
     }
 }
 
+/// Operations that fail. Dropped, they succeed again.
+#[derive(Debug)]
+pub struct Failing<'a> {
+    gates: &'a Gates,
+    operation: Operation,
+}
+
+impl Drop for Failing<'_> {
+    fn drop(&mut self) {
+        self.gates.lock()[self.operation as usize].fails = false;
+    }
+}
+
 /// A gate for each [`Operation`].
 #[derive(Debug, Default)]
 struct Gates {
@@ -179,6 +198,7 @@ struct Gates {
 struct Gate {
     shut: bool,
     waiting: usize,
+    fails: bool,
 }
 
 impl Gates {
@@ -191,8 +211,8 @@ impl Gates {
         self.changed.notify_all();
     }
 
-    /// Blocks for as long as this gate is shut.
-    fn pass(&self, operation: Operation) {
+    /// Blocks for as long as this gate is shut; whether the operation shall fail then.
+    fn pass(&self, operation: Operation) -> bool {
         let at = operation as usize;
         let mut gates = self.lock();
         gates[at].waiting += 1;
@@ -201,6 +221,7 @@ impl Gates {
             gates = self.changed.wait(gates).unwrap_or_else(PoisonError::into_inner);
         }
         gates[at].waiting -= 1;
+        gates[at].fails
     }
 }
 
@@ -211,13 +232,13 @@ struct Served {
 }
 
 impl Served {
-    /// Does a slow operation on a thread of its own, late; others meanwhile.
-    fn late(&self, operation: Operation, reply: impl FnOnce() + Send + 'static) {
+    /// Does a slow operation on a thread of its own, late; others meanwhile. The reply is told
+    /// whether to fail.
+    fn late(&self, operation: Operation, reply: impl FnOnce(bool) + Send + 'static) {
         let (gates, delay) = (Arc::clone(&self.gates), self.delay);
         thread::spawn(move || {
             dawdle(delay);
-            gates.pass(operation);
-            reply();
+            reply(gates.pass(operation));
         });
     }
 }
@@ -225,11 +246,12 @@ impl Served {
 impl Filesystem for Served {
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let found = name.to_str().and_then(|name| find(parent, name));
-        let answer = move || match found.and_then(attributes) {
+        let answer = move |fails| match found.and_then(attributes) {
+            _ if fails => reply.error(Errno::EIO),
             Some(attributes) => reply.entry(&BELIEVED, &attributes, Generation(0)),
             None => reply.error(Errno::ENOENT),
         };
-        if parent == SLOW { self.late(Operation::Lookup, answer) } else { answer() }
+        if parent == SLOW { self.late(Operation::Lookup, answer) } else { answer(false) }
     }
 
     fn getattr(&self, _: &Request, inode: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
@@ -240,8 +262,11 @@ impl Filesystem for Served {
     }
 
     fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        let answer = || reply.opened(FileHandle(0), FopenFlags::empty());
-        if is_slow(inode) { self.late(Operation::Open, answer) } else { answer() }
+        let answer = |fails| match fails {
+            true => reply.error(Errno::EIO),
+            false => reply.opened(FileHandle(0), FopenFlags::empty()),
+        };
+        if is_slow(inode) { self.late(Operation::Open, answer) } else { answer(false) }
     }
 
     fn read(
@@ -255,7 +280,8 @@ impl Filesystem for Served {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let answer = move || match file(inode) {
+        let answer = move |fails| match file(inode) {
+            _ if fails => reply.error(Errno::EIO),
             Some((name, len)) => {
                 let start = (offset as usize).min(*len);
                 let end = (start + size as usize).min(*len);
@@ -263,7 +289,7 @@ impl Filesystem for Served {
             }
             None => reply.error(Errno::EISDIR),
         };
-        if is_slow(inode) { self.late(Operation::Read, answer) } else { answer() }
+        if is_slow(inode) { self.late(Operation::Read, answer) } else { answer(false) }
     }
 
     fn readdir(
@@ -363,6 +389,10 @@ mod tests {
             assert!(!reader.is_finished(), "{operation:?}");
             shut.open();
             assert!(reader.join().unwrap().unwrap() == content("slow/small-0.txt"));
+            let failing = disk.fail(operation);
+            let error = fs::read(root.join("slow/small-0.txt")).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(5), "{operation:?}");
+            drop(failing);
         }
         drop(disk);
         assert!(!root.exists());

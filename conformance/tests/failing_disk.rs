@@ -1,0 +1,85 @@
+//! A disk that fails under the root of a site (EIO): requests that need it are refused or cut
+//! short, and nothing else happens. The disk is a file system that the test itself serves, so that
+//! also what a ring reads by itself fails.
+
+#![forbid(unsafe_code)]
+
+#[macro_use]
+mod common_programs;
+
+use std::time::Duration;
+
+use flyball_testkit::slow_disk::{Operation, SlowDisk, content};
+use flyball_testkit::{Client, Launch, skip};
+
+/// Files of the disk that a test names; those in a cache of the server.
+const SMALL: &str = "slow/small-1.txt";
+const LARGE: &str = "slow/large-2.bin";
+
+/// Room on the way to a client of a large body, so that the server has not read it all before.
+const NARROW: usize = 64 * 1024;
+
+/// Nothing is kept: every request asks the disk.
+const SETTINGS: &str = "cache.content = 0\ncache.paths = 0\ncache.mapped = \"64KiB\"\n\
+                        send.buffer = \"64KiB\"\nsend.piece = \"16KiB\"\n";
+
+on_every_architecture! { [
+    a_disk_that_fails_costs_answers_and_no_more,
+] }
+
+fn get(name: &str) -> String {
+    format!("GET /{name} HTTP/1.1\r\nHost: localhost\r\n\r\n")
+}
+
+fn a_disk_that_fails_costs_answers_and_no_more(architecture: &str) {
+    for mode in ["auto", "mapped"] {
+        let Some(disk) = SlowDisk::mount(Duration::ZERO) else { return };
+        let root = disk.root().display();
+        let config = format!(
+            "arch = \"{architecture}\"\n{SETTINGS}send.mode = \"{mode}\"\n\
+             [[site]]\nroot = \"{root}\"\n"
+        );
+        let server = match Launch::config(config).start() {
+            Ok(server) => server,
+            Err(refused) if refused.to_string().contains("cannot run here") => {
+                return skip(&refused.to_string());
+            }
+            Err(refused) => panic!("{architecture}: {refused}"),
+        };
+        let mut witness = server.connect();
+        for operation in [Operation::Lookup, Operation::Open, Operation::Read] {
+            let failing = disk.fail(operation);
+            for name in [SMALL, LARGE] {
+                // Whether it is answered or cut is the same to the others.
+                let mut client = server.connect();
+                client.send(get(name).replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n"));
+                let whole = client.rest_before_end();
+                let head = String::from_utf8_lossy(&whole[..whole.len().min(12)]).into_owned();
+                match head.as_str() {
+                    "HTTP/1.1 500" | "HTTP/1.1 503" => {}
+                    "HTTP/1.1 200" if operation == Operation::Read && name == LARGE => {
+                        assert!(whole.len() < content(name).len(), "{architecture}: whole");
+                    }
+                    other => panic!("{architecture} {mode} {operation:?} {name}: {other}"),
+                }
+            }
+            assert_eq!(witness.ask(get("fast.txt")).body, content("fast.txt"), "{architecture}");
+            drop(failing);
+            for name in [SMALL, LARGE] {
+                let answer = server.connect().ask(get(name));
+                assert!(answer.body == content(name), "{architecture} {mode}: after {operation:?}");
+            }
+        }
+        let mut download = Client::connect_narrow(server.address(), NARROW);
+        download.send(get(LARGE));
+        assert_eq!(download.response_head().status(), 200, "{architecture}");
+        let failing = disk.fail(Operation::Read);
+        let rest = download.rest_before_end();
+        assert!(content(LARGE).starts_with(&rest), "{architecture} {mode}: wrong bytes");
+        assert!(rest.len() < content(LARGE).len(), "{architecture} {mode}: it was read before");
+        drop(failing);
+        let answer = witness.ask(get(LARGE));
+        assert!(answer.body == content(LARGE), "{architecture} {mode}");
+        server.assert_sound();
+    }
+}
