@@ -1,8 +1,10 @@
-//! Pages of the manual and completions are made from the same tables as the help.
+//! Pages of the manual, completions and tables of documents are made from the tables of the code.
 #![forbid(unsafe_code)]
 
 use std::process::Command;
 
+use flyball_arch::{HelperKind, SERVING, Settings, TABLE};
+use flyball_sys::sandbox::Calls;
 use flyball_testkit::binary;
 
 fn docs(arguments: &[&str]) -> (Option<i32>, String) {
@@ -49,4 +51,52 @@ fn shells_complete_subcommands_and_flags() {
     let output = bash.args(["-n", "-c", &script]).output().expect("bash runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(docs(&["completions", "none"]).0, Some(2));
+}
+
+/// What the groups of calls hold, and which architecture has which, as docs/security.md tells.
+fn tables_of_calls() -> String {
+    let names = |groups: &[Calls]| -> Vec<String> {
+        groups.iter().map(|group| format!("`{}`", group.name())).collect()
+    };
+    let mut text = "| architecture | groups | more where helpers are processes |\n\
+                    | --- | --- | --- |\n"
+        .to_owned();
+    let threads = Settings::default();
+    let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
+    for row in TABLE {
+        let calls = row.calls(&threads);
+        let more: Vec<Calls> =
+            row.calls(&processes).into_iter().filter(|group| !calls.contains(group)).collect();
+        let own: Vec<Calls> = calls.into_iter().filter(|group| !SERVING.contains(group)).collect();
+        let (own, more) = (names(&own).join(", "), names(&more).join(", "));
+        text += &format!("| `{}` | {own} | {more} |\n", row.name)
+            .replace("|  |", "| |")
+            .replace("|  |", "| |");
+    }
+    text += "\n| group | system calls |\n| --- | --- |\n";
+    for group in Calls::ALL {
+        let calls = group.calls().iter().map(|call| match call.is_free() {
+            true => format!("`{}`", call.name),
+            false => format!("`{}`\\*", call.name),
+        });
+        let calls: Vec<String> = calls.collect();
+        text += &format!("| `{}` | {} |\n", group.name(), calls.join(" "));
+    }
+    text
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_document_names_each_system_call_that_a_process_may_make() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/security.md");
+    let document = std::fs::read_to_string(path).expect("it is there");
+    let (begin, end) = ("| architecture | groups |", "\n\nA star");
+    let at = document.find(begin).expect("the first table");
+    let len = document[at..].find(end).expect("what follows the second");
+    let (found, expected) = (&document[at..at + len], tables_of_calls());
+    if std::env::var_os("FLYBALL_BLESS").is_some() {
+        let text = document.replace(found, expected.trim_end());
+        return std::fs::write(path, text).expect("it can be written");
+    }
+    assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it anew");
 }

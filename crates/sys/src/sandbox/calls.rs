@@ -15,6 +15,13 @@ pub struct Call {
     pub(super) rule: Rule,
 }
 
+impl Call {
+    /// Whether it may have any arguments.
+    pub fn is_free(&self) -> bool {
+        self.rule == Rule::Any
+    }
+}
+
 /// What the arguments of a call must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
