@@ -342,6 +342,13 @@ pub fn begin_to_connect(server: &Server) -> io::Result<OwnedFd> {
     }
 }
 
+/// Whether what is at this path is a Unix-domain socket; `None` when nothing is to be found there.
+/// Blocks on the disk.
+pub fn is_socket_at(path: &Path) -> Option<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    Some(std::fs::metadata(path).ok()?.file_type().is_socket())
+}
+
 /// What came of connecting a socket that can be written.
 ///
 /// # Errors

@@ -1,8 +1,9 @@
 //! What a site says about its backends.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use flyball_sys::net::Server;
+use flyball_sys::net::{self, Server};
+use flyball_sys::program;
 
 /// Programs that are started for each request (RFC 3875).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -85,19 +86,17 @@ impl ResponderSettings {
     /// # Errors
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        use std::os::unix::fs::FileTypeExt;
         match &self.server {
             None => return Err(("socket", "is missing: say where the server listens".into())),
             Some(Server::Unix(path)) => {
-                let found = std::fs::metadata(path);
-                if found.is_ok_and(|found| !found.file_type().is_socket()) {
+                if net::is_socket_at(path) == Some(false) {
                     return Err(("socket", format!("{} is no socket", path.display())));
                 }
             }
             Some(Server::Tcp(_)) => {}
         }
         for root in &self.sendfile_roots {
-            if !Path::is_dir(root) {
+            if !matches!(program::find(root), Ok(program::Found::Directory)) {
                 return Err(("sendfile-roots", format!("{} is no directory", root.display())));
             }
         }
@@ -107,7 +106,7 @@ impl ResponderSettings {
     /// What is not there yet and may be later: its socket. Blocks on the disk.
     pub fn missing(&self) -> Option<String> {
         match &self.server {
-            Some(Server::Unix(path)) if !path.exists() => {
+            Some(Server::Unix(path)) if net::is_socket_at(path).is_none() => {
                 Some(format!("the socket {} is not there yet", path.display()))
             }
             _ => None,

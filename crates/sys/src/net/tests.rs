@@ -217,3 +217,13 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
     drop(first);
     listen_unix(&path).unwrap();
 }
+
+#[test]
+fn a_path_leads_to_a_socket_to_something_else_or_to_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = |name: &str| directory.path().join(name);
+    let _listener = std::os::unix::net::UnixListener::bind(at("socket")).unwrap();
+    std::fs::write(at("file"), "").unwrap();
+    let found = ["socket", "file", "none"].map(|name| is_socket_at(&at(name)));
+    assert_eq!(found, [Some(true), Some(false), None]);
+}

@@ -203,6 +203,24 @@ fn a_process_connects_only_to_the_ports_that_are_granted() {
 }
 
 #[test]
+fn a_process_that_connects_to_unix_domain_sockets_makes_no_others() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("socket");
+    let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let code = in_a_child(|| {
+        let calls = [SERVES, &[Calls::ConnectUnix]].concat();
+        let applied = sandbox(&[], &calls).apply().is_ok();
+        first_false(&[
+            applied,
+            std::os::unix::net::UnixStream::connect(&path).is_ok(),
+            is_denied(TcpStream::connect(other.local_addr().unwrap())),
+        ])
+    });
+    assert_eq!(code, 0);
+}
+
+#[test]
 fn who_becomes_another_user_has_no_group_and_no_capability_left() {
     if !is_root() {
         return eprintln!("only the superuser can become somebody else: not tested");
