@@ -20,18 +20,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::{Head, Limits, Method, Now, Out, Request, Status};
-use flyball_sys::net::Address;
+use flyball_sys::net::{Address, Peer};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::{clock, net, process};
+use flyball_sys::{clock, net};
 
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
 use crate::{registry, trace};
 use snapshot::Snapshot;
-
-/// The user and group that hold no rights and own no files.
-const NOBODY: u32 = 65_534;
 
 /// Longest time for one request on one connection.
 const REQUEST_MS_MAX: u64 = 1_000;
@@ -62,11 +59,6 @@ pub(crate) struct Admin {
 
 /// Serves until told to stop. Blocks.
 pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
-    if process::is_root() {
-        process::become_user(NOBODY)?;
-        // The kernel forgets it when a process changes its user.
-        process::die_with_parent(admin.master)?;
-    }
     let signals = Signals::block()?;
     let mut mechanism = readiness::open("poll")?;
     mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
@@ -176,7 +168,8 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
             let at = start;
             start += conn.recv(&input[start..end], &mut head, &mut out, &now);
             if conn.wants().ask {
-                answer(admin, &head.request(&input[at..]), &mut conn, &mut out, &now);
+                let asked = Asked { admin, peer: net::peer(socket).ok() };
+                answer(&asked, &head.request(&input[at..]), &mut conn, &mut out, &now);
                 // The master may have taken its time.
                 until_ms = clock::monotonic_ms() + REQUEST_MS_MAX;
             }
@@ -188,15 +181,23 @@ fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
     Ok(())
 }
 
-fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
+/// Who asks, and whom.
+struct Asked<'a> {
+    admin: &'a Admin,
+    /// Only a Unix-domain socket knows.
+    peer: Option<Peer>,
+}
+
+fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
+    let admin = asked.admin;
     let readable = matches!(request.method(), Method::Get | Method::Head);
     let mut policy = String::new();
     let (status, media_type, text) = match request.path() {
-        b"/settings" if request.method() == Method::Post => set(admin, request),
-        b"/reload" if request.method() == Method::Post => tell(admin, Ok(Command::Reload)),
-        b"/drain" if request.method() == Method::Post => tell(admin, Ok(Command::Drain)),
+        b"/settings" if request.method() == Method::Post => set(asked, request),
+        b"/reload" if request.method() == Method::Post => tell(asked, Ok(Command::Reload)),
+        b"/drain" if request.method() == Method::Post => tell(asked, Ok(Command::Drain)),
         b"/trace" if request.method() == Method::Post => traces(admin, request),
-        b"/upgrade" if request.method() == Method::Post => tell(admin, Ok(Command::Upgrade)),
+        b"/upgrade" if request.method() == Method::Post => tell(asked, Ok(Command::Upgrade)),
         _ if !readable => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
         }
@@ -204,7 +205,7 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
         b"/metrics" => (Status::OK, prometheus::MEDIA_TYPE, metrics::write(&Snapshot::take(admin))),
         b"/settings" if !request.query().is_empty() => {
             let key = std::str::from_utf8(request.query()).unwrap_or_default();
-            tell(admin, Command::get(key))
+            tell(asked, Command::get(key))
         }
         b"/settings" => (Status::OK, "application/json", settings(admin)),
         b"/" | b"/dashboard" => {
@@ -230,23 +231,25 @@ fn answer(admin: &Admin, request: &Request<'_>, conn: &mut Conn, out: &mut Out<(
 }
 
 /// `POST /settings?KEY=VALUE`: whoever may write to the Unix-domain socket may change the server.
-fn set(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
+fn set(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
     let query = std::str::from_utf8(request.query()).unwrap_or_default();
     let Some((key, value)) = query.split_once('=') else {
         return (Status::BAD_REQUEST, TEXT, "expected /settings?KEY=VALUE\n".into());
     };
-    tell(admin, Command::set(key, value))
+    tell(asked, Command::set(key, value))
 }
 
 /// Passes a command on to the master, and its answer back. Waits for the master.
-fn tell(admin: &Admin, command: Result<Command, String>) -> (Status, &'static str, String) {
+fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
+    let Asked { admin, peer } = *asked;
     let Some(master) = admin.commands.as_ref().filter(|_| net::is_unix(&*admin.socket)) else {
         let why = "the server is changed only through a Unix-domain socket\n";
         return (Status::FORBIDDEN, TEXT, why.into());
     };
-    match command.map(|command| control::tell(master, &command)) {
+    let told = |command| control::tell(master, &control::Request { peer, command });
+    match command.map(told) {
         Ok(Reply::Done(text)) => (Status::OK, TEXT, text + "\n"),
         Ok(Reply::Refused(text)) => (Status::CONFLICT, TEXT, text + "\n"),
         Err(why) => (Status::BAD_REQUEST, TEXT, why + "\n"),

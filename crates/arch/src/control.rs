@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
-use flyball_sys::net;
+use flyball_sys::net::{self, Peer};
 
 use crate::settings::AdminAddress;
 
@@ -26,6 +26,7 @@ pub const CHANGEABLE: &[&str] = &[
     "cache.files",
     "cache.mapped",
     "drain",
+    "log.level",
 ];
 
 /// The list of all of them, in words.
@@ -39,11 +40,18 @@ const WORD_BYTES_MAX: usize = 200;
 /// Longest wait for the master to do what it was told: workers leave the listening sockets first.
 pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
 
+/// Longest time that `upgrade-timeout` may give a new program, in milliseconds: whoever asks for an
+/// upgrade waits for its end.
+pub const UPGRADE_MS_MOST: u64 = 60_000;
+
 /// Longest answer of the master, in bytes.
 const REPLY_BYTES_MAX: usize = 8_192;
 
 /// Longest answer that [`ask`] takes, in bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
+
+/// Where an upgrade is asked for.
+pub const UPGRADE: &str = "/upgrade";
 
 /// What the master may be told.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +91,7 @@ impl Command {
         }
     }
 
-    /// A record of one line: the kind, and its words.
+    /// The words of a record.
     fn encode(&self) -> String {
         match self {
             Command::Set(key, value) => format!("set {key} {value}"),
@@ -94,15 +102,53 @@ impl Command {
         }
     }
 
-    fn decode(record: &[u8]) -> Option<Command> {
-        let words: Vec<&str> = std::str::from_utf8(record).ok()?.split(' ').collect();
-        match words.as_slice() {
+    fn decode(words: &[&str]) -> Option<Command> {
+        match words {
             ["set", key, value] => Command::set(key, value).ok(),
             ["get", key] => Command::get(key).ok(),
             ["reload"] => Some(Command::Reload),
             ["drain"] => Some(Command::Drain),
             ["upgrade"] => Some(Command::Upgrade),
             _ => None,
+        }
+    }
+}
+
+/// A command, and who wants it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// As the kernel told the admin process, which may lie: for the log, and no guard.
+    pub(crate) peer: Option<Peer>,
+    pub(crate) command: Command,
+}
+
+impl Request {
+    /// A record of one line: user and process, the kind of the command, and its words.
+    fn encode(&self) -> String {
+        let words = self.command.encode();
+        match &self.peer {
+            Some(peer) => format!("{} {} {words}", peer.user, peer.process),
+            None => format!("- - {words}"),
+        }
+    }
+
+    fn decode(record: &[u8]) -> Option<Request> {
+        let words: Vec<&str> = std::str::from_utf8(record).ok()?.split(' ').collect();
+        let [user, process, words @ ..] = words.as_slice() else { return None };
+        let peer = match (*user, *process) {
+            ("-", "-") => None,
+            (user, process) => {
+                Some(Peer { user: user.parse().ok()?, process: process.parse().ok()? })
+            }
+        };
+        Some(Request { peer, command: Command::decode(words)? })
+    }
+
+    /// Who wants it, for the log.
+    pub(crate) fn whose(&self) -> String {
+        match &self.peer {
+            Some(peer) => format!("user {}, process {}", peer.user, peer.process),
+            None => "somebody unknown".into(),
         }
     }
 }
@@ -131,14 +177,18 @@ impl Reply {
 }
 
 /// In the admin process: tells the master, and waits for its answer. Blocks.
-pub(crate) fn tell(master: &OwnedFd, command: &Command) -> Reply {
+pub(crate) fn tell(master: &OwnedFd, request: &Request) -> Reply {
     let failed = || Reply::Refused("the master does not answer".into());
-    let timeout = Duration::from_millis(COMMAND_MS_MAX);
+    let ms = match request.command {
+        Command::Upgrade => UPGRADE_MS_MOST + COMMAND_MS_MAX,
+        _ => COMMAND_MS_MAX,
+    };
+    let timeout = Duration::from_millis(ms);
     let mut buffer = [0; REPLY_BYTES_MAX];
     // An answer that came too late for whoever asked is not the answer to this.
     while net::recv_now(master, &mut buffer).is_ok_and(|len| len > 0) {}
     let told = net::set_timeout(master, timeout)
-        .and_then(|()| net::send(master, command.encode().as_bytes(), false))
+        .and_then(|()| net::send(master, request.encode().as_bytes(), false))
         .and_then(|_| net::recv(master, &mut buffer));
     let Ok(len @ 1..) = told else { return failed() };
     let text = String::from_utf8_lossy(&buffer[1..len]).into_owned();
@@ -146,10 +196,10 @@ pub(crate) fn tell(master: &OwnedFd, command: &Command) -> Reply {
 }
 
 /// In the master: the command that was sent; `None` at the end, or for anything that is none.
-pub(crate) fn receive(admin: &OwnedFd) -> Option<Command> {
-    let mut record = [0; 2 * WORD_BYTES_MAX + 8];
+pub(crate) fn receive(admin: &OwnedFd) -> Option<Request> {
+    let mut record = [0; 2 * WORD_BYTES_MAX + 32];
     let len = net::recv(admin, &mut record).ok()?;
-    Command::decode(&record[..len])
+    Request::decode(&record[..len])
 }
 
 /// In the master: answers. Never waits for an admin process that does not listen.
@@ -164,12 +214,15 @@ pub(crate) fn reply(admin: &OwnedFd, reply: &Reply) -> io::Result<()> {
 }
 
 /// Asks a running server through its Unix-domain socket: the status and the text of its answer.
-/// Blocks until it has answered or [`COMMAND_MS_MAX`] is over twice.
+/// Blocks until it has answered, or until longer than it may take is over.
 ///
 /// # Errors
 /// With a message for whoever asked.
 pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), String> {
-    let timeout = Duration::from_millis(2 * COMMAND_MS_MAX);
+    let timeout = match target {
+        UPGRADE => Duration::from_millis(UPGRADE_MS_MOST + 2 * COMMAND_MS_MAX),
+        _ => Duration::from_millis(2 * COMMAND_MS_MAX),
+    };
     ask_at(&AdminAddress::Unix(socket.to_path_buf()), method, target, timeout)
 }
 
@@ -191,6 +244,10 @@ pub fn ask_at(
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             format!("no server listens on {place}")
         }
+        io::ErrorKind::PermissionDenied => format!(
+            "no permission to control the server at {place}: its owner may, and whom `admin-mode` \
+             and `admin-group` let"
+        ),
         _ => format!("{place}: {error}"),
     };
     let stream = match admin {
@@ -243,12 +300,24 @@ mod tests {
             Command::Drain,
             Command::Upgrade,
         ] {
-            net::send(&admin, command.encode().as_bytes(), false).unwrap();
-            assert_eq!(receive(&master), Some(command));
+            for peer in [None, Some(Peer { user: u32::MAX, process: i32::MAX })] {
+                let request = Request { peer, command: command.clone() };
+                net::send(&admin, request.encode().as_bytes(), false).unwrap();
+                assert_eq!(receive(&master), Some(request));
+            }
         }
-        let long = format!("get {}", "x".repeat(WORD_BYTES_MAX + 1));
-        let hostile: [&[u8]; 7] =
-            [b"x", &[0; 16], &[255; 16], b"set a", b"get a b", b"set a \n", long.as_bytes()];
+        let long = format!("- - get {}", "x".repeat(WORD_BYTES_MAX + 1));
+        let hostile: [&[u8]; 9] = [
+            b"x",
+            &[0; 16],
+            &[255; 16],
+            b"- - set a",
+            b"1 1 get a b",
+            b"1 1 set a \n",
+            b"drain",
+            b"1 - drain",
+            long.as_bytes(),
+        ];
         for record in hostile {
             net::send(&admin, record, false).unwrap();
             assert_eq!(receive(&master), None, "{record:?}");
@@ -269,7 +338,8 @@ mod tests {
         let (admin, master) = net::message_pair().unwrap();
         reply(&master, &Reply::Done("late".into())).unwrap();
         std::thread::scope(|scope| {
-            let asked = scope.spawn(|| tell(&admin, &Command::Reload));
+            let request = Request { peer: None, command: Command::Reload };
+            let asked = scope.spawn(move || tell(&admin, &request));
             assert!(receive(&master).is_some());
             reply(&master, &Reply::Refused("new".into())).unwrap();
             assert_eq!(asked.join().unwrap(), Reply::Refused("new".into()));

@@ -16,9 +16,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use flyball_site::Plan;
-use flyball_sys::clock;
 use flyball_sys::disk::Nowait;
+use flyball_sys::error_log::Level;
 use flyball_sys::residency::Residency;
+use flyball_sys::{clock, say};
 
 use crate::counters::{Counter, Tally};
 use crate::phases::DiskWork;
@@ -98,7 +99,7 @@ impl Bounds {
 
     /// Tells whoever runs the server, on standard error.
     fn say(&self, message: &str) {
-        eprintln!("flyball: worker {}: {message}", self.worker);
+        say!(Level::Warn, "worker {}: {message}", self.worker);
     }
 }
 

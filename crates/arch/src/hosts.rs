@@ -2,15 +2,15 @@
 //! sites, whatever hosts clients write into their requests.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_http::Status;
 use flyball_site::SiteSettings;
 use flyball_sys::shared::SharedCounters;
 
-/// Sites that are counted by name; those behind them, in the order of the configuration, and
-/// requests of no site are counted as [`OTHER`].
+/// Names that are counted while the server runs, in the order in which configurations bring them;
+/// sites behind them and requests of no site are counted as [`OTHER`].
 pub const SITES_NAMED_MAX: usize = 255;
 
 /// The label of all others.
@@ -25,11 +25,19 @@ pub(crate) fn labels(sites: &[SiteSettings]) -> Vec<String> {
     sites.iter().map(label).collect()
 }
 
-/// Counts of answers, in a mapping of their own.
+/// Words of a name in a block: a cache line, so that no two workers write the same one.
+const CELL: usize = 8;
+
+/// Counts of answers, in a mapping of their own: name by name, and in each block by block. The
+/// memory of names that nobody has is never touched.
 #[derive(Clone, Debug, Default)]
 pub struct HostCounts {
     shared: Option<Arc<SharedCounters>>,
-    names: Arc<[String]>,
+    /// Blocks, the dead's included.
+    blocks: usize,
+    /// The names by their place; none is ever taken away, so that workers which finish go on
+    /// counting where they did. The first is [`OTHER`].
+    names: Arc<Mutex<Vec<String>>>,
     /// Of each site the place of its name.
     places: Vec<usize>,
 }
@@ -41,38 +49,46 @@ impl HostCounts {
     /// # Errors
     /// When memory is out.
     pub fn new(sites: &[String], blocks: usize) -> io::Result<HostCounts> {
-        let mut names: Vec<String> = Vec::new();
-        for name in sites {
-            if names.len() < SITES_NAMED_MAX && !names.contains(name) {
-                names.push(name.clone());
-            }
-        }
-        names.retain(|name| name != OTHER);
-        names.push(OTHER.to_string());
-        let mut counts = HostCounts { shared: None, names: names.into(), places: Vec::new() };
-        counts.shared = Some(Arc::new(SharedCounters::new((blocks + 1) * counts.row())?));
+        let blocks = blocks + 1;
+        let shared = SharedCounters::new((SITES_NAMED_MAX + 1) * blocks * CELL)?;
+        let names = Arc::new(Mutex::new(vec![OTHER.to_owned()]));
+        let counts = HostCounts { shared: Some(Arc::new(shared)), blocks, names, places: vec![] };
         Ok(counts.of_sites(sites))
     }
 
-    /// The same counts for other sites: those with names that were not there at the start are
-    /// counted with the others.
+    /// The same counts for other sites. New names take the places that are left; when there are
+    /// none, they are counted with the others.
     pub fn of_sites(&self, sites: &[String]) -> HostCounts {
-        let other = self.names.len().saturating_sub(1);
-        let place = |name: &String| self.names.iter().position(|known| known == name);
-        let places = sites.iter().map(|name| place(name).unwrap_or(other)).collect();
-        HostCounts { shared: self.shared.clone(), names: Arc::clone(&self.names), places }
+        let mut names = self.names();
+        let mut place = |name: &String| {
+            let known = names.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                if names.is_empty() || names.len() > SITES_NAMED_MAX {
+                    return 0;
+                }
+                names.push(name.clone());
+                names.len() - 1
+            })
+        };
+        let places = sites.iter().map(&mut place).collect();
+        let (shared, names) = (self.shared.clone(), Arc::clone(&self.names));
+        HostCounts { shared, blocks: self.blocks, names, places }
     }
 
-    /// Counts in one block: whole cache lines.
-    fn row(&self) -> usize {
-        (self.names.len() * CLASSES).next_multiple_of(8)
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counts of a name in a block.
+    fn cells(&self, place: usize, block: usize) -> Option<&[AtomicU64]> {
+        let start = (place * self.blocks + block) * CELL;
+        self.shared.as_ref()?.all().get(start..start + CLASSES)
     }
 
     fn cell(&self, block: usize, site: Option<usize>, status: Status) -> Option<&AtomicU64> {
-        let other = self.names.len().checked_sub(1)?;
-        let place = site.and_then(|site| self.places.get(site)).copied().unwrap_or(other);
+        let place = site.and_then(|site| self.places.get(site)).copied().unwrap_or(0);
         let class = usize::from(status.class()).clamp(1, CLASSES) - 1;
-        self.shared.as_ref()?.all().get(block * self.row() + place * CLASSES + class)
+        self.cells(place, block)?.get(class)
     }
 
     /// Counts an answer of a site, or of none, in a block that has one writer.
@@ -92,30 +108,34 @@ impl HostCounts {
 
     /// Moves what was counted in a block to that of the dead.
     pub fn fold(&self, block: usize, dead: usize) {
-        let Some(shared) = &self.shared else { return };
-        let row = self.row();
-        let (from, to) = (&shared.all()[block * row..][..row], &shared.all()[dead * row..][..row]);
-        for (from, to) in from.iter().zip(to) {
-            to.fetch_add(from.swap(0, Relaxed), Relaxed);
+        for place in 0..self.names().len() {
+            let (Some(from), Some(to)) = (self.cells(place, block), self.cells(place, dead)) else {
+                return;
+            };
+            for (from, to) in from.iter().zip(to) {
+                to.fetch_add(from.swap(0, Relaxed), Relaxed);
+            }
         }
     }
 
-    /// The answers by class, for each name, summed over these blocks.
+    /// The answers by class, for each name, summed over these blocks; [`OTHER`] is the last.
     pub fn totals(
         &self,
         blocks: impl Iterator<Item = usize> + Clone,
-    ) -> Vec<(&str, [u64; CLASSES])> {
-        let Some(shared) = &self.shared else { return Vec::new() };
-        let total = |(place, name)| {
+    ) -> Vec<(String, [u64; CLASSES])> {
+        let total = |(place, name): (usize, &String)| {
             let mut sums = [0; CLASSES];
-            for block in blocks.clone() {
-                let cells = &shared.all()[block * self.row() + place * CLASSES..][..CLASSES];
+            for cells in blocks.clone().filter_map(|block| self.cells(place, block)) {
                 let add = |(sum, cell): (&mut u64, &AtomicU64)| *sum += cell.load(Relaxed);
                 sums.iter_mut().zip(cells).for_each(add);
             }
-            (name, sums)
+            (name.clone(), sums)
         };
-        self.names.iter().map(String::as_str).enumerate().map(total).collect()
+        let mut totals: Vec<_> = self.names().iter().enumerate().map(total).collect();
+        if !totals.is_empty() {
+            totals.rotate_left(1);
+        }
+        totals
     }
 }
 
@@ -138,15 +158,18 @@ mod tests {
         let later = counts.of_sites(&["new.example", "b.example"].map(String::from));
         later.answered(1, Some(0), Status::OK);
         later.answered(1, Some(1), Status::OK);
-        let totals = counts.totals(0..3);
-        assert_eq!(
-            totals,
-            [
-                ("a.example", [0, 2, 0, 0, 0]),
-                ("b.example", [0, 1, 0, 2, 0]),
-                ("other", [0, 2, 0, 1, 0])
-            ]
-        );
+        // Workers of the sites before go on.
+        counts.answered(1, Some(0), Status::OK);
+        let expected = [
+            ("a.example", [0, 3, 0, 0, 0]),
+            ("b.example", [0, 1, 0, 2, 0]),
+            ("new.example", [0, 1, 0, 0, 0]),
+            ("other", [0, 1, 0, 1, 0]),
+        ];
+        let expected = expected.map(|(name, counts)| (name.to_owned(), counts));
+        for known in [&counts, &later] {
+            assert_eq!(known.totals(0..3), expected);
+        }
     }
 
     #[test]
@@ -156,7 +179,10 @@ mod tests {
         counts.answered(0, Some(999), Status::OK);
         let totals = counts.totals(0..2);
         assert_eq!(totals.len(), SITES_NAMED_MAX + 1);
-        assert_eq!(totals.last(), Some(&(OTHER, [0, 1, 0, 0, 0])));
+        assert_eq!(totals.last(), Some(&(OTHER.to_owned(), [0, 1, 0, 0, 0])));
+        let later = counts.of_sites(&["late".to_owned()]);
+        later.answered(0, Some(0), Status::OK);
+        assert_eq!(later.totals(0..2).last(), Some(&(OTHER.to_owned(), [0, 2, 0, 0, 0])));
         // One that has no site at all.
         assert!(HostCounts::default().totals(0..1).is_empty());
         HostCounts::default().answered(0, None, Status::OK);

@@ -58,7 +58,7 @@ pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter, Events,
-    HelperKind, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings, StageSettings,
-    WorkOrder,
+    HelperKind, LogLevel, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings,
+    StageSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::sandbox::Identity;
-use flyball_sys::{lock, process};
+use flyball_sys::{error_log, lock, process};
 
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
@@ -181,6 +181,7 @@ impl Server {
         (self.architecture, self.settings, self.sites) = (architecture, settings, sites);
         (self.log, self.appender, self.accept_lock) = (log, appender, accept_lock);
         self.confinement = confinement;
+        error_log::set_level(self.settings.log.level);
     }
 
     /// Whether a server with these settings could open its sites, and its workers enter them; what

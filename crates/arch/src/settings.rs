@@ -16,6 +16,7 @@ use crate::lab::Lab;
 use crate::log::LogFormat;
 use crate::sandbox::SandboxSettings;
 
+pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::residency::Test as ResidencyTest;
 
 /// Everything a server runs by.
@@ -319,6 +320,8 @@ impl Default for StageSettings {
 /// What a line of the access log holds, and what becomes of its files.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
+    /// How much the server says on standard error.
+    pub level: LogLevel,
     /// What a line of the access log holds.
     pub format: LogFormat,
     /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
@@ -336,6 +339,7 @@ pub struct LogSettings {
 impl Default for LogSettings {
     fn default() -> LogSettings {
         LogSettings {
+            level: LogLevel::default(),
             format: LogFormat::default(),
             bytes_max: None,
             ms_max: None,
@@ -357,11 +361,19 @@ pub struct RunningSettings {
     pub admin_mode: u32,
     /// The group of that socket, by name or number; `None` leaves that of the process.
     pub admin_group: Option<String>,
+    /// Time that a new program has until it is ready, in milliseconds.
+    pub upgrade_ms: u64,
 }
 
 impl Default for RunningSettings {
     fn default() -> RunningSettings {
-        RunningSettings { port_tries: 0, pid_file: None, admin_mode: 0o600, admin_group: None }
+        RunningSettings {
+            port_tries: 0,
+            pid_file: None,
+            admin_mode: 0o600,
+            admin_group: None,
+            upgrade_ms: 10_000,
+        }
     }
 }
 

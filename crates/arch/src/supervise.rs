@@ -21,11 +21,12 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use flyball_sys::clock;
+use flyball_sys::error_log::{self, Level};
 use flyball_sys::notify::Notifier;
 use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
+use flyball_sys::{clock, say};
 
 use children::Child;
 pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
@@ -87,6 +88,8 @@ impl Master {
             arch.workers(&server.settings) * arch.threads(&server.settings)
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
+        error_log::share()?;
+        error_log::set_level(server.settings.log.level);
         // One generation more for one that is taken back while the others finish, and its log.
         let clients = ClientLimits::new(&server.settings)?;
         let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
@@ -144,6 +147,7 @@ impl Master {
         loop {
             self.wait(&mut events)?;
             while let Some(signal) = self.signals.next() {
+                say!(Level::Debug, "signal: {signal:?}");
                 match signal {
                     Signal::Stop => return self.stop(),
                     Signal::Child => self.reap(true),
@@ -184,7 +188,7 @@ impl Master {
 
     fn upgrade_and_say(&mut self) {
         if let Err(why) = self.upgrade(false) {
-            eprintln!("flyball: no upgrade: {why}");
+            say!(Level::Error, "no upgrade: {why}");
         }
     }
 

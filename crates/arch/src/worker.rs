@@ -5,9 +5,10 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_site::{Service, SharedCaches, Sites};
+use flyball_sys::error_log::Level;
 use flyball_sys::lock::{FileLock, Way};
-use flyball_sys::net;
 use flyball_sys::signal::{Signal, Signals};
+use flyball_sys::{net, say};
 
 use crate::chunks::Chunks;
 use crate::counters::Blocks;
@@ -147,7 +148,7 @@ impl Worker {
 
     /// Tells whoever runs the server, on standard error.
     pub fn say(&self, message: &str) {
-        eprintln!("flyball: worker {}: {message}", self.index);
+        say!(Level::Warn, "worker {}: {message}", self.index);
     }
 }
 

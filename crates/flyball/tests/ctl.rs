@@ -4,6 +4,7 @@
 mod common;
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use common::{Launch, Server, Site, children, get, refused, text, told, wait_for, within};
@@ -112,6 +113,115 @@ fn every_setting_can_be_read_and_wrong_changes_change_nothing() {
     }
     assert_eq!(children(server.master()), before);
     assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n");
+}
+
+/// Each setting that may be changed: another value, and one that is refused, with why.
+const CHANGES: &[(&str, &str, &str, &str)] = &[
+    ("accept.limit", "0.5", "0", "expected a number from 0.001"),
+    ("timeout.head", "3s", "0", "timeout.head: expected"),
+    ("timeout.idle", "3s", "1", "timeout.idle: expected"),
+    ("timeout.answer", "3s", "1h30", "timeout.answer: expected"),
+    ("timeout.linger", "3s", "1w", "timeout.linger: expected"),
+    ("rate.window", "3s", "never", "rate.window: expected"),
+    ("rate.body-min", "100B", "1e9", "rate.body-min: expected"),
+    ("rate.send-min", "100B", "x", "rate.send-min: expected"),
+    ("log.level", "debug", "loud", "log.level: expected error, warn, info or debug"),
+    ("connections.max", "20", "0", "connections.max: expected an integer from 1"),
+    ("cache.content", "1MiB", "1PiB", "cache.content: expected"),
+    ("cache.paths", "50", "many", "cache.paths: expected"),
+    ("cache.files", "9", "9.5", "cache.files: expected"),
+    ("cache.mapped", "1MiB", "", "cannot be set to"),
+    ("drain", "5s", "5", "drain: expected"),
+    ("architecture", "n-copy", "apache", "there is no architecture \"apache\""),
+];
+
+#[test]
+fn each_change_is_logged_with_both_values_and_a_bad_one_changes_nothing() {
+    let controlled = Controlled::start("sped", &[]);
+    let (socket, server) = (controlled.socket(), &controlled.server);
+    let generation = || {
+        let status: serde_json::Value =
+            serde_json::from_str(&told(&socket, &["status"])).expect("JSON");
+        status["generation"].as_u64()
+    };
+    let (own, _) = own_ids();
+    for (key, _, bad, why) in CHANGES {
+        let before = told(&socket, &["get", key]);
+        let said = refused(&socket, &["set", key, bad]);
+        assert!(said.contains(why), "{key} {bad}: {said}");
+        assert_eq!(told(&socket, &["get", key]), before, "{key}");
+    }
+    assert_eq!(generation(), Some(1));
+    for (key, value, ..) in CHANGES {
+        let before = told(&socket, &["get", key]);
+        let said = wait_for("room for another generation", || {
+            let output = common::ctl(&socket, &["set", key, value]);
+            output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
+        });
+        let expected = format!("{key} is {value}; it was {}", before.trim_end());
+        assert!(said.starts_with(&expected), "{said}, not {expected}");
+        assert_eq!(told(&socket, &["get", key]), format!("{value}\n"), "{key}");
+        let line = format!("flyball: {} (asked for by user {own}, process ", said.trim_end());
+        server.errors.wait_for(&line, |said| said.contains(&line));
+    }
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+/// The user and the group of this process.
+fn own_ids() -> (u32, u32) {
+    let own = std::fs::metadata("/proc/self").expect("it is there");
+    (own.uid(), own.gid())
+}
+
+#[test]
+fn the_log_level_changes_for_processes_that_run() {
+    // The kernel cuts such a backlog, which is a warning; a worker that is full says so as one.
+    let settings = ["log.level=error", "accept.backlog=65535", "workers=1", "connections.max=2"];
+    let controlled = Controlled::start("sped", &settings);
+    let (socket, server) = (controlled.socket(), &controlled.server);
+    assert_eq!(server.errors.so_far(), "", "a warning");
+    let said = told(&socket, &["set", "log.level", "warn"]);
+    assert_eq!(said, "log.level is warn; it was error\n");
+    let clients = [0; 3].map(|_| {
+        let mut client = server.connect();
+        client.send(get("/small.txt"));
+        client
+    });
+    server.errors.wait_for("that it is full", |said| said.contains("as many connections as"));
+    drop(clients);
+    assert!(!server.errors.so_far().contains(" asks: "), "a question");
+    told(&socket, &["set", "log.level", "debug"]);
+    told(&socket, &["get", "drain"]);
+    server.errors.wait_for("the question", |said| said.contains(" asks: Get(\"drain\")"));
+    let status: serde_json::Value =
+        serde_json::from_str(&told(&socket, &["status"])).expect("JSON");
+    assert_eq!(status["generation"], 1);
+}
+
+/// The program, where everybody can run it, as another user.
+#[test]
+fn who_may_not_write_to_the_socket_is_told_so_and_changes_nothing() {
+    if !flyball_sys::process::is_root() {
+        return flyball_testkit::skip("only the superuser can become somebody else");
+    }
+    let controlled = Controlled::start("sped", &[]);
+    let everybody = |path: &std::path::Path| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    };
+    let program = within(&controlled.directory, "flyball");
+    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
+    everybody(controlled.directory.path());
+    everybody(&program);
+    let admin = format!("unix:{}", text(&controlled.socket()));
+    for words in [["set", "timeout.idle", "9s"].as_slice(), &["drain"], &["status"]] {
+        let mut command = std::process::Command::new(&program);
+        command.arg("ctl").args(words).args(["--admin", &admin]).uid(65_534).gid(65_534);
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("no permission to control the server at unix:"), "{said}");
+    }
+    assert_eq!(told(&controlled.socket(), &["get", "timeout.idle"]), "1min\n");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn in_place(text: &str, directory: &Path) -> String {
         text.replace(&variable, value)
     };
     let text = with(text.to_owned(), "FLYBALL_LISTEN", "80", "127.0.0.1:0");
+    let text = with(text, "FLYBALL_USER", "flyball", "auto");
     let text = with(text, "FLYBALL_RUN", "/run/flyball", &directory);
     let text = with(text, "FLYBALL_LOGS", "/var/log/flyball", &directory);
     with(text, "FLYBALL_ROOT", "/var/www/html", &directory)

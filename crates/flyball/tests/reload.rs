@@ -135,6 +135,35 @@ fn a_hangup_loads_sites_error_pages_and_the_log_of_the_new_configuration() {
 }
 
 #[test]
+fn sites_that_a_reload_brings_are_counted_by_their_own_names() {
+    let configured = Configured::start("arch = \"n-copy\"");
+    let site = |host: &str| {
+        let root = common::text(configured.site.path());
+        format!("[[site]]\nhosts = [{host:?}]\nroot = {root:?}\n")
+    };
+    let answered = |host: &str, name: &str, count: u64| {
+        let request = format!("GET /small.txt HTTP/1.1\r\nHost: {host}\r\n\r\n");
+        let answer = configured.server.connect().ask(request);
+        assert_eq!(answer.status(), 200, "{host}");
+        wait_for(name, || (configured.status()["hosts"][name]["2xx"] == count).then_some(()));
+    };
+    answered("any.example", "*", 1);
+    configured.write_all(&(site("one.example") + &site("two.example")));
+    configured.reload();
+    answered("two.example", "two.example", 1);
+    answered("one.example", "one.example", 1);
+    // What went and came back goes on, in another place of the file.
+    configured.write_all(&(site("two.example") + &site("*")));
+    configured.reload();
+    answered("two.example", "two.example", 2);
+    answered("any.example", "*", 2);
+    let status = configured.status();
+    let names: Vec<&String> = status["hosts"].as_object().expect("hosts").keys().collect();
+    assert_eq!(names.len(), 4, "{names:?}");
+    assert_eq!(status["hosts"]["other"]["2xx"], 0, "{status}");
+}
+
+#[test]
 fn a_configuration_that_cannot_be_used_changes_nothing_and_says_why() {
     let configured = Configured::start("arch = \"sped\"");
     let Configured { server, .. } = &configured;

@@ -8,7 +8,8 @@ mod common;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use common::{Launch, Site, get, proc_status, wait_for};
+use common::injection::Injection;
+use common::{Launch, Site, get, has, proc_status, refused, told, wait_for};
 use flyball_sys::process::is_root;
 
 /// The system calls that a worker may not make, whatever it is; architectures that need more than
@@ -269,4 +270,37 @@ fn the_master_keeps_only_what_reload_needs() {
     assert!(has(6) && has(7) && has(10), "{sets:x}");
     // CAP_SYS_MODULE, CAP_SYS_PTRACE, CAP_SYS_ADMIN, CAP_SYS_BOOT.
     assert!(!has(16) && !has(19) && !has(21) && !has(22), "{sets:x}");
+}
+
+/// A kernel may have what one architecture needs and lack what the next does, or be another after
+/// an upgrade of the machine's own limits; here strace plays the kernel.
+#[test]
+fn what_the_kernel_lacks_stops_a_change_or_a_reload_when_all_is_required() {
+    if !has("strace") {
+        return;
+    }
+    let site = Site::with(&[("page", b"page")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (file, socket) = (directory.path().join("flyball.toml"), directory.path().join("admin"));
+    let root = site.path().display();
+    let config = format!(
+        "arch = \"sped\"\nsandbox = \"required\"\nadmin = \"unix:{}\"\n\
+         [[site]]\nroot = \"{root}\"\n",
+        socket.display()
+    );
+    let config = write(&file, &config);
+    let launch = Launch::bare::<&str>(&[]).args(&["--listen", "127.0.0.1:0"]);
+    let server = launch.args(&["--config", &config]).start();
+    let before = server.children(2);
+    let calls = "landlock_create_ruleset";
+    let injection = Injection::attach(server.master(), calls, "error=ENOSYS");
+    let said = refused(&socket, &["set", "architecture", "mt"]);
+    let lacks = "sandbox is required, but this kernel lacks landlock";
+    assert!(said.contains(&format!("architecture stays sped: {lacks}")), "{said}");
+    let said = refused(&socket, &["reload"]);
+    assert!(said.contains("nothing changes") && said.contains(lacks), "{said}");
+    injection.end(server.master());
+    assert_eq!(common::children(server.master()), before);
+    assert_eq!(told(&socket, &["set", "architecture", "mt"]), "architecture is mt; it was sped\n");
+    assert_eq!(server.connect().ask(get("/page")).text(), "page");
 }

@@ -9,8 +9,8 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter,
-    Events, HelperKind, Lab, LogFormat, LogSettings, ResidencyTest, RunningSettings, SandboxMode,
-    SandboxSettings, SendMode, Settings, StageSettings, Violation, WorkOrder,
+    Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings, ResidencyTest, RunningSettings,
+    SandboxMode, SandboxSettings, SendMode, Settings, StageSettings, Violation, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -107,6 +107,7 @@ fn different_running() -> RunningSettings {
         pid_file: Some("other".into()),
         admin_mode: 0o660,
         admin_group: Some("other".into()),
+        upgrade_ms: 3,
     }
 }
 
@@ -136,6 +137,7 @@ fn different_lab() -> Lab {
 fn different_log() -> LogSettings {
     let format = LogFormat::parse("json").unwrap();
     LogSettings {
+        level: LogLevel::Debug,
         format,
         bytes_max: Some(3),
         ms_max: Some(3),

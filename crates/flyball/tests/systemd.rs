@@ -59,6 +59,46 @@ fn a_service_manager_is_told_of_every_change_of_state() {
     assert!(server.ended().success());
 }
 
+/// Only the master that is watched may say who comes after it; one that goes on says nothing.
+#[test]
+fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (program, pid) = (within(&directory, "flyball"), within(&directory, "pid"));
+    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
+    let notify = within(&directory, "notify");
+    let manager = UnixDatagram::bind(&notify).expect("a socket");
+    let launch = Launch::program(&[program.clone().into()]).arg(site.path());
+    let launch = launch.args(&["--listen", "127.0.0.1:0", "--arch", "sped"]);
+    let launch = launch.set(&format!("pid-file={}", text(&pid)));
+    let mut server = launch.env("NOTIFY_SOCKET", &notify).start();
+    let old = server.master();
+    assert!(message(&manager, "READY=1").contains(&format!("MAINPID={old}\n")));
+    let aside = within(&directory, "aside");
+    std::fs::rename(&program, &aside).expect("it is renamed");
+    signal(old, "USR2");
+    server.errors.wait_for("that it failed", |said| said.contains("the upgrade failed"));
+    std::fs::rename(&aside, &program).expect("it is renamed");
+    signal(old, "USR2");
+    let mut said = Vec::new();
+    assert!(server.ended().success());
+    manager.set_nonblocking(true).expect("O_NONBLOCK");
+    let mut buffer = [0; 1024];
+    while let Ok(len) = manager.recv(&mut buffer) {
+        said.push(String::from_utf8_lossy(&buffer[..len]).into_owned());
+    }
+    let new = std::fs::read_to_string(&pid).expect("the PID file").trim().to_owned();
+    assert_ne!(new, old.to_string());
+    // In whatever order the two processes ran: neither names anybody else.
+    let line = format!("MAINPID={new}\n");
+    let named: Vec<_> = said.iter().filter(|said| said.contains("MAINPID=")).collect();
+    assert!(!named.is_empty() && named.iter().all(|said| said.contains(&line)), "{said:?}");
+    assert!(named.iter().any(|said| said.contains("has taken over")), "{said:?}");
+    assert!(named.iter().all(|said| said.contains("READY=1")), "{said:?}");
+    signal(new.parse().expect("a number"), "TERM");
+    wait_for("its end", || (!pid.exists()).then_some(()));
+}
+
 /// The shell gives the sockets the numbers that systemd would, and its own process id.
 #[test]
 fn a_socket_that_was_handed_over_is_used_and_outlives_the_server() {

@@ -22,14 +22,20 @@ struct Installed {
 
 impl Installed {
     fn start(arch: &str) -> Installed {
+        Installed::with(arch, |_| (String::new(), String::new()))
+    }
+
+    /// The same with settings of the server and of its site, told where its files are.
+    fn with(arch: &str, more: impl FnOnce(&TempDir) -> (String, String)) -> Installed {
         let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
         let directory = tempfile::tempdir().expect("a temporary directory");
+        let (server, of_site) = more(&directory);
         let program = within(&directory, "flyball");
         std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
         let config = within(&directory, "flyball.toml");
         let lines = format!(
             "arch = \"{arch}\"\nworkers = 2\ndrain = \"5s\"\nadmin = \"unix:{}\"\n\
-             pid-file = \"{}\"\n[[site]]\nroot = {:?}\n",
+             pid-file = \"{}\"\n{server}\n[[site]]\nroot = {:?}\n{of_site}\n",
             text(&within(&directory, "admin")),
             text(&within(&directory, "pid")),
             text(site.path())
@@ -162,12 +168,7 @@ fn a_program_that_fails_leaves_the_running_one_in_its_place() {
 #[test]
 fn a_program_that_fails_after_the_workers_have_left_brings_them_back() {
     let installed = Installed::start("n-copy");
-    // Says what a master says, waits for the answer, and ends.
-    installed.install_script(
-        "fd=${FLYBALL_HANDOVER#*ready=}; fd=${fd%% *}\n\
-         exec python3 -c \"import socket; s = socket.socket(fileno=$fd); s.send(b'prepared'); \
-         assert s.recv(64) == b'go'\"",
-    );
+    installed.install_script(&says_prepared_and("s.close()"));
     if !common::has("python3") {
         return;
     }
@@ -178,6 +179,108 @@ fn a_program_that_fails_after_the_workers_have_left_brings_them_back() {
     });
     let said = told(&installed.socket(), &["status"]);
     assert!(said.contains("\"generation\": 2"), "{said}");
+}
+
+/// What a master says to the one before, in Python, with its half of the pair as `s`.
+fn says_prepared_and(then: &str) -> String {
+    format!(
+        "fd=${{FLYBALL_HANDOVER#*ready=}}; fd=${{fd%% *}}\n\
+         exec python3 -c \"import socket, time; s = socket.socket(fileno=$fd); \
+         s.send(b'prepared'); assert s.recv(64) == b'go'; {then}\""
+    )
+}
+
+#[test]
+fn a_program_that_is_not_ready_in_time_is_ended_and_the_running_one_goes_on() {
+    if !common::has("python3") {
+        return;
+    }
+    let limit = |_: &TempDir| ("upgrade-timeout = \"700ms\"".to_owned(), String::new());
+    let installed = Installed::with("n-copy", limit);
+    let (socket, old) = (installed.socket(), installed.pid());
+    under_load(&installed.server, |done| {
+        let hangs = ["exec sleep 600".to_owned(), says_prepared_and("time.sleep(600)")];
+        for (at, script) in hangs.iter().enumerate() {
+            installed.install_script(script);
+            let said = refused(&socket, &["upgrade"]);
+            assert!(said.contains("not ready within 700 ms (upgrade-timeout)"), "{said}");
+            done.wait_for_more();
+            let said = installed.server.errors.so_far();
+            let started = said.lines().filter_map(|line| line.split("started as process ").nth(1));
+            let ids: Vec<u32> = started.filter_map(|id| id.parse().ok()).collect();
+            assert_eq!(ids.len(), at + 1, "{said}");
+            wait_for("its end", || (!is_running(ids[at])).then_some(()));
+        }
+    });
+    assert_eq!(installed.pid(), old);
+    // It had not left its sockets for the first, and for the second it had.
+    let said = told(&socket, &["status"]);
+    assert!(said.contains("\"generation\": 2"), "{said}");
+}
+
+/// All processes that a master has started.
+fn family(master: u32) -> Vec<u32> {
+    let mut all = common::children(master);
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(common::children(all[at]));
+        at += 1;
+    }
+    all
+}
+
+#[test]
+fn the_log_and_the_programs_of_an_upgraded_server_go_on_and_the_old_ones_end() {
+    let user = if flyball_sys::process::is_root() { "user = \"root\"\n" } else { "" };
+    let mut installed = Installed::with("symped", |directory| {
+        let program = within(directory, "hello");
+        let script =
+            "#!/bin/sh\necho Content-Type: text/plain; echo Content-Length: 6; echo; echo hello\n";
+        std::fs::write(&program, script).expect("it is written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("it may be run");
+        let (log, program) = (within(directory, "access.log"), text(&program).to_owned());
+        let server = format!("{user}access-log = {:?}\nlog.format = \"$path\"", text(&log));
+        (server, format!("[[site.cgi]]\npath = \"/run\"\nprogram = {program:?}"))
+    });
+    let (socket, log) = (installed.socket(), within(&installed.directory, "access.log"));
+    let ask = |server: &Server, at: usize| {
+        let mut client = server.connect();
+        assert_eq!(client.ask(get(&format!("/none{at}"))).status(), 404);
+        assert_eq!(client.ask(get("/run")).text(), "hello\n");
+    };
+    let mut masters = vec![installed.pid()];
+    let mut families = Vec::new();
+    for round in 0..3 {
+        ask(&installed.server, round);
+        if round == 2 {
+            break;
+        }
+        let old = masters[round];
+        // Two workers, the log, who starts programs, and the admin process; no program any more.
+        families.push(wait_for("the programs' end", || {
+            Some(family(old)).filter(|family| family.len() == 5)
+        }));
+        told(&socket, &["upgrade"]);
+        let new = wait_for("the new PID", || Some(installed.pid()).filter(|pid| *pid != old));
+        masters.push(new);
+        wait_for("the old master and all of its processes end", || {
+            let mut all = families[round].iter().chain([&old]);
+            (!all.any(|process| is_running(*process))).then_some(())
+        });
+    }
+    assert!(installed.server.ended().success());
+    let lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let expected = "/none0\n/run\n/none1\n/run\n/none2\n/run\n";
+    wait_for("all lines", || (lines(&log) == expected).then_some(()));
+    // A signal to the newest master opens the log anew.
+    let aside = within(&installed.directory, "access.log.old");
+    std::fs::rename(&log, &aside).expect("it is renamed");
+    signal(masters[2], "USR1");
+    wait_for("another file", || log.exists().then_some(()));
+    ask(&installed.server, 3);
+    wait_for("its lines", || (lines(&log) == "/none3\n/run\n").then_some(()));
+    assert_eq!(lines(&aside), expected);
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub mod clock;
 pub mod connect;
 pub mod descriptors;
 pub mod disk;
+pub mod error_log;
 pub mod file;
 pub mod inherit;
 pub mod lock;

@@ -377,6 +377,36 @@ pub fn has_input(socket: impl AsFd) -> Option<bool> {
     }
 }
 
+/// Who is at the other end of a Unix-domain socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its user, when it connected.
+    pub user: u32,
+    /// Its process then; 0 when that is in another namespace.
+    pub process: i32,
+}
+
+/// Who connected to this Unix-domain socket, as the kernel knows it (SO_PEERCRED in unix(7)).
+///
+/// # Errors
+/// When it is no such socket.
+pub fn peer(socket: impl AsFd) -> io::Result<Peer> {
+    // A namespace in which the process has no number makes it 0, which is none of rustix's.
+    let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let fd = socket.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most `len` bytes to `found`, which is that long and plain
+    // numbers.
+    let answer = unsafe {
+        let found = (&raw mut found).cast();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, found, &raw mut len)
+    };
+    match answer {
+        0 => Ok(Peer { user: found.uid, process: found.pid }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Whether this is a Unix-domain socket.
 pub fn is_unix(socket: impl AsFd) -> bool {
     sockopt::socket_domain(socket).is_ok_and(|domain| domain == AddressFamily::UNIX)

@@ -461,7 +461,8 @@ pub fn is_root() -> bool {
 ///
 /// # Errors
 /// When this process is not the superuser.
-pub fn become_user(id: u32) -> io::Result<()> {
+#[cfg(test)]
+pub(crate) fn become_user(id: u32) -> io::Result<()> {
     // SAFETY: the three calls take plain numbers and a null list of length 0.
     let done = unsafe {
         libc::setgroups(0, std::ptr::null()) == 0

@@ -6,7 +6,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,9 +46,20 @@ const BELIEVED: Duration = Duration::ZERO;
 
 /// What every file holds up to its length: lines that say where they are, and in which file.
 pub fn content(name: &str) -> Vec<u8> {
-    let (_, len) = FILES.iter().find(|file| file.0 == name).expect("a file of the slow disk");
-    let line = |at: usize| format!("{name} {at:08}\n").into_bytes();
-    (0..).flat_map(line).take(*len).collect()
+    let at = FILES.iter().position(|file| file.0 == name).expect("a file of the slow disk");
+    contents()[at].clone()
+}
+
+/// What the files hold, in their order: made once, and not for each piece that is read.
+fn contents() -> &'static [Vec<u8>] {
+    static CONTENTS: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
+    CONTENTS.get_or_init(|| {
+        let content = |(name, len): &(&str, usize)| {
+            let line = |at: usize| format!("{name} {at:08}\n").into_bytes();
+            (0..).flat_map(line).take(*len).collect()
+        };
+        FILES.iter().map(content).collect()
+    })
 }
 
 /// An operation on something below `slow/`.
@@ -282,10 +293,10 @@ impl Filesystem for Served {
     ) {
         let answer = move |fails| match file(inode) {
             _ if fails => reply.error(Errno::EIO),
-            Some((name, len)) => {
+            Some((_, len)) => {
                 let start = (offset as usize).min(*len);
                 let end = (start + size as usize).min(*len);
-                reply.data(&content(name)[start..end]);
+                reply.data(&contents()[(inode.0 - FIRST_FILE) as usize][start..end]);
             }
             None => reply.error(Errno::EISDIR),
         };

@@ -68,7 +68,7 @@ fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
     let mut family = text.counter("flyball_host_responses_total", help);
     for (host, counts) in &snapshot.hosts {
         for (class, count) in CLASS_NAMES.iter().zip(counts) {
-            family.sample(&[("host", host), ("class", class)], count);
+            family.sample(&[("host", host.as_str()), ("class", class)], count);
         }
     }
 }

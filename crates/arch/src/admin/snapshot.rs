@@ -26,7 +26,7 @@ pub(super) struct Snapshot<'a> {
     pub(super) started_unix_ms: u64,
     pub(super) queues: Vec<Queue>,
     pub(super) drops: Drops,
-    pub(super) hosts: Vec<(&'a str, [u64; CLASSES])>,
+    pub(super) hosts: Vec<(String, [u64; CLASSES])>,
     pub(super) processes: Vec<Process>,
 }
 

@@ -7,10 +7,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use flyball_sys::channel::Channel;
+use flyball_sys::error_log::Level;
 use flyball_sys::log_file::{self, LogFile, LogState};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::{clock, process};
+use flyball_sys::{clock, process, say};
 
 use super::BATCH_BYTES_MAX;
 use super::writer::count_lines;
@@ -341,7 +342,7 @@ impl Run<'_> {
     /// Tells whoever runs the server, once for each trouble.
     fn say(&mut self, what: String) {
         if self.said.as_ref() != Some(&what) {
-            eprintln!("flyball: {what}");
+            say!(Level::Error, "{what}");
             self.said = Some(what);
         }
     }

@@ -6,8 +6,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use flyball_sys::net;
+use flyball_sys::error_log::Level;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::{net, say};
 
 use super::pipeline::{Pipeline, Thread};
 use crate::accept::{AcceptPolicy, Ended};
@@ -152,8 +153,9 @@ impl Acceptor {
                 _ => "as many connections as allowed are open",
             };
             let (worker, open) = (thread.pipeline.worker, thread.pipeline.open());
-            eprintln!(
-                "flyball: worker {worker}: accepting is paused: {why} ({open} connections open)"
+            say!(
+                Level::Warn,
+                "worker {worker}: accepting is paused: {why} ({open} connections open)"
             );
         }
     }

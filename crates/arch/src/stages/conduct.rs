@@ -6,8 +6,9 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
+use flyball_sys::error_log::Level;
 use flyball_sys::readiness::{self, Interest};
-use flyball_sys::{clock, process};
+use flyball_sys::{clock, process, say};
 
 use super::pipeline::Pipeline;
 use crate::worker::{BLOCKING_TICK_MS, Report, Worker};
@@ -26,7 +27,7 @@ pub(crate) fn spawn(
     std::thread::Builder::new().name(name.into()).spawn(move || {
         let _whole = Whole;
         if let Err(error) = pin.map_or(Ok(()), process::pin).and_then(|()| body()) {
-            eprintln!("flyball: {said}: {error}");
+            say!(Level::Error, "{said}: {error}");
             process::exit_now(1);
         }
     })

@@ -3,12 +3,17 @@
 
 use std::sync::Arc;
 
+use flyball_sys::error_log;
+
 use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::control::{CHANGEABLE, Reply, changeable};
 use crate::server::{Setup, bound_files};
 use crate::settings::AcceptLimit;
 use crate::{explain, live, registry};
+
+/// The one that all processes look at where they say something.
+const LOG_LEVEL: &str = "log.level";
 
 impl Master {
     /// Gives a setting another value, as somebody asks for it.
@@ -45,8 +50,9 @@ impl Master {
         let mut settings = configuration.changed(&self.server.settings, key, value)?;
         bound_files(&mut settings);
         let mut how = String::new();
-        if live::is_live(key) {
+        if live::is_live(key) || key == LOG_LEVEL {
             self.blocks.live().set(&settings.limits);
+            error_log::set_level(settings.log.level);
             self.server.settings = Arc::new(settings);
         } else {
             let next = Setup { settings: Arc::new(settings), ..self.server.setup() };

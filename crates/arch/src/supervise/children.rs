@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use flyball_site::Spawner;
-use flyball_sys::clock;
+use flyball_sys::error_log::Level;
 use flyball_sys::notify::Notifier;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
+use flyball_sys::{clock, say};
 
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
@@ -153,6 +154,7 @@ impl Master {
                     self.mechanism.add(ours.as_fd(), COMMANDS, Interest::READ)?;
                 }
                 self.children[at].started(process);
+                say!(Level::Debug, "{} is process {}", name(role), process.number());
                 Ok(())
             }
             Forked::Child => {
@@ -164,7 +166,7 @@ impl Master {
                 let code = match ended {
                     Ok(()) => 0,
                     Err(error) => {
-                        eprintln!("flyball: {}: {error}", name(role));
+                        say!(Level::Error, "{}: {error}", name(role));
                         1
                     }
                 };
@@ -183,7 +185,7 @@ impl Master {
                 .and_then(|()| appender.run(&self.blocks, self.children[at].block));
             written.map_or_else(
                 |error| {
-                    eprintln!("flyball: {}: {error}", name(Role::Log));
+                    say!(Level::Error, "{}: {error}", name(Role::Log));
                     1
                 },
                 |()| 0,
@@ -252,7 +254,7 @@ impl Master {
             match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run()) {
                 Ok(()) => 0,
                 Err(error) => {
-                    eprintln!("flyball: {}: {error}", name(Role::Spawner));
+                    say!(Level::Error, "{}: {error}", name(Role::Spawner));
                     1
                 }
             }
@@ -346,8 +348,9 @@ impl Master {
         };
         let report = architecture.run(worker)?;
         if report.unfinished > 0 {
-            eprintln!(
-                "flyball: worker {index}: {} connections were still open at the drain deadline",
+            say!(
+                Level::Warn,
+                "worker {index}: {} connections were still open at the drain deadline",
                 report.unfinished
             );
         }
@@ -360,7 +363,7 @@ impl Master {
             if self.children[at].due_ms.is_some_and(|due| due <= now_ms)
                 && let Err(error) = self.start(at)
             {
-                eprintln!("flyball: cannot restart {}: {error}", name(self.children[at].role));
+                say!(Level::Error, "cannot restart {}: {error}", name(self.children[at].role));
                 self.children[at].due_ms = Some(now_ms + RESTART_MS_MAX);
             }
         }
@@ -391,6 +394,7 @@ impl Master {
             for block in child.block..child.block + child.blocks {
                 child.counters.fold(block);
             }
+            say!(Level::Debug, "{} has ended: {ending:?}", name(child.role));
             if child.is_retired() {
                 self.children.swap_remove(at);
                 self.forget_left();
@@ -418,7 +422,7 @@ impl Master {
             Ending::Exited(code) => format!("exited with code {code}"),
             Ending::Killed(signal) => format!("was ended by signal {signal}"),
         };
-        eprintln!("flyball: {} {how}; it is restarted in {wait_ms} ms", name(child.role));
+        say!(Level::Error, "{} {how}; it is restarted in {wait_ms} ms", name(child.role));
         let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
         let failed = child.generation().is_some() && ending.is_failure();
         self.failed_trial |=

@@ -3,7 +3,8 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_sys::{clock, process};
+use flyball_sys::error_log::{self, Level};
+use flyball_sys::{clock, process, say};
 
 use super::children::{Child, RESTART_MS_MIN, Role};
 use super::{KILL_AFTER_MS, Master};
@@ -13,15 +14,19 @@ impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.
     pub(super) fn obey(&mut self) {
         let Some(commands) = &self.commands else { return };
-        let Some(command) = control::receive(commands) else {
+        let Some(request) = control::receive(commands) else {
             // The process has gone, or talks nonsense; the next one brings a new pair.
             return self.stop_asking();
         };
         let mut is_question = false;
-        let done = match command {
+        let whose = request.whose();
+        say!(Level::Debug, "{whose} asks: {:?}", request.command);
+        let done = match request.command {
             Command::Upgrade => match self.upgrade(true) {
                 // Answered when it is seen how it ends.
-                Ok(()) => return,
+                Ok(()) => {
+                    return error_log::write(format_args!("an upgrade, asked for by {whose}"));
+                }
                 Err(why) => Err(format!("no upgrade: {why}")),
             },
             Command::Set(key, value) => self.set(&key, &value),
@@ -37,7 +42,8 @@ impl Master {
         };
         let reply = done.unwrap_or_else(Reply::Refused);
         if !is_question {
-            eprintln!("flyball: {}", reply.text());
+            // Whatever the level is: who has changed what can be found out later.
+            error_log::write(format_args!("{} (asked for by {whose})", reply.text()));
         }
         let told = self.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
         if !told {
@@ -66,7 +72,7 @@ impl Master {
         if (self.blocks.set_sockets(known) != known || stale)
             && let Err(error) = self.renew_admin()
         {
-            eprintln!("flyball: cannot start the admin process: {error}");
+            say!(Level::Error, "cannot start the admin process: {error}");
         }
     }
 

@@ -1,11 +1,13 @@
 //! Generations of workers: a new one takes the listening sockets over, the one before finishes what
 //! it has.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use flyball_sys::clock;
+use flyball_sys::error_log::Level;
 use flyball_sys::process;
+use flyball_sys::{clock, say};
 
 use super::children::{Child, RESTART_MS_MAX, Role, name};
 use super::{KILL_AFTER_MS, Master};
@@ -15,8 +17,9 @@ use crate::counters::Blocks;
 use crate::hosts;
 use crate::listening::Listening;
 use crate::registry::{self, Architecture};
+use crate::sandbox::Confinement;
 use crate::server::Setup;
-use crate::settings::Settings;
+use crate::settings::{AcceptLimit, Settings};
 
 /// Generations of workers alive at the same time.
 pub(super) const GENERATIONS_MAX: usize = 3;
@@ -36,7 +39,15 @@ pub(super) struct Generation {
     /// Its listening sockets are somebody else's too, who goes on listening when it stops.
     pub(super) lends_listeners: bool,
     /// What ran before, for as long as this one is on trial.
-    pub(super) previous: Option<Setup>,
+    pub(super) previous: Option<Previous>,
+}
+
+/// What ran before, to be run again.
+pub(super) struct Previous {
+    setup: Setup,
+    /// Settings that had been changed by then.
+    changed: BTreeMap<String, String>,
+    accept_limit: AcceptLimit,
 }
 
 impl Generation {
@@ -59,6 +70,7 @@ impl Master {
         self.generation =
             Generation { number, architecture, workers, started_ms, lends_listeners, previous };
         self.failed_trial = false;
+        say!(Level::Debug, "generation {number}: {} with {workers} workers", architecture.name());
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
         self.blocks.set_generation(number, at.unwrap_or(0), workers);
         let first = self.children.len();
@@ -101,8 +113,11 @@ impl Master {
         }
         to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
         let settings = Settings { arch: name.into(), ..Settings::clone(&self.server.settings) };
+        // It may need what the one before did without, as rings that can be restricted.
+        let confinement = Confinement::new(to, &settings)
+            .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
         let settings = Arc::new(settings);
-        let next = Setup { architecture: to, settings, ..self.server.setup() };
+        let next = Setup { architecture: to, settings, confinement, ..self.server.setup() };
         let listening = self.server.listening.clone();
         self.renew(next, listening, GENERATIONS_MAX)
             .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
@@ -151,7 +166,9 @@ impl Master {
         self.server.use_setup(next);
         let begun = self.prepare_and_begin();
         let Err(why) = begun else {
-            self.generation.previous = Some(before);
+            let changed = self.changed.clone();
+            let accept_limit = self.blocks.accept_limit();
+            self.generation.previous = Some(Previous { setup: before, changed, accept_limit });
             return Ok(());
         };
         self.retire();
@@ -220,7 +237,7 @@ impl Master {
                 process::wait_for_end(&accepting, until_ms.saturating_sub(clock::monotonic_ms()))
             });
             if let (false, Some(process)) = (left, child.process) {
-                eprintln!("flyball: {} does not leave and is killed", name(child.role));
+                say!(Level::Warn, "{} does not leave and is killed", name(child.role));
                 process::kill(process);
             }
         }
@@ -230,13 +247,16 @@ impl Master {
     /// A new generation failed at once: what ran before takes over again.
     pub(super) fn take_back(&mut self) {
         let Some(previous) = self.generation.previous.take() else { return };
+        let Previous { setup, changed, accept_limit } = previous;
         let failed = self.generation.architecture.name();
-        let name = previous.architecture.name();
-        let listening = self.server.listening.rebound(&previous.settings);
-        match listening.and_then(|kept| self.renew(previous, kept, GENERATIONS_MAX + 1)) {
-            Ok(()) => eprintln!("flyball: {failed} failed; {name} runs again as before"),
-            Err(why) => eprintln!("flyball: {failed} failed; {why}"),
+        let name = setup.architecture.name();
+        let listening = self.server.listening.rebound(&setup.settings);
+        match listening.and_then(|kept| self.renew(setup, kept, GENERATIONS_MAX + 1)) {
+            Ok(()) => say!(Level::Error, "{failed} failed; {name} runs again as before"),
+            Err(why) => say!(Level::Error, "{failed} failed; {why}"),
         }
+        self.changed = changed;
+        self.blocks.set_accept_limit(accept_limit);
         // It has proved itself before.
         self.generation.previous = None;
         self.admin_is_stale = true;

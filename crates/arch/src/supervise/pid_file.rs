@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use flyball_sys::{pid_file, process};
+use flyball_sys::error_log::Level;
+use flyball_sys::{pid_file, process, say};
 
 use super::Master;
 
@@ -12,7 +13,7 @@ impl Master {
     pub(super) fn write_pid_file(&self) {
         let Some(path) = self.pid_file() else { return };
         if let Err(error) = pid_file::write(path, process::own_id()) {
-            eprintln!("flyball: pid-file {}: {error}", path.display());
+            say!(Level::Error, "pid-file {}: {error}", path.display());
         }
     }
 

@@ -1,7 +1,8 @@
 //! Reload: the configuration is read again, and a new generation of workers runs by it. One that
 //! cannot be used changes nothing.
 
-use flyball_sys::{clock, net, process};
+use flyball_sys::error_log::Level;
+use flyball_sys::{clock, net, process, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
@@ -19,8 +20,8 @@ impl Master {
     pub(super) fn reload_and_say(&mut self) {
         let done = self.reload();
         match done {
-            Ok(said) => eprintln!("flyball: {said}"),
-            Err(why) => eprintln!("flyball: {why}"),
+            Ok(said) => say!(Level::Info, "{said}"),
+            Err(why) => say!(Level::Error, "{why}"),
         }
         self.refresh_admin();
     }
@@ -56,7 +57,7 @@ impl Master {
         self.renew_by(settings)
             .map_err(|why| format!("the configuration is not used and nothing changes: {why}"))?;
         for warning in self.server.warnings() {
-            eprintln!("flyball: warning: {warning}");
+            say!(Level::Warn, "warning: {warning}");
         }
         let addresses: Vec<String> =
             self.server.addresses().iter().map(ToString::to_string).collect();

@@ -3,10 +3,11 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_sys::error_log::Level;
 use flyball_sys::process::{self, ask_to_reopen};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::Signal;
-use flyball_sys::{clock, net};
+use flyball_sys::{clock, net, say};
 
 use super::children::{Child, Role};
 use super::generations::LEAVE_MS_MAX;
@@ -49,7 +50,7 @@ impl Master {
         let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
         let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;
         for process in self.log_processes().filter(|_| !written) {
-            eprintln!("flyball: the access log takes no lines; those that are left are lost");
+            say!(Level::Error, "the access log takes no lines; those that are left are lost");
             process::kill(process);
         }
         self.remove_pid_file();

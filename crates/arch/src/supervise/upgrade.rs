@@ -5,17 +5,15 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use flyball_sys::error_log::Level;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::Interest;
-use flyball_sys::{clock, inherit, net, notify};
+use flyball_sys::{clock, inherit, net, notify, say};
 
 use super::generations::GENERATIONS_MAX;
 use super::{HANDOVER, Master};
 use crate::control::{self, Reply};
 use crate::handover::{self, GO, PREPARED, READY};
-
-/// Time that the new master has until it is ready.
-const UPGRADE_MS_MAX: u64 = 10_000;
 
 /// Longest wait of a new master for the workers of the one before to leave the listening sockets.
 const GO_MS_MAX: u64 = 15_000;
@@ -35,6 +33,8 @@ pub(super) struct Upgrade {
     /// The way to it.
     way: OwnedFd,
     until_ms: u64,
+    /// How long that is, in milliseconds.
+    most_ms: u64,
     /// The workers of this master have left the listening sockets for it.
     has_begun: bool,
     /// Somebody waits for an answer through the admin process.
@@ -78,15 +78,19 @@ impl Master {
                 let set = [(handover::VARIABLE, told), (notify::WATCHED, own)];
                 let unset = handover::SYSTEMD;
                 let error = inherit::run_program(&program, &arguments, &keep, &set, &unset);
-                eprintln!("flyball: cannot run {}: {error}", program.display());
+                say!(Level::Error, "cannot run {}: {error}", program.display());
                 process::exit_now(NOT_RUN)
             }
             Forked::Parent(process) => {
                 let added = self.mechanism.add(way.as_fd(), HANDOVER, Interest::READ);
-                let until_ms = clock::monotonic_ms() + UPGRADE_MS_MAX;
-                self.upgrade = Some(Upgrade { process, way, until_ms, has_begun: false, is_asked });
-                eprintln!(
-                    "flyball: {} is started as process {}",
+                let most_ms = self.server.settings.running.upgrade_ms;
+                let until_ms = clock::monotonic_ms() + most_ms;
+                let has_begun = false;
+                self.upgrade =
+                    Some(Upgrade { process, way, until_ms, most_ms, has_begun, is_asked });
+                say!(
+                    Level::Info,
+                    "{} is started as process {}",
                     program.display(),
                     process.number()
                 );
@@ -138,7 +142,7 @@ impl Master {
         let number = upgrade.process.number();
         self.notifier.replaced_by(number);
         let said = format!("process {number} has taken over");
-        eprintln!("flyball: {said}; this one finishes");
+        say!(Level::Info, "{said}; this one finishes");
         if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
             let _ = control::reply(commands, &Reply::Done(said));
         }
@@ -158,8 +162,10 @@ impl Master {
     /// Gives the new master up when it takes too long.
     pub(super) fn end_late_upgrade(&mut self) {
         let now_ms = clock::monotonic_ms();
-        if self.upgrade.as_ref().is_some_and(|upgrade| upgrade.until_ms <= now_ms) {
-            self.roll_back(&format!("it was not ready within {UPGRADE_MS_MAX} ms"));
+        let late = self.upgrade.as_ref().filter(|upgrade| upgrade.until_ms <= now_ms);
+        if let Some(Upgrade { most_ms, .. }) = late {
+            let why = format!("it was not ready within {most_ms} ms (upgrade-timeout)");
+            self.roll_back(&why);
         }
     }
 
@@ -174,7 +180,7 @@ impl Master {
         {
             said += &format!("; {why}");
         }
-        eprintln!("flyball: {said}");
+        say!(Level::Error, "{said}");
         if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
             let _ = control::reply(commands, &Reply::Refused(said));
         }

@@ -28,7 +28,7 @@ fn answer(socket: &Path, ask: &Ask) -> Result<String, String> {
         Ask::Get(key) if is_plain(key) => ("GET", format!("/settings?{key}")),
         Ask::Get(key) => return Err(format!("there is no setting {key:?}")),
         Ask::Do(Deed::Reload) => ("POST", "/reload".to_string()),
-        Ask::Do(Deed::Upgrade) => ("POST", "/upgrade".to_string()),
+        Ask::Do(Deed::Upgrade) => ("POST", control::UPGRADE.to_string()),
         Ask::Do(Deed::Drain) => ("POST", "/drain".to_string()),
         Ask::Set(key, value) if is_plain(key) && is_plain(value) => {
             ("POST", format!("/settings?{key}={value}"))

@@ -7,6 +7,8 @@ use std::process::ExitCode;
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
 use flyball_arch::{AdminAddress, Server, Settings};
+use flyball_sys::error_log::{self, Level};
+use flyball_sys::say;
 
 /// Exit code when the server could not start.
 const FAILED: u8 = 1;
@@ -31,9 +33,10 @@ fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
     let roots: Vec<_> = settings.sites.iter().map(|site| site.root.clone()).collect();
     let admin = settings.admin.clone();
+    error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
     for warning in server.warnings() {
-        eprintln!("flyball: warning: {warning}");
+        say!(Level::Warn, "warning: {warning}");
     }
     super::print(&banner(&server, architecture.name(), &roots, admin.as_ref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.

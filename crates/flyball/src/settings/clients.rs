@@ -1,6 +1,6 @@
 //! Settings of who clients are taken to be, and of what is written about them.
 
-use flyball_arch::{AccessLog, ClientAddress};
+use flyball_arch::{AccessLog, ClientAddress, LogLevel};
 use flyball_http::Network;
 
 use super::kind::Kind;
@@ -22,6 +22,28 @@ const SLOW_MS_MAX: u64 = 3_600_000;
 
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
+    Setting {
+        key: "log.level",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "error", set: |s| s.log.level = LogLevel::Error },
+                Word { name: "warn", set: |s| s.log.level = LogLevel::Warn },
+                Word { name: "info", set: |s| s.log.level = LogLevel::Info },
+                Word { name: "debug", set: |s| s.log.level = LogLevel::Debug },
+            ],
+        },
+        word: None,
+        default: Some("info"),
+        doc: "How much the server says on standard error",
+        more: "`error` is what somebody has to mend, such as a worker that crashed; `warn` is also \
+               what the server copes with by itself, and what programs say on their error output; \
+               `info` is also what it does that is not every day's work; `debug` is also each step \
+               of the master: processes, signals, questions. What `flyball ctl` changes is said at \
+               every level, with the old and the new value and who asked for it. It can be changed \
+               while the server runs.",
+        source: "",
+    },
     Setting {
         key: "log.format",
         flag: None,

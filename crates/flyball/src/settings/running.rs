@@ -1,5 +1,7 @@
 //! Settings of how the server is run and controlled.
 
+use flyball_arch::control::UPGRADE_MS_MOST;
+
 use super::kind::Kind;
 use super::table::{Setting, Word};
 use super::text::is_token;
@@ -45,7 +47,26 @@ pub(super) const ROWS: &[Setting] = &[
                the server.",
         source: "chown(2)",
     },
+    Setting {
+        key: "upgrade-timeout",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: UPGRADE_MS_LEAST,
+            most_ms: UPGRADE_MS_MOST,
+            set: |s, ms| s.running.upgrade_ms = ms,
+        },
+        word: None,
+        default: Some("10s"),
+        doc: "Time that a new program has until it is ready",
+        more: "One that takes longer is killed, and the server that runs goes on. Reading the \
+               configuration, opening the sites and starting the workers count, and so does the \
+               time in which the workers before leave the listening sockets (5 s at most).",
+        source: "",
+    },
 ];
+
+/// Shortest time for an upgrade: workers must have lived for 300 ms.
+const UPGRADE_MS_LEAST: u64 = 500;
 
 /// A mode of rights to read and write, in octal.
 fn mode(text: &str) -> Option<u32> {

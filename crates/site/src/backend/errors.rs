@@ -1,5 +1,8 @@
 //! What a program says on its error output, as lines of the server's own log.
 
+use flyball_sys::error_log::Level;
+use flyball_sys::say;
+
 /// Most bytes of error output that are logged for one request; the rest is thrown away.
 const LOGGED_BYTES_MAX: usize = 16 * 1024;
 
@@ -43,7 +46,7 @@ impl ErrorOutput {
 
     /// Logs a line of the server's own about this request.
     pub(crate) fn say(&self, line: &[u8]) {
-        eprintln!("{}", written(&self.name, line));
+        say!(Level::Warn, "{}", written(&self.name, line));
     }
 }
 
@@ -54,7 +57,7 @@ fn written(name: &str, line: &[u8]) -> String {
         .chars()
         .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
         .collect();
-    format!("flyball: {name}: {text}")
+    format!("{name}: {text}")
 }
 
 #[cfg(test)]
@@ -63,10 +66,7 @@ mod tests {
 
     #[test]
     fn a_line_of_a_program_cannot_forge_another_or_flood_the_log() {
-        assert_eq!(
-            written("cgi /x 1-2", b"a\r\x1b[2Kb\n"),
-            "flyball: cgi /x 1-2: a\u{fffd}\u{fffd}[2Kb"
-        );
+        assert_eq!(written("cgi /x 1-2", b"a\r\x1b[2Kb\n"), "cgi /x 1-2: a\u{fffd}\u{fffd}[2Kb");
         let mut errors = ErrorOutput::new("cgi".into());
         errors.take(&[b'x'; 3 * LOGGED_BYTES_MAX]);
         assert_eq!(errors.left, 0);

@@ -8,8 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::BytesMut;
 use flyball_http::{Now, OwnedRequest, Segment};
-use flyball_sys::process;
+use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
+use flyball_sys::{process, say};
 
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
@@ -329,7 +330,7 @@ impl Relay {
         if failure != Failure::Missing {
             let name = name_of("backend", &self.request, &self.id);
             let code = failure.status().code();
-            eprintln!("flyball: {name}: {code}: {why}");
+            say!(Level::Warn, "{name}: {code}: {why}");
         }
         self.phase = match self.phase {
             Phase::Head | Phase::Told(_) => Phase::Told(Outcome::Failed(failure)),

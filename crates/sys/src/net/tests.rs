@@ -227,3 +227,16 @@ fn a_path_leads_to_a_socket_to_something_else_or_to_nothing() {
     let found = ["socket", "file", "none"].map(|name| is_socket_at(&at(name)));
     assert_eq!(found, [Some(true), Some(false), None]);
 }
+
+#[test]
+fn who_connects_to_a_unix_socket_is_known() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("admin.sock");
+    let socket = listen_unix(&path).unwrap();
+    let _client = connect_unix(&path, Duration::from_secs(10)).unwrap();
+    let (accepted, _) = accept(&socket, false).unwrap();
+    let user = rustix::process::getuid().as_raw();
+    assert_eq!(peer(&accepted).unwrap(), Peer { user, process: crate::process::own_id() });
+    let (listener, _) = listener(8, &ListenOptions::default());
+    assert_ne!(peer(&listener).map(|peer| peer.process).unwrap_or(0), crate::process::own_id());
+}

@@ -1,0 +1,135 @@
+//! What the server says on standard error, and how much of it: a level that all its processes have
+//! in common, so that one change of it is a change for all of them.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::shared::SharedCounters;
+
+/// How much a message matters, and up to where messages are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Something failed that somebody has to mend.
+    Error,
+    /// Something failed or is short, and the server goes on by itself.
+    Warn,
+    /// What the server does that is not every day's work.
+    #[default]
+    Info,
+    /// Each step of the master: processes, signals, questions.
+    Debug,
+}
+
+impl Level {
+    /// All of them, from the least to the most that is written.
+    pub const ALL: [Level; 4] = [Level::Error, Level::Warn, Level::Info, Level::Debug];
+
+    /// As it stands in settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warn => "warn",
+            Level::Info => "info",
+            Level::Debug => "debug",
+        }
+    }
+}
+
+/// The level of this process and of all that it forked since [`share`].
+static SHARED: OnceLock<SharedCounters> = OnceLock::new();
+
+/// The level until then.
+static OWN: AtomicU64 = AtomicU64::new(Level::Info as u64);
+
+fn word() -> &'static AtomicU64 {
+    SHARED.get().and_then(|shared| shared.all().first()).unwrap_or(&OWN)
+}
+
+/// From now on processes that are forked have their level in common with this one. To be called
+/// before the first fork.
+///
+/// # Errors
+/// When memory is out.
+pub fn share() -> io::Result<()> {
+    if SHARED.get().is_none() {
+        let shared = SharedCounters::new(1)?;
+        shared.all()[0].store(OWN.load(Relaxed), Relaxed);
+        let _ = SHARED.set(shared);
+    }
+    Ok(())
+}
+
+/// Messages up to this level are written from now on, by all processes that share it.
+pub fn set_level(level: Level) {
+    word().store(level as u64, Relaxed);
+}
+
+/// Whether messages of this level are written.
+pub fn says(level: Level) -> bool {
+    level as u64 <= word().load(Relaxed)
+}
+
+/// Writes a message of this level as a line, if such are written: see [`say!`](crate::say).
+/// Blocks as long as standard error does.
+pub fn say(level: Level, message: fmt::Arguments<'_>) {
+    if says(level) {
+        write(message);
+    }
+}
+
+/// Writes a line whatever the level is: what somebody has ordered, and what was answered. One
+/// call, so that the lines of several processes do not mix; an error has nowhere to go.
+pub fn write(message: fmt::Arguments<'_>) {
+    let line = format!("flyball: {message}\n");
+    let _ = io::stderr().lock().write_all(line.as_bytes());
+}
+
+/// Writes a message on standard error, if messages of its level are written.
+///
+/// ```
+/// # use flyball_sys::{error_log::Level, say};
+/// say!(Level::Debug, "worker {} has ended", 3);
+/// ```
+#[macro_export]
+macro_rules! say {
+    ($level:expr, $($message:tt)*) => {
+        $crate::error_log::say($level, ::std::format_args!($($message)*))
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Forked, exit_now, fork, wait_for};
+
+    #[test]
+    fn a_level_that_changes_is_known_to_processes_that_were_forked_before() {
+        share().unwrap();
+        set_level(Level::Warn);
+        let (told, tells) = rustix::pipe::pipe().unwrap();
+        match fork().unwrap() {
+            Forked::Child => {
+                let mut byte = [0];
+                let came = rustix::io::read(&told, &mut byte).is_ok();
+                let knows = says(Level::Debug) && !(came && byte == [0]);
+                exit_now(if knows { 7 } else { 1 })
+            }
+            Forked::Parent(child) => {
+                assert!(says(Level::Error) && says(Level::Warn) && !says(Level::Info));
+                set_level(Level::Debug);
+                rustix::io::write(&tells, b"x").unwrap();
+                assert_eq!(wait_for(child).unwrap(), 7);
+                set_level(Level::Info);
+            }
+        }
+    }
+
+    #[test]
+    fn levels_are_in_order_and_have_names() {
+        assert!(Level::ALL.is_sorted());
+        assert_eq!(Level::ALL.map(Level::name), ["error", "warn", "info", "debug"]);
+        assert_eq!(Level::default(), Level::Info);
+    }
+}
