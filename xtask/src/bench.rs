@@ -9,6 +9,7 @@ mod check;
 mod contestant;
 mod disk;
 mod failure;
+mod fastcgi;
 mod files;
 mod kernel;
 mod load;
@@ -66,6 +67,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
         Kind::Memory => return memory::measure(options, &setup),
         Kind::Load => return load::compare(options, &setup),
         Kind::Site => return site::compare(options, setup, &root.join("lab/wrk")),
+        Kind::FastCgi => return fastcgi::compare(options, setup, &root.join("lab/wrk")),
         Kind::Quick | Kind::Arch => {}
     }
     let mut header = header(options, &setup)?;

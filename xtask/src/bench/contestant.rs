@@ -255,7 +255,7 @@ fn configure(
 
 /// Whether this process belongs to root. nginx would then hand its worker to an account that may
 /// not be able to read the site; without root it warns when told a user.
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t0\t"))
 }

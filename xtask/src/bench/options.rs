@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use super::contestant::Contestant;
 use super::disk;
 use super::failure::Failure;
+use super::fastcgi;
 use super::load;
 use super::memory;
 use super::rivals;
@@ -13,13 +14,14 @@ use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick|arch|disk|memory|site|load [OPTION]...
+cargo xtask bench quick|arch|disk|memory|site|fastcgi|load [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
 throughput of its architectures when files do not fit into memory; it needs root. memory says what a
 connection and a unit of concurrency of each architecture cost; site what rules, the access log and
-compressed bodies add to a cached request. load compares the CPU time of `flyball load` for a new
+compressed bodies add to a cached request; fastcgi what a request costs that php-fpm answers, beside
+nginx with the same php-fpm. load compares the CPU time of `flyball load` for a new
 connection with httperf's, and for a request on a kept one with wrk's.
 
   --rounds N       timed runs of each contestant in each work (5)
@@ -56,6 +58,8 @@ pub(crate) enum Kind {
     Memory,
     /// Itself, with more features and fewer.
     Site,
+    /// nginx, with the same php-fpm behind it.
+    FastCgi,
     /// Other load generators.
     Load,
 }
@@ -91,6 +95,7 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         Some((first, rest)) if first == "arch" => options(Kind::Arch, rest).map(Some),
         Some((first, rest)) if first == "disk" => options(Kind::Disk, rest).map(Some),
         Some((first, rest)) if first == "site" => options(Kind::Site, rest).map(Some),
+        Some((first, rest)) if first == "fastcgi" => options(Kind::FastCgi, rest).map(Some),
         Some((first, rest)) if first == "load" => options(Kind::Load, rest).map(Some),
         Some((first, rest)) if first == "memory" => options(Kind::Memory, rest).map(Some),
         _ => Err(Failure::Unusable(USAGE.into())),
@@ -103,6 +108,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         Kind::Disk => (&[], disk::ARCHS, &["flyball"]),
         Kind::Memory => (&[], memory::ARCHS, &["flyball"]),
         Kind::Site => (&[], site::ARCHS, &["flyball"]),
+        Kind::FastCgi => (&[], fastcgi::ARCHS, &["nginx", "flyball"]),
         Kind::Load => (&[], load::ARCHS, &["flyball"]),
         Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
     };

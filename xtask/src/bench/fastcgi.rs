@@ -1,0 +1,146 @@
+//! `cargo xtask bench fastcgi`: what a request costs that php-fpm answers, beside nginx with the
+//! same php-fpm. Only the web server's own processor time counts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use super::contestant::{Contestant, Server, Setup, is_root};
+use super::failure::Failure;
+use super::measure::{self, Run};
+use super::options::Options;
+use super::process::{self, Running};
+use super::report::{self, figure};
+use super::wait;
+use super::work::{self, Work};
+
+/// The architectures that are measured unless others are chosen.
+pub(crate) const ARCHS: &[&str] = &["n-copy"];
+
+/// Largest share of nginx's processor time that meets the target.
+const AT_MOST: f64 = 0.85;
+
+/// Longest wait for php-fpm, in milliseconds.
+const READY_MS_MAX: u64 = 10_000;
+
+static HELLO: Work = Work {
+    name: "fastcgi",
+    path: "/hello.php",
+    script: "get.lua",
+    connections: 4,
+    targets: &[],
+    ..work::KEEP
+};
+
+/// What nginx is told beside what it is told for files.
+const LOCATION: &str = "location ~ \\.php$ {
+            include /etc/nginx/fastcgi_params;
+            fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name;
+            fastcgi_pass unix:@socket@;
+        }
+        root \"@site@\";";
+
+/// Compares, prints and records. Whether the target was met.
+pub(crate) fn compare(
+    options: &Options,
+    mut setup: Setup,
+    scripts: &Path,
+) -> Result<bool, Failure> {
+    setup.site = setup.site.with_file_name("bench-php");
+    setup.scratch = setup.scratch.join("fastcgi");
+    let (socket, _php) = prepare(&mut setup)?;
+    let mut servers = Vec::new();
+    for (nth, contestant) in options.contestants.iter().enumerate() {
+        servers.push(Server::start(contestant, nth, &setup)?);
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    for round in 1..=options.rounds {
+        for server in &mut servers {
+            let run = measure::run(server, &HELLO, scripts, round, options.seconds)?;
+            super::progress(&run, options.rounds);
+            runs.push(run);
+        }
+    }
+    let (text, passed) = summary(&options.contestants, &runs);
+    if let Some(file) = &options.json {
+        let record: Vec<_> = runs.iter().map(report::run_record).collect();
+        let record = json!({ "summary": text, "runs": record });
+        fs::write(file, format!("{record:#}\n")).map_err(Failure::io(file.display()))?;
+    }
+    print!("{text}");
+    // It is of no use to the next comparison, and need not be there.
+    let _ = fs::remove_file(socket);
+    Ok(passed)
+}
+
+/// Writes the script and the configurations, and starts php-fpm.
+fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
+    let scratch = setup.scratch.clone();
+    let write =
+        |path: &Path, text: &str| fs::write(path, text).map_err(Failure::io(path.display()));
+    for directory in [&setup.site, &scratch, &scratch.join("peers")] {
+        fs::create_dir_all(directory).map_err(Failure::io(directory.display()))?;
+    }
+    let socket = scratch.join("php.sock");
+    let script = "<?php header('Content-Type: text/plain'); echo \"hello\\n\";\n";
+    write(&setup.site.join("hello.php"), script)?;
+    let template = setup.peers.join("nginx.conf.in");
+    let nginx = fs::read_to_string(&template).map_err(Failure::io(template.display()))?;
+    let location = LOCATION.replace("@socket@", &socket.display().to_string());
+    let nginx = nginx.replace("root \"@site@\";", &location);
+    write(&scratch.join("peers/nginx.conf.in"), &nginx)?;
+    setup.peers = scratch.join("peers");
+    let flyball = scratch.join("flyball.toml");
+    let (root, at) = (setup.site.display(), socket.display());
+    write(
+        &flyball,
+        &format!(
+            "[[site]]\nroot = \"{root}\"\n[[site.fastcgi]]\nextensions = [\"php\"]\n\
+             socket = \"unix:{at}\"\n"
+        ),
+    )?;
+    setup.config = Some(flyball);
+    let user = if is_root() { "user = root\ngroup = root\n" } else { "" };
+    let fpm = scratch.join("fpm.conf");
+    let log = scratch.join("fpm.log");
+    let pool = format!(
+        "[global]\nerror_log = {}\ndaemonize = no\n[bench]\n{user}listen = {at}\n\
+         listen.mode = 0666\npm = static\npm.max_children = 8\n",
+        log.display()
+    );
+    write(&fpm, &pool)?;
+    // An earlier one's.
+    let _ = fs::remove_file(&log);
+    let mut php = Command::new(process::find("php-fpm8.2")?);
+    let php = Running::start(php.args(["-F", "-R", "-y"]).arg(&fpm))?;
+    let ready = || {
+        let said = fs::read_to_string(&log).unwrap_or_default();
+        said.contains("ready to handle").then_some(())
+    };
+    let not_ready = || Failure::Broken("php-fpm does not get ready".into());
+    wait::until(READY_MS_MAX, ready).ok_or_else(not_ready)?;
+    Ok((socket, php))
+}
+
+/// A line for each server, and whether every Flyball costs little enough.
+fn summary(contestants: &[Contestant], runs: &[Run]) -> (String, bool) {
+    let spread = |name: &str| {
+        let of_name = runs.iter().filter(|run| run.contestant == name);
+        report::Spread::of(of_name.map(Run::cpu_us))
+    };
+    let (mut text, mut passed) = (format!("{}\n", HELLO.title), true);
+    for contestant in contestants {
+        let (name, own) = (contestant.name(), spread(&contestant.name()));
+        let mut verdict = String::new();
+        if matches!(contestant, Contestant::Flyball { .. }) {
+            let ratio = own.median / spread("nginx").median;
+            let word = if ratio <= AT_MOST { "PASS" } else { "MISS" };
+            passed &= ratio <= AT_MOST;
+            verdict = format!(", {} of nginx, at most {AT_MOST} {word}", figure(ratio));
+        }
+        text += &format!("  {name:<24} {} CPU us/request{verdict}\n", own.text());
+    }
+    (text, passed)
+}
