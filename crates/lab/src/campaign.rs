@@ -1,10 +1,13 @@
 //! All runs of an experiment: calibrated, in an order that chance decides, repeated when they are
 //! void, kept as they come, and gone on with after an interruption.
 
+pub(crate) mod seen;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -97,6 +100,22 @@ pub struct Runs {
 }
 
 impl Runs {
+    /// Before the first.
+    fn none(experiment: &Experiment, options: &Options, site: &Site) -> Runs {
+        Runs {
+            experiment: experiment.name.clone(),
+            quick: options.quick,
+            seed: options.seed,
+            seconds: 0.0,
+            peak: None,
+            absent: BTreeMap::new(),
+            noise: None,
+            records: Vec::new(),
+            reduced: site.network.is_none(),
+            complete: false,
+        }
+    }
+
     /// The runs that count; those that stayed void after every attempt are left out.
     pub fn valid(&self) -> Vec<Measured> {
         let valid = self.records.iter().filter(|record| record.void.is_empty());
@@ -161,18 +180,7 @@ pub fn run(
         || options.quick && begun.elapsed() >= Duration::from_secs(QUICK_S_MAX - QUICK_S_MAX / 20);
     let ends = || stop() || out_of_time();
     let directory = prepared(out, options)?;
-    let mut runs = Runs {
-        experiment: experiment.name.clone(),
-        quick: options.quick,
-        seed: options.seed,
-        seconds: 0.0,
-        peak: None,
-        absent: BTreeMap::new(),
-        noise: None,
-        records: Vec::new(),
-        reduced: site.network.is_none(),
-        complete: false,
-    };
+    let mut runs = Runs::none(experiment, options, site);
     let cells = present(experiment, options.quick, &mut runs, progress);
     let claims = catalogue::claims_on(experiment).map_err(|e| SetupError(e.to_string()))?;
     let plan = plan::of(experiment, &cells, &claims, options.asked());
@@ -577,6 +585,8 @@ fn make_files(
         return Ok(());
     }
     generator::make_files(&site.flyball, workload, (&extra, &directory), &site.scratch, stop)?;
+    // Pages that are not on the disk yet would stay when the page cache is dropped.
+    let _ = Command::new("sync").arg("-f").arg(&directory).status();
     site.files = directory;
     Ok(())
 }

@@ -13,6 +13,10 @@ use serde::{Deserialize, Serialize};
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;
 
+/// The share of their CPUs' time that servers have: a generator needs up to twice the time of a
+/// server for a request, and has to send twice as many as it answers.
+pub const CPU_SHARE: f64 = 0.25;
+
 /// Names are used for files and on the command line.
 const NAME_LEN_MAX: usize = 40;
 
@@ -139,6 +143,9 @@ pub struct Axis {
 pub struct Machine {
     /// CPUs that servers may use.
     pub cpus: u32,
+    /// The share of their time that a server has while it is measured, so that the generator on its
+    /// own CPU is never the limit.
+    pub cpu_share: f64,
     /// Memory of the server's cgroup with its page cache, in MiB; without a limit when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_mib: Option<u64>,
@@ -157,6 +164,7 @@ impl Default for Machine {
     fn default() -> Machine {
         Machine {
             cpus: 1,
+            cpu_share: CPU_SHARE,
             memory_mib: None,
             page_cache: PageCache::Primed,
             disk_mib_per_s: None,
@@ -386,6 +394,9 @@ impl Experiment {
         }
         if series.is_empty() || claims.is_empty() {
             return Err("it needs series and claims, or a reason why it is not testable".into());
+        }
+        if !(0.0..=1.0).contains(&self.machine.cpu_share) || self.machine.cpu_share == 0.0 {
+            return Err("`cpu-share` is a share: above 0, and at most 1".into());
         }
         if self.workload.name.is_empty() {
             return Err("the workload has no name".into());

@@ -19,6 +19,7 @@ use crate::plan;
 use crate::report::{self, Campaign};
 use crate::run::{Cpus, Site};
 use crate::verdict::{Judged, Verdict, judge};
+use crate::white_box;
 
 /// The name that stands for all experiments.
 pub const ALL: &str = "ALL";
@@ -249,6 +250,40 @@ impl Laboratory {
         Ok(text)
     }
 
+    /// Looks into the servers of experiments, one after the other. Returns where the pages are.
+    /// Blocks for some seconds for each series.
+    ///
+    /// # Errors
+    /// As [`Laboratory::run`], and without perf.
+    pub fn look_into(
+        &self,
+        names: &[String],
+        options: &Options,
+        progress: &mut dyn Progress,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<String, String> {
+        let experiments = catalogue::all().map_err(|error| error.to_string())?;
+        let mut chosen = chosen(&experiments, names)?;
+        chosen.retain(|one| one.not_testable.is_none() && one.shares_runs_of.is_none());
+        let single = chosen.len() == 1;
+        let mut text = String::new();
+        for experiment in chosen.into_iter().take_while(|_| !stop()) {
+            let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
+            let page = self.site(experiment, progress).and_then(|mut site| {
+                let wrong = |error| SetupError(format!("{}: {error}", out.display()));
+                fs::create_dir_all(&out).map_err(wrong)?;
+                white_box::run(&mut site, experiment, options, &out, progress, stop)
+            });
+            let _ = match page {
+                Ok(page) => writeln!(text, "{:<17} {}", experiment.name, page.display()),
+                Err(why) if single => return Err(why.to_string()),
+                Err(why) => writeln!(text, "{:<17} failed: {why}", experiment.name),
+            };
+        }
+        let _ = fs::remove_dir_all(self.out.join("scratch"));
+        Ok(text)
+    }
+
     fn one(
         &self,
         experiment: &Experiment,
@@ -325,12 +360,27 @@ impl Laboratory {
                 return Ok(runs);
             }
         }
+        let mut site = self.site(experiment, progress)?;
+        let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
+        // Configuration and logs of the last server: of use only where it failed.
+        if runs.is_ok() {
+            let _ = fs::remove_dir_all(&site.scratch);
+        }
+        runs
+    }
+
+    /// What all runs of an experiment have in common.
+    fn site(
+        &self,
+        experiment: &Experiment,
+        progress: &mut dyn Progress,
+    ) -> Result<Site, SetupError> {
         let scratch = self.out.join("scratch");
         let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", scratch.display()));
         fs::create_dir_all(&scratch).map_err(wrong)?;
         let absolute = |path: &Path| fs::canonicalize(path).map_err(wrong);
         fs::create_dir_all(&self.files).map_err(wrong)?;
-        let mut site = Site {
+        Ok(Site {
             flyball: self.flyball.clone(),
             files_root: absolute(&self.files)?,
             files: PathBuf::new(),
@@ -339,13 +389,7 @@ impl Laboratory {
             cpus: cpus(experiment.machine.cpus),
             verified: Default::default(),
             config: None,
-        };
-        let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
-        // Configuration and logs of the last server: of use only where it failed.
-        if runs.is_ok() {
-            let _ = fs::remove_dir_all(&scratch);
-        }
-        runs
+        })
     }
 }
 

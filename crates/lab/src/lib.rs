@@ -23,3 +23,4 @@ pub mod schedule;
 pub mod statistics;
 pub mod tune;
 pub mod verdict;
+pub mod white_box;

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -108,6 +107,9 @@ pub struct Record {
     pub drops: Option<ListenDrops>,
     /// The share of the time that the machine beneath took.
     pub stolen_share: Option<f64>,
+    /// What our server counted about itself during the run, where it counted any.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// What the generator reported.
     pub generator: Value,
 }
@@ -123,6 +125,44 @@ pub fn measure(
     load: &Load,
     stop: &dyn Fn() -> bool,
 ) -> Result<Record, SetupError> {
+    watched(site, experiment, series, load, stop, &mut |_| Ok(())).map(|((), record)| record)
+}
+
+/// A server that is being loaded, for those who look at it meanwhile.
+#[derive(Debug)]
+pub struct Watched<'a> {
+    /// Its processes.
+    pub processes: Vec<u32>,
+    /// The last of the processors that it runs on, from the first.
+    pub cpus: u32,
+    group: Option<&'a Group>,
+}
+
+impl Watched<'_> {
+    /// Bytes that it has read from disks.
+    pub fn read_bytes(&self) -> Option<u64> {
+        self.group.and_then(Group::read_bytes)
+    }
+
+    /// Bytes of the page cache that are charged to it.
+    pub fn page_cache(&self) -> Option<u64> {
+        self.group.and_then(Group::page_cache)
+    }
+}
+
+/// Measures one cell, and lets someone look at the server while it is loaded. Blocks for as long
+/// as either takes.
+///
+/// # Errors
+/// As [`measure`], and those of the one who looks.
+pub fn watched<T>(
+    site: &mut Site,
+    experiment: &Experiment,
+    series: &Series,
+    load: &Load,
+    stop: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(&Watched<'_>) -> Result<T, SetupError>,
+) -> Result<(T, Record), SetupError> {
     let machine = &experiment.machine;
     let group = group(machine, &site.files)?;
     if machine.page_cache == PageCache::Dropped || machine.memory_mib.is_some() {
@@ -138,6 +178,10 @@ pub fn measure(
     let server = Server::start(site, experiment, series, &group)?;
     server.wait_until_right(site, experiment, load, stop)?;
     site.verified.insert(series.name.clone());
+    // It starts at full speed.
+    if let Some(group) = group.as_ref().filter(|_| machine.cpu_share < 1.0) {
+        group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
+    }
     let others = Others::look();
     let before = server.look(&group);
     let begun = Instant::now();
@@ -151,6 +195,11 @@ pub fn measure(
         &place,
         &site.scratch,
     )?;
+    let seen = watch(&Watched {
+        processes: group.as_ref().map(Group::processes).unwrap_or_default(),
+        cpus: machine.cpus.saturating_sub(1),
+        group: group.as_ref(),
+    })?;
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();
     let after = server.look(&group);
@@ -159,7 +208,7 @@ pub fn measure(
     // On loopback the counters of the machine are those of the server.
     record.void.extend(disturbed(&others, seconds, site.network.is_some()));
     record.void.extend(unfair(&report, experiment.workload.quality));
-    Ok(record)
+    Ok((seen, record))
 }
 
 /// Why others make a run void, which took so many seconds.
@@ -247,7 +296,12 @@ fn record(
     let ratio = |part: &str, whole: Option<f64>| Some(grown(part)? / whole.filter(|n| *n > 0.0)?);
     put(Measure::AcceptsPerPhase, ratio("accepted", grown("accept_phases")));
     put(Measure::WaitsPerReply, ratio("getevents_calls", grown("requests")));
+    let counted = |(name, now): (&String, &u64)| {
+        let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
+        (more > 0).then(|| (name.clone(), more))
+    };
     Record {
+        counters: after.counters.iter().filter_map(counted).collect(),
         series: series.name.clone(),
         point: 0.0,
         amount: load.amount,
@@ -272,8 +326,6 @@ fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
 
 /// Takes what is clean out of the page cache. Without the right to, the run says what it found.
 fn drop_page_cache() {
-    // Pages that are not on the disk yet would stay.
-    let _ = Command::new("sync").status();
     let _ = fs::write("/proc/sys/vm/drop_caches", "1");
 }
 

@@ -105,6 +105,19 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     assert!(running.wait(Duration::from_secs(20), &|| false).is_some_and(|end| end.success()));
     assert!(group.cpu_ns().unwrap() > 1_000_000, "{:?}", group.cpu_ns());
     assert!(group.anonymous().is_some() && group.page_cache().is_some());
+    assert!(group.read_bytes().is_some() && group.processes().is_empty());
+
+    // A twentieth of a processor: what took no time before now takes some.
+    group.slow_cpu(0.05).unwrap();
+    let (begun, before) = (std::time::Instant::now(), group.cpu_ns().unwrap());
+    let mut busy = place.command(Path::new("/bin/sh")).unwrap();
+    busy.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]);
+    let mut running = Running::start(&mut busy, &output).unwrap();
+    assert!(running.wait(Duration::from_secs(60), &|| false).is_some_and(|end| end.success()));
+    let used = (group.cpu_ns().unwrap() - before) as f64 / 1e9;
+    let took = begun.elapsed().as_secs_f64();
+    assert!(used <= 0.2 * took, "{used} s of {took} s");
+    group.slow_cpu(1.0).unwrap();
 
     let mut large = place.command(Path::new("/bin/sh")).unwrap();
     large.args(["-c", "head -c 200000000 /dev/zero | tail"]);

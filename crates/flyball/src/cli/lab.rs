@@ -40,6 +40,8 @@ pub enum Lab {
         blocks: Option<usize>,
         /// Seconds of each run, likewise.
         seconds: Option<f64>,
+        /// Look into servers, instead of measuring them.
+        white_box: bool,
     },
 }
 
@@ -125,6 +127,10 @@ fn run() -> clap::Command {
         .group(ArgGroup::new("kind").args(["quick", "full"]))
         .arg(switch("quick", "About a minute for each, at few points [default]"))
         .arg(switch("full", "All points, ten repetitions of half a minute: hours"))
+        .arg(
+            switch("white-box", "Look into servers instead: system calls, time, locks and drops")
+                .conflicts_with_all(["full", "resume", "repetitions", "seconds"]),
+        )
         .arg(switch("resume", "Keep the runs that are there, and go on"))
         .arg(path("out", "Where results go [default: flyball-lab]"))
         .arg(path("files", "Where files to serve are made [default: OUT/files]"))
@@ -188,6 +194,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
                 seed: given.get_one("seed").copied().unwrap_or(1),
                 blocks: repetitions.and_then(|n| usize::try_from(*n).ok()),
                 seconds: given.get_one("seconds").copied(),
+                white_box: given.get_flag("white-box"),
             }
         }
         // The program demands a subcommand, and there is no other.

@@ -31,7 +31,7 @@ fn outcome(asked: &Lab) -> Result<String, String> {
         Lab::Rank(directories) => laboratory::rank(directories),
         Lab::Keep(directory, record) => laboratory::keep(directory, record),
         Lab::Table(records) => laboratory::table(records),
-        Lab::Run { names, kind, out, files, resume, seed, blocks, seconds } => {
+        Lab::Run { names, kind, out, files, resume, seed, blocks, seconds, white_box } => {
             let options = Options {
                 quick: *kind == LabKind::Quick,
                 seed: *seed,
@@ -43,7 +43,11 @@ fn outcome(asked: &Lab) -> Result<String, String> {
             let laboratory = Laboratory { flyball, out: out.clone(), files: files.clone() };
             let stop = Arc::new(AtomicBool::new(false));
             laboratory::on_interrupt(&stop)?;
-            laboratory.run(names, &options, &mut Lines, &|| stop.load(Relaxed))
+            let stop = || stop.load(Relaxed);
+            match white_box {
+                true => laboratory.look_into(names, &options, &mut Lines, &stop),
+                false => laboratory.run(names, &options, &mut Lines, &stop),
+            }
         }
     }
 }

@@ -13,7 +13,11 @@ use super::{PREFIX, SetupError, left_behind};
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Controllers of the first version that are used.
-const CONTROLLERS: &[&str] = &["memory", "cpuacct", "blkio"];
+const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuacct", "blkio"];
+
+/// The least quota of processor time that the kernel takes, in microseconds. A longer one would
+/// stop servers for longer at a time.
+const QUOTA_US: f64 = 1_000.0;
 
 /// What a group may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,6 +84,21 @@ impl Group {
         self.write("blkio", key, &value)
     }
 
+    /// From now on its processes have this many CPUs' time, which may be less than one.
+    ///
+    /// # Errors
+    /// Where the kernel lacks the controller.
+    pub fn slow_cpu(&self, cpus: f64) -> Result<(), SetupError> {
+        // The quota grows where many CPUs would make the period shorter than the kernel allows.
+        let quota = QUOTA_US * cpus.max(1.0);
+        let period = (quota / cpus).round();
+        if self.unified {
+            return self.write("cpu", "cpu.max", &format!("{quota:.0} {period:.0}"));
+        }
+        self.write("cpu", "cpu.cfs_period_us", &format!("{period:.0}"))?;
+        self.write("cpu", "cpu.cfs_quota_us", &format!("{quota:.0}"))
+    }
+
     /// Files into which a process writes its id to join.
     pub fn joins(&self) -> Vec<PathBuf> {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()
@@ -107,6 +126,26 @@ impl Group {
         let key = if self.unified { "file " } else { "cache " };
         let text = self.read("memory", "memory.stat")?;
         text.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+    }
+
+    /// Bytes that its processes have read from disks.
+    pub fn read_bytes(&self) -> Option<u64> {
+        if self.unified {
+            let text = self.read("io", "io.stat")?;
+            let words = text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes="));
+            return Some(words.filter_map(|word| word.parse::<u64>().ok()).sum());
+        }
+        let text = self.read("blkio", "blkio.throttle.io_service_bytes")?;
+        let lines =
+            text.lines().filter_map(|line| line.split_once(" Read ")?.1.parse::<u64>().ok());
+        Some(lines.sum())
+    }
+
+    /// The processes in it.
+    pub fn processes(&self) -> Vec<u32> {
+        let joins = self.joins();
+        let text = joins.first().and_then(|file| fs::read_to_string(file).ok());
+        text.unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect()
     }
 
     fn path(&self, controller: &str, file: &str) -> Option<PathBuf> {

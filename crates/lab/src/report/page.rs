@@ -27,6 +27,11 @@ vertical-align:top;padding:6px 12px 6px 0;border-bottom:1px solid var(--edge)}
 td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px;\
 overflow-x:auto;font-size:.9rem}
+.wide td:first-child{min-width:7em}
+@media(max-width:640px){.claims tr:first-child{display:none}\
+.claims tr{display:block;border-bottom:1px solid var(--edge);padding:8px 0}\
+.claims td,.claims td.n{display:block;border:0;padding:1px 0;text-align:left;white-space:normal}\
+.claims td[data-h]::before{content:attr(data-h)\": \";color:var(--soft)}}
 @media print{.card{break-inside:avoid}}
 ";
 
@@ -138,8 +143,9 @@ fn claims(text: &mut String, predicates: &[String], figures: &[Judged]) {
     if figures.is_empty() {
         return;
     }
-    *text += "<h2>Claims, as they were written down before the run</h2><div class=\"wide\"><table>\
-              <tr><th>claim</th><th class=\"n\">paper</th><th class=\"n\">here</th>\
+    *text += "<h2>Claims, as they were written down before the run</h2><div class=\"wide\">\
+              <table class=\"claims\"><tr><th>claim</th><th class=\"n\">paper</th>\
+              <th class=\"n\">here</th>\
               <th class=\"n\">95 %</th><th class=\"n\">p</th><th class=\"n\">pairs</th>\
               <th>verdict</th></tr>";
     for (nth, judged) in figures.iter().enumerate() {
@@ -147,9 +153,11 @@ fn claims(text: &mut String, predicates: &[String], figures: &[Judged]) {
         let verdict = word(judged.verdict);
         let _ = write!(
             text,
-            "<tr><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td class=\"n\">{}</td><td><span class=\"{verdict}\">{verdict}\
-             </span> {}</td></tr>",
+            "<tr><td>{}</td><td class=\"n\" data-h=\"paper\">{}</td>\
+             <td class=\"n\" data-h=\"here\">{}\
+             </td><td class=\"n\" data-h=\"95 %\">{}</td><td class=\"n\" data-h=\"p\">{}</td>\
+             <td class=\"n\" data-h=\"pairs\">{}</td>\
+             <td><span class=\"{verdict}\">{verdict}</span> {}</td></tr>",
             escaped(predicates.get(nth).unwrap_or(&judged.says)),
             judged.paper.map_or_else(dash, |paper| format!("{paper:.2}")),
             judged.ratio.map_or_else(dash, |ratio| format!("{:.2}", ratio.middle)),
@@ -195,6 +203,7 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("memory".into(), format!("{} MiB", facts.memory_mib)),
         ("commit".into(), facts.commit.clone().unwrap_or_else(|| "unknown".into())),
         ("workload".into(), experiment.workload.name.clone()),
+        ("a server's share of its CPUs".into(), experiment.machine.cpu_share.to_string()),
         ("accept queue".into(), experiment.machine.backlog.to_string()),
     ];
     if let Some(runs) = runs {

@@ -68,7 +68,11 @@ fn conclusion(found: &Found) -> String {
             one.p, one.pairs, one.label
         );
     }
-    if found.finalists.is_empty() && found.end == End::NoDifference {
+    let void: Vec<&str> = found.trials.iter().filter_map(|trial| trial.void.as_deref()).collect();
+    if let Some(why) = void.first().filter(|_| void.len() * 2 > found.trials.len()) {
+        let (void, all) = (void.len(), found.trials.len());
+        let _ = writeln!(text, "  {void} of {all} runs do not count; the first: {why}");
+    } else if found.finalists.is_empty() && found.end == End::NoDifference {
         text += "  there was no time to compare anything twice; give it a larger --budget\n";
     }
     text

@@ -294,6 +294,9 @@ impl Search<'_> {
         let default = self.space.default_point();
         let mut best = self.ranked(None);
         best.retain(|point| *point != default);
+        if best.is_empty() {
+            return Vec::new();
+        }
         // Fewer finalists, rather than too few blocks for any of them.
         let room = self.runs_left(Stage::Confirmation) / CONFIRM_BLOCKS.0;
         best.truncate(room.saturating_sub(1).clamp(1, FINALISTS_MAX));

@@ -1,0 +1,88 @@
+//! Runs that someone looks at: one of each series, at the middle of the axis.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::{Campaign, Options, Progress, Runs, load_of, make_files, present};
+use crate::definition::Experiment;
+use crate::generator;
+use crate::host::SetupError;
+use crate::plan::Cell;
+use crate::run::{Record, Site, Watched, watched};
+use crate::schedule::Turn;
+
+/// What was seen of each series, and the run in which it was.
+pub(crate) struct Seen<T> {
+    /// In the order of the series.
+    pub seen: Vec<(T, Record)>,
+    /// Who could not be looked at, and why.
+    pub absent: BTreeMap<String, String>,
+}
+
+/// Loads each series for so many seconds, while `look` looks. Blocks.
+///
+/// # Errors
+/// When nothing can be set up; a series that fails is named among the absent.
+pub(crate) fn see<T>(
+    site: &mut Site,
+    experiment: &Experiment,
+    (options, seconds): (&Options, f64),
+    progress: &mut dyn Progress,
+    stop: &dyn Fn() -> bool,
+    look: &mut dyn FnMut(&Watched<'_>) -> Result<T, SetupError>,
+) -> Result<Seen<T>, SetupError> {
+    generator::check(&experiment.workload)?;
+    let mut runs = Runs::none(experiment, options, site);
+    runs.seconds = seconds;
+    let cells = middles(present(experiment, options.quick, &mut runs, progress));
+    let mut campaign = Campaign {
+        site,
+        experiment,
+        options,
+        directory: std::path::Path::new(""),
+        begun: Instant::now(),
+        stop,
+        failures: BTreeMap::new(),
+        runs,
+    };
+    campaign.runs.peak = campaign.peak(progress)?;
+    let Campaign { site, mut runs, .. } = campaign;
+    let mut seen = Vec::new();
+    for (nth, cell) in cells.iter().enumerate() {
+        if stop() {
+            break;
+        }
+        let left = Duration::from_secs_f64((cells.len() - nth) as f64 * seconds);
+        let what = format!("looking into {} at {}", cell.series.name, cell.point);
+        progress.begins(nth + 1, cells.len(), &what, left);
+        let turn = Turn { block: 0, cell: nth };
+        let (load, series) = load_of(experiment, cell, turn, options, &runs);
+        make_files(site, experiment, cell.point, stop)?;
+        match watched(site, experiment, &series, &load, stop, look) {
+            Ok((looked, mut record)) => {
+                record.point = cell.point;
+                seen.push((looked, record));
+            }
+            Err(_) if stop() => break,
+            Err(error) => {
+                progress.note(&format!("{}: {error}", series.name));
+                runs.absent.insert(series.name, error.to_string());
+            }
+        }
+    }
+    Ok(Seen { seen, absent: runs.absent })
+}
+
+/// The cell in the middle of the axis, for each series.
+fn middles(cells: Vec<Cell<'_>>) -> Vec<Cell<'_>> {
+    let mut middles: Vec<Cell<'_>> = Vec::new();
+    for cell in &cells {
+        if middles.iter().any(|other| other.series.name == cell.series.name) {
+            continue;
+        }
+        let of: Vec<&Cell<'_>> =
+            cells.iter().filter(|other| other.series.name == cell.series.name).collect();
+        middles.push(*of[of.len() / 2]);
+    }
+    middles
+}

@@ -1,0 +1,285 @@
+//! Servers as white boxes (S3, section 2.4; S4, Tables 2 and 3): what system calls they make and
+//! what those cost by S3's seven categories, where processor time goes, what the disk and the page
+//! cache do, and what the kernel drops.
+//!
+//! In runs of their own: what looks at a server slows it down, so no figure of such a run is
+//! compared with one of another.
+
+mod calls;
+mod page;
+mod samples;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::campaign::seen::{Seen, see};
+use crate::campaign::{Options, Progress};
+use crate::definition::{Experiment, Measure};
+use crate::host::{Facts, Running, SetupError, find, is_root};
+use crate::run::{Record, Site, Watched};
+
+pub use calls::{CATEGORIES, Category, Count, category, title};
+pub use samples::Samples;
+
+/// Seconds of each of the two looks: at stacks, and at system calls.
+const LOOK_S: f64 = 1.5;
+
+/// Seconds before the first look.
+const BEFORE_S: f64 = 0.7;
+
+/// Seconds for which a server is loaded beyond that: perf takes its time to begin.
+const BEYOND_S: f64 = 4.0;
+
+/// Seconds that perf may take beyond its look, to read what it wrote.
+const PERF_MAX: Duration = Duration::from_secs(60);
+
+/// Samples in a second of processor time: no multiple of the clock's.
+const SAMPLES_PER_S: &str = "997";
+
+/// A series, looked into.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Opened {
+    /// The series.
+    pub series: String,
+    /// The value along the axis.
+    pub point: f64,
+    /// Samples of its stacks.
+    pub samples: Samples,
+    /// System calls by name.
+    pub calls: BTreeMap<String, Count>,
+    /// Requests that it answered while they were counted, about.
+    pub requests: f64,
+    /// Shares of the time of its processors: idle, waiting for the disk, in interrupts.
+    pub idle: f64,
+    /// See `idle`.
+    pub iowait: f64,
+    /// See `idle`.
+    pub softirq: f64,
+    /// MiB of the page cache that are charged to it.
+    pub page_cache_mib: Option<f64>,
+    /// MiB in a second that it read from the disk.
+    pub disk_mib_per_s: Option<f64>,
+    /// The run: what the generator, the kernel's counters of drops and our own counters say.
+    pub record: Record,
+}
+
+impl Opened {
+    /// How often a system call was made for each request; all of a category together.
+    pub fn per_request(&self, wanted: Category) -> f64 {
+        let of = self.calls.iter().filter(|(name, _)| category(name) == wanted);
+        of.map(|(_, count)| count.calls as f64).sum::<f64>() / self.requests.max(1.0)
+    }
+
+    /// The share of its processor time that the system calls of a category took.
+    pub fn share(&self, wanted: Category) -> f64 {
+        let of = self.samples.calls.iter().filter(|(name, _)| category(name) == wanted);
+        of.map(|(_, samples)| *samples as f64).sum::<f64>() / self.samples.all.max(1) as f64
+    }
+}
+
+/// An experiment, looked into.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WhiteBoxes {
+    /// Its name.
+    pub experiment: String,
+    /// A series each.
+    pub boxes: Vec<Opened>,
+    /// Who could not be looked into, and why.
+    pub absent: BTreeMap<String, String>,
+    /// The machine.
+    pub facts: Facts,
+    /// The command that makes it again.
+    pub command: String,
+}
+
+/// Looks into each series of an experiment, at the middle of its axis. Returns where the page is.
+/// Blocks for some seconds for each.
+///
+/// # Errors
+/// Without root or without perf, and when nothing could be set up.
+pub fn run(
+    site: &mut Site,
+    experiment: &Experiment,
+    options: &Options,
+    out: &Path,
+    progress: &mut dyn Progress,
+    stop: &dyn Fn() -> bool,
+) -> Result<PathBuf, SetupError> {
+    if !is_root() {
+        return Err(SetupError("looking into servers takes root".into()));
+    }
+    find("perf")?;
+    let mut boxes = Vec::new();
+    let seconds = BEFORE_S + 2.0 * LOOK_S + BEYOND_S;
+    let scratch = site.scratch.clone();
+    let mut look = |watched: &Watched<'_>| watch(watched, &scratch, stop);
+    let Seen { seen, absent } =
+        see(site, experiment, (options, seconds), progress, stop, &mut look)?;
+    for (looked, record) in seen {
+        let replies = record.generator.get("replies_per_s").and_then(serde_json::Value::as_f64);
+        boxes.push(Opened {
+            series: record.series.clone(),
+            point: record.point,
+            samples: looked.samples,
+            calls: looked.calls,
+            requests: replies.unwrap_or(0.0) * LOOK_S,
+            idle: looked.shares[0],
+            iowait: looked.shares[1],
+            softirq: looked.shares[2],
+            page_cache_mib: looked.page_cache_mib,
+            disk_mib_per_s: looked.disk_mib_per_s,
+            record,
+        });
+    }
+    let name = experiment.name.clone();
+    let command = format!("flyball lab run {name} --white-box --seed {}", options.seed);
+    let facts = Facts::gather();
+    let all = WhiteBoxes { experiment: name, boxes, absent, facts, command };
+    page::write(experiment, &all, out)
+}
+
+/// What was seen of a server while it was loaded.
+struct Looked {
+    samples: Samples,
+    calls: BTreeMap<String, Count>,
+    shares: [f64; 3],
+    page_cache_mib: Option<f64>,
+    disk_mib_per_s: Option<f64>,
+}
+
+/// Looks at a server that is being loaded.
+fn watch(
+    watched: &Watched<'_>,
+    scratch: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<Looked, SetupError> {
+    let begun = Instant::now();
+    pause(BEFORE_S, stop);
+    let ids: Vec<String> = watched.processes.iter().map(u32::to_string).collect();
+    let (ids, look) = (ids.join(","), format!("{LOOK_S}"));
+    let data = scratch.join("perf.data");
+    let data = data.to_string_lossy();
+    let (before, read_before) = (times(watched.cpus), watched.read_bytes());
+    let record = ["record", "-q", "-g", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-p", &ids];
+    perf(&[&record[..], &["-o", &data, "--", "sleep", &look]].concat(), scratch, stop)?;
+    let (after, read_after) = (times(watched.cpus), watched.read_bytes());
+    let summary = scratch.join("perf.trace");
+    let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
+    perf(&trace, scratch, stop)?;
+    let page_cache = watched.page_cache();
+    if begun.elapsed().as_secs_f64() > BEFORE_S + 2.0 * LOOK_S + BEYOND_S {
+        let why = "the machine is too busy: the load was over before perf had looked";
+        return Err(SetupError(why.into()));
+    }
+    let script = perf(&["script", "-i", &data, "-F", "ip,sym,dso"], scratch, stop)?;
+    let counted = fs::read_to_string(&summary)
+        .map_err(|error| SetupError(format!("{}: {error}", summary.display())))?;
+    let mib = f64::from(1 << 20);
+    let read = read_after.zip(read_before).map(|(after, before)| after.saturating_sub(before));
+    Ok(Looked {
+        samples: samples::parse(&script),
+        calls: calls::parse(&counted),
+        shares: shares(&before, &after),
+        page_cache_mib: page_cache.map(|bytes| bytes as f64 / mib),
+        disk_mib_per_s: read.map(|bytes| bytes as f64 / mib / LOOK_S),
+    })
+}
+
+fn pause(seconds: f64, stop: &dyn Fn() -> bool) {
+    let (most, every) = (Duration::from_secs_f64(seconds), Duration::from_millis(20));
+    // Nothing is looked for but the time.
+    crate::host::until(most, every, stop, || None::<()>);
+}
+
+/// Runs perf to its end, and returns what it printed.
+fn perf(words: &[&str], scratch: &Path, stop: &dyn Fn() -> bool) -> Result<String, SetupError> {
+    let (output, errors) = (scratch.join("perf.out"), scratch.join("perf.err"));
+    let mut command = Command::new(find("perf")?);
+    command.args(words).stdin(std::process::Stdio::null());
+    let mut running = Running::start_apart(&mut command, &output, &errors)?;
+    let ended = running.wait(PERF_MAX, stop);
+    if ended.is_some_and(|status| status.success()) {
+        let text = fs::read(&output).map_err(|error| SetupError(error.to_string()))?;
+        return Ok(String::from_utf8_lossy(&text).into_owned());
+    }
+    let said = fs::read_to_string(&errors).unwrap_or_default();
+    let what = words.first().copied().unwrap_or_default();
+    Err(SetupError(format!("perf {what}: {}", said.trim())))
+}
+
+/// The times of the processors `0` to `last` in `/proc/stat`, added up by kind.
+fn times(last: u32) -> Vec<u64> {
+    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
+    let mut all = vec![0; 8];
+    for line in text.lines() {
+        let mut words = line.split_whitespace();
+        let id = words.next().and_then(|word| word.strip_prefix("cpu")?.parse::<u32>().ok());
+        if id.is_some_and(|id| id <= last) {
+            for (sum, word) in all.iter_mut().zip(words) {
+                *sum += word.parse::<u64>().unwrap_or(0);
+            }
+        }
+    }
+    all
+}
+
+/// Shares of idle time, of waiting for the disk and of soft interrupts.
+fn shares(before: &[u64], after: &[u64]) -> [f64; 3] {
+    let grown: Vec<u64> = after.iter().zip(before).map(|(a, b)| a.saturating_sub(*b)).collect();
+    let all = grown.iter().sum::<u64>().max(1) as f64;
+    // user, nice, system, idle, iowait, irq, softirq, steal
+    [3, 4, 6].map(|kind| grown.get(kind).copied().unwrap_or(0) as f64 / all)
+}
+
+/// The measures of a run that a table of them shows.
+const SHOWN: &[Measure] = &[
+    Measure::GoodputPerS,
+    Measure::CpuUsPerReply,
+    Measure::DropsPerS,
+    Measure::AcceptsPerPhase,
+    Measure::WaitsPerReply,
+    Measure::LatencyP50Us,
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_have_times_and_shares_of_them() {
+        assert!(times(u32::MAX).iter().sum::<u64>() > 0);
+        let shares = shares(&[0; 8], &[10, 0, 10, 60, 10, 0, 10, 0]);
+        assert_eq!(shares, [0.6, 0.1, 0.1]);
+    }
+
+    #[test]
+    fn a_category_is_a_share_of_all_time_and_so_many_calls_for_a_request() {
+        let count = |calls| Count { calls, ..Count::default() };
+        let one = Opened {
+            series: "a".into(),
+            point: 1.0,
+            samples: Samples {
+                all: 100,
+                kernel: 50,
+                calls: [("sendto".into(), 20), ("writev".into(), 5)].into(),
+                ..Samples::default()
+            },
+            calls: [("sendto".into(), count(30)), ("futex".into(), count(5))].into(),
+            requests: 10.0,
+            idle: 0.0,
+            iowait: 0.0,
+            softirq: 0.0,
+            page_cache_mib: None,
+            disk_mib_per_s: None,
+            record: Record::default(),
+        };
+        assert_eq!((one.share(Category::Writing), one.share(Category::Files)), (0.25, 0.0));
+        assert_eq!(one.per_request(Category::Writing), 3.0);
+        assert_eq!(one.per_request(Category::Synchronisation), 0.5);
+    }
+}

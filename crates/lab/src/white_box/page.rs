@@ -1,0 +1,275 @@
+//! The page of servers that were looked into: pies as in S3's Figures 6 to 10, and tables as its
+//! Table 2 and S4's Tables 2 and 3.
+
+use std::f64::consts::TAU;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::calls::{CATEGORIES, category, title};
+use super::{Opened, SHOWN, WhiteBoxes};
+use crate::definition::Experiment;
+use crate::host::SetupError;
+use crate::report::{escaped, label, style};
+
+/// System calls that a table names at most, the most frequent first.
+const CALLS_MAX: usize = 16;
+
+/// The radius of a pie.
+const RADIUS: f64 = 80.0;
+
+/// Colours of the categories, then of the kernel's other work, the C library and the server's own,
+/// light and dark.
+const COLOURS: [(&str, &str); 10] = [
+    ("#0072b2", "#56b4e9"),
+    ("#d55e00", "#ff8a3d"),
+    ("#00805f", "#2fc79c"),
+    ("#a3457c", "#e58fc0"),
+    ("#b00020", "#ff6b7d"),
+    ("#4b4fc4", "#9ea2ff"),
+    ("#8a6d00", "#e8c547"),
+    ("#777777", "#999999"),
+    ("#3d6b6b", "#7fb8b8"),
+    ("#c9c9cf", "#4a4a52"),
+];
+
+/// Writes the page and the numbers. Returns where the page is.
+pub(super) fn write(
+    experiment: &Experiment,
+    all: &WhiteBoxes,
+    out: &Path,
+) -> Result<PathBuf, SetupError> {
+    let wrong = |error| SetupError(format!("{}: {error}", out.display()));
+    let text = serde_json::to_string_pretty(all).map_err(std::io::Error::from).map_err(wrong)?;
+    fs::write(out.join("white-box.json"), text + "\n").map_err(wrong)?;
+    let page = out.join("white-box.html");
+    fs::write(&page, of(experiment, all)).map_err(wrong)?;
+    Ok(page)
+}
+
+/// The slices of a pie, with their names: shares of processor time.
+fn slices(one: &Opened) -> Vec<(&'static str, f64)> {
+    let share = |samples: u64| samples as f64 / one.samples.all.max(1) as f64;
+    let mut slices: Vec<(&str, f64)> =
+        CATEGORIES.iter().map(|category| (title(*category), one.share(*category))).collect();
+    let in_calls: f64 = slices.iter().map(|(_, share)| share).sum();
+    slices.push(("kernel, outside of calls", (share(one.samples.kernel) - in_calls).max(0.0)));
+    slices.push(("C library", share(one.samples.libc)));
+    slices.push(("the server itself", share(one.samples.user)));
+    slices
+}
+
+fn of(experiment: &Experiment, all: &WhiteBoxes) -> String {
+    let title = format!("{}, looked into", experiment.name);
+    let classes = |dark: bool| -> String {
+        let rule = |(nth, pair): (usize, &(&str, &str))| {
+            let colour = if dark { pair.1 } else { pair.0 };
+            format!(".c{nth}{{fill:{colour};background:{colour}}}")
+        };
+        COLOURS.iter().enumerate().map(rule).collect()
+    };
+    let mut text = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{}</title><style>{}{}\
+         @media(prefers-color-scheme:dark){{{}}}\
+         .pies{{display:flex;flex-wrap:wrap;gap:16px}}.pies figure{{margin:0;flex:1 1 150px;\
+         max-width:220px}}.pies figcaption{{text-align:center}}\
+         .key{{display:inline-block;margin-right:14px;white-space:nowrap}}\
+         .key i{{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}}\
+         .pie path{{stroke:var(--back);stroke-width:1}}\
+         .wide td:first-child{{min-width:8.5em;overflow-wrap:normal}}\
+         .wide th.n{{white-space:normal;min-width:5.5em;vertical-align:bottom}}</style></head>\
+         <body>\n<h1>{}</h1>\
+         <p>{}</p><p class=\"soft\">Each series once, at the middle of the axis, under full view: \
+         what looks at a server slows it down, so nothing here is a figure of speed.</p>",
+        escaped(&title),
+        style(),
+        classes(false),
+        classes(true),
+        escaped(&title),
+        escaped(&experiment.title),
+    );
+    for (name, why) in &all.absent {
+        let _ = write!(text, "<p>{} was not looked into: {}</p>", escaped(name), escaped(why));
+    }
+    text += "<h2>Processor time</h2><div class=\"pies\">";
+    for one in &all.boxes {
+        let _ = write!(
+            text,
+            "<figure>{}<figcaption>{}</figcaption></figure>",
+            pie(&slices(one)),
+            escaped(&one.series)
+        );
+    }
+    text += "</div><p>";
+    for (nth, (name, _)) in all.boxes.first().map(slices).unwrap_or_default().iter().enumerate() {
+        let _ = write!(text, "<span class=\"key\"><i class=\"c{nth}\"></i>{name}</span>");
+    }
+    text += "</p>";
+    tables(&mut text, all);
+    let facts = &all.facts;
+    let _ = writeln!(
+        text,
+        "<h2>Where it ran</h2><p>Linux {}, {}, {} CPUs; stacks by perf's cpu-clock, calls by \
+         perf trace.</p><h2>To run it again</h2><pre>{}</pre></body></html>",
+        escaped(&facts.kernel),
+        escaped(&facts.cpu),
+        facts.cpus,
+        escaped(&all.command)
+    );
+    text
+}
+
+/// A pie of shares of 1, beginning at the top.
+fn pie(slices: &[(&str, f64)]) -> String {
+    let mut text = "<svg class=\"pie\" viewBox=\"-90 -90 180 180\" role=\"img\">".to_owned();
+    let whole: f64 = slices.iter().map(|(_, share)| share).sum();
+    let mut from = 0.0;
+    for (nth, (name, share)) in slices.iter().enumerate().filter(|(_, one)| one.1 > 0.0) {
+        let part = share / whole;
+        let to = from + part;
+        let spot = |at: f64| ((at * TAU).sin() * RADIUS, -(at * TAU).cos() * RADIUS);
+        let ((x, y), (to_x, to_y)) = (spot(from), spot(to));
+        let large = u8::from(part > 0.5);
+        let shape = match part > 0.9999 {
+            // An arc that ends where it begins would be none.
+            true => format!("M0 -{RADIUS}A{RADIUS} {RADIUS} 0 1 1 -0.01 -{RADIUS}Z"),
+            false => {
+                format!("M0 0L{x:.2} {y:.2}A{RADIUS} {RADIUS} 0 {large} 1 {to_x:.2} {to_y:.2}Z")
+            }
+        };
+        let _ = write!(
+            text,
+            "<path class=\"c{nth}\" d=\"{shape}\"><title>{name}: {:.1} %</title></path>",
+            share * 100.0
+        );
+        from = to;
+    }
+    text + "</svg>"
+}
+
+/// A table with a column for each series: the head of a row, and a cell for each.
+fn table(text: &mut String, head: &str, all: &WhiteBoxes, rows: &[(String, Vec<String>)]) {
+    let _ = write!(text, "<h2>{head}</h2><div class=\"wide\"><table><tr><th></th>");
+    for one in &all.boxes {
+        let _ = write!(text, "<th class=\"n\">{}</th>", escaped(&one.series));
+    }
+    *text += "</tr>";
+    for (name, cells) in rows {
+        let _ = write!(text, "<tr><td>{}</td>", escaped(name));
+        for cell in cells {
+            let _ = write!(text, "<td class=\"n\">{cell}</td>");
+        }
+        *text += "</tr>";
+    }
+    *text += "</table></div>";
+}
+
+fn tables(text: &mut String, all: &WhiteBoxes) {
+    let row = |name: &str, cell: &dyn Fn(&Opened) -> String| -> (String, Vec<String>) {
+        (name.to_owned(), all.boxes.iter().map(cell).collect())
+    };
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let of_all = |one: &Opened, samples: u64| samples as f64 / one.samples.all.max(1) as f64;
+    let rows = [
+        row("in the server itself", &|one| percent(of_all(one, one.samples.user))),
+        row("in the C library", &|one| percent(of_all(one, one.samples.libc))),
+        row("in the kernel", &|one| percent(of_all(one, one.samples.kernel))),
+        row("of that in packets and timers", &|one| percent(of_all(one, one.samples.softirq))),
+        row("of that in page faults", &|one| percent(of_all(one, one.samples.faults))),
+        row("samples", &|one| one.samples.all.to_string()),
+    ];
+    table(text, "Where the server's time goes", all, &rows);
+    let shares: Vec<_> = CATEGORIES
+        .iter()
+        .map(|category| row(title(*category), &|one| percent(one.share(*category))))
+        .collect();
+    table(text, "Time in system calls, of all the server's time", all, &shares);
+    let calls: Vec<_> = CATEGORIES
+        .iter()
+        .map(|category| row(title(*category), &|one| format!("{:.2}", one.per_request(*category))))
+        .collect();
+    table(text, "System calls for each request", all, &calls);
+    table(text, "The most frequent ones, for each request", all, &frequent(all));
+    table(text, "The machine meanwhile", all, &machine(all));
+    table(text, "What the server counted", all, &counters(all));
+}
+
+/// The calls that are made most often by anyone.
+fn frequent(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
+    let rate = |one: &Opened, name: &str| {
+        one.calls.get(name).map(|count| count.calls as f64 / one.requests.max(1.0))
+    };
+    let mut names: Vec<&String> = all.boxes.iter().flat_map(|one| one.calls.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let most = |name: &str| all.boxes.iter().filter_map(|one| rate(one, name)).fold(0.0, f64::max);
+    names.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    names.truncate(CALLS_MAX);
+    let cell = |one: &Opened, name: &str| {
+        let errors = one.calls.get(name).map_or(0, |count| count.errors);
+        let failed = errors as f64 / one.requests.max(1.0);
+        let failed = if failed >= 0.005 { format!(" ({failed:.2} fail)") } else { String::new() };
+        rate(one, name).map_or_else(|| "–".into(), |rate| format!("{rate:.2}{failed}"))
+    };
+    let row = |name: &&String| {
+        let head = format!("{name} ({})", title(category(name)));
+        (head, all.boxes.iter().map(|one| cell(one, name)).collect())
+    };
+    names.iter().map(row).collect()
+}
+
+fn machine(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
+    let row = |name: &str, cell: &dyn Fn(&Opened) -> Option<String>| -> (String, Vec<String>) {
+        let cells = all.boxes.iter().map(|one| cell(one).unwrap_or_else(|| "–".into()));
+        (name.to_owned(), cells.collect())
+    };
+    let percent = |share: f64| Some(format!("{:.1} %", share * 100.0));
+    let mut rows = vec![
+        row("processor idle", &|one| percent(one.idle)),
+        row("waiting for the disk", &|one| percent(one.iowait)),
+        row("soft interrupts", &|one| percent(one.softirq)),
+        row("page cache of the server, MiB", &|one| Some(format!("{:.1}", one.page_cache_mib?))),
+        row("read from the disk, MiB/s", &|one| Some(format!("{:.2}", one.disk_mib_per_s?))),
+        row("dropped: all", &|one| Some(one.record.drops?.all.to_string())),
+        row("dropped: accept queue full", &|one| Some(one.record.drops?.overflows.to_string())),
+        row("dropped: half-open queue full", &|one| Some(one.record.drops?.requests.to_string())),
+    ];
+    rows.extend(SHOWN.iter().map(|measure| {
+        let figure = |one: &Opened| Some(format!("{:.2}", one.record.figures.get(measure)?));
+        row(label(*measure), &figure)
+    }));
+    rows
+}
+
+fn counters(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
+    let mut names: Vec<&String> =
+        all.boxes.iter().flat_map(|one| one.record.counters.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let row = |name: &&String| {
+        let cell = |one: &Opened| {
+            one.record.counters.get(*name).map_or_else(|| "–".into(), u64::to_string)
+        };
+        (name.replace('_', " "), all.boxes.iter().map(cell).collect())
+    };
+    names.iter().map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pie_is_whole_whatever_its_slices() {
+        let of = |slices: &[(&str, f64)]| pie(slices);
+        assert_eq!(of(&[("a", 0.5), ("b", 0.0), ("c", 0.5)]).matches("<path").count(), 2);
+        let half = of(&[("a", 0.25), ("b", 0.75)]);
+        // A quarter ends at the right; what is more than half goes the long way round.
+        assert!(
+            half.contains("A80 80 0 0 1 80.00 -0.00") || half.contains("A80 80 0 0 1 80.00 0.00")
+        );
+        assert!(half.contains("0 1 1"), "{half}");
+        assert!(of(&[("a", 1.0)]).contains("-0.01 -80Z"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Where processor time went, by samples of the stack: `perf record -g -e cpu-clock`, which needs
+//! no counters of the processor.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// Samples by where they were taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Samples {
+    /// All.
+    pub all: u64,
+    /// In the kernel.
+    pub kernel: u64,
+    /// In the C library.
+    pub libc: u64,
+    /// In the server's own code, and libraries other than that.
+    pub user: u64,
+    /// Of those in the kernel: while packets or timers were taken care of.
+    pub softirq: u64,
+    /// Of those in the kernel: for a page that was not there.
+    pub faults: u64,
+    /// Of those in the kernel: by the system call that was being made.
+    pub calls: BTreeMap<String, u64>,
+}
+
+/// Frames of the kernel that are the entry of a system call, before its name.
+const ENTRIES: &[&str] = &["__x64_sys_", "__arm64_sys_", "__riscv_sys_"];
+
+/// Frames of the kernel in which packets and timers are taken care of.
+const SOFTIRQ: &[&str] = &["handle_softirqs", "__do_softirq", "do_softirq"];
+
+/// Frames of the kernel that bring a page.
+const FAULTS: &[&str] = &["exc_page_fault", "do_page_fault"];
+
+/// From what `perf script -F ip,sym,dso` prints: a block of frames for each sample, the innermost
+/// first, each with an address, a name and the file in parentheses.
+pub fn parse(text: &str) -> Samples {
+    let mut samples = Samples::default();
+    for block in text.split("\n\n") {
+        let frames: Vec<(&str, &str)> = block.lines().filter_map(frame).collect();
+        let Some((_, inner)) = frames.first() else { continue };
+        samples.all += 1;
+        if inner.starts_with("[kernel") || inner.starts_with("[guest.kernel") {
+            samples.kernel += 1;
+            in_kernel(&mut samples, &frames);
+        } else if inner.contains("/libc.") || inner.contains("/libc-") || inner.contains("/ld-") {
+            samples.libc += 1;
+        } else {
+            samples.user += 1;
+        }
+    }
+    samples
+}
+
+fn in_kernel(samples: &mut Samples, frames: &[(&str, &str)]) {
+    let has = |names: &[&str]| frames.iter().any(|(name, _)| names.contains(name));
+    samples.softirq += u64::from(has(SOFTIRQ));
+    let entry = |(name, _): &(&str, &str)| {
+        ENTRIES.iter().find_map(|entry| name.strip_prefix(entry).map(str::to_owned))
+    };
+    match frames.iter().find_map(entry) {
+        Some(call) => *samples.calls.entry(call).or_default() += 1,
+        None => samples.faults += u64::from(has(FAULTS)),
+    }
+}
+
+/// The name and the file of a frame.
+fn frame(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim();
+    let (address, rest) = line.split_once(' ')?;
+    if !address.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let (name, file) = rest.rsplit_once(" (")?;
+    Some((name.trim(), file.trim_end_matches(')')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCRIPT: &str = "
+\tffffffff816c8064 tcp_sendmsg ([kernel.kallsyms])
+\tffffffff816c8065 __x64_sys_sendto ([kernel.kallsyms])
+\tffffffff821ef691 do_syscall_64 ([kernel.kallsyms])
+\t           d4ad7 __GI___send (/usr/lib/x86_64-linux-gnu/libc.so.6)
+
+\tffffffff816c8064 tcp_v4_rcv ([kernel.kallsyms])
+\tffffffff816c8065 handle_softirqs ([kernel.kallsyms])
+\tffffffff816c8066 __x64_sys_sendto ([kernel.kallsyms])
+
+\tffffffff821f5127 exc_page_fault ([kernel.kallsyms])
+\t            e2bc main (/usr/bin/flyball)
+
+\t            e2bc flyball_site::find<a (b)> (/usr/bin/flyball)
+
+\t            e2bc __memmove (/usr/lib/x86_64-linux-gnu/libc.so.6)
+";
+
+    #[test]
+    fn samples_are_sorted_by_their_frames() {
+        let samples = parse(SCRIPT);
+        assert_eq!((samples.all, samples.kernel, samples.libc, samples.user), (5, 3, 1, 1));
+        assert_eq!((samples.softirq, samples.faults), (1, 1));
+        assert_eq!(samples.calls, BTreeMap::from([("sendto".to_owned(), 2)]));
+        assert_eq!(parse("").all, 0);
+    }
+}
