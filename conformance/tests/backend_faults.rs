@@ -14,7 +14,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, Launch, Server, skip, wait};
+use flyball_testkit::{Launch, Server, skip, wait};
 
 /// Longest wait for what must happen.
 const AT_MOST: Duration = Duration::from_secs(30);
@@ -23,7 +23,7 @@ const AT_MOST: Duration = Duration::from_secs(30);
 const MANY: usize = 1_000;
 
 /// Of each, on the others that are tried in every run.
-const FEW: usize = 50;
+const FEW: usize = 25;
 
 /// Clients at a time.
 const CLIENTS: usize = 24;
@@ -48,14 +48,14 @@ enum Fault {
     /// The client leaves when it has sent a part of the body.
     LeavesInBody,
     /// It leaves when it has sent all.
-    LeavesUnanswered,
+    LeavesUnanswered(&'static str),
     /// It leaves when it has a part of the answer.
     LeavesInAnswer,
     /// The same, with a reset.
     ResetsInAnswer,
 }
 
-const FAULTS: [Fault; 11] = [
+const FAULTS_OF_PROGRAMS: [Fault; 11] = [
     Fault::Late,
     Fault::Refused("mid-head", 502),
     Fault::Refused("malformed", 502),
@@ -64,7 +64,23 @@ const FAULTS: [Fault; 11] = [
     Fault::BrokenOff("mid-body"),
     Fault::BrokenOff("flood"),
     Fault::LeavesInBody,
-    Fault::LeavesUnanswered,
+    Fault::LeavesUnanswered("never"),
+    Fault::LeavesInAnswer,
+    Fault::ResetsInAnswer,
+];
+
+/// Of responders none dies, which is followed by a pause, and none is busy for ever with a request
+/// whose client has left: nobody would end it.
+const FAULTS_OF_RESPONDERS: [Fault; 11] = [
+    Fault::Late,
+    Fault::Refused("mid-head", 502),
+    Fault::Refused("malformed", 502),
+    Fault::Refused("closes", 502),
+    Fault::Refused("bad-record", 502),
+    Fault::BrokenOff("mid-body"),
+    Fault::BrokenOff("flood"),
+    Fault::LeavesInBody,
+    Fault::LeavesUnanswered("slow"),
     Fault::LeavesInAnswer,
     Fault::ResetsInAnswer,
 ];
@@ -93,7 +109,7 @@ impl Fault {
                 let head = format!("POST {path}/sum HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n");
                 client.send(format!("{head}\r\n1234"));
             }
-            Fault::LeavesUnanswered => client.send(get("never")),
+            Fault::LeavesUnanswered(name) => client.send(get(name)),
             Fault::LeavesInAnswer | Fault::ResetsInAnswer => {
                 client.send(get("flood"));
                 assert_eq!(client.response_head().status(), 200);
@@ -183,17 +199,30 @@ fn how_many(architecture: &str) -> Option<usize> {
     }
 }
 
-fn have_all_happen(server: &Server, path: &str, count: usize) {
-    let others = processes(server).len();
-    for fault in FAULTS {
+fn have_all_happen(server: &Server, path: &str, faults: &[Fault], count: usize) {
+    assert_eq!(ask(server, path), 200);
+    let others = at_rest(server, None).len();
+    for &fault in faults {
         let began = Instant::now();
         for first in (0..count).step_by(BATCH) {
             have_happen(server, path, fault, BATCH.min(count - first));
             let ended = || (processes(server).len() <= others).then_some(());
             assert!(wait::until(AT_MOST, ended).is_some(), "{fault:?}: {:?}", processes(server));
+            // Behind all that waited.
+            let answers = || (ask(server, path) == 200).then_some(());
+            assert!(wait::until(AT_MOST, answers).is_some(), "{fault:?}");
         }
         println!("{fault:?}: {count} in {:?}", began.elapsed());
     }
+}
+
+/// The status of an answer that should be well.
+fn ask(server: &Server, path: &str) -> u16 {
+    let mut client = server.connect();
+    client.send(format!("GET {path}/answer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
+    let status = client.response_head().status();
+    client.rest();
+    status
 }
 
 fn have_happen(server: &Server, path: &str, fault: Fault, count: usize) {
@@ -235,21 +264,18 @@ fn start(architecture: &str, backend: &str) -> Option<(Server, tempfile::TempDir
 }
 
 /// The same faults again and again, and what is left behind.
-fn leaves_nothing(server: &Server, path: &str, count: usize) {
+fn leaves_nothing(server: &Server, path: &str, faults: &[Fault], count: usize) {
     // What is made once, such as buffers and stacks for so many at a time.
-    have_all_happen(server, path, CLIENTS * 2);
+    have_all_happen(server, path, faults, count.min(CLIENTS * 2));
     let before = at_rest(server, None);
-    have_all_happen(server, path, count);
+    have_all_happen(server, path, faults, count);
     let after = at_rest(server, Some(&before));
     for (pid, held) in &after {
         let grown = held.memory.saturating_sub(before[pid].memory);
         println!("process {pid}: {} and {grown} bytes more", held.descriptors);
         assert!(grown < MEMORY_MAX, "process {pid} has {grown} bytes more");
     }
-    // And all is well.
-    let mut client: Client = server.connect();
-    client.send(format!("GET {path}/answer HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"));
-    assert_eq!(client.response_head().status(), 200);
+    assert_eq!(ask(server, path), 200);
     server.assert_sound();
 }
 
@@ -264,9 +290,34 @@ fn faults_of_programs_and_clients_leave_nothing_behind(architecture: &str) {
     };
     let cgi = table("/run", "1min") + &table("/run-late", "20ms");
     let Some((server, _root)) = start(architecture, &cgi) else { return };
-    leaves_nothing(&server, "/run", count);
+    leaves_nothing(&server, "/run", &FAULTS_OF_PROGRAMS, count);
+}
+
+/// The same of responders. They answer one connection at a time, and those that never answer only
+/// their own. Those that die are few: after each there is a pause.
+fn faults_of_responders_and_clients_leave_nothing_behind(architecture: &str) {
+    let Some(count) = how_many(architecture) else { return };
+    let table = |path: &str, program: &str, timeout: &str| {
+        format!(
+            "[[site.fastcgi]]\npath = {path:?}\n{program}output-max = \"256KiB\"\n\
+             answer-timeout = {timeout:?}\n"
+        )
+    };
+    let sockets = tempfile::tempdir().unwrap();
+    let socket =
+        |name: &str| format!("socket = \"unix:{}\"\n", sockets.path().join(name).display());
+    let program = format!("program = {:?}\n", env!("CARGO_BIN_EXE_backend"));
+    let pool = format!("{program}{}processes = 16\nprocesses-min = 16\n", socket("app"));
+    // Where nobody accepts, nobody answers.
+    let _deaf = std::os::unix::net::UnixListener::bind(sockets.path().join("late")).unwrap();
+    let tables = table("/run", &pool, "1min") + &table("/run-late", &socket("late"), "20ms");
+    let Some((server, _root)) = start(architecture, &tables) else { return };
+    leaves_nothing(&server, "/run", &FAULTS_OF_RESPONDERS, count);
 }
 
 on_every_architecture! {
-    [faults_of_programs_and_clients_leave_nothing_behind]
+    [
+        faults_of_programs_and_clients_leave_nothing_behind,
+        faults_of_responders_and_clients_leave_nothing_behind,
+    ]
 }

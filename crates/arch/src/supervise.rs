@@ -37,7 +37,7 @@ use crate::clients::ClientLimits;
 use crate::counters::Blocks;
 use crate::hosts::{self, HostCounts};
 use crate::registry::{self, Architecture};
-use crate::server::Server;
+use crate::server::{Server, Setup};
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
@@ -76,6 +76,8 @@ pub(crate) struct Master {
     is_replaced: bool,
     /// Settings that were changed since the configuration was loaded, as they were written.
     changed: BTreeMap<String, String>,
+    /// What a generation that is beginning takes the place of.
+    replaced: Option<Setup>,
 }
 
 impl Master {
@@ -127,6 +129,7 @@ impl Master {
             upgrade: None,
             is_replaced: false,
             changed: BTreeMap::new(),
+            replaced: None,
             server,
         })
     }

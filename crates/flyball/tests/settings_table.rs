@@ -319,9 +319,11 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
     let other = |table: &str, key: &str| match (table, key) {
         ("access", "allow" | "deny") => text("::1"),
         (_, "environment" | "params") => field.clone(),
-        (_, "processes" | "idle-links") => text("3"),
+        (_, "processes" | "processes-min" | "idle-links") => text("3"),
         (_, "output-max" | "memory" | "hold") => text("3MiB"),
-        (_, key) if key.ends_with("-timeout") || key == "cpu-time" => text("3s"),
+        (_, key) if key.ends_with("-timeout") || matches!(key, "cpu-time" | "process-idle") => {
+            text("3s")
+        }
         (_, "extensions") => text("other"),
         (_, "socket") => text("unix:/other"),
         (_, "status") => text("301"),

@@ -38,7 +38,9 @@ mod translate;
 mod upload;
 mod variant;
 
-pub use backend::{BackendLimits, CgiSettings, Relay, ResponderSettings, Spawner, Went};
+pub use backend::{
+    BackendLimits, CgiSettings, PoolSettings, Relay, ResponderSettings, Spawner, Went,
+};
 pub use compress::{CompressCounts, CompressSettings};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;

@@ -31,6 +31,7 @@ pub mod program;
 pub mod random;
 pub mod readiness;
 pub mod residency;
+pub mod responder;
 pub mod sandbox;
 pub mod shared;
 pub mod signal;

@@ -260,7 +260,11 @@ impl Master {
             }
         })?;
         self.children[at].started(process);
-        Ok(())
+        let ready = spawner.wait_until_ready();
+        if ready.is_err() {
+            process::kill(process);
+        }
+        ready
     }
 
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
@@ -284,6 +288,8 @@ impl Master {
             process::die_with_parent(master)?;
             (self.commands, self.upgrade, self.server.before) = (None, None, None);
             (self.generation.previous, self.notifier) = (None, Notifier::default());
+            // Processes of the generation before end when nobody can reach them any more.
+            self.replaced = None;
             self.server.configuration = None;
             self.server.listening.forget_left();
             for child in &mut self.children {

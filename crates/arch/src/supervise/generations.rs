@@ -157,14 +157,15 @@ impl Master {
                 self.blocks_max
             ));
         }
-        let before = self.server.setup();
         let counters = self.counters_for(&next.settings)?;
         listening.leave();
         self.retire();
         let counters_before = std::mem::replace(&mut self.blocks, counters);
         self.server.listening = listening;
+        self.replaced = Some(self.server.setup());
         self.server.use_setup(next);
         let begun = self.prepare_and_begin();
+        let Some(before) = self.replaced.take() else { return begun };
         let Err(why) = begun else {
             let changed = self.changed.clone();
             let accept_limit = self.blocks.accept_limit();

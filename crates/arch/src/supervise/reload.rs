@@ -1,6 +1,8 @@
 //! Reload: the configuration is read again, and a new generation of workers runs by it. One that
 //! cannot be used changes nothing.
 
+use std::sync::Arc;
+
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, net, process, say};
 
@@ -78,15 +80,17 @@ impl Master {
     pub(super) fn renew_by(&mut self, settings: Settings) -> Result<(), String> {
         let architecture = registry::find(&settings.arch)
             .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
-        let before = self.server.setup();
+        // Nothing else of what there was may be held by this function: children that are forked
+        // meanwhile would hold it for all their lives.
+        let before = Arc::clone(&self.server.settings);
         let mut next = Setup::open(architecture, settings)?;
-        next.keep_log_of(&before);
+        next.keep_log_of(&self.server.setup());
         let listening = self.server.listening.rebound(&next.settings)?;
         let way = |settings: &Settings| {
             let running = &settings.running;
             (settings.admin.clone(), running.admin_mode, running.admin_group.clone())
         };
-        let (then, now) = (way(&before.settings), way(&next.settings));
+        let (then, now) = (way(&before), way(&next.settings));
         // Where only its guard changes, a socket of the same name is made anew.
         if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
             net::unlink_unix(path);

@@ -23,6 +23,7 @@ mod lab;
 mod markdown;
 mod mechanisms;
 mod origins;
+mod pools;
 mod raw;
 mod requests;
 mod resolve;

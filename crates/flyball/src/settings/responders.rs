@@ -7,6 +7,7 @@ use flyball_site::{ResponderSettings, SiteSettings};
 use flyball_sys::net::Server;
 
 use super::kind::Kind;
+use super::pools;
 use super::table::{Setting, Table, Word};
 use super::text::{is_file_name, is_url_path};
 
@@ -71,7 +72,7 @@ macro_rules! settings_of {
                 kind: Kind::Admin { set: |s, address| $last(s).server = Some(server(address)) },
                 word: Some(Word { name: "none", set: |s| $last(s).server = None }),
                 default: Some("none"),
-                doc: "Where the server listens: `unix:` and a path, or an address; must be given",
+                doc: "Where the server listens: `unix:` and a path, or an address",
                 more: "A port alone is one of this machine (127.0.0.1). A path where nothing is \
                        yet is a warning; where nobody listens when a request comes, the answer \
                        is 503.",
@@ -219,7 +220,15 @@ const FASTCGI: &[Setting<SiteSettings>] = settings_of!(
         more: "Each holds one process of php-fpm, which serves nobody else meanwhile: all workers \
                together must keep fewer than it has. 0 makes a link for each request.",
         source: "FCGI_KEEP_CONN in FastCGI 1.0 section 5.1",
-    }
+    },
+    pools::PROGRAM,
+    pools::ARGUMENTS,
+    pools::ENVIRONMENT,
+    pools::PROCESSES,
+    pools::PROCESSES_MIN,
+    pools::PROCESS_IDLE,
+    pools::MEMORY,
+    pools::CPU_TIME
 );
 
 const SCGI: &[Setting<SiteSettings>] = settings_of!(scgi,);

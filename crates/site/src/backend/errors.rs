@@ -36,6 +36,11 @@ impl ErrorOutput {
         self.left -= bytes.len().min(self.left);
     }
 
+    /// As much as in the beginning may be logged again.
+    pub(crate) fn renew(&mut self) {
+        self.left = LOGGED_BYTES_MAX;
+    }
+
     /// Logs what is left of a line.
     pub(crate) fn flush(&mut self) {
         if !self.line.is_empty() {

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use flyball_http::head::Framing;
 use flyball_http::{Method, OwnedRequest, Request};
 use flyball_sys::net::Server;
+use flyball_sys::random;
 
 use super::environment::Environment;
 use super::errors::ErrorOutput;
+use super::manager::PoolRule;
 use super::relay::Relay;
 use super::request::name_of;
 use super::responder::Responder;
@@ -64,6 +66,14 @@ struct Reached {
     held_max: Option<usize>,
 }
 
+/// A request that was let pass.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Admitted<'a, 'b> {
+    pub(crate) request: &'a Request<'b>,
+    /// Who has logged in for it.
+    pub(crate) user: Option<&'a [u8]>,
+}
+
 /// A path as a gate sees it.
 struct Below {
     /// What is beneath the path of the gate: empty, or with a slash at its start.
@@ -78,7 +88,8 @@ impl Gates {
     /// # Errors
     /// What is missing.
     pub(crate) fn open(sites: &[SiteSettings]) -> io::Result<(Vec<Gates>, Option<Arc<Spawner>>)> {
-        let mut rules = Vec::new();
+        let (mut rules, mut pools) = (Vec::new(), Vec::new());
+        let directory = private_directory()?;
         let mut all = Vec::new();
         for site in sites {
             let mut gates = Vec::new();
@@ -91,14 +102,19 @@ impl Gates {
             for (table, responder) in site.responders() {
                 let wrong = |(key, why)| io::Error::other(format!("site.{table}.{key}: {why}"));
                 responder.check().map_err(wrong)?;
-                gates.extend(Gate::of_server(responder, table == "scgi", &site.root));
+                let mut responder = responder.clone();
+                pools.extend(pool_of(&mut responder, &directory, pools.len()));
+                gates.extend(Gate::of_server(&responder, table == "scgi", &site.root));
             }
             gates.sort_by_key(|gate: &Gate| {
                 (std::cmp::Reverse(gate.path.len()), gate.extensions.is_empty())
             });
             all.push(Gates { gates });
         }
-        let spawner = if rules.is_empty() { None } else { Some(Arc::new(Spawner::new(rules)?)) };
+        let spawner = match rules.is_empty() && pools.is_empty() {
+            true => None,
+            false => Some(Arc::new(Spawner::new(rules, pools, directory)?)),
+        };
         Ok((all, spawner))
     }
 
@@ -139,17 +155,16 @@ impl Gates {
         })
     }
 
-    /// What answers a request, begun; `None` when no backend does. `user` has logged in.
+    /// What answers a request, begun; `None` when no backend does.
     pub(crate) fn begin(
         &self,
-        request: &Request<'_>,
-        user: Option<&[u8]>,
+        admitted: &Admitted<'_, '_>,
         spawner: Option<&Spawner>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
-        let (gate, below) = self.of(request)?;
-        gate.begin(&below, request, user, spawner, site, now_ms)
+        let (gate, below) = self.of(admitted.request)?;
+        gate.begin(&below, admitted, spawner, site, now_ms)
     }
 
     /// What answers a request for which the file of this name was found, if that is a script: it is
@@ -157,14 +172,13 @@ impl Gates {
     pub(crate) fn begin_script(
         &self,
         name: &[u8],
-        request: &Request<'_>,
-        user: Option<&[u8]>,
+        admitted: &Admitted<'_, '_>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
         let path = format!("/{}", std::str::from_utf8(name).ok()?);
         let (gate, below) = self.of_path(&path).filter(|(_, below)| below.named > 0)?;
-        gate.begin(&below, request, user, None, site, now_ms)
+        gate.begin(&below, admitted, None, site, now_ms)
     }
 }
 
@@ -172,12 +186,12 @@ impl Gate {
     fn begin(
         &self,
         below: &Below,
-        request: &Request<'_>,
-        user: Option<&[u8]>,
+        admitted: &Admitted<'_, '_>,
         spawner: Option<&Spawner>,
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
+        let Admitted { request, user } = *admitted;
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
         let mut environment = Environment::of(request, &id, user);
@@ -299,4 +313,26 @@ impl Reached {
         let said = ErrorOutput::new(name_of("fastcgi", request, id));
         fastcgi::begin(&self.responder, variables, held_max, repeats, said)
     }
+}
+
+/// The processes that are started for a server, if they are; it has a socket then.
+fn pool_of(responder: &mut ResponderSettings, directory: &Path, number: usize) -> Option<PoolRule> {
+    let program = responder.pool.program.clone()?;
+    let named = responder.server.take().and_then(|server| match server {
+        Server::Unix(path) => Some(path),
+        Server::Tcp(_) => None,
+    });
+    let socket = named.unwrap_or_else(|| directory.join(format!("{number}.sock")));
+    responder.server = Some(Server::Unix(socket.clone()));
+    let name = format!("fastcgi: {}", responder.path);
+    Some(PoolRule { name, socket, program, settings: responder.pool.clone() })
+}
+
+/// A directory that nobody can have made before, for sockets that nobody has named. It is made when
+/// it is needed.
+fn private_directory() -> io::Result<PathBuf> {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes)?;
+    let number = u64::from_ne_bytes(bytes);
+    Ok(std::env::temp_dir().join(format!("flyball-{number:016x}")))
 }

@@ -10,6 +10,8 @@ mod errors;
 mod fastcgi;
 mod gates;
 mod held;
+mod manager;
+mod pool;
 mod records;
 mod relay;
 mod reply;
@@ -21,11 +23,12 @@ pub mod settings;
 mod spawner;
 mod stream;
 
+pub use manager::PoolSettings;
 pub use relay::{Relay, Went};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 
-pub(crate) use gates::Gates;
+pub(crate) use gates::{Admitted, Gates};
 pub(crate) use relay::Outcome;
 pub(crate) use reply::{Reply, SentFile};
 

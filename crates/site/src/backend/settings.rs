@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use flyball_sys::net::{self, Server};
 use flyball_sys::program;
 
+use super::PoolSettings;
+
 /// Programs that are started for each request (RFC 3875).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgiSettings {
@@ -57,6 +59,8 @@ pub struct ResponderSettings {
     pub held_bytes_max: Option<u64>,
     /// What it may use.
     pub limits: BackendLimits,
+    /// The processes that this server starts for it, if there is a program for that.
+    pub pool: PoolSettings,
 }
 
 /// Bytes of a request body in chunks that are held, if nobody says more.
@@ -75,6 +79,7 @@ impl Default for ResponderSettings {
             idle_links: 0,
             held_bytes_max: Some(HELD_BYTES_MAX),
             limits: BackendLimits::default(),
+            pool: PoolSettings::default(),
         }
     }
 }
@@ -86,7 +91,12 @@ impl ResponderSettings {
     /// # Errors
     /// The last part of the key, and a sentence.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
+        super::spawner::check_pool(&self.pool)?;
         match &self.server {
+            Some(Server::Tcp(_)) if self.pool.program.is_some() => {
+                return Err(("socket", "must be a path, or none, beside `program`".into()));
+            }
+            None if self.pool.program.is_some() => {}
             None => return Err(("socket", "is missing: say where the server listens".into())),
             Some(Server::Unix(path)) => {
                 if net::is_socket_at(path) == Some(false) {
@@ -106,7 +116,9 @@ impl ResponderSettings {
     /// What is not there yet and may be later: its socket. Blocks on the disk.
     pub fn missing(&self) -> Option<String> {
         match &self.server {
-            Some(Server::Unix(path)) if net::is_socket_at(path).is_none() => {
+            Some(Server::Unix(path))
+                if self.pool.program.is_none() && net::is_socket_at(path).is_none() =>
+            {
                 Some(format!("the socket {} is not there yet", path.display()))
             }
             _ => None,

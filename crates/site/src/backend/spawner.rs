@@ -11,11 +11,13 @@ use std::path::{Path, PathBuf};
 
 use flyball_sys::channel::Channel;
 use flyball_sys::clock;
+use flyball_sys::net;
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::program::{self, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
+use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
 
@@ -28,6 +30,12 @@ const LEFT_MS_MAX: u64 = 30_000;
 
 /// Bytes of requests that may wait for the process.
 const QUEUE_BYTES: usize = 1024 * 1024;
+
+/// Longest wait until the process can be reached, in milliseconds.
+const READY_MS_MAX: u64 = 5_000;
+
+/// What the process says once it can be; what it says instead is why it cannot.
+const READY: &[u8] = b"+";
 
 /// What a worker sends over the leash when the answer has ended.
 const LEAVE: &[u8] = b"L";
@@ -113,15 +121,41 @@ pub struct Spawner {
     /// Where the process takes them.
     desk: Channel,
     rules: Vec<Rule>,
+    responders: Vec<PoolRule>,
+    /// Where sockets of responders are that nobody has named.
+    directory: PathBuf,
 }
 
 impl Spawner {
-    pub(super) fn new(rules: Vec<Rule>) -> io::Result<Spawner> {
+    pub(super) fn new(
+        rules: Vec<Rule>,
+        responders: Vec<PoolRule>,
+        directory: PathBuf,
+    ) -> io::Result<Spawner> {
         let (door, desk) = Channel::pair()?;
         door.set_nonblocking()?;
         door.set_room(QUEUE_BYTES)?;
         desk.set_nonblocking()?;
-        Ok(Spawner { door, desk, rules })
+        Ok(Spawner { door, desk, rules, responders, directory })
+    }
+
+    /// Waits until the responders that it manages can be reached, at most for a few seconds.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// Which of them cannot be, and why.
+    pub fn wait_until_ready(&self) -> io::Result<()> {
+        if self.responders.is_empty() {
+            return Ok(());
+        }
+        let mut why = [0; 1024];
+        if !net::wait_readable(self.door.as_fd(), READY_MS_MAX)? {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        match self.door.receive(&mut why)? {
+            (0 | 1, _) => Ok(()),
+            (n, _) => Err(io::Error::other(String::from_utf8_lossy(&why[..n]).into_owned())),
+        }
     }
 
     /// Asks for a program with these pipe ends, and gives its leash: it tells what became of the
@@ -155,12 +189,17 @@ impl Spawner {
         let mut mechanism = readiness::open("epoll")?;
         mechanism.add(self.desk.as_fd(), REQUESTS, Interest::READ)?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
-        let mut office = Office {
-            rules: &self.rules,
-            mechanism,
-            running: Vec::new(),
-            record: vec![0; RECORD_BYTES_MAX],
+        let manager = match Manager::open(&self.responders, &self.directory, &mut *mechanism) {
+            Ok(manager) => manager,
+            Err(why) => {
+                self.desk.send(why.as_bytes(), None)?;
+                return Err(io::Error::other(why));
+            }
         };
+        // Nobody may take it, once the process was started anew.
+        let _ = self.desk.send(READY, None);
+        let (running, record) = (Vec::new(), vec![0; RECORD_BYTES_MAX]);
+        let mut office = Office { rules: &self.rules, manager, mechanism, running, record };
         let mut events = Vec::new();
         loop {
             office.wait(&mut events)?;
@@ -180,10 +219,14 @@ impl Spawner {
                             }
                         }
                     }
+                    token if token >= manager::TOKENS => {
+                        office.manager.heed(token, &mut *office.mechanism);
+                    }
                     leash => office.heed(leash - LEASHES),
                 }
             }
             office.kill_overdue();
+            office.manager.go_on(&mut *office.mechanism);
         }
     }
 }
@@ -216,6 +259,7 @@ struct Running {
 /// The process at work.
 struct Office<'a> {
     rules: &'a [Rule],
+    manager: Manager<'a>,
     mechanism: Box<dyn Readiness>,
     running: Vec<Running>,
     record: Vec<u8>,
@@ -223,7 +267,8 @@ struct Office<'a> {
 
 impl Office<'_> {
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
-        let due = self.running.iter().filter_map(|running| running.kill_at_ms).min();
+        let kills = self.running.iter().filter_map(|running| running.kill_at_ms);
+        let due = kills.chain(self.manager.due_ms()).min();
         let now_ms = clock::monotonic_ms();
         let left = due
             .map_or(-1, |at| i32::try_from(at.saturating_sub(now_ms).max(1)).unwrap_or(i32::MAX));
@@ -322,8 +367,9 @@ impl Office<'_> {
 
     fn reap(&mut self) {
         while let Some((process, ending)) = process::reap() {
-            let Some(running) = self.running.iter_mut().find(|running| running.leader == process)
-            else {
+            let is_it = |running: &&mut Running| running.leader == process;
+            let Some(running) = self.running.iter_mut().find(is_it) else {
+                self.manager.reaped(process, ending, &mut *self.mechanism);
                 continue;
             };
             running.lives = false;
@@ -356,6 +402,7 @@ impl Office<'_> {
         for running in &self.running {
             program::end_group(running.leader, true);
         }
+        self.manager.end(&mut *self.mechanism);
     }
 }
 
@@ -384,6 +431,23 @@ fn complete(
         let root = rule.document_root.as_os_str().as_bytes();
         set("PATH_INFO", info.to_vec());
         set("PATH_TRANSLATED", [root, info].concat());
+    }
+}
+
+/// Whether the program of responders is there, and what is said of it makes sense, as [`check`].
+pub(super) fn check_pool(settings: &PoolSettings) -> Result<(), (&'static str, String)> {
+    let PoolSettings { processes_min, processes_max, .. } = settings;
+    match &settings.program {
+        None if *settings != PoolSettings::default() => {
+            Err(("program", "is missing: what is said of its processes means nothing".into()))
+        }
+        None => Ok(()),
+        Some(_) if processes_min > processes_max => {
+            let why = format!("{processes_min} is more than `processes`, which is {processes_max}");
+            Err(("processes-min", why))
+        }
+        Some(program) => program::check_executable(program)
+            .map_err(|error| ("program", format!("{} cannot be run: {error}", program.display()))),
     }
 }
 

@@ -5,7 +5,7 @@ use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::net::Server;
 
 use super::{Answer, Lookup, Service, Site, Sites};
-use crate::backend::{Failure, Outcome, Relay, Reply};
+use crate::backend::{Admitted, Failure, Outcome, Relay, Reply};
 use crate::plan::Found;
 
 /// How often one request may be sent elsewhere by programs.
@@ -54,8 +54,8 @@ impl Service {
         }
         let served = &self.sites.sites[site];
         let (user, spawner) = (served.user(request), self.sites.spawner.as_deref());
-        let user = user.as_deref();
-        self.owned(|| served.gates.begin(request, user, spawner, site, now.ms()))
+        let admitted = Admitted { request, user: user.as_deref() };
+        self.owned(|| served.gates.begin(&admitted, spawner, site, now.ms()))
     }
 
     /// What `begin` opens belongs to this process, where others have the same table of descriptors:
@@ -85,8 +85,8 @@ impl Service {
             return None;
         }
         let user = served.user(request);
-        let user = user.as_deref();
-        self.owned(|| served.gates.begin_script(&found.name, request, user, site, now.ms()))
+        let admitted = Admitted { request, user: user.as_deref() };
+        self.owned(|| served.gates.begin_script(&found.name, &admitted, site, now.ms()))
     }
 
     /// Whether a backend answers a request: one that nobody has made must not get that far.

@@ -1,0 +1,452 @@
+//! Responders that this server starts itself: programs that answer one request after the other on a
+//! listening socket that they are given as descriptor 0 (FastCGI 1.0, section 2.2; the persistent
+//! CGI of Pai, Druschel, Zwaenepoel, section 5.6). [`Pool`] decides, and this starts, ends, and
+//! passes on what they write to their error output. Whoever asks them knows only their socket.
+//!
+//! All of it is a part of the process that starts programs.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use flyball_sys::error_log::Level;
+use flyball_sys::process::{Ending, ProcessId};
+use flyball_sys::program::{self, End, Program, ProgramLimits};
+use flyball_sys::readiness::{Interest, Readiness};
+use flyball_sys::responder::{NamedSocket, make_private_directory, remove_directory, work_of};
+use flyball_sys::{clock, say};
+
+use super::errors::ErrorOutput;
+use super::pool::{Bounds, Pool};
+
+/// Connections that may wait until a responder accepts them.
+const BACKLOG: i32 = 512;
+
+/// How long somebody waits to be accepted before another responder is started beside those that
+/// there are, in milliseconds.
+const LOOK_MS: u64 = 5;
+
+/// Time that one which was just started has to accept who waits, before another is started, in
+/// milliseconds.
+const BEGIN_MS: u64 = 100;
+
+/// Time that a responder which is not needed has to end by itself, in milliseconds: it may be in
+/// the middle of a request.
+const GRACE_MS: u64 = 10_000;
+
+/// Time that all have to end by themselves when nobody is left to ask them, in milliseconds.
+const END_MS_MAX: u64 = 1_000;
+
+/// Time after which a responder's error output is logged again up to its limit, in milliseconds.
+const ERRORS_RENEWED_MS: u64 = 10_000;
+
+/// How often it is looked whether a socket has its name still, in milliseconds: who cleans up, or a
+/// server that took it over and failed, may have taken it away.
+const NAME_CHECKED_MS: u64 = 1_000;
+
+/// Bytes of error output that are read at a time.
+const ERROR_BYTES: usize = 4096;
+
+/// Tokens of the listening sockets, by the number of the rule, and of error outputs, by process.
+const SOCKETS: u64 = 1 << 32;
+const ERRORS: u64 = 1 << 33;
+
+/// Where tokens of responders begin.
+pub(super) const TOKENS: u64 = SOCKETS;
+
+/// Programs that this server starts to answer one request after the other, on a listening socket
+/// that they get as descriptor 0.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolSettings {
+    /// The program; `None` when somebody else starts what answers.
+    pub program: Option<PathBuf>,
+    /// What it is given after its own name.
+    pub arguments: Vec<String>,
+    /// Its environment, beside `PATH`.
+    pub environment: Vec<(String, String)>,
+    /// Fewest processes, which are started with the server.
+    pub processes_min: usize,
+    /// Most processes.
+    pub processes_max: usize,
+    /// Time without work after which a process beyond the fewest is ended, in milliseconds.
+    pub idle_ms: u64,
+    /// Address space of each process, in bytes; `None` is no limit.
+    pub memory_bytes: Option<u64>,
+    /// Processor time of each process, in seconds; `None` is no limit.
+    pub cpu_s: Option<u64>,
+}
+
+impl Default for PoolSettings {
+    fn default() -> PoolSettings {
+        PoolSettings {
+            program: None,
+            arguments: Vec::new(),
+            environment: Vec::new(),
+            processes_min: 1,
+            processes_max: 4,
+            idle_ms: 60_000,
+            memory_bytes: None,
+            cpu_s: None,
+        }
+    }
+}
+
+/// A kind of responders.
+#[derive(Clone, Debug)]
+pub(super) struct PoolRule {
+    /// What they are called in the log.
+    pub(super) name: String,
+    /// Where they are reached.
+    pub(super) socket: PathBuf,
+    pub(super) program: PathBuf,
+    pub(super) settings: PoolSettings,
+}
+
+/// A responder that was started.
+#[derive(Debug)]
+struct Responder {
+    process: ProcessId,
+    errors: Option<OwnedFd>,
+    said: ErrorOutput,
+    renewed_ms: u64,
+}
+
+/// All of a rule.
+#[derive(Debug)]
+struct Kind<'a> {
+    rule: &'a PoolRule,
+    /// Where sockets are that nobody has named.
+    directory: &'a Path,
+    pool: Pool,
+    socket: Option<NamedSocket>,
+    /// Whether the socket is among what is waited for.
+    watched: bool,
+    /// When it is looked whether somebody still waits.
+    look_ms: Option<u64>,
+    /// Until when one that was started last may not have begun to accept.
+    begins_ms: u64,
+    /// When it is looked whether the socket has its name.
+    name_check_ms: u64,
+    responders: Vec<Responder>,
+}
+
+/// All responders.
+#[derive(Debug)]
+pub(super) struct Manager<'a> {
+    kinds: Vec<Kind<'a>>,
+    directory: &'a Path,
+}
+
+impl<'a> Manager<'a> {
+    /// Listens for all of them; `directory` is made if a socket is in it.
+    ///
+    /// # Errors
+    /// Which socket cannot be had, and why.
+    pub(super) fn open(
+        rules: &'a [PoolRule],
+        directory: &'a Path,
+        mechanism: &mut dyn Readiness,
+    ) -> Result<Manager<'a>, String> {
+        let fails = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
+        let mut kinds = Vec::new();
+        for rule in rules {
+            let PoolSettings { processes_min, processes_max, idle_ms, .. } = rule.settings;
+            let bounds = Bounds { least: processes_min, most: processes_max, idle_ms };
+            let (pool, responders) = (Pool::new(bounds), Vec::new());
+            let (socket, watched, look_ms, begins_ms, name_check_ms) = (None, false, None, 0, 0);
+            let mut kind = Kind {
+                rule,
+                directory,
+                pool,
+                socket,
+                watched,
+                look_ms,
+                begins_ms,
+                name_check_ms,
+                responders,
+            };
+            kind.listen().map_err(|error| fails(&rule.socket, error))?;
+            kinds.push(kind);
+        }
+        let mut manager = Manager { kinds, directory };
+        manager.go_on(mechanism);
+        Ok(manager)
+    }
+
+    /// When there is something to be done again, if nothing else happens.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        let due = |kind: &Kind<'_>| {
+            [kind.pool.due_ms(), kind.look_ms, Some(kind.name_check_ms)].into_iter().flatten().min()
+        };
+        self.kinds.iter().filter_map(due).min()
+    }
+
+    /// One of the tokens from [`TOKENS`] is ready.
+    pub(super) fn heed(&mut self, token: u64, mechanism: &mut dyn Readiness) {
+        if token >= ERRORS {
+            let number = |responder: &Responder| responder.process.number() as u64;
+            let mut all = self.kinds.iter_mut().flat_map(|kind| &mut kind.responders);
+            if let Some(responder) = all.find(|responder| number(responder) == token - ERRORS) {
+                responder.hear(mechanism);
+            }
+        } else if let Some(kind) = self.kinds.get_mut((token - SOCKETS) as usize) {
+            kind.somebody_waits(mechanism);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn go_on(&mut self, mechanism: &mut dyn Readiness) {
+        for (at, kind) in self.kinds.iter_mut().enumerate() {
+            kind.go_on(SOCKETS + at as u64, mechanism);
+        }
+    }
+
+    /// A child of this process has ended; whether it was a responder.
+    pub(super) fn reaped(
+        &mut self,
+        process: ProcessId,
+        ending: Ending,
+        mechanism: &mut dyn Readiness,
+    ) -> bool {
+        self.kinds.iter_mut().any(|kind| kind.reaped(process, ending, mechanism))
+    }
+
+    /// Nobody is left to ask them: they end, and their sockets lose their names. Blocks, at most
+    /// for a second.
+    pub(super) fn end(&mut self, mechanism: &mut dyn Readiness) {
+        for kind in &mut self.kinds {
+            kind.deafen(mechanism);
+            kind.pool.retire_all(u64::MAX);
+            kind.end_all(false);
+        }
+        let until_ms = clock::monotonic_ms() + END_MS_MAX;
+        let mut events = Vec::new();
+        while self.kinds.iter().any(|kind| !kind.responders.is_empty())
+            && clock::monotonic_ms() < until_ms
+        {
+            while let Some((process, ending)) = flyball_sys::process::reap() {
+                self.reaped(process, ending, mechanism);
+            }
+            // What was ready before is ready still, and is not looked at any more.
+            let _ = mechanism.wait(&mut events, 1);
+        }
+        self.kinds.iter().for_each(|kind| kind.end_all(true));
+        remove_directory(self.directory);
+    }
+}
+
+impl Kind<'_> {
+    fn listen(&mut self) -> io::Result<()> {
+        if self.rule.socket.starts_with(self.directory) {
+            make_private_directory(self.directory)?;
+        }
+        self.socket = Some(NamedSocket::listen(&self.rule.socket, BACKLOG)?);
+        self.watched = false;
+        self.name_check_ms = clock::monotonic_ms() + NAME_CHECKED_MS;
+        Ok(())
+    }
+
+    /// Turns away who waits and who comes.
+    fn deafen(&mut self, mechanism: &mut dyn Readiness) {
+        if let Some(socket) = self.socket.take() {
+            if std::mem::take(&mut self.watched) {
+                mechanism.remove(socket.as_fd());
+            }
+            socket.unlink();
+        }
+        self.look_ms = None;
+    }
+
+    /// Looks again in a while, and not at each that comes meanwhile.
+    fn somebody_waits(&mut self, mechanism: &mut dyn Readiness) {
+        if let Some(socket) = &self.socket
+            && std::mem::take(&mut self.watched)
+        {
+            mechanism.remove(socket.as_fd());
+        }
+        let now_ms = clock::monotonic_ms();
+        let is_first = self.responders.is_empty();
+        self.look_ms = Some(if is_first { now_ms } else { now_ms + LOOK_MS });
+    }
+
+    fn go_on(&mut self, token: u64, mechanism: &mut dyn Readiness) {
+        let now_ms = clock::monotonic_ms();
+        self.check_name(mechanism, now_ms);
+        if self.pool.is_down(now_ms) {
+            return self.deafen(mechanism);
+        }
+        if self.socket.is_none()
+            && let Err(error) = self.listen()
+        {
+            let pause_ms = self.pool.failed(now_ms);
+            let (name, socket) = (&self.rule.name, self.rule.socket.display());
+            say!(Level::Error, "{name}: {socket}: {error}; again in {pause_ms} ms");
+            return;
+        }
+        let looks = self.look_ms.is_some_and(|at| at <= now_ms);
+        let waits = looks && self.socket.as_ref().is_some_and(NamedSocket::has_waiting);
+        while self.pool.lacks(false, now_ms) {
+            self.start(mechanism, now_ms);
+        }
+        if !waits && looks {
+            self.begins_ms = now_ms;
+        }
+        if waits && now_ms >= self.begins_ms && self.pool.lacks(true, now_ms) {
+            self.start(mechanism, now_ms);
+        }
+        if looks {
+            self.look_ms = (waits && !self.pool.is_full()).then_some(now_ms + LOOK_MS);
+        }
+        self.retire(now_ms);
+        let watches = self.look_ms.is_none() && !self.pool.is_full();
+        if let Some(socket) = &self.socket
+            && watches
+            && !self.watched
+        {
+            self.watched = mechanism.add(socket.as_fd(), token, Interest::READ).is_ok();
+        }
+    }
+
+    /// A socket without a name is given up, and those who have it with it: nobody finds them.
+    fn check_name(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
+        if now_ms < self.name_check_ms {
+            return;
+        }
+        self.name_check_ms = now_ms + NAME_CHECKED_MS;
+        if self.socket.as_ref().is_some_and(NamedSocket::has_lost_its_name) {
+            self.deafen(mechanism);
+            for number in self.pool.retire_all(now_ms + GRACE_MS) {
+                if let Some(process) = self.process(number) {
+                    program::end_group(process, false);
+                }
+            }
+        }
+    }
+
+    fn process(&self, number: i32) -> Option<ProcessId> {
+        let is_it = |responder: &&Responder| responder.process.number() == number;
+        self.responders.iter().find(is_it).map(|responder| responder.process)
+    }
+
+    fn start(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
+        let name = &self.rule.name;
+        match self.begin() {
+            Ok((process, errors)) => {
+                self.pool.started(process.number(), now_ms);
+                self.begins_ms = now_ms + BEGIN_MS;
+                let token = ERRORS + process.number() as u64;
+                // It fails when memory is out: nothing is heard of this one then.
+                let heard = mechanism.add(errors.as_fd(), token, Interest::READ).is_ok();
+                let said = ErrorOutput::new(format!("{name} [{}]", process.number()));
+                let (errors, renewed_ms) = (heard.then_some(errors), now_ms);
+                self.responders.push(Responder { process, errors, said, renewed_ms });
+            }
+            Err(error) => {
+                let pause_ms = self.pool.failed(now_ms);
+                let program = self.rule.program.display();
+                say!(
+                    Level::Error,
+                    "{name}: {program} cannot be started: {error}; again in {pause_ms} ms"
+                );
+            }
+        }
+    }
+
+    /// A process, and the end of its error output.
+    fn begin(&self) -> io::Result<(ProcessId, OwnedFd)> {
+        let PoolSettings { arguments, environment, memory_bytes, cpu_s, .. } = &self.rule.settings;
+        let program = &self.rule.program;
+        let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let (errors, theirs) = program::pipe(End::Reading)?;
+        let mut variables = vec![(b"PATH".to_vec(), super::environment::PATH.to_vec())];
+        variables.extend(
+            environment
+                .iter()
+                .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())),
+        );
+        let process = program::start(Program {
+            directory: program.parent().unwrap_or(Path::new("/")).to_owned(),
+            path: program.clone(),
+            arguments: arguments.iter().map(Into::into).collect(),
+            environment: variables,
+            standard: [socket.copy()?, theirs.try_clone()?, theirs],
+            limits: ProgramLimits { memory_bytes: *memory_bytes, cpu_s: *cpu_s },
+        })?;
+        Ok((process, errors))
+    }
+
+    fn retire(&mut self, now_ms: u64) {
+        let processes: Vec<ProcessId> =
+            self.responders.iter().map(|responder| responder.process).collect();
+        let process = |number| processes.iter().find(|process| process.number() == number);
+        let work = |number| work_of(*process(number)?);
+        while let Some(number) = self.pool.retire(now_ms + GRACE_MS, now_ms, work) {
+            process(number).into_iter().for_each(|process| program::end_group(*process, false));
+        }
+        for number in self.pool.overdue(now_ms) {
+            process(number).into_iter().for_each(|process| program::end_group(*process, true));
+        }
+    }
+
+    fn reaped(
+        &mut self,
+        process: ProcessId,
+        ending: Ending,
+        mechanism: &mut dyn Readiness,
+    ) -> bool {
+        let now_ms = clock::monotonic_ms();
+        let well = ending == Ending::Exited(0);
+        let Some(ended) = self.pool.ended(process.number(), well, now_ms) else { return false };
+        if let Some(at) = self.responders.iter().position(|known| known.process == process) {
+            let mut responder = self.responders.swap_remove(at);
+            responder.hear(mechanism);
+            responder.let_go(mechanism);
+        }
+        // What it has started may hold the socket, and would answer nobody.
+        program::end_group(process, true);
+        if !ended.was_told && (!well || ended.pause_ms > 0) {
+            let how = match ending {
+                Ending::Exited(code) => format!("ended with code {code}"),
+                Ending::Killed(signal) => format!("was ended by signal {signal}"),
+            };
+            let (name, number) = (&self.rule.name, process.number());
+            let then = match ended.pause_ms {
+                0 => String::new(),
+                pause_ms => format!("; the next is started in {pause_ms} ms"),
+            };
+            say!(Level::Warn, "{name} [{number}]: {how} after {} ms{then}", ended.lived_ms);
+        }
+        true
+    }
+
+    fn end_all(&self, kill: bool) {
+        for responder in &self.responders {
+            program::end_group(responder.process, kill);
+        }
+    }
+}
+
+impl Responder {
+    fn hear(&mut self, mechanism: &mut dyn Readiness) {
+        let now_ms = clock::monotonic_ms();
+        if now_ms >= self.renewed_ms + ERRORS_RENEWED_MS {
+            self.said.renew();
+            self.renewed_ms = now_ms;
+        }
+        let mut buffer = [0; ERROR_BYTES];
+        let Some(end) = &self.errors else { return };
+        match program::read(end, &mut buffer) {
+            Ok(0) => self.let_go(mechanism),
+            Ok(n) => self.said.take(&buffer[..n]),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(_) => self.let_go(mechanism),
+        }
+    }
+
+    fn let_go(&mut self, mechanism: &mut dyn Readiness) {
+        if let Some(end) = self.errors.take() {
+            mechanism.remove(end.as_fd());
+        }
+        self.said.flush();
+    }
+}
