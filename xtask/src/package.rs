@@ -47,6 +47,8 @@ pub fn files() -> Vec<(&'static str, &'static str, u32)> {
         ("deploy/debian/index.html", "var/www/flyball/index.html", 0o644),
         ("examples/production.toml", "usr/share/doc/flyball/examples/production.toml", 0o644),
         ("docs/example.toml", "usr/share/doc/flyball/examples/example.toml", 0o644),
+        ("crates/module/include/flyball_module.h", "usr/include/flyball_module.h", 0o644),
+        ("docs/modules.md", "usr/share/doc/flyball/modules.md", 0o644),
         ("docs/operations.md", "usr/share/doc/flyball/operations.md", 0o644),
         ("docs/settings.md", "usr/share/doc/flyball/settings.md", 0o644),
         ("CHANGELOG.md", "usr/share/doc/flyball/CHANGELOG.md", 0o644),

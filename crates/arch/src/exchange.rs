@@ -12,7 +12,7 @@ use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
 use flyball_site::{
-    Answer, Lookup, Out, Piece, Plan, Relay, Service, Source, Upload, fields_beside,
+    Answer, Lookup, Out, Piece, Plan, SecondEnd, Service, Source, Upload, fields_beside,
 };
 use flyball_sys::clock;
 use flyball_sys::signal::Masked;
@@ -69,7 +69,7 @@ pub struct Exchange {
     /// What produces the body that is being sent.
     source: Option<Box<dyn Source>>,
     /// Who answers in the place of the site.
-    relay: Option<Box<Relay>>,
+    relay: Option<Box<dyn SecondEnd>>,
     /// What a backend says beside the file that it has sent.
     beside: Option<Box<[u8]>>,
     buffers: Option<Box<Buffers>>,
@@ -492,7 +492,10 @@ impl Exchange {
         self.trace.resumed(&plan);
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
-        let mut next = self.go_on(plan, desk);
+        let mut next = match self.relay_that_asked(&plan) {
+            Some(relay) => relay.worked(plan, &mut desk.service, &desk.now),
+            None => self.go_on(plan, desk),
+        };
         if let Some(next) = &mut next {
             next.set_asked_ns(now_ns);
             self.trace.ask(next);

@@ -259,6 +259,7 @@ impl Confinement {
                 calls.extend(missing.filter(|_| sites.spawner().is_some()));
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
+                calls.extend(sites.has_modules().then_some(Calls::Timers));
                 let locked_bytes = row
                     .locks_memory
                     .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
@@ -343,6 +344,12 @@ impl Rings {
 /// Whether the workers of an architecture have rings.
 pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
     row_of(architecture).calls.contains(&Calls::Ring)
+}
+
+/// Whether an event loop of an architecture does itself whatever may block.
+pub(crate) fn works_in_place(architecture: &dyn Architecture) -> bool {
+    let row = row_of(architecture);
+    row.has(Calls::Readiness) && !row.helpers && !row.has(Calls::Threads)
 }
 
 /// The roots, and what is named beside them. Links that lead anywhere are followed only where a

@@ -238,6 +238,15 @@ impl Server {
                 "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
             ));
         }
+        if let Some(module) = self.sites.blocking_module()
+            && sandbox::works_in_place(self.architecture)
+        {
+            warnings.push(format!(
+                "module {module} may block, and {} stands still meanwhile: an architecture with \
+                 helpers or threads does not",
+                self.architecture.name()
+            ));
+        }
         warnings.extend(self.cut_buffers());
         let room = connections_that_fit(&self.settings);
         if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {

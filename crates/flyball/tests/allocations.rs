@@ -67,6 +67,7 @@ tests! {
     a_new_connection_allocates_nothing,
     a_pipelined_batch_allocates_nothing,
     a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing,
+    a_module_that_answers_at_once_allocates_nothing,
     a_file_that_processes_share_is_lent_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
     a_head_and_a_date_that_are_made_anew_allocate,
@@ -300,6 +301,27 @@ fn a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing() {
             "GET /small.txt HTTP/1.1\r\nHost: a.test\r\nAccept-Language: de, en;q=0.5\r\n\r\n";
         let (allocations, seconds) =
             counted.count(|| assert_eq!(client.ask(request).expect("X-199"), "199"));
+        let allowed = PER_SECOND * counted.threads() * seconds;
+        println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
+        assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
+    }
+}
+
+fn a_module_that_answers_at_once_allocates_nothing() {
+    let site = small_site();
+    let config = format!(
+        "[[site]]\nroot = \"{}\"\n[[site.module]]\npath = \"/hello\"\nname = \"hello\"\n",
+        site.path().display()
+    );
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("flyball.toml");
+    std::fs::write(&path, config).expect("the configuration can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    for arch in ["sped", "shared-symped", "mt"] {
+        let counted = Counted::start_from(&["--config", path], arch, &[]);
+        let mut client = counted.server.connect();
+        let (allocations, seconds) =
+            counted.count(|| assert_eq!(client.ask(get("/hello")).status(), 200));
         let allowed = PER_SECOND * counted.threads() * seconds;
         println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
         assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");

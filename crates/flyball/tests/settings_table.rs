@@ -298,6 +298,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         cgi: Vec::new(),
         fastcgi: Vec::new(),
         scgi: Vec::new(),
+        modules: Vec::new(),
     };
     for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
         let before = site.clone();
@@ -318,6 +319,10 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
     let field = Raw::Map(vec![("X".into(), text("1"))]);
     let other = |table: &str, key: &str| match (table, key) {
         ("access", "allow" | "deny") => text("::1"),
+        ("module", "options") => field.clone(),
+        ("module", "exact" | "blocking") => text("true"),
+        ("module", "load") => text("first-use"),
+        ("module", "on-panic") => text("abort"),
         (_, "environment" | "params") => field.clone(),
         (_, "processes" | "processes-min" | "idle-links") => text("3"),
         (_, "output-max" | "memory" | "hold") => text("3MiB"),

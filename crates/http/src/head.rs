@@ -356,6 +356,15 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
+    /// A request for a file that nobody sent: a plain GET. `None` when the target is none.
+    pub fn get(target: &[u8], host: &[u8]) -> Option<OwnedRequest> {
+        let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: ", host, b"\r\n\r\n"].concat();
+        let limits = Limits { head_bytes_max: usize::MAX, ..Limits::default() };
+        let mut head = Head::default();
+        parse_head(&bytes, &limits, &mut head).ok()?;
+        Some(OwnedRequest { head, bytes: bytes.into() })
+    }
+
     /// The request.
     pub fn request(&self) -> Request<'_> {
         self.head.request(&self.bytes)

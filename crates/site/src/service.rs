@@ -14,8 +14,8 @@ use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 
-use crate::access::{Access, Check, Refused, Scratch};
-use crate::backend::{Gates, Relay, Spawner};
+use crate::access::{Access, Check, Scratch};
+use crate::backend::{Gates, Spawner};
 use crate::caches::{Place, Target};
 use crate::compress::{CodingPolicy, CompressCounts, Load};
 use crate::configure::Configure;
@@ -24,10 +24,12 @@ use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
 use crate::mime::Types;
+use crate::modules::Modules;
 use crate::pages;
 use crate::path;
 use crate::plan::{Found, Outcome, Plan, Served};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes};
+use crate::second_end::SecondEnd;
 use crate::settings::{CacheSettings, SiteSettings, Symlinks};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
@@ -39,10 +41,14 @@ mod ahead;
 mod backends;
 mod codings;
 mod listings;
+mod modules;
 mod partial;
+mod refusals;
 mod sent_files;
 
 use ahead::Ahead;
+pub(crate) use modules::FilePart;
+use modules::ModuleScratch;
 use partial::conditional_answer;
 pub use sent_files::fields_beside;
 
@@ -71,8 +77,9 @@ pub enum Lookup<'a> {
     Stream(Answer<'a>, Box<dyn crate::source::Source>),
     /// The body is wanted first.
     Upload(Upload),
-    /// A backend answers, and takes the body; the answer comes from [`Service::backend_answer`].
-    Backend(Box<Relay>),
+    /// A backend or a module answers, and takes the body; the answer comes from
+    /// [`SecondEnd::answer`].
+    Backend(Box<dyn SecondEnd>),
 }
 
 /// The sites, opened before the first fork and shared by all workers.
@@ -97,6 +104,7 @@ struct Site {
     types: Types,
     access: Option<Access>,
     gates: Gates,
+    modules: Modules,
     policy: CodingPolicy,
     settings: SiteSettings,
 }
@@ -124,6 +132,7 @@ impl Sites {
                 types,
                 access: Access::new(&site.access)?,
                 gates,
+                modules: Modules::open(&site.modules)?,
                 policy,
                 settings: site.clone(),
             })
@@ -163,6 +172,7 @@ pub struct Service {
     fields: Vec<u8>,
     relative: Vec<u8>,
     scratch: Scratch,
+    scratch_of_modules: ModuleScratch,
     classes: Classes,
     compress_counts: CompressCounts,
     access_counts: AccessCounts,
@@ -208,6 +218,7 @@ impl Service {
             fields: Vec::new(),
             relative: Vec::new(),
             scratch: Scratch::default(),
+            scratch_of_modules: ModuleScratch::default(),
             classes: Classes::default(),
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
@@ -280,6 +291,11 @@ impl Service {
 
     /// The answer to a request that may be answered.
     fn admitted(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        if !self.sites.sites[site].modules.is_empty()
+            && let Some(place) = self.module_of(site, &request)
+        {
+            return self.call_module(site, place, request, now);
+        }
         if !self.sites.sites[site].gates.is_empty()
             && let Some(relay) = self.to_backend(site, &request, now)
         {
@@ -599,69 +615,6 @@ impl Service {
     pub fn finish_upload(&mut self, upload: &Upload) -> Answer<'_> {
         self.answered_for = Some(upload.site);
         upload.answer(&mut self.fields)
-    }
-
-    /// A page that says what is wrong, and nothing about why; the site's own, if it has one.
-    fn refuse(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        self.fields.clear();
-        self.refuse_with(request, status)
-    }
-
-    /// The same, behind fields that are there already.
-    fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        let Some(site) = self.sites.hosts.choose(request.host()) else {
-            return self.refuse_without_site(request, status);
-        };
-        let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-    }
-
-    fn refuse_without_site(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        let page = pages::page(status);
-        pages::write_fields(page.len(), &mut self.fields);
-        let body = page_body(request, Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-    }
-
-    fn refuse_without_request(&mut self, status: Status) -> Lookup<'_> {
-        let page = pages::page(status);
-        self.fields.clear();
-        pages::write_fields(page.len(), &mut self.fields);
-        let body = h1::Body::Bytes(Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-    }
-
-    /// The answer to a client that asks too fast, and may ask again after so many seconds.
-    pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
-        self.fields.clear();
-        self.fields.extend_from_slice(format!("Retry-After: {wait_s}\r\n").as_bytes());
-        self.refuse_with(request, Status::TOO_MANY_REQUESTS)
-    }
-
-    /// The answer to a request that may not be answered.
-    fn turn_away(&mut self, site: usize, request: &Request<'_>, refused: Refused) -> Lookup<'_> {
-        self.access_counts.refused(refused);
-        self.fields.clear();
-        if let Some(access) = &self.sites.sites[site].access {
-            access.write_fields(refused, &mut self.fields);
-        }
-        self.refuse_with(request, refused.status())
-    }
-
-    /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
-    fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
-        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
-        self.fields.clear();
-        self.fields.extend_from_slice(ALLOW);
-        if status != Status::NO_CONTENT {
-            return self.refuse_with(request, status);
-        }
-        if let Some(site) = self.sites.hosts.choose(request.host()) {
-            self.sites.sites[site].amend(request, "", true, &mut self.fields);
-        }
-        self.fields.extend_from_slice(b"\r\n");
-        let body = h1::Body::Empty;
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 }
 

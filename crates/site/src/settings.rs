@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::access::AccessSettings;
 use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
+use crate::modules::ModuleSettings;
 use crate::pattern;
 use crate::policy::Class;
 use crate::routes::RouteSettings;
@@ -38,6 +39,8 @@ pub struct SiteSettings {
     pub compress: CompressSettings,
     /// Programs that answer.
     pub cgi: Vec<CgiSettings>,
+    /// Modules that answer.
+    pub modules: Vec<ModuleSettings>,
     /// Servers that answer and speak FastCGI.
     pub fastcgi: Vec<ResponderSettings>,
     /// Servers that answer and speak SCGI.
@@ -182,6 +185,7 @@ impl Default for SiteSettings {
             cgi: Vec::new(),
             fastcgi: Vec::new(),
             scgi: Vec::new(),
+            modules: Vec::new(),
         }
     }
 }

@@ -35,6 +35,7 @@ pub mod responder;
 pub mod sandbox;
 pub mod shared;
 pub mod signal;
+pub mod timer;
 pub mod uring;
 pub mod usage;
 pub mod user_thread;

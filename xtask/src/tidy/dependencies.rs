@@ -38,10 +38,16 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-module",
+        stays: "what authors of modules depend on, and nothing else",
+        packages: &[("libc", "the dynamic linker")],
+    },
+    Allowed {
         name: "flyball-site",
         stays: "away from clients' sockets and architectures",
         packages: &[
             ("flyball-http", "requests, conditions, ranges and heads"),
+            ("flyball-module", "the trait of modules"),
             ("flyball-sys", "files, pipes and backend sockets"),
             ("argon2", "verifies passwords"),
             ("bcrypt", "verifies passwords"),
@@ -113,8 +119,14 @@ const PRODUCT: &[Allowed] = &[
 ];
 
 /// Members that only tests and developers use.
-const DEV_ONLY: &[&str] =
-    &["flyball-testkit", "conformance", "flyball-fuzz", "flyball-null", "xtask"];
+const DEV_ONLY: &[&str] = &[
+    "flyball-testkit",
+    "conformance",
+    "flyball-example-module",
+    "flyball-fuzz",
+    "flyball-null",
+    "xtask",
+];
 
 /// The dependency table is kept, and every member of the workspace is in it.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,20 +1,24 @@
-//! Only `sys` may hold unsafe code.
+//! Only `sys` and the ABI of modules may hold unsafe code.
 
 use super::Finding;
 use super::tree::{File, Tree};
 
-/// The one crate that may.
-const SYS: &str = "crates/sys/";
+/// The crates that may: system calls, and calls to and from code in other languages.
+const MAY: [&str; 2] = ["crates/sys/", "crates/module/"];
 
 /// What the root file of every other crate says.
 const FORBID: [&str; 8] = ["#", "!", "[", "forbid", "(", "unsafe_code", ")", "]"];
 
-/// Every crate but `sys` forbids unsafe code, and no file outside it contains the keyword.
+/// Every crate but these forbids unsafe code, and no file outside them contains the keyword.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let roots = tree.packages.iter().flat_map(|package| &package.roots);
-    let roots = roots.filter(|root| !root.starts_with(SYS)).filter_map(|root| tree.file(root));
-    let outside = tree.rust().filter(|file| !file.path.starts_with(SYS));
+    let roots = roots.filter(|root| !may(root)).filter_map(|root| tree.file(root));
+    let outside = tree.rust().filter(|file| !may(&file.path));
     roots.filter_map(missing_forbid).chain(outside.flat_map(keywords)).collect()
+}
+
+fn may(path: &str) -> bool {
+    MAY.iter().any(|start| path.starts_with(start))
 }
 
 fn missing_forbid(file: &File) -> Option<Finding> {
@@ -60,6 +64,7 @@ mod tests {
         assert_eq!(findings("crates/http/src/lib.rs", "// #![forbid(unsafe_code)]"), missing);
         assert!(findings("crates/http/src/lib.rs", "#![forbid(unsafe_code)]").is_empty());
         assert!(findings("crates/sys/src/lib.rs", "unsafe fn f() {}").is_empty());
+        assert!(findings("crates/module/src/lib.rs", "unsafe fn f() {}").is_empty());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
-use flyball_site::{Lookup, Out, Relay, Went};
+use flyball_site::{Lookup, Out, Plan, SecondEnd, Went};
 
 use super::{Exchange, Step};
 use crate::awaited::Awaited;
@@ -19,15 +19,17 @@ pub(super) enum Relayed {
 
 /// A backend answers the request: it takes the body, and keeps time itself.
 pub(super) fn begin_relay(
-    relay: Box<Relay>,
+    relay: Box<dyn SecondEnd>,
     conn: &mut Conn,
     out: &mut Out,
     tally: &mut Tally,
     now: &Now,
-) -> Box<Relay> {
+) -> Box<dyn SecondEnd> {
     conn.set_backend(true);
     conn.deliver(out, now);
-    tally.add(Counter::BackendRequests, 1);
+    if relay.is_backend() {
+        tally.add(Counter::BackendRequests, 1);
+    }
     relay
 }
 
@@ -58,13 +60,15 @@ impl Exchange {
             debug_assert!(plan.is_none(), "a body is no request");
             return Relayed::Again;
         }
-        match relay.advance(wants.piece, &desk.now) {
+        match relay.advance(wants, &mut desk.service, &desk.now) {
             Went::Head => return self.answer_by_backend(desk),
             Went::Piece(piece) => {
                 self.take_piece(piece, desk);
                 return Relayed::Again;
             }
             // What was passed on made room for more.
+            Went::Work(plan) => return Relayed::Needs(Step::Disk(plan)),
+            Went::Working => return Relayed::Needs(Step::Waiting),
             Went::Wait if wants.body > 0 && relay.room() > 0 => return Relayed::Again,
             Went::Wait => {}
         }
@@ -77,8 +81,9 @@ impl Exchange {
                 Some((descriptor, interest)) => {
                     Step::Await(Awaited { descriptor, interest, reads })
                 }
+                None if reads => Step::Read,
                 None => {
-                    debug_assert!(false, "a backend that is gone has said so");
+                    debug_assert!(!relay.is_backend(), "a backend that is gone has said so");
                     Step::Close(CloseReason::SourceFailed)
                 }
             },
@@ -91,7 +96,8 @@ impl Exchange {
         let logged = desk.log.is_on().then(|| relay.request().clone());
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
-        let (answer, source) = match service.backend_answer(&mut relay, now) {
+        let is_backend = relay.is_backend();
+        let (answer, source) = match relay.answer(service, now) {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, source) => (answer, Some(source)),
             Lookup::Backend(next) => {
@@ -111,6 +117,7 @@ impl Exchange {
         };
         let status = answer.status;
         match status {
+            _ if !is_backend => {}
             Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
             Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
             Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
@@ -148,9 +155,16 @@ impl Exchange {
         }
     }
 
+    /// Who answers in the place of the site, if this is work of its own. Pieces of the output and
+    /// files that nobody has asked for are brought in beside it.
+    pub(super) fn relay_that_asked(&mut self, plan: &Plan) -> Option<&mut Box<dyn SecondEnd>> {
+        let is_beside = plan.is_ahead() || plan.warmed().is_some();
+        self.relay.as_mut().filter(|relay| !is_beside && relay.is_working())
+    }
+
     /// The client left while the backend worked: nobody wants what it says.
     pub fn client_left(&mut self, desk: &mut Desk) {
-        if self.relay.is_some() {
+        if self.relay.as_ref().is_some_and(|relay| relay.is_backend()) {
             desk.tally.add(Counter::BackendsCancelled, 1);
         }
         self.abort(CloseReason::ClientGone);

@@ -314,6 +314,7 @@ fn content_len(answer: &Answer<'_>) -> Option<u64> {
     use flyball_http::h1::Body;
     match &answer.body {
         Body::Empty => Some(0),
+        Body::Inline(len) => Some(*len as u64),
         Body::Bytes(bytes) => Some(bytes.len() as u64),
         Body::File { len, .. } => Some(*len),
         Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),

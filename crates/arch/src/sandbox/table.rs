@@ -93,7 +93,9 @@ mod tests {
         let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
         let forking = ["shared-symped", "amped", "knot-c", "knot-a"];
         assert_eq!(with(Calls::Processes, &processes), forking);
-        for group in [Calls::Append, Calls::Connect, Calls::ConnectUnix, Calls::Locks] {
+        for group in
+            [Calls::Append, Calls::Connect, Calls::ConnectUnix, Calls::Locks, Calls::Timers]
+        {
             assert!(with(group, &processes).is_empty(), "{group:?}");
         }
     }

@@ -22,6 +22,7 @@ mod kind;
 mod lab;
 mod markdown;
 mod mechanisms;
+mod modules;
 mod origins;
 mod pools;
 mod raw;

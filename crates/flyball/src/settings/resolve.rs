@@ -234,6 +234,7 @@ impl Resolver<'_> {
                 self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.programs(&site, &tables);
+                self.modules(&site, &tables);
                 self.errors.extend(access_files::faults(&site, &origins));
             }
             sites.push(site);
@@ -337,6 +338,18 @@ impl Resolver<'_> {
                     let key = format!("site.{name}.{key}");
                     self.errors.push(SettingError { key, value: None, why, origin });
                 }
+            }
+        }
+    }
+
+    /// Modules must be there, and be made if they are to be at the start.
+    fn modules(&mut self, site: &SiteSettings, tables: &Tables) {
+        let typed = tables.iter().filter(|(table, ..)| *table == "module");
+        for (module, (_, table, origins)) in site.modules.iter().zip(typed) {
+            if let Err((key, why)) = module.check() {
+                let origin = origins.get(key).unwrap_or(table).clone();
+                let key = format!("site.module.{key}");
+                self.errors.push(SettingError { key, value: None, why, origin });
             }
         }
     }

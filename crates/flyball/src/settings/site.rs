@@ -5,7 +5,7 @@ use flyball_site::{SiteSettings, Symlinks};
 use super::kind::Kind;
 use super::table::{Setting, Table, Word, count, count_tables, join, join_tables};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
-use super::{access, backends, compress, responders, routes};
+use super::{access, backends, compress, modules, responders, routes};
 
 /// Every setting of a site, in the order of the documentation.
 pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
@@ -16,7 +16,7 @@ pub static SITE_TABLES: &[Table<SiteSettings>] =
     &join_tables::<SiteSettings, { count_tables(TABLES) }>(TABLES);
 
 const TABLES: &[&[Table<SiteSettings>]] =
-    &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES];
+    &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES, modules::TABLES];
 
 const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS, access::ROWS, compress::ROWS];
 

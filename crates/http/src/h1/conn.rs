@@ -75,6 +75,8 @@ pub struct Answer<'a, F> {
 pub enum Body<F> {
     /// None: HEAD, 304, or an empty file.
     Empty,
+    /// The last so many bytes of the answer's fields.
+    Inline(usize),
     /// In memory.
     Bytes(Bytes),
     /// A range of a file.
@@ -501,7 +503,7 @@ impl Conn {
         let fields = [framing.as_bytes(), answer.fields];
         self.write_head(answer.status, fields, keep, out, now);
         match answer.body {
-            Body::Empty | Body::Stream { .. } => {}
+            Body::Empty | Body::Inline(_) | Body::Stream { .. } => {}
             Body::Bytes(bytes) if joins && bytes.len() <= COPIED_BYTES_MAX => {
                 out.push_inline(&[&bytes]);
             }

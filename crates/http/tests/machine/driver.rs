@@ -532,7 +532,7 @@ impl Reply {
             (offset..offset + len).map(|at| file_byte(file, at)).collect::<Vec<u8>>()
         };
         match &self.body {
-            Body::Empty => Vec::new(),
+            Body::Empty | Body::Inline(_) => Vec::new(),
             Body::Bytes(bytes) => bytes.to_vec(),
             Body::File { file, offset, len } => of_file(*file, *offset, *len),
             Body::Parts(parts) => parts

@@ -16,6 +16,7 @@ use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
 use super::{Failure, Flow, Link};
+use crate::plan::Plan;
 use crate::source::Piece;
 
 /// Requests of this process that went to backends.
@@ -39,6 +40,10 @@ pub enum Went {
     Head,
     /// The next piece of the answer's content.
     Piece(Piece),
+    /// Work that may wait; then [`SecondEnd::worked`](crate::SecondEnd::worked).
+    Work(Box<Plan>),
+    /// That work is under way.
+    Working,
 }
 
 /// What came of a request.

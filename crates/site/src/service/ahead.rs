@@ -52,7 +52,7 @@ impl Service {
     /// blocks.
     pub fn fetch_ahead(&mut self, now: &Now) -> Option<Box<Plan>> {
         while let Some((request, depth)) = self.ahead.pop() {
-            if self.is_by_backend(&request.request()) {
+            if self.is_by_backend(&request.request()) || self.is_by_module(&request.request()) {
                 continue;
             }
             let counts = self.caches.counts();

@@ -163,7 +163,7 @@ impl Service {
             Lookup::Backend(mut next) => {
                 // The body was for the first.
                 next.end_body(now);
-                next.redirects = redirects;
+                next.set_redirects(redirects);
                 Lookup::Backend(next)
             }
             other => other,

@@ -90,7 +90,7 @@ fn partial(
             h1::Body::File { file, offset, len } => {
                 segments.push(Segment::File { file, offset, len });
             }
-            h1::Body::Empty | h1::Body::Parts(_) | h1::Body::Stream { .. } => {}
+            _ => {}
         }
     }
     let mut closing = Vec::new();

@@ -60,11 +60,13 @@ pub enum Calls {
     Connect,
     /// The same, if all of these are at Unix-domain sockets.
     ConnectUnix,
+    /// Descriptors that tell the time, for modules that wait.
+    Timers,
 }
 
 impl Calls {
     /// Every group.
-    pub const ALL: [Calls; 12] = [
+    pub const ALL: [Calls; 13] = [
         Calls::Common,
         Calls::Connections,
         Calls::Files,
@@ -77,6 +79,7 @@ impl Calls {
         Calls::Append,
         Calls::Connect,
         Calls::ConnectUnix,
+        Calls::Timers,
     ];
 
     /// Its name in documents.
@@ -94,6 +97,7 @@ impl Calls {
             Calls::Append => "append",
             Calls::Connect => "connect",
             Calls::ConnectUnix => "connect-unix",
+            Calls::Timers => "timers",
         }
     }
 
@@ -112,6 +116,7 @@ impl Calls {
             Calls::Append => APPEND,
             Calls::Connect => CONNECT,
             Calls::ConnectUnix => CONNECT_UNIX,
+            Calls::Timers => TIMERS,
         }
     }
 }
@@ -175,6 +180,7 @@ mod numbers {
         set_robust_list = SYS_set_robust_list, setsockopt = SYS_setsockopt,
         shutdown = SYS_shutdown, sigaltstack = SYS_sigaltstack, signalfd4 = SYS_signalfd4,
         socket = SYS_socket, socketpair = SYS_socketpair, statx = SYS_statx, tgkill = SYS_tgkill,
+        timerfd_create = SYS_timerfd_create, timerfd_settime = SYS_timerfd_settime,
         uname = SYS_uname, unlinkat = SYS_unlinkat, wait4 = SYS_wait4, waitid = SYS_waitid,
         write = SYS_write, writev = SYS_writev,
     }
@@ -290,3 +296,5 @@ const APPEND: &[Call] = calls![
 const CONNECT: &[Call] = calls![connect, socket => STREAMS];
 
 const CONNECT_UNIX: &[Call] = calls![connect, socket => UNIX_ONLY];
+
+const TIMERS: &[Call] = calls![timerfd_create, timerfd_settime];

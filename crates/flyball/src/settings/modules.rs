@@ -1,0 +1,134 @@
+//! The tables of a site that say which modules answer.
+
+use flyball_site::SiteSettings;
+use flyball_site::modules::{Load, ModuleSettings, OnPanic};
+
+use super::kind::Kind;
+use super::table::{Setting, Table, Word};
+use super::text::is_url_path;
+
+/// The tables that may come more than once.
+pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
+    key: "module",
+    doc: "Modules that answer in the server's own process",
+    more: "Who may come is decided before. The longest path counts, before programs, redirects, \
+           rewrites and files. A module has all that a worker has: its author is trusted as the \
+           server is. docs/modules.md tells the whole.",
+    begin: |s| s.modules.push(ModuleSettings::default()),
+    settings: MODULE,
+}];
+
+const MODULE: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "path",
+        flag: None,
+        kind: Kind::Text {
+            form: "an absolute path such as /hello",
+            valid: |text| text == "/" || is_url_path(text),
+            set: |s, text| module(s).path = text,
+        },
+        word: None,
+        default: None,
+        doc: "The path; it and all beneath it are meant",
+        more: "",
+        source: "S1 section 3",
+    },
+    Setting {
+        key: "exact",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| module(s).exact = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether only the path itself is meant, and nothing beneath it",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "library",
+        flag: None,
+        kind: Kind::Path { set: |s, path| module(s).library = Some(path) },
+        word: Some(Word { name: "none", set: |s| module(s).library = None }),
+        default: Some("none"),
+        doc: "The shared object that the module is in",
+        more: "It is brought into memory when the server starts: a missing file, a missing symbol \
+               and another version of the ABI are errors then, and of `flyball check`. A \
+               statically linked server has none. One of `library` and `name` must be given, and \
+               not both.",
+        source: "S1 section 3",
+    },
+    Setting {
+        key: "name",
+        flag: None,
+        kind: Kind::Text {
+            form: "the name of a module that is part of the server, such as hello",
+            valid: |text| !text.is_empty(),
+            set: |s, text| module(s).name = Some(text),
+        },
+        word: Some(Word { name: "none", set: |s| module(s).name = None }),
+        default: Some("none"),
+        doc: "Or the name of a module that is part of the server",
+        more: "docs/modules.md lists them.",
+        source: "S1 section 3",
+    },
+    Setting {
+        key: "load",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "start", set: |s| module(s).load = Load::Start },
+                Word { name: "first-use", set: |s| module(s).load = Load::FirstUse },
+            ],
+        },
+        word: None,
+        default: Some("start"),
+        doc: "When the module's initialiser runs",
+        more: "With `start` it runs once, in the master, before the server gives its rights up; \
+               each worker has a copy of what it makes, and a failure is an error at the start \
+               and of `flyball check`. With `first-use` each process runs it at its first \
+               request, with the rights of a worker; a failure is told in the log, and answered \
+               with 500.",
+        source: "S1 section 3",
+    },
+    Setting {
+        key: "blocking",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| module(s).blocking = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether its calls may block, even if it does not say so itself",
+        more: "It is then called where the architecture does disk work: by helpers, a stage, a \
+               thread of the ring, or in place where a process or thread may block. An event loop \
+               without helpers stands still meanwhile, and says so when it starts.",
+        source: "S1 section 4.3",
+    },
+    Setting {
+        key: "on-panic",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "answer", set: |s| module(s).on_panic = OnPanic::Answer },
+                Word { name: "abort", set: |s| module(s).on_panic = OnPanic::Abort },
+            ],
+        },
+        word: None,
+        default: Some("answer"),
+        doc: "What becomes of a panic that a library in Rust has caught",
+        more: "With `answer` the request gets 500. With `abort` the worker ends, its connections \
+               are lost, and another takes its place.",
+        source: "S1 section 6",
+    },
+    Setting {
+        key: "options",
+        flag: None,
+        kind: Kind::Fields { set: |s, all| module(s).options.extend(all) },
+        word: Some(Word { name: "none", set: |s| module(s).options.clear() }),
+        default: Some("none"),
+        doc: "What the module is told when it is made, such as `{ text = \"hello\" }`",
+        more: "The keys are the module's own.",
+        source: "",
+    },
+];
+
+fn module(site: &mut SiteSettings) -> &mut ModuleSettings {
+    site.modules.last_mut().expect("a key comes after its table was begun")
+}

@@ -1,0 +1,21 @@
+//! Modules: answers that are made in the server's own process (S1, section 3).
+//!
+//! An answer that is complete after one call costs no more than a file of the caches:
+//! [`Service::lookup`](crate::Service::lookup) calls the module and takes what it wrote from a
+//! buffer that is used again. What takes longer is [`Running`], a second end of the connection.
+
+mod builtin;
+mod draft;
+mod mounted;
+mod running;
+mod settings;
+mod turn;
+
+pub use builtin::{BUILTINS, Builtin};
+pub use flyball_module::OnPanic;
+pub use settings::{Load, ModuleSettings};
+
+pub(crate) use draft::{Draft, FileWish};
+pub(crate) use mounted::{Modules, Place};
+pub(crate) use running::Running;
+pub(crate) use turn::{BodyQueue, Called, Caller};

@@ -1,0 +1,137 @@
+//! The second end of a slot: who answers a request in the place of the site's files, and takes its
+//! body. A backend is one, and a module that does not answer at once.
+
+use std::fmt::Debug;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_http::h1::Wants;
+use flyball_http::{Now, OwnedRequest};
+use flyball_sys::readiness::Interest;
+
+use crate::backend::{Relay, Went};
+use crate::plan::Plan;
+use crate::service::{Lookup, Service};
+
+/// A second end. Nothing here waits.
+pub trait SecondEnd: Debug + Send {
+    /// Whether it is a program beside the server.
+    fn is_backend(&self) -> bool;
+
+    /// The request.
+    fn request(&self) -> &OwnedRequest;
+
+    /// Bytes of the request body that can be taken now.
+    fn room(&self) -> usize;
+
+    /// Takes bytes of the request body, at most as many as there is room for.
+    fn take(&mut self, bytes: &[u8], now: &Now);
+
+    /// The request body has ended, or there was none. May be told again.
+    fn end_body(&mut self, now: &Now);
+
+    /// Goes on without waiting: takes of the answer what is wanted, its head first.
+    fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went;
+
+    /// Whether work that [`Went::Work`] gave out is under way.
+    fn is_working(&self) -> bool {
+        false
+    }
+
+    /// That work is done; gives the next, if there is more.
+    fn worked(&mut self, _: Plan, _: &mut Service, _: &Now) -> Option<Box<Plan>> {
+        None
+    }
+
+    /// The answer, once [`Went::Head`] was given: its head, or a lookup that answers in its place.
+    /// A body that is a stream comes by [`SecondEnd::advance`], any other is whole.
+    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s>;
+
+    /// What must be waited for before it can go on; `None` when that is the client.
+    fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)>;
+
+    /// It is not waited for: the next move is the client's.
+    fn rests(&mut self);
+
+    /// When [`SecondEnd::expired`] is due, in monotonic milliseconds.
+    fn deadline(&self) -> u64;
+
+    /// Some time passed.
+    fn expired(&mut self, now: &Now);
+
+    /// Whether all is said.
+    fn is_over(&self) -> bool;
+
+    /// The client wants no more, or has all there is.
+    fn end(&mut self);
+
+    /// What is said beside the answer of the site that stands in its place.
+    fn take_beside(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// How often the request was sent elsewhere before.
+    fn set_redirects(&mut self, _: u8) {}
+}
+
+impl SecondEnd for Relay {
+    fn is_backend(&self) -> bool {
+        true
+    }
+
+    fn request(&self) -> &OwnedRequest {
+        self.request()
+    }
+
+    fn room(&self) -> usize {
+        self.room()
+    }
+
+    fn take(&mut self, bytes: &[u8], now: &Now) {
+        self.take(bytes, now);
+    }
+
+    fn end_body(&mut self, now: &Now) {
+        self.end_body(now);
+    }
+
+    fn advance(&mut self, wants: &Wants, _: &mut Service, now: &Now) -> Went {
+        self.advance(wants.piece, now)
+    }
+
+    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
+        service.backend_answer(self, now)
+    }
+
+    fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {
+        self.awaited(now)
+    }
+
+    fn rests(&mut self) {
+        self.rests();
+    }
+
+    fn deadline(&self) -> u64 {
+        self.deadline()
+    }
+
+    fn expired(&mut self, now: &Now) {
+        self.expired(now);
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over()
+    }
+
+    fn end(&mut self) {
+        self.end();
+    }
+
+    fn take_beside(&mut self) -> Option<Vec<u8>> {
+        self.take_beside()
+    }
+
+    fn set_redirects(&mut self, redirects: u8) {
+        self.redirects = redirects;
+    }
+}

@@ -1,0 +1,82 @@
+//! Answers in the place of the one that was asked for.
+
+use bytes::Bytes;
+use flyball_http::{Request, Status, h1};
+
+use super::{Answer, Lookup, Service, page_body};
+use crate::access::Refused;
+use crate::pages;
+
+impl Service {
+    /// A page that says what is wrong, and nothing about why; the site's own, if it has one.
+    pub(super) fn refuse(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        self.fields.clear();
+        self.refuse_with(request, status)
+    }
+
+    /// The same, behind fields that are there already.
+    pub(super) fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        let Some(site) = self.sites.hosts.choose(request.host()) else {
+            return self.refuse_without_site(request, status);
+        };
+        let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    pub(super) fn refuse_without_site(
+        &mut self,
+        request: &Request<'_>,
+        status: Status,
+    ) -> Lookup<'_> {
+        let page = pages::page(status);
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = page_body(request, Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    pub(super) fn refuse_without_request(&mut self, status: Status) -> Lookup<'_> {
+        let page = pages::page(status);
+        self.fields.clear();
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = h1::Body::Bytes(Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+
+    /// The answer to a client that asks too fast, and may ask again after so many seconds.
+    pub fn throttle(&mut self, request: &Request<'_>, wait_s: u64) -> Lookup<'_> {
+        self.fields.clear();
+        self.fields.extend_from_slice(format!("Retry-After: {wait_s}\r\n").as_bytes());
+        self.refuse_with(request, Status::TOO_MANY_REQUESTS)
+    }
+
+    /// The answer to a request that may not be answered.
+    pub(super) fn turn_away(
+        &mut self,
+        site: usize,
+        request: &Request<'_>,
+        refused: Refused,
+    ) -> Lookup<'_> {
+        self.access_counts.refused(refused);
+        self.fields.clear();
+        if let Some(access) = &self.sites.sites[site].access {
+            access.write_fields(refused, &mut self.fields);
+        }
+        self.refuse_with(request, refused.status())
+    }
+
+    /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
+    pub(super) fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+        const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
+        self.fields.clear();
+        self.fields.extend_from_slice(ALLOW);
+        if status != Status::NO_CONTENT {
+            return self.refuse_with(request, status);
+        }
+        if let Some(site) = self.sites.hosts.choose(request.host()) {
+            self.sites.sites[site].amend(request, "", true, &mut self.fields);
+        }
+        self.fields.extend_from_slice(b"\r\n");
+        let body = h1::Body::Empty;
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+}
