@@ -266,10 +266,8 @@ impl Connection {
         if let Some(page) = &expected.page {
             self.page.get_or_insert_default().begin(page, head, bytes);
         }
-        if judge.verify {
-            if expected.status.is_some_and(|status| status != head.status) {
-                self.wrong = Some(Kind::WrongBody);
-            }
+        if judge.verify && expected.status.is_some_and(|status| status != head.status) {
+            self.wrong = Some(Kind::WrongBody);
         }
     }
 

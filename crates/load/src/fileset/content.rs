@@ -44,16 +44,15 @@ impl FileContent {
         FileContent { head, key, size }
     }
 
-    /// The same with another advertisement in its tag, such as `dir00002/class0_3`; without a tag it
-    /// stays as it is.
+    /// The same with another advertisement in its tag, such as `dir00002/class0_3`; without a tag
+    /// it stays as it is.
     pub fn with_advertisement(mut self, ad: &str) -> FileContent {
         let from = AD_TAG.find(OWN_AD).unwrap_or_default();
         let first_line = self.head.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let place = first_line + from..first_line + from + OWN_AD.len();
-        if let Some(tag) = self.head.get_mut(place).filter(|tag| *tag == OWN_AD.as_bytes()) {
-            if ad.len() == tag.len() {
-                tag.copy_from_slice(ad.as_bytes());
-            }
+        let tag = self.head.get_mut(place).filter(|tag| *tag == OWN_AD.as_bytes());
+        if let Some(tag) = tag.filter(|tag| tag.len() == ad.len()) {
+            tag.copy_from_slice(ad.as_bytes());
         }
         self
     }
