@@ -41,7 +41,8 @@ fn a_time_out_changes_in_place_for_new_connections() {
         let said = told(&socket, &["set", "timeout.idle", "50ms"]);
         assert_eq!(said, "timeout.idle is 50ms; it was 1min\n", "{arch}");
         assert_eq!(told(&socket, &["get", "timeout.idle"]), "50ms\n", "{arch}");
-        assert!(server.errors.so_far().contains("timeout.idle is 50ms; it was 1min"), "{arch}");
+        let logged = |said: &str| said.contains("timeout.idle is 50ms; it was 1min");
+        server.errors.wait_for(arch, logged);
         wait_for(&format!("{arch}: connections that end soon"), || {
             let mut client = server.connect();
             assert_eq!(client.ask(get("/small.txt")).status(), 200, "{arch}");
