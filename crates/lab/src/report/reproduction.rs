@@ -113,7 +113,7 @@ fn machine(text: &mut String, record: &Kept) {
     let commit = commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
     let _ = writeln!(
         text,
-        "* [{name}](../lab/records/{name}): {count} experiments, {kind}; {cpus} CPUs ({cpu}), \
+        "* [{name}](../lab/records/{name}):\n  {count} experiments, {kind}; {cpus} CPUs ({cpu}), \
          Linux {kernel}{commit}."
     );
 }
