@@ -115,6 +115,34 @@ fn what_cannot_be_asked_for_is_said_and_not_measured() {
     assert!(errors.contains("no dynamic requests"), "{errors}");
 }
 
+#[test]
+fn servers_are_looked_into_by_call_and_by_stack() {
+    if std::env::var_os("FLYBALL_LAB_WHITE_BOX").is_none() {
+        return skip("it takes half a minute; FLYBALL_LAB_WHITE_BOX=1 runs it");
+    }
+    if !is_root() {
+        return skip("it takes root");
+    }
+    if let Some(missing) = ["ip", "perf", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let output = lab(&["run", "s3-fig14", "--white-box", "--out", out]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let seen = json(&directory.path().join("white-box.json"));
+    let boxes = seen["boxes"].as_array().unwrap();
+    assert_eq!(boxes.len(), 2, "{seen}");
+    for one in boxes {
+        assert!(one["samples"]["kernel"].as_u64().unwrap() > 0, "{one}");
+        assert!(one["calls"]["recvfrom"]["calls"].as_u64().unwrap() > 0, "{one}");
+        assert!(!one["record"]["counters"].as_object().unwrap().is_empty(), "{one}");
+    }
+    let page = fs::read_to_string(directory.path().join("white-box.html")).unwrap();
+    assert!(page.contains("class=\"pie\"") && page.contains("synchronisation"), "{page}");
+    assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing else");
+}
+
 /// Why the server would refuse what a series sets.
 fn refusal(experiment: &Experiment, series: &Series) -> Option<String> {
     let mut words: Vec<String> = ["flyball", "serve", "/"].map(str::to_owned).into();
