@@ -34,6 +34,7 @@ pub mod residency;
 pub mod responder;
 pub mod sandbox;
 pub mod shared;
+pub mod shared_file;
 pub mod signal;
 pub mod timer;
 pub mod uring;

@@ -1,6 +1,7 @@
 //! Modules that are part of the server.
 
 mod hello;
+mod specweb99;
 
 use std::sync::atomic::AtomicU64;
 
@@ -23,8 +24,10 @@ pub struct Builtin {
 }
 
 /// Every one. To add one, write its file beside this one and its row here.
-pub const BUILTINS: &[Builtin] =
-    &[row::<hello::Hello>("hello", "says what its option `text` says")];
+pub const BUILTINS: &[Builtin] = &[
+    row::<hello::Hello>("hello", "says what its option `text` says"),
+    row::<specweb99::SpecWeb99>("specweb99", "answers the dynamic requests of SPECweb99"),
+];
 
 const fn row<M: Open>(name: &'static str, doc: &'static str) -> Builtin {
     Builtin { name, doc, blocks: M::BLOCKS, open: open::<M> }
