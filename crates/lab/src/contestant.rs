@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::catalogue::nearest;
-use crate::definition::Series;
+use crate::definition::{Machine, Series};
 use crate::host::{Missing, Place, SetupError, find, first_line, is_root};
 
 /// The name of our own server in definitions.
@@ -226,6 +226,29 @@ fn our_command(
         command.args(["--set", &format!("{key}={value}")]);
     }
     Ok(command)
+}
+
+/// Writes a configuration by which our server answers the dynamic requests of SPECweb99 for the
+/// files of a set; where.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn with_dynamic(
+    files: &Path,
+    scratch: &Path,
+    machine: &Machine,
+) -> Result<PathBuf, SetupError> {
+    let root = toml::Value::String(files.display().to_string());
+    let Machine { backlog, cpus, .. } = machine;
+    let text = format!(
+        "access-log = \"off\"\naccept.backlog = {backlog}\nworkers = {cpus}\n\n\
+         [[site]]\nroot = {root}\n\n\
+         [[site.module]]\npath = \"/specweb99-dynamic\"\nname = \"specweb99\"\n\
+         options = {{ root = {root} }}\n"
+    );
+    let file = scratch.join("dynamic.toml");
+    fs::write(&file, text).map_err(|error| SetupError(format!("{}: {error}", file.display())))?;
+    Ok(file)
 }
 
 /// Where our server answers about itself.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::contestant::{self, Conditions, OURS};
 use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
-use crate::generator::{Generator, Load, Report};
+use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
     Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
     SetupError, stolen_ns, until,
@@ -382,10 +382,17 @@ impl Server {
             network.set_syn_cookies(experiment.machine.syn_cookies)?;
         }
         let one = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
+        let is_dynamic = experiment.workload.name == generator::DYNAMIC;
+        let config = match &site.config {
+            None if is_dynamic => {
+                Some(contestant::with_dynamic(&site.files, &scratch, &experiment.machine)?)
+            }
+            config => config.clone(),
+        };
         let conditions = Conditions {
             flyball: site.flyball.clone(),
             site: site.files.clone(),
-            config: site.config.clone(),
+            config,
             file: one.then(|| first_file(&site.files)).flatten(),
             scratch: scratch.clone(),
             address,
