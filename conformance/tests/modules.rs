@@ -312,7 +312,7 @@ fn what_is_wrong_with_a_module_is_told_with_its_line_before_the_server_starts() 
             files.path().display(),
             library.display()
         );
-        let refused = Launch::config(config).start().err().expect("it is refused").to_string();
+        let refused = Launch::config(config).start().expect_err("it is refused").to_string();
         assert!(refused.contains(expected), "{expected}: {refused}");
         assert!(refused.contains("site.module.library"), "{refused}");
         assert!(refused.contains(":6"), "the line of the key: {refused}");
