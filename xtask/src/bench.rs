@@ -20,7 +20,6 @@ mod process;
 mod report;
 mod rivals;
 mod site;
-mod wait;
 mod work;
 
 use std::fs;

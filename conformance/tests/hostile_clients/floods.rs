@@ -35,19 +35,7 @@ const PER_ADDRESS: usize = 20;
 /// Written at once.
 const FLOOD: usize = 1_000;
 
-on_architectures! {
-    [
-        sped = "sped",
-        shared_symped = "shared-symped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        knot_c = "knot-c",
-        knot_a = "knot-a",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_each_way_to_hold! {
     [
         requests_whose_answers_nobody_reads_are_ended_and_cost_little,
         storms_of_connections_and_resets_leave_nothing_behind,

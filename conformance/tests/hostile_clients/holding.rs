@@ -51,18 +51,7 @@ const PAIRS_MAX: usize = 40;
 /// The same on a machine that does nothing else, where all count.
 const PAIRS_STRICT: usize = 25;
 
-on_architectures! {
-    [
-        sped = "sped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        knot_c = "knot-c",
-        knot_a = "knot-a",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_each_way_to_hold! {
     [those_who_hold_all_places_do_not_keep_honest_clients_out]
 }
 

@@ -6,6 +6,28 @@
 #[path = "../common_programs/mod.rs"]
 mod common_programs;
 
+/// Mounts attacks once for each architecture that holds connections in a way of its own: `symped`,
+/// `n-copy` and `amped` hold them as `sped` does.
+macro_rules! on_each_way_to_hold {
+    ($bodies:tt) => {
+        on_architectures! {
+            [
+                sped = "sped",
+                shared_symped = "shared-symped",
+                mp = "mp",
+                mt = "mt",
+                thread_per_connection = "thread-per-connection",
+                knot_c = "knot-c",
+                knot_a = "knot-a",
+                watpipe = "watpipe",
+                tux = "tux",
+                uring = "uring",
+            ]
+            $bodies
+        }
+    };
+}
+
 mod besieged;
 mod bombs;
 mod cuts;

@@ -4,19 +4,21 @@ use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+use flyball_testkit::wait;
 
 use super::failure::Failure;
 use super::files;
 use super::process::{self, Running};
 use super::rivals;
-use super::wait;
 use super::work::{Connection, Work};
 
 /// CPU of every server.
 pub(crate) const SERVER_CPU: usize = 0;
 
 /// Time a server gets to accept its first connection.
-const READY_MS_MAX: u64 = 10_000;
+const READY_MAX: Duration = Duration::from_secs(10);
 /// Last number of the first contestant's loopback address.
 const FIRST_HOST: u8 = 11;
 
@@ -168,7 +170,7 @@ impl Server {
     }
 
     fn wait_until_ready(&mut self, log: &Path) -> Result<(), Failure> {
-        let ready = wait::until(READY_MS_MAX, || {
+        let ready = wait::until(READY_MAX, || {
             let accepts = TcpStream::connect(self.address).is_ok();
             (accepts || self.running.has_ended()).then_some(accepts)
         });

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::wait;
+use flyball_testkit::wait;
 
 /// Path of the small file: 1,024 bytes, which fit one packet together with their head.
 pub(crate) const SMALL: &str = "/small.txt";
@@ -75,7 +75,7 @@ pub(crate) fn let_settle(root: &Path) {
     };
     if age().is_some_and(|age| age < SETTLED) {
         eprintln!("waiting until the files are {} s old", SETTLED.as_secs());
-        wait::until(SETTLED.as_millis() as u64, || age().filter(|age| *age >= SETTLED));
+        wait::until(SETTLED, || age().filter(|age| *age >= SETTLED));
     }
 }
 

@@ -4,11 +4,13 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
+
+use flyball_testkit::wait;
 
 use super::contestant::{SERVER_CPU, Server};
 use super::failure::Failure;
 use super::process;
-use super::wait;
 use super::work::{Connection, Unit, Work};
 
 /// CPU of the generator.
@@ -178,8 +180,8 @@ fn generate(
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(Failure::io(format!("starting {command:?}")))?;
     // Its output is some hundred bytes, which the pipe holds until it has ended.
-    let time_ms_max = u64::from(seconds + OVERTIME_S) * 1000;
-    if wait::until(time_ms_max, || child.try_wait().transpose()).is_none() {
+    let at_most = Duration::from_secs(u64::from(seconds + OVERTIME_S));
+    if wait::until(at_most, || child.try_wait().transpose()).is_none() {
         // It may have ended just now; either way it is awaited below.
         let _ = child.kill();
     }

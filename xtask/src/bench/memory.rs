@@ -8,11 +8,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use flyball_testkit::wait;
+
 use super::contestant::{Contestant, Server, Setup};
 use super::failure::Failure;
 use super::files;
 use super::options::Options;
-use super::wait;
 
 /// Idle connections of architectures whose units each hold many.
 const MANY: usize = 4_000;
@@ -21,7 +22,7 @@ const MANY: usize = 4_000;
 const FEW: usize = 64;
 
 /// Time that a server gets to settle before it is looked at.
-const SETTLE_MS: u64 = 1_500;
+const SETTLE: Duration = Duration::from_millis(1_500);
 
 /// Longest wait for an answer.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -145,5 +146,5 @@ fn ask(address: SocketAddr) -> std::io::Result<TcpStream> {
 }
 
 fn settle() {
-    wait::until(SETTLE_MS, || None::<()>);
+    wait::dawdle(SETTLE);
 }

@@ -6,9 +6,11 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use flyball_testkit::wait;
 
 use super::failure::Failure;
-use super::wait;
 
 /// Each program that a comparison may start, and the Debian package that holds it.
 const PACKAGES: &[(&str, &str)] = &[
@@ -25,7 +27,7 @@ const PACKAGES: &[(&str, &str)] = &[
 const SYSTEM_DIRECTORIES: &str = "/usr/local/sbin:/usr/sbin:/sbin";
 
 /// Time a server gets to end after SIGTERM before it is killed.
-const END_MS_MAX: u64 = 5_000;
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Path of a program, or which package to install.
 pub(crate) fn find(name: &str) -> Result<PathBuf, Failure> {
@@ -94,7 +96,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         let id = self.child.id();
         signal("TERM", &id.to_string());
-        wait::until(END_MS_MAX, || self.has_ended().then_some(()));
+        wait::until(END_MAX, || self.has_ended().then_some(()));
         signal("KILL", &format!("-{id}"));
         // An error means that it was awaited already.
         let _ = self.child.wait();
@@ -203,13 +205,14 @@ mod tests {
         command.args(["-c", "sh -c 'while :; do :; done' & wait"]);
         let running = Running::start(&mut command).unwrap();
         let before = running.cpu();
-        let used =
-            wait::until(10_000, || (running.cpu().since(&before).0 > 20_000_000).then_some(()));
+        let used = wait::until(wait::DEADLINE, || {
+            (running.cpu().since(&before).0 > 20_000_000).then_some(())
+        });
         assert!(used.is_some(), "20 ms of CPU time in 10 s");
         let processes = tree(running.child.id());
         assert_eq!(processes.len(), 2, "the shell and the loop");
         drop(running);
         let gone = |process| !Path::new(&format!("/proc/{process}")).exists();
-        assert!(wait::until(10_000, || gone(processes[1]).then_some(())).is_some());
+        assert!(wait::until(wait::DEADLINE, || gone(processes[1]).then_some(())).is_some());
     }
 }
