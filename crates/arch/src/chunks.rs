@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_site::OpenFile;
 use flyball_sys::file::Stamp;
-use flyball_sys::mapping::Mapping;
+use flyball_sys::mapping::{Advice, Mapping};
+
+use crate::settings::Settings;
 
 /// Chunks begin at multiples of this: no page of Linux is larger.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
@@ -22,6 +24,7 @@ pub struct Chunks {
     chunk_bytes: usize,
     /// More may be mapped while more is in use.
     bytes_max: u64,
+    advice: Advice,
     table: Mutex<Table>,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -74,12 +77,19 @@ pub struct ChunkInUse {
 }
 
 impl Chunks {
+    /// Those of a worker by these settings.
+    pub fn of(settings: &Settings) -> Arc<Chunks> {
+        let Settings { chunk_bytes, mapped_bytes_max, mapped_advice, .. } = settings;
+        Chunks::new(*chunk_bytes, *mapped_bytes_max, *mapped_advice)
+    }
+
     /// No chunk yet. Each maps `chunk_bytes`, in whole pages; the inactive ones are unmapped beyond
-    /// `bytes_max` in all.
-    pub fn new(chunk_bytes: usize, bytes_max: u64) -> Arc<Chunks> {
+    /// `bytes_max` in all. The kernel is told `advice` of each.
+    pub fn new(chunk_bytes: usize, bytes_max: u64, advice: Advice) -> Arc<Chunks> {
         Arc::new(Chunks {
             chunk_bytes: chunk_bytes.max(1).next_multiple_of(PAGE_BYTES_MAX),
             bytes_max,
+            advice,
             table: Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
@@ -101,6 +111,8 @@ impl Chunks {
         let start = key.number * each;
         let len = each.min(file.stamp.size.saturating_sub(start)) as usize;
         let mapping = Arc::new(Mapping::new(&*file.file, start, len)?);
+        // It is sent all the same.
+        let _ = mapping.advise(self.advice);
         self.misses.fetch_add(1, Relaxed);
         let mut table = self.lock();
         let mapping = table.insert(key, mapping);
@@ -227,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_file_is_mapped_in_chunks_and_a_chunk_once() {
-        let chunks = Chunks::new(CHUNK - 1, 1 << 30);
+        let chunks = Chunks::new(CHUNK - 1, 1 << 30, Advice::None);
         let file = open(2);
         let first = chunks.take(&file, 0).unwrap();
         let same = chunks.take(&file, CHUNK as u64 - 1).unwrap();
@@ -242,7 +254,7 @@ mod tests {
 
     #[test]
     fn chunks_stay_mapped_until_there_is_no_room_and_those_used_longest_ago_go_first() {
-        let chunks = Chunks::new(CHUNK, 2 * CHUNK as u64);
+        let chunks = Chunks::new(CHUNK, 2 * CHUNK as u64, Advice::Sequential);
         let file = open(4);
         let take = |number: usize| chunks.take(&file, (number * CHUNK) as u64).unwrap();
         drop(take(0));
@@ -259,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_chunk_in_use_is_never_unmapped_and_goes_when_its_last_use_ends() {
-        let chunks = Chunks::new(CHUNK, CHUNK as u64);
+        let chunks = Chunks::new(CHUNK, CHUNK as u64, Advice::None);
         let file = open(4);
         let take = |number: usize| chunks.take(&file, (number * CHUNK) as u64).unwrap();
         let (first, again, second) = (take(0), take(0), take(1));
@@ -275,7 +287,7 @@ mod tests {
 
     #[test]
     fn threads_that_take_the_same_chunks_leave_none_active() {
-        let chunks = Chunks::new(CHUNK, 3 * CHUNK as u64);
+        let chunks = Chunks::new(CHUNK, 3 * CHUNK as u64, Advice::None);
         let file = open(8);
         std::thread::scope(|scope| {
             for seed in 0..4 {

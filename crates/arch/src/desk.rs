@@ -210,7 +210,7 @@ impl Desk {
             residency: Residency::by(settings.residency),
             only_sendfile_waits: false,
             closes_parsed: false,
-            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
+            chunks: Chunks::of(settings),
             tracer: Tracer::new(block),
             piece: Vec::new(),
             blocks: Arc::clone(blocks),

@@ -57,8 +57,8 @@ pub use registry::{ALL, Architecture, Sockets, find};
 pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter, Events,
-    HelperKind, LogLevel, LogSettings, ResidencyTest, RunningSettings, SendMode, Settings,
-    StageSettings, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
+    CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RunningSettings,
+    SendMode, Settings, StageSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

@@ -10,14 +10,15 @@ use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
 use flyball_sys::uring::{
-    self, Completion, Features, Mode, Outgoing, Received, Ring, Socket, Then,
+    self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Step};
 use crate::offload::Offload;
-use crate::pieces::{Pieces, Spare};
+use crate::pieces::Pieces;
+use crate::settings::CompletionOrder;
 use crate::slots::Token;
 use crate::transmit::{Sent, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
@@ -126,9 +127,9 @@ pub(crate) struct Operations {
     /// Whether the ring keeps sockets in a table of its own.
     pub(crate) direct: bool,
     pub(crate) offload: Offload,
-    spare: Spare,
     /// Memory segments that one send carries.
     gather_max: usize,
+    order: CompletionOrder,
 }
 
 impl Operations {
@@ -140,10 +141,11 @@ impl Operations {
         wanted.direct &= !settings.needs_addresses();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
         let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
+        ring.register_chunks(settings.ring_registered, settings.piece_bytes);
         worker.rings.seal()?;
         let gather_max = if settings.lab.gather { GATHER_MAX } else { 1 };
-        let (offload, spare) = (Offload::new()?, Spare::default());
-        Ok(Operations { ring, direct, offload, spare, gather_max })
+        let (offload, order) = (Offload::new()?, settings.ring_order);
+        Ok(Operations { ring, direct, offload, gather_max, order })
     }
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
@@ -168,6 +170,17 @@ impl Operations {
             reference: Reference::No,
             over: None,
         }
+    }
+
+    /// Submits what was started, waits for completions, and puts them into the order that was asked
+    /// for: those of one kind stay as they came.
+    ///
+    /// # Errors
+    /// As [`Ring::wait`].
+    pub(crate) fn wait(&mut self, found: &mut Vec<(u64, Completion)>, ms: u64) -> io::Result<()> {
+        self.ring.wait(found, ms)?;
+        arrange(found, self.order);
+        Ok(())
     }
 
     /// Starts what a connection needs of its socket: true when it can go on at once.
@@ -336,9 +349,11 @@ impl Operations {
         sent.map(|_| !slot.waits_for_room)
     }
 
-    /// What a body that goes by reference, a backend or the end was waited for is there.
-    pub(crate) fn waited(&mut self, slot: &mut Slot, completion: Completion) {
+    /// What a body, a backend or the end was waited for is there.
+    pub(crate) fn waited(&mut self, slot: &mut Slot, token: Token, completion: Completion) {
         match completion {
+            Completion::Disk(done) => Operations::disk_done(slot, done),
+            Completion::Piece(buffer, read) => self.piece_read(slot, token, buffer, read),
             Completion::Installed(Ok(installed)) => {
                 slot.reference = Reference::Installed(installed);
             }
@@ -391,9 +406,11 @@ impl Operations {
     fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
         let (Some(pieces), Some(out)) = (&slot.pieces, slot.exchange.out()) else { return };
         if slot.on_disk.is_none()
-            && let Some(op) = pieces.next_read(out, desk.settings.piece_bytes, &mut self.spare)
+            && let Some(next) = pieces.next_read(out, desk.settings.piece_bytes)
         {
-            self.start_disk(slot, token, op, Purpose::Piece);
+            slot.on_disk = Some(Purpose::Piece);
+            let buffer = self.ring.lend(next.len);
+            self.ring.read_piece(&next.file, buffer, next.start, token.bits());
         }
     }
 
@@ -412,7 +429,7 @@ impl Operations {
         if let Some((buffer, range)) = outgoing.take_piece()
             && let Some(pieces) = &mut slot.pieces
         {
-            pieces.sent(buffer, range, *sent.as_ref().unwrap_or(&0), &mut self.spare);
+            pieces.sent(buffer, range, *sent.as_ref().unwrap_or(&0), &mut self.ring);
         }
         self.ring.keep_outgoing(outgoing);
         match sent {
@@ -421,7 +438,27 @@ impl Operations {
             Err(_) => slot.exchange.abort(CloseReason::ClientGone),
         }
         if slot.exchange.out().is_none() {
-            slot.pieces = None;
+            self.drop_pieces(slot);
+        }
+    }
+
+    fn drop_pieces(&mut self, slot: &mut Slot) {
+        if let Some(pieces) = slot.pieces.take() {
+            pieces.give_back(&mut self.ring);
+        }
+    }
+
+    /// A piece of a large body is read.
+    fn piece_read(&mut self, slot: &mut Slot, token: Token, buffer: Lent, read: io::Result<usize>) {
+        slot.on_disk = None;
+        let (Some(pieces), Some(out), None) = (&mut slot.pieces, slot.exchange.out(), slot.over)
+        else {
+            return self.ring.take_back(buffer);
+        };
+        match pieces.read(buffer, read, out, &mut self.ring) {
+            Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece),
+            Ok(None) => {}
+            Err(reason) => slot.exchange.abort(reason),
         }
     }
 
@@ -435,12 +472,12 @@ impl Operations {
             None => None,
         };
         if let Some(op) = rest {
-            self.disk_done(slot, token, op.perform());
+            Operations::disk_done(slot, op.perform());
         }
     }
 
-    /// A step of a plan, or the reading of a piece of a large body, is done.
-    pub(crate) fn disk_done(&mut self, slot: &mut Slot, token: Token, done: Done) {
+    /// A step of a plan, or a look at the file of a large body, is done.
+    fn disk_done(slot: &mut Slot, done: Done) {
         match slot.on_disk.take() {
             Some(Purpose::Plan) => {
                 if let Some(plan) = &mut slot.plan {
@@ -451,10 +488,12 @@ impl Operations {
                 let (Some(pieces), Some(out)) = (&mut slot.pieces, slot.exchange.out()) else {
                     return;
                 };
-                match pieces.done(done, out) {
-                    Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece),
-                    Ok(None) => {}
-                    Err(reason) => slot.exchange.abort(reason),
+                let checked = match done {
+                    Done::Stamped(now) => pieces.checked(&now, out),
+                    _ => Err(CloseReason::FileFailed),
+                };
+                if let Err(reason) = checked {
+                    slot.exchange.abort(reason);
                 }
             }
             Some(Purpose::Piece) => {}
@@ -484,7 +523,8 @@ impl Operations {
     }
 
     /// Closes the socket of a connection that is over.
-    pub(crate) fn close(&mut self, slot: Slot, token: Token) -> Exchange {
+    pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Exchange {
+        self.drop_pieces(&mut slot);
         slot.backend.end(&mut self.ring, token.bits() | BACKEND);
         if !slot.closed {
             if slot.exchange.is_cut_short() {
@@ -513,6 +553,7 @@ pub(crate) fn found() -> Vec<(String, String)> {
         ["direct descriptors, unless there is an access log", "descriptors of the process"];
     let work = ["when completions are asked for", "whenever the kernel interrupts"];
     let closes = ["linked to the last send", "after the last send"];
+    let pieces = ["into memory registered with the ring", "into memory of the process"];
     let large = ["by sendfile on a descriptor made for them", "copied, from a direct socket"];
     vec![
         tell("work on completions", uring::defers(), work),
@@ -521,7 +562,24 @@ pub(crate) fn found() -> Vec<(String, String)> {
         tell("receives of a kept client", found.multishot, receives),
         tell("sockets", found.direct, sockets),
         tell("large bodies in memory", found.installs, large),
+        tell("pieces of large bodies from the disk", found.registered, pieces),
     ]
+}
+
+/// Puts completions into an order; those of one queue stay as they came.
+fn arrange(found: &mut [(u64, Completion)], order: CompletionOrder) {
+    if let Some(ranks) = order.ranks() {
+        found.sort_by_key(|(_, completion)| ranks[queue_of(completion)]);
+    }
+}
+
+/// The queue that a completion belongs to: writes, reads, accepts.
+fn queue_of(completion: &Completion) -> usize {
+    match completion {
+        Completion::Sent(..) | Completion::Writable | Completion::Shut => 0,
+        Completion::Accepted(..) | Completion::Connected(..) => 2,
+        _ => 1,
+    }
 }
 
 /// Appends the memory segments at the front; true when nothing follows them.
@@ -579,5 +637,37 @@ fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
     match end {
         Ok(()) => slot.exchange.eof(desk),
         Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn completions_are_acted_on_in_the_order_of_their_letters() {
+        let arranged = |order| {
+            let refused = || io::Error::from(io::ErrorKind::ConnectionAborted);
+            let mut found = vec![
+                (1, Completion::Readable(true)),
+                (2, Completion::Connected(Err(refused()), true)),
+                (3, Completion::Sent(Box::default(), Ok(1), false)),
+                (4, Completion::Received(Err(refused()), false)),
+                (5, Completion::Writable),
+            ];
+            arrange(&mut found, order);
+            found.into_iter().map(|(token, _)| token).collect::<Vec<_>>()
+        };
+        for (order, expected) in [
+            (CompletionOrder::Arrival, [1, 2, 3, 4, 5]),
+            (CompletionOrder::Wra, [3, 5, 1, 4, 2]),
+            (CompletionOrder::War, [3, 5, 2, 1, 4]),
+            (CompletionOrder::Rwa, [1, 4, 3, 5, 2]),
+            (CompletionOrder::Raw, [1, 4, 2, 3, 5]),
+            (CompletionOrder::Awr, [2, 3, 5, 1, 4]),
+            (CompletionOrder::Arw, [2, 1, 4, 3, 5]),
+        ] {
+            assert_eq!(arranged(order), expected, "{order:?}");
+        }
     }
 }

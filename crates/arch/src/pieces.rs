@@ -7,17 +7,26 @@ use std::sync::Arc;
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
 use flyball_site::{File, Out};
-use flyball_sys::disk::{Done, Op};
+use flyball_sys::descriptors::Descriptor;
+use flyball_sys::disk::Op;
 use flyball_sys::file::Stamp;
-
-/// Buffers kept for reuse; per worker.
-const SPARE_BUFFERS_MAX: usize = 64;
+use flyball_sys::uring::{Lent, Ring};
 
 /// A part of a file in memory.
 #[derive(Debug)]
 struct Piece {
-    buffer: Vec<u8>,
+    buffer: Lent,
     range: Range<usize>,
+}
+
+/// What is to be read of a file next.
+#[derive(Debug)]
+pub(crate) struct NextRead {
+    pub(crate) file: Arc<Descriptor>,
+    /// Offset in the file.
+    pub(crate) start: u64,
+    /// How many bytes, at most.
+    pub(crate) len: usize,
 }
 
 /// The pieces of one body: at most one on its way out or about to be, and one behind it.
@@ -39,30 +48,24 @@ impl Pieces {
     }
 
     /// The piece to be sent now, if it is there.
-    pub(crate) fn send_next(&mut self) -> Option<(Vec<u8>, Range<usize>)> {
+    pub(crate) fn send_next(&mut self) -> Option<(Lent, Range<usize>)> {
         let piece = self.ready.take().or_else(|| self.next.take())?;
         self.leaving = piece.range.len();
         Some((piece.buffer, piece.range))
     }
 
     /// `n` bytes of a piece were sent; what is left goes first.
-    pub(crate) fn sent(
-        &mut self,
-        buffer: Vec<u8>,
-        range: Range<usize>,
-        n: usize,
-        spare: &mut Spare,
-    ) {
+    pub(crate) fn sent(&mut self, buffer: Lent, range: Range<usize>, n: usize, ring: &mut Ring) {
         self.leaving = 0;
         if n < range.len() {
             self.ready = Some(Piece { buffer, range: range.start + n..range.end });
         } else {
-            spare.keep(buffer);
+            ring.take_back(buffer);
         }
     }
 
     /// The next read, if there is room for what it brings and anything is left to read.
-    pub(crate) fn next_read(&self, out: &Out, most: usize, spare: &mut Spare) -> Option<Op> {
+    pub(crate) fn next_read(&self, out: &Out, most: usize) -> Option<NextRead> {
         let Front::File { file, offset, len } = out.front() else { return None };
         if self.next.is_some() || self.unchecked.is_some() {
             return None;
@@ -72,33 +75,30 @@ impl Pieces {
         if rest == 0 {
             return None;
         }
-        let (file, start) = (Arc::clone(&file.file), offset + ahead);
-        Some(Op::Read { file, buffer: spare.take(rest.min(most)), filled: 0, start })
+        let file = Arc::clone(&file.file);
+        Some(NextRead { file, start: offset + ahead, len: rest.min(most) })
     }
 
-    /// A read or a look at the file is done; gives out the look that the last piece needs.
-    pub(crate) fn done(&mut self, done: Done, out: &Out) -> Result<Option<Op>, CloseReason> {
-        let Front::File { file, len, .. } = out.front() else {
-            return Err(CloseReason::FileFailed);
-        };
-        match done {
-            Done::Read(buffer, read) => self.read(buffer, read, file, len),
-            Done::Stamped(stamp) => self.checked(stamp, file).map(|()| None),
-            _ => Err(CloseReason::FileFailed),
-        }
-    }
-
-    fn read(
+    /// A read is done; gives out the look at the file that the last piece needs.
+    pub(crate) fn read(
         &mut self,
-        buffer: Vec<u8>,
+        buffer: Lent,
         read: io::Result<usize>,
-        file: &File,
-        len: u64,
+        out: &Out,
+        ring: &mut Ring,
     ) -> Result<Option<Op>, CloseReason> {
-        let read = read.map_err(|_| CloseReason::FileFailed)?;
-        if read == 0 {
-            return Err(CloseReason::FileChanged);
-        }
+        let read = match (read, out.front()) {
+            (Ok(read @ 1..), Front::File { file, len, .. }) => Ok((read, file, len)),
+            (Ok(0), _) => Err(CloseReason::FileChanged),
+            _ => Err(CloseReason::FileFailed),
+        };
+        let (read, file, len) = match read {
+            Ok(read) => read,
+            Err(reason) => {
+                ring.take_back(buffer);
+                return Err(reason);
+            }
+        };
         let last = self.ahead() + read as u64 == len;
         let piece = Some(Piece { buffer, range: 0..read });
         if last {
@@ -110,12 +110,25 @@ impl Pieces {
     }
 
     /// Before the last piece leaves, the file must still be what its head says.
-    fn checked(&mut self, stamp: io::Result<Stamp>, file: &File) -> Result<(), CloseReason> {
-        if !stamp.is_ok_and(|now| file.stamp.same_body(&now)) {
+    pub(crate) fn checked(
+        &mut self,
+        now: &io::Result<Stamp>,
+        out: &Out,
+    ) -> Result<(), CloseReason> {
+        let Front::File { file, .. } = out.front() else { return Err(CloseReason::FileFailed) };
+        let file: &File = file;
+        if !now.as_ref().is_ok_and(|now| file.stamp.same_body(now)) {
             return Err(CloseReason::FileChanged);
         }
         self.next = self.unchecked.take();
         Ok(())
+    }
+
+    /// Gives back what was read and is not sent.
+    pub(crate) fn give_back(self, ring: &mut Ring) {
+        for piece in [self.ready, self.next, self.unchecked].into_iter().flatten() {
+            ring.take_back(piece.buffer);
+        }
     }
 
     /// Bytes in memory in front of what is read next.
@@ -123,25 +136,5 @@ impl Pieces {
         let ready = self.ready.as_ref().map_or(0, |piece| piece.range.len());
         let next = self.next.as_ref().map_or(0, |piece| piece.range.len());
         (self.leaving + ready + next) as u64
-    }
-}
-
-/// Used buffers of about one size, so that each is allocated and cleared once.
-#[derive(Debug, Default)]
-pub(crate) struct Spare(Vec<Vec<u8>>);
-
-impl Spare {
-    /// A buffer of `len` bytes, a used one if there is any.
-    fn take(&mut self, len: usize) -> Vec<u8> {
-        let mut buffer = self.0.pop().unwrap_or_default();
-        buffer.resize(len, 0);
-        buffer
-    }
-
-    /// Keeps a buffer for reuse, if there is room.
-    fn keep(&mut self, buffer: Vec<u8>) {
-        if self.0.len() < SPARE_BUFFERS_MAX {
-            self.0.push(buffer);
-        }
     }
 }

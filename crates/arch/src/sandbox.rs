@@ -260,8 +260,8 @@ impl Confinement {
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
                 calls.extend(sites.has_modules().then_some(Calls::Timers));
-                let locked_bytes = row
-                    .locks_memory
+                let locks = row.locks_memory || settings.caches.locks;
+                let locked_bytes = locks
                     .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
                 let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
                 Sandbox { grants, calls, locked_bytes, connects: &connects, ..base }.apply()

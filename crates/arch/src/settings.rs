@@ -17,6 +17,7 @@ use crate::log::LogFormat;
 use crate::sandbox::SandboxSettings;
 
 pub use flyball_sys::error_log::Level as LogLevel;
+pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
 
 /// Everything a server runs by.
@@ -85,6 +86,8 @@ pub struct Settings {
     pub chunk_bytes: usize,
     /// Bytes that stay mapped while they are not sent, per worker.
     pub mapped_bytes_max: u64,
+    /// What the kernel is told of how mapped files will be read (M58).
+    pub mapped_advice: Advice,
     /// Whether sending waits for room in the socket.
     pub send_blocking: bool,
     /// How long a file must be unchanged for [`SendMode::Auto`] to use sendfile, in milliseconds.
@@ -128,6 +131,10 @@ pub struct Settings {
     pub ring_entries: u32,
     /// Buffers that `uring` provides to the kernel for what comes in.
     pub ring_buffers: u16,
+    /// Buffers that `uring` registers for pieces of large bodies.
+    pub ring_registered: u16,
+    /// In which order `uring` acts on what is complete (M59).
+    pub ring_order: CompletionOrder,
     /// What `uring` uses if the kernel has it.
     pub ring_features: Features,
     /// Time a draining server gives its connections, in milliseconds.
@@ -189,6 +196,42 @@ pub enum WorkOrder {
     WritesFirstDown,
     /// Least recently worked on first; a new connection was worked on when it was accepted.
     Lru,
+}
+
+/// The order in which a turn of `uring` takes what is complete: a letter for each queue, `w` for
+/// what was sent, `r` for what was received, read or is ready, `a` for accepted connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompletionOrder {
+    /// As the operations completed.
+    Arrival,
+    /// Sent, received, accepted.
+    Wra,
+    /// Sent, accepted, received.
+    War,
+    /// Received, sent, accepted.
+    Rwa,
+    /// Received, accepted, sent.
+    Raw,
+    /// Accepted, sent, received.
+    Awr,
+    /// Accepted, received, sent.
+    Arw,
+}
+
+impl CompletionOrder {
+    /// The ranks of what was sent, what was received and what was accepted; `None` when it does
+    /// not matter what a completion is.
+    pub(crate) fn ranks(self) -> Option<[u8; 3]> {
+        match self {
+            CompletionOrder::Arrival => None,
+            CompletionOrder::Wra => Some([0, 1, 2]),
+            CompletionOrder::War => Some([0, 2, 1]),
+            CompletionOrder::Rwa => Some([1, 0, 2]),
+            CompletionOrder::Raw => Some([2, 0, 1]),
+            CompletionOrder::Awr => Some([1, 2, 0]),
+            CompletionOrder::Arw => Some([2, 1, 0]),
+        }
+    }
 }
 
 /// After which stage every connection is closed: what the stages cost can then be told apart.
@@ -466,6 +509,7 @@ impl Default for Settings {
             quiet_ms: 60_000,
             chunk_bytes: 256 * 1024,
             mapped_bytes_max: 128 * 1024 * 1024,
+            mapped_advice: Advice::None,
             send_blocking: false,
             cork: false,
             no_delay: true,
@@ -486,6 +530,8 @@ impl Default for Settings {
             stages: StageSettings::default(),
             ring_entries: 1024,
             ring_buffers: 256,
+            ring_registered: 16,
+            ring_order: CompletionOrder::Arrival,
             ring_features: Features::ALL,
             drain_ms: 30_000,
             admin: None,

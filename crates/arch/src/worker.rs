@@ -82,6 +82,7 @@ impl Worker {
         let mut desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
         desk.chunks = Arc::clone(&self.chunks);
         desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());
+        desk.service.warm(&desk.now);
         desk.of_process(self.index, self.block)
     }
 

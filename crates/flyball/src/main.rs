@@ -7,6 +7,10 @@ use std::process::ExitCode;
 
 use flyball::cli::{self, Command};
 
+/// So that a full cache takes what its limit says.
+#[global_allocator]
+static ALLOCATOR: flyball_sys::alloc::Allocator = flyball_sys::alloc::Allocator;
+
 fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|command| command == "serve") {
         // One that comes before the master listens for it shall not end the server.

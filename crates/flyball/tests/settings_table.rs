@@ -8,9 +8,10 @@ use flyball::settings::{
     settings_markdown,
 };
 use flyball_arch::{
-    AcceptLimit, AcceptLock, AccessLog, AdminAddress, ClientAddress, ClientSettings, CloseAfter,
-    Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings, ResidencyTest, RunningSettings,
-    SandboxMode, SandboxSettings, SendMode, Settings, StageSettings, Violation, WorkOrder,
+    AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
+    CloseAfter, CompletionOrder, Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings,
+    ResidencyTest, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
+    StageSettings, Violation, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -64,6 +65,7 @@ fn all_different() -> Settings {
         quiet_ms: 3,
         chunk_bytes: 3,
         mapped_bytes_max: 3,
+        mapped_advice: Advice::Random,
         send_blocking: true,
         cork: true,
         no_delay: false,
@@ -84,6 +86,8 @@ fn all_different() -> Settings {
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring_entries: 3,
         ring_buffers: 3,
+        ring_registered: 5,
+        ring_order: CompletionOrder::Wra,
         ring_features: Features::NONE,
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
@@ -164,6 +168,10 @@ fn different_caches() -> CacheSettings {
         content_bytes_max: 3,
         files_max: 3,
         small_bytes_max: 3,
+        least_bytes: 3,
+        most_bytes: Some(3),
+        locks: true,
+        warm: vec!["/other".into()],
         revalidate_ms: 3,
         policy: CachePolicy::Lfu,
         hints: Hints {

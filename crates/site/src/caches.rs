@@ -83,7 +83,8 @@ impl Caches {
     pub(crate) fn new(settings: CacheSettings) -> Caches {
         // Where nothing is ever pushed out, there is no order to keep.
         let policy = if settings.pinned { CachePolicy::Lru } else { settings.policy };
-        let (paths, files) = (Store::new(Lru::default()), Files::new(policy, settings.pinned));
+        let pages = settings.pinned || settings.locks;
+        let (paths, files) = (Store::new(Lru::default()), Files::new(policy, pages));
         Caches { settings, paths, path_bytes: 0, files }
     }
 

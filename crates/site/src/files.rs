@@ -10,24 +10,23 @@ use crate::policy::{Chosen, Class, Traits};
 use crate::settings::CachePolicy;
 use crate::store::{Handle, Store};
 
-/// Bytes in front of a block of the allocator, and the multiple that blocks come in.
-const BLOCK_HEAD: usize = 8;
+/// Smallest block of the allocator, and the multiple that small ones come in.
+const BLOCK_MIN: usize = 8;
 const BLOCK_ALIGN: usize = 16;
 
-/// Smallest block.
-const BLOCK_MIN: usize = 32;
+/// Between two powers of two there are so many sizes of blocks (jemalloc(3), size classes).
+const SIZES_PER_DOUBLING: usize = 4;
 
-/// From this length on a block has pages of its own (`M_MMAP_THRESHOLD` of mallopt(3)).
-const MAPPED_MIN: usize = 128 * 1024;
-
-const PAGE: usize = 4096;
-
-/// What a block of this length takes from memory, as glibc's allocator has it.
+/// What a block of this length takes from memory: its size class, as the program's allocator has
+/// it.
 pub(crate) fn block_bytes(len: usize) -> u64 {
     let bytes = match len {
         0 => 0,
-        MAPPED_MIN.. => (len + 2 * BLOCK_HEAD).next_multiple_of(PAGE),
-        _ => (len + BLOCK_HEAD).next_multiple_of(BLOCK_ALIGN).max(BLOCK_MIN),
+        1..=BLOCK_MIN => BLOCK_MIN,
+        _ => {
+            let below = len.next_power_of_two() / 2;
+            len.next_multiple_of((below / SIZES_PER_DOUBLING).max(BLOCK_ALIGN))
+        }
     };
     bytes as u64
 }
@@ -277,7 +276,11 @@ mod tests {
 
     #[test]
     fn a_block_costs_what_the_allocator_takes() {
-        assert_eq!([0, 1, 24, 25, 40, 41].map(block_bytes), [0, 32, 32, 48, 48, 64]);
-        assert_eq!(block_bytes(128 * 1024), 132 * 1024);
+        assert_eq!([0, 1, 8, 9, 17, 33, 128].map(block_bytes), [0, 8, 8, 16, 32, 48, 128]);
+        assert_eq!(
+            [129, 160, 161, 256, 257, 1025].map(block_bytes),
+            [160, 160, 192, 256, 320, 1280]
+        );
+        assert_eq!(block_bytes(65_000), 65_536);
     }
 }

@@ -82,6 +82,10 @@ impl HeldCaches {
         &self.settings
     }
 
+    pub(crate) fn settings_mut(&mut self) -> &mut CacheSettings {
+        &mut self.settings
+    }
+
     pub(crate) fn counts(&self) -> CacheCounts {
         self.counts
     }
@@ -150,6 +154,10 @@ impl HeldCaches {
         relations: &Relations,
         unix_ms: u64,
     ) -> Result<Place, Arc<FileEntry>> {
+        if !self.settings.holds(entry.stamp.size) {
+            self.counts.missed(&entry.content, self.settings.heads);
+            return Err(entry);
+        }
         let kept = Arc::clone(&entry);
         let (key, counts) = (key(&self.hasher, kept.scope, &kept.name), &mut self.counts);
         let Relations { id, objects } = relations;
@@ -189,8 +197,9 @@ impl HeldCaches {
         // What it has reserved and does not need would count for nothing.
         body.shrink_to_fit();
         let pins = match &self.backend {
-            Backend::Private(caches) => caches.pins(body.len()),
-            Backend::Shared(_) | Backend::Table(_) => false,
+            Backend::Private(caches) => self.settings.locks || caches.pins(body.len()),
+            Backend::Shared(_) => self.settings.locks,
+            Backend::Table(_) => false,
         };
         if pins {
             match Pinned::copy_of(&body) {

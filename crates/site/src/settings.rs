@@ -151,6 +151,15 @@ pub struct CacheSettings {
     pub files_max: usize,
     /// Largest body that is held in memory, in bytes.
     pub small_bytes_max: u64,
+    /// Smallest file that is held, in bytes.
+    pub least_bytes: u64,
+    /// Largest file that is held, in memory or open, in bytes; `None` is any.
+    pub most_bytes: Option<u64>,
+    /// Whether small bodies are locked in memory, as far as that is allowed.
+    pub locks: bool,
+    /// Files that are brought in before the first request, by their names from the root of each
+    /// site.
+    pub warm: Vec<String>,
     /// How long an entry is believed before its file is looked at again, in milliseconds.
     pub revalidate_ms: u64,
     /// Which file makes room for the next.
@@ -190,6 +199,13 @@ impl Default for SiteSettings {
     }
 }
 
+impl CacheSettings {
+    /// Whether a file of so many bytes is held.
+    pub(crate) fn holds(&self, bytes: u64) -> bool {
+        bytes >= self.least_bytes && self.most_bytes.is_none_or(|most| bytes <= most)
+    }
+}
+
 impl Default for CacheSettings {
     fn default() -> CacheSettings {
         CacheSettings {
@@ -198,6 +214,10 @@ impl Default for CacheSettings {
             content_bytes_max: 128 * 1024 * 1024,
             files_max: 1_024,
             small_bytes_max: 64 * 1024,
+            least_bytes: 0,
+            most_bytes: None,
+            locks: false,
+            warm: Vec::new(),
             revalidate_ms: 1_000,
             policy: CachePolicy::Lru,
             hints: Hints::default(),

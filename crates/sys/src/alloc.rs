@@ -1,12 +1,19 @@
-//! An allocator that counts allocations, for tests that hold a budget of them. No product binary
-//! installs it.
+//! The allocator of the program, and one that counts, for tests that hold a budget of allocations.
+//!
+//! The program's is jemalloc: what caches push out and take in comes in all sizes, and jemalloc uses
+//! the same memory again, where glibc's allocator leaves it in pieces. So a limit of the caches is
+//! one of the process.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+/// To be installed with `#[global_allocator]`. It is configured by `JEMALLOC_SYS_WITH_MALLOC_CONF`
+/// when it is built (`.cargo/config.toml`), and by `_RJEM_MALLOC_CONF` when the program starts.
+pub use tikv_jemallocator::Jemalloc as Allocator;
 
 /// Counts until [`count_into`] is called.
 static PRIVATE: AtomicU64 = AtomicU64::new(0);
@@ -14,13 +21,10 @@ static PRIVATE: AtomicU64 = AtomicU64::new(0);
 /// The counter in use. It is never freed: an allocation may happen at any time.
 static COUNTER: AtomicPtr<AtomicU64> = AtomicPtr::new((&raw const PRIVATE).cast_mut());
 
-/// Bytes of all blocks of this process, what the allocator puts in front of them included.
+/// Bytes of all blocks of this process, as the allocator rounds them.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// Bytes that the allocator keeps in front of a block (glibc).
-const BLOCK_HEAD: i64 = 8;
-
-/// The system's allocator, with every allocation and reallocation counted. To be installed with
+/// The program's allocator, with every allocation and reallocation counted. To be installed with
 /// `#[global_allocator]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting;
@@ -34,18 +38,18 @@ fn counter() -> &'static AtomicU64 {
 /// Counts a block that came or, with -1, that is about to go.
 fn count_block(block: *mut u8, sign: i64) {
     if !block.is_null() {
-        // SAFETY: the block came from the system's allocator and was not given back yet.
-        let usable = unsafe { libc::malloc_usable_size(block.cast()) };
-        LIVE.fetch_add(sign * (usable as i64 + BLOCK_HEAD), Ordering::Relaxed);
+        // SAFETY: the block came from this allocator and was not given back yet.
+        let usable = unsafe { tikv_jemallocator::usable_size(block) };
+        LIVE.fetch_add(sign * usable as i64, Ordering::Relaxed);
     }
 }
 
-// SAFETY: every call goes unchanged to the system's allocator; counting does not allocate.
+// SAFETY: every call goes unchanged to the program's allocator; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`, which is the same there.
-        let block = unsafe { System.alloc(layout) };
+        let block = unsafe { Allocator.alloc(layout) };
         count_block(block, 1);
         block
     }
@@ -53,7 +57,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
         // SAFETY: as above.
-        let block = unsafe { System.alloc_zeroed(layout) };
+        let block = unsafe { Allocator.alloc_zeroed(layout) };
         count_block(block, 1);
         block
     }
@@ -61,8 +65,8 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         counter().fetch_add(1, Ordering::Relaxed);
         count_block(block, -1);
-        // SAFETY: as above; `block` came from the system's allocator, as all blocks do.
-        let moved = unsafe { System.realloc(block, layout, size) };
+        // SAFETY: as above; `block` came from that allocator, as all blocks do.
+        let moved = unsafe { Allocator.realloc(block, layout, size) };
         // A block that could not be moved is still there.
         count_block(if moved.is_null() { block } else { moved }, 1);
         moved
@@ -71,7 +75,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count_block(block, -1);
         // SAFETY: as above.
-        unsafe { System.dealloc(block, layout) }
+        unsafe { Allocator.dealloc(block, layout) }
     }
 }
 
@@ -81,7 +85,7 @@ pub fn allocations() -> u64 {
 }
 
 /// Bytes of the blocks that this process holds now, where [`Counting`] is installed: as the
-/// allocator rounds them, with what it puts in front of each.
+/// allocator rounds them.
 pub fn live_bytes() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
@@ -135,7 +139,7 @@ mod tests {
         // SAFETY: the layout has a size; the block is freed with it.
         unsafe {
             let block = black_box(Counting.alloc(layout));
-            assert_eq!(live_bytes() - before.1, 48);
+            assert_eq!(live_bytes() - before.1, 32);
             Counting.dealloc(block, layout);
         }
 

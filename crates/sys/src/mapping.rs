@@ -35,6 +35,20 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
+/// What the kernel is told of how a mapping will be read (madvise(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// Nothing.
+    #[default]
+    None,
+    /// From front to back: it reads further ahead.
+    Sequential,
+    /// Here and there: it reads nothing ahead.
+    Random,
+    /// Soon: it starts to read all of it.
+    WillNeed,
+}
+
 impl Mapping {
     /// Maps `len` bytes of a file at an offset that is a multiple of the page size. Reads nothing.
     ///
@@ -58,6 +72,22 @@ impl Mapping {
         let start = NonNull::new(start).ok_or(ErrorKind::OutOfMemory)?;
         let (populated, tells) = (AtomicUsize::new(0), OnceLock::new());
         Ok(Mapping { start, len, offset, populated, tells })
+    }
+
+    /// Tells the kernel how the mapping will be read. May wait on the disk to begin to read.
+    ///
+    /// # Errors
+    /// Those of madvise(2).
+    pub fn advise(&self, advice: Advice) -> io::Result<()> {
+        let advice = match advice {
+            Advice::None => return Ok(()),
+            Advice::Sequential => rustix::mm::Advice::Sequential,
+            Advice::Random => rustix::mm::Advice::Random,
+            Advice::WillNeed => rustix::mm::Advice::WillNeed,
+        };
+        // SAFETY: the range is the mapping, and none of these changes what it holds.
+        unsafe { rustix::mm::madvise(self.start.as_ptr(), self.len, advice)? };
+        Ok(())
     }
 
     /// Bytes that are mapped.
@@ -278,6 +308,25 @@ mod tests {
         push_out(&file);
         let mapping = Mapping::new(&file, 0, LEN).unwrap();
         assert_eq!(mapping.holds(&file, LEN as u64, 0, LEN), Resident::No);
+    }
+
+    #[test]
+    fn the_kernel_is_told_how_a_mapping_is_read() {
+        let file = file();
+        let flags_of = |advice| {
+            let mapping = Mapping::new(&file, 0, LEN).unwrap();
+            mapping.advise(advice).unwrap();
+            let start = format!("{:x}-", mapping.start.as_ptr().addr());
+            let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+            let lines = maps.lines().skip_while(|line| !line.starts_with(&start));
+            let flags = lines.into_iter().find_map(|line| line.strip_prefix("VmFlags:"));
+            let has = |flag| flags.unwrap().split_whitespace().any(|found| found == flag);
+            (has("sr"), has("rr"))
+        };
+        assert_eq!(flags_of(Advice::None), (false, false));
+        assert_eq!(flags_of(Advice::Sequential), (true, false));
+        assert_eq!(flags_of(Advice::Random), (false, true));
+        assert_eq!(flags_of(Advice::WillNeed), (false, false));
     }
 
     #[test]

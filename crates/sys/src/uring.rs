@@ -4,31 +4,36 @@
 //! buffers, paths) is owned by the ring until the completion gives it back.
 
 mod buffers;
+mod completions;
 mod features;
+mod files;
 mod outgoing;
+mod registered;
 mod restrictions;
 mod sockets;
 
 use std::ffi::CString;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use io_uring::squeue::Entry;
 use io_uring::types::{Fd, OpenHow, SubmitArgs, Timespec};
-use io_uring::{IoUring, cqueue, opcode};
+use io_uring::{IoUring, opcode};
 use rustix::fs::Statx;
 
 use crate::descriptors::Descriptor;
-use crate::disk::{Done, Op};
-use crate::file::{self, Links};
 use crate::readiness::Interest;
 
 pub use buffers::RECEIVE_BYTES;
 use buffers::{Buffers, Place};
+pub use completions::Completion;
+use completions::{Kind, complete, complete_unheld};
 pub use features::{Features, defers};
 pub use outgoing::{COPIED_BYTES_MAX, Outgoing};
+use registered::Chunks;
+pub use registered::{CHUNK_BYTES_MAX, Lent};
 pub use sockets::{Socket, Then, is_cancelled, is_out_of_buffers};
 
 /// When the kernel works on completions.
@@ -42,72 +47,11 @@ pub enum Mode {
     Immediate,
 }
 
-/// A completed operation.
-#[derive(Debug)]
-pub enum Completion {
-    /// A connection, and whether the accept goes on by itself.
-    Accepted(io::Result<OwnedFd>, bool),
-    /// A connection that the ring owns, and whether the accept goes on by itself.
-    Connected(io::Result<Socket>, bool),
-    /// What was received, and whether the receive goes on by itself.
-    Received(io::Result<Received>, bool),
-    /// What was to be sent, how many of its bytes were, and whether that closed the socket.
-    Sent(Box<Outgoing>, io::Result<usize>, bool),
-    /// How many bytes a socket holds that the peer has not acknowledged.
-    Unacknowledged(u64),
-    /// A disk operation.
-    Disk(Done),
-    /// A watched descriptor is readable, and whether the watch goes on by itself.
-    Readable(bool),
-    /// A descriptor of the process's own for a socket that the ring owns.
-    Installed(io::Result<OwnedFd>),
-    /// There is room in a socket, or it is of no use any more.
-    Writable,
-    /// The write side is shut down.
-    Shut,
-    /// What a polled descriptor is ready for; after a hang-up or an error, everything.
-    Ready(io::Result<Interest>),
-}
-
 /// Bytes that were received: [`Ring::bytes`] shows them, and [`Ring::recycle`] must take them back.
 #[derive(Debug)]
 pub struct Received {
     place: Place,
     len: usize,
-}
-
-/// The operations that hold no memory: the kind and the token are the whole of what is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// What it did is nobody's concern.
-    Quiet = 1,
-    Receive = 2,
-    Unacknowledged = 3,
-    Install = 4,
-    Room = 5,
-    Shut = 6,
-}
-
-/// Tokens of these operations are below it; [`Kind`]s are multiples of it.
-const KIND: u64 = 1 << 60;
-
-impl Kind {
-    fn with(self, token: u64) -> u64 {
-        debug_assert!(token < KIND);
-        (self as u64 * KIND) | token
-    }
-
-    fn of(user_data: u64) -> Option<Kind> {
-        match user_data / KIND {
-            1 => Some(Kind::Quiet),
-            2 => Some(Kind::Receive),
-            3 => Some(Kind::Unacknowledged),
-            4 => Some(Kind::Install),
-            5 => Some(Kind::Room),
-            6 => Some(Kind::Shut),
-            _ => None,
-        }
-    }
 }
 
 /// What an operation under way needs to stay where it is.
@@ -119,6 +63,7 @@ enum Held {
     Open { _root: Arc<OwnedFd>, _path: CString, _how: Box<OpenHow> },
     Stat { _file: Arc<Descriptor>, statx: Box<MaybeUninit<Statx>> },
     Read { _file: Arc<Descriptor>, buffer: Vec<u8> },
+    Piece { _file: Arc<Descriptor>, lent: Lent },
     Watch,
     Poll { _socket: Arc<OwnedFd> },
 }
@@ -145,7 +90,9 @@ pub struct Ring {
     free: Vec<u32>,
     features: Features,
     buffers: Option<Buffers>,
+    chunks: Option<Chunks>,
     spare_buffers: Vec<Vec<u8>>,
+    spare_pieces: Vec<Vec<u8>>,
     #[expect(clippy::vec_box, reason = "it is used where it is, and must not move")]
     spare_outgoing: Vec<Box<Outgoing>>,
 }
@@ -219,7 +166,9 @@ impl Ring {
             free: Vec::new(),
             features: Features::NONE,
             buffers: None,
+            chunks: None,
             spare_buffers: Vec::new(),
+            spare_pieces: Vec::new(),
             spare_outgoing: Vec::new(),
         })
     }
@@ -267,45 +216,6 @@ impl Ring {
         }
         let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags).build();
         self.start(entry, token, Held::Poll { _socket: socket });
-    }
-
-    /// Starts a disk operation; gives it back when the ring has none for it.
-    pub fn disk(&mut self, op: Op, token: u64) -> Option<Op> {
-        match op {
-            Op::Open { root, path, links } => {
-                let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOCTTY;
-                let how = OpenHow::new().flags(flags as u64).resolve(resolve(links));
-                let how = Box::new(how);
-                let fd = Fd(root.as_raw_fd());
-                let entry = opcode::OpenAt2::new(fd, path.as_ptr(), &raw const *how).build();
-                self.start(entry, token, Held::Open { _root: root, _path: path, _how: how });
-            }
-            Op::Stat { file } => {
-                let mut statx = Box::new(MaybeUninit::<Statx>::zeroed());
-                let fd = Fd(file.as_raw_fd());
-                let entry = opcode::Statx::new(fd, c"".as_ptr(), statx.as_mut_ptr().cast())
-                    .flags(libc::AT_EMPTY_PATH)
-                    .mask(libc::STATX_BASIC_STATS)
-                    .build();
-                self.start(entry, token, Held::Stat { _file: file, statx });
-            }
-            Op::Read { file, mut buffer, filled, start } => {
-                let rest = &mut buffer[filled..];
-                let len = u32::try_from(rest.len()).unwrap_or(u32::MAX);
-                let fd = Fd(file.as_raw_fd());
-                let entry = opcode::Read::new(fd, rest.as_mut_ptr(), len)
-                    .offset(start + filled as u64)
-                    .build();
-                self.start(entry, token, Held::Read { _file: file, buffer });
-            }
-            op @ (Op::Settle { .. }
-            | Op::Populate { .. }
-            | Op::List { .. }
-            | Op::Digest { .. }
-            | Op::Compute { .. }
-            | Op::Keep { .. }) => return Some(op),
-        }
-        None
     }
 
     /// Ends what was started with this token: each operation completes once more.
@@ -452,121 +362,6 @@ impl Drop for Ring {
     }
 }
 
-fn complete(
-    flights: &mut [Option<Flight>],
-    free: &mut Vec<u32>,
-    entry: &cqueue::Entry,
-    completions: &mut Vec<(u64, Completion)>,
-) {
-    let index = entry.user_data() as usize;
-    let more = cqueue::more(entry.flags());
-    let result = result_of(entry);
-    let Some(slot) = flights.get_mut(index) else { return };
-    if more && let Some(Flight { token, held }) = slot {
-        let completion = match held {
-            Held::Accept { .. } => Completion::Accepted(own(result), true),
-            Held::Connect { direct, .. } => Completion::Connected(connect(result, *direct), true),
-            _ => Completion::Readable(true),
-        };
-        completions.push((*token, completion));
-        return;
-    }
-    let Some(Flight { token, held }) = slot.take() else { return };
-    free.push(index as u32);
-    let completion = match held {
-        Held::Accept { .. } => Completion::Accepted(own(result), false),
-        Held::Connect { direct, .. } => Completion::Connected(connect(result, direct), false),
-        Held::Receive { buffer } => {
-            let received = result.map(|len| Received { place: Place::Own(buffer), len });
-            Completion::Received(received, false)
-        }
-        Held::Send { outgoing } => {
-            debug_assert_eq!(token, outgoing.token);
-            let closed = outgoing.closes && result.as_ref().is_ok_and(|n| *n == outgoing.len());
-            Completion::Sent(outgoing, result, closed)
-        }
-        Held::Open { .. } => Completion::Disk(Done::Opened(own(result).map(Descriptor::from))),
-        Held::Stat { statx, .. } => Completion::Disk(Done::Stamped(result.map(|_| {
-            // SAFETY: the struct was zeroed, is plain integers, and the kernel filled it in.
-            file::stamp_of(unsafe { statx.assume_init_ref() })
-        }))),
-        Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
-        Held::Watch => Completion::Readable(false),
-        Held::Poll { .. } => Completion::Ready(result.map(interest)),
-    };
-    completions.push((token, completion));
-}
-
-fn complete_unheld(
-    kind: Kind,
-    buffers: Option<&mut Buffers>,
-    entry: &cqueue::Entry,
-    completions: &mut Vec<(u64, Completion)>,
-) {
-    let token = entry.user_data() % KIND;
-    let completion = match kind {
-        Kind::Quiet => return,
-        Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
-        Kind::Install => Completion::Installed(own(result_of(entry))),
-        Kind::Room => Completion::Writable,
-        Kind::Shut => Completion::Shut,
-        Kind::Receive => {
-            let provided = cqueue::buffer_select(entry.flags());
-            let received = match (result_of(entry), provided) {
-                (Ok(len), Some(id)) => Ok(Received { place: Place::Provided(id), len }),
-                (Ok(len), None) => {
-                    debug_assert_eq!(len, 0);
-                    Ok(Received { place: Place::Nowhere, len: 0 })
-                }
-                (Err(error), provided) => {
-                    if let (Some(id), Some(buffers)) = (provided, buffers) {
-                        buffers.give(id);
-                    }
-                    Err(error)
-                }
-            };
-            Completion::Received(received, cqueue::more(entry.flags()))
-        }
-    };
-    completions.push((token, completion));
-}
-
-fn result_of(entry: &cqueue::Entry) -> io::Result<usize> {
-    match entry.result() {
-        error if error < 0 => Err(io::Error::from_raw_os_error(-error)),
-        value => Ok(value as usize),
-    }
-}
-
-fn connect(result: io::Result<usize>, direct: bool) -> io::Result<Socket> {
-    result.map(|number| Socket::new(number as u32, direct))
-}
-
-fn interest(found: usize) -> Interest {
-    let found = found as libc::c_int;
-    let over = found & i32::from(libc::POLLHUP | libc::POLLERR) != 0;
-    Interest {
-        read: over || found & i32::from(libc::POLLIN) != 0,
-        write: over || found & i32::from(libc::POLLOUT) != 0,
-    }
-}
-
-/// A new descriptor that the kernel gave us in a completion.
-fn own(result: io::Result<usize>) -> io::Result<OwnedFd> {
-    // SAFETY: accept, openat2 and installing return a new descriptor, which nobody else owns.
-    result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) })
-}
-
-fn resolve(links: Links) -> u64 {
-    match links {
-        Links::Deny => {
-            libc::RESOLVE_BENEATH | libc::RESOLVE_NO_SYMLINKS | libc::RESOLVE_NO_MAGICLINKS
-        }
-        Links::Beneath => libc::RESOLVE_BENEATH | libc::RESOLVE_NO_MAGICLINKS,
-        Links::Follow => libc::RESOLVE_NO_MAGICLINKS,
-    }
-}
-
 impl std::fmt::Debug for Ring {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let under_way = self.flights.iter().flatten().count();
@@ -577,13 +372,15 @@ impl std::fmt::Debug for Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk::{Done, Op};
+    use crate::file;
     use crate::net::{self, ListenOptions};
     use bytes::Bytes;
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;
 
-    fn one(ring: &mut Ring) -> (u64, Completion) {
+    pub(super) fn one(ring: &mut Ring) -> (u64, Completion) {
         let mut completions = Vec::new();
         while completions.is_empty() {
             ring.wait(&mut completions, 1000).unwrap();
@@ -663,25 +460,6 @@ mod tests {
         assert_eq!(answer, [b"answer", &body[..]].concat());
         ring.cancel_accepts();
         let (1, Completion::Connected(Err(_), false)) = one(&mut ring) else { panic!() };
-    }
-
-    #[test]
-    fn files_are_opened_looked_at_and_read() {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("page"), "hello").unwrap();
-        let mut ring = Ring::new(8, Mode::Deferred).unwrap();
-        let root = Arc::new(file::open_root(dir.path()).unwrap());
-        let op = Op::Open { root, path: c"page".into(), links: Links::Beneath };
-        assert!(ring.disk(op, 1).is_none());
-        let (1, Completion::Disk(Done::Opened(Ok(page)))) = one(&mut ring) else { panic!() };
-        let page = Arc::new(page);
-        assert!(ring.disk(Op::Stat { file: Arc::clone(&page) }, 2).is_none());
-        let (2, Completion::Disk(Done::Stamped(Ok(stamp)))) = one(&mut ring) else { panic!() };
-        assert_eq!(stamp, file::stamp(&*page).unwrap());
-        let op = Op::Read { file: page, buffer: vec![b'.'; 8], filled: 2, start: 0 };
-        assert!(ring.disk(op, 3).is_none());
-        let (3, Completion::Disk(Done::Read(buffer, Ok(3)))) = one(&mut ring) else { panic!() };
-        assert_eq!(&buffer, b"..llo...");
     }
 
     #[test]

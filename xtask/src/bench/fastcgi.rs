@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use flyball_testkit::wait;
 use serde_json::json;
 
 use super::contestant::{Contestant, Server, Setup, is_root};
@@ -13,7 +15,6 @@ use super::measure::{self, Run};
 use super::options::Options;
 use super::process::{self, Running};
 use super::report::{self, figure};
-use super::wait;
 use super::work::{self, Work};
 
 /// The architectures that are measured unless others are chosen.
@@ -22,8 +23,8 @@ pub(crate) const ARCHS: &[&str] = &["n-copy"];
 /// Largest share of nginx's processor time that meets the target.
 const AT_MOST: f64 = 0.85;
 
-/// Longest wait for php-fpm, in milliseconds.
-const READY_MS_MAX: u64 = 10_000;
+/// Longest wait for php-fpm.
+const READY_MAX: Duration = Duration::from_secs(10);
 
 static HELLO: Work = Work {
     name: "fastcgi",
@@ -120,7 +121,7 @@ fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
         said.contains("ready to handle").then_some(())
     };
     let not_ready = || Failure::Broken("php-fpm does not get ready".into());
-    wait::until(READY_MS_MAX, ready).ok_or_else(not_ready)?;
+    wait::until(READY_MAX, ready).ok_or_else(not_ready)?;
     Ok((socket, php))
 }
 

@@ -35,6 +35,7 @@ const PRODUCT: &[Allowed] = &[
             ("libc", "calls and constants that rustix has not"),
             ("rustix", "system calls without unsafe"),
             ("seccompiler", "filters of system calls"),
+            ("tikv-jemallocator", "memory that is used again in the sizes that caches need"),
         ],
     },
     Allowed {

@@ -86,7 +86,8 @@ impl Architecture for Mp {
         let service = Service::new(Arc::clone(&worker.sites), caches(&worker.settings));
         let crew = Crew::new(&worker)?;
         let mut desk = worker.desk_with(service, 0);
-        desk.chunks = Chunks::new(worker.settings.chunk_bytes, mapped_bytes_max(&worker.settings));
+        let (chunk, most) = (worker.settings.chunk_bytes, mapped_bytes_max(&worker.settings));
+        desk.chunks = Chunks::new(chunk, most, worker.settings.mapped_advice);
         let process = Thread::new(&crew, desk).alone();
         process.run(number, processes)?;
         crew.leave_listeners();

@@ -14,16 +14,15 @@
 //!   the kernel cannot, the operation brings its own, as in the paper.
 //! * Accepting, and receiving from a client that is kept, are started once and complete again and
 //!   again; the last answer and the closing of its connection are started together.
-//! * `accept.limit` is inf when nobody wrote one: accepts that complete once, and are submitted
-//!   anew, cost more for each connection.
+//! * `accept.limit` is inf when nobody wrote one: accepts submitted anew cost more.
 //! * A large body in the page cache leaves by sendfile, which no ring has: copies cost five times
 //!   as much.
 //! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
-//! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `workers`, `pin`,
-//! `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
+//! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
+//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
 //!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
@@ -66,6 +65,8 @@ impl Architecture for Uring {
             "uring.entries",
             "uring.buffers",
             "uring.features",
+            "uring.registered",
+            "uring.order",
             "workers",
             "pin",
             "accept.incoming-cpu",
@@ -169,7 +170,7 @@ impl Loop {
         let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
         let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
         let mut completions = std::mem::take(&mut self.completions);
-        self.operations.ring.wait(&mut completions, wait_ms)?;
+        self.operations.wait(&mut completions, wait_ms)?;
         self.desk.woke();
         let work_ns = self.desk.turn_ns();
         let (mut signalled, mut accepted, mut worked) = (false, 0, 0);
@@ -256,12 +257,11 @@ impl Loop {
             Completion::Sent(outgoing, sent, closed) => {
                 operations.sent(slot, outgoing, sent, closed, desk);
             }
-            Completion::Disk(done) => operations.disk_done(slot, token, done),
             Completion::Unacknowledged(bytes) => {
                 slot.asking = false;
                 slot.exchange.expired(|| bytes, desk);
             }
-            other => operations.waited(slot, other),
+            other => operations.waited(slot, token, other),
         }
         self.drive(token);
     }

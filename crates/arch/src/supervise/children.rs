@@ -344,7 +344,7 @@ impl Master {
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.of_worker(index),
-            chunks: Chunks::new(settings.chunk_bytes, settings.mapped_bytes_max),
+            chunks: Chunks::of(&settings),
             in_group: false,
             lends_listeners: self.generation.lends_listeners,
             accept_lock: server.accept_lock.clone(),

@@ -1,6 +1,6 @@
 //! Settings that belong to one architecture, or to a few.
 
-use flyball_arch::{HelperKind, ResidencyTest};
+use flyball_arch::{CompletionOrder, HelperKind, ResidencyTest};
 use flyball_sys::uring::Features;
 use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
@@ -26,6 +26,9 @@ const STAGE_THREADS_MAX: u64 = 500;
 const RING_ENTRIES_MAX: u64 = 32_768;
 /// Most buffers that a ring can be provided with (io_uring_register_buf_ring(3)).
 const RING_BUFFERS_MAX: u64 = 32_768;
+
+/// Most buffers that are registered with a ring (io_uring_register(2)).
+const RING_REGISTERED_MAX: u64 = 16_384;
 
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
@@ -262,6 +265,45 @@ pub(super) const ROWS: &[Setting] = &[
                in between two turns of the loop, whatever the number of connections: a connection \
                that waits holds none.",
         source: "io_uring_register_buf_ring(3)",
+    },
+    Setting {
+        key: "uring.registered",
+        flag: None,
+        kind: Kind::Integer {
+            least: 0,
+            most: RING_REGISTERED_MAX,
+            set: |s, n| s.ring_registered = n as u16,
+        },
+        word: None,
+        default: Some("16"),
+        doc: "Buffers that `uring` registers for pieces of large bodies, per worker",
+        more: "Each has `send.piece` bytes, at most 1 MiB; beyond that, and at 0, none is \
+               registered. Each is made when it is first needed, and counts as locked memory \
+               (RLIMIT_MEMLOCK). When all are in use, or no more may be locked, pieces are read \
+               into ordinary memory.",
+        source: "io_uring_register(2), IORING_REGISTER_BUFFERS2",
+    },
+    Setting {
+        key: "uring.order",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "arrival", set: |s| s.ring_order = CompletionOrder::Arrival },
+                Word { name: "wra", set: |s| s.ring_order = CompletionOrder::Wra },
+                Word { name: "war", set: |s| s.ring_order = CompletionOrder::War },
+                Word { name: "rwa", set: |s| s.ring_order = CompletionOrder::Rwa },
+                Word { name: "raw", set: |s| s.ring_order = CompletionOrder::Raw },
+                Word { name: "awr", set: |s| s.ring_order = CompletionOrder::Awr },
+                Word { name: "arw", set: |s| s.ring_order = CompletionOrder::Arw },
+            ],
+        },
+        word: None,
+        default: Some("arrival"),
+        doc: "The order in which `uring` acts on the completions of one turn",
+        more: "`arrival` is as the operations completed. Else there are three queues, emptied in \
+               the order of their letters: `w` writes, `r` reads and all else that was waited \
+               for, `a` accepts.",
+        source: "The µserver's separate completion queues (M59)",
     },
     Setting {
         key: "uring.features",

@@ -18,6 +18,7 @@ mod error;
 mod expand;
 mod explain;
 mod file;
+mod holding;
 mod kind;
 mod lab;
 mod markdown;

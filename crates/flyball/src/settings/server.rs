@@ -1,12 +1,12 @@
 //! The one table of the server's settings. Flags, help, `docs/settings.md` and the checks of the
 //! configuration file are all made from it.
 
-use flyball_arch::{AccessLog, Events, SendMode, Settings};
+use flyball_arch::{AccessLog, Events, SendMode};
 
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, clients, lab, mechanisms, requests, running, sandbox};
+use super::{architectures, clients, holding, lab, mechanisms, requests, running, sandbox};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -22,7 +22,7 @@ pub(super) const TIME_MS_MAX: u64 = 7 * 24 * 3_600_000;
 const HEAD_ALIGN_MAX: u64 = 64;
 
 /// Every setting of the server, in the order of the documentation.
-pub static SETTINGS: &[Setting] = &join::<Settings, { count(GROUPS) }>(GROUPS);
+pub static SETTINGS: &[Setting] = &join::<_, { count(GROUPS) }>(GROUPS);
 
 const GROUPS: &[&[Setting]] = &[
     ROWS,
@@ -32,6 +32,7 @@ const GROUPS: &[&[Setting]] = &[
     mechanisms::ROWS,
     architectures::ROWS,
     requests::ROWS,
+    holding::ROWS,
     lab::ROWS,
 ];
 

@@ -3,17 +3,15 @@
 use flyball_site::{SiteSettings, Symlinks};
 
 use super::kind::Kind;
-use super::table::{Setting, Table, Word, count, count_tables, join, join_tables};
+use super::table::{Setting, Table, Word, count, join};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
 use super::{access, backends, compress, modules, responders, routes};
 
 /// Every setting of a site, in the order of the documentation.
-pub static SITE_SETTINGS: &[Setting<SiteSettings>] =
-    &join::<SiteSettings, { count(GROUPS) }>(GROUPS);
+pub static SITE_SETTINGS: &[Setting<SiteSettings>] = &join::<_, { count(GROUPS) }>(GROUPS);
 
 /// Every kind of table below a site that may come more than once.
-pub static SITE_TABLES: &[Table<SiteSettings>] =
-    &join_tables::<SiteSettings, { count_tables(TABLES) }>(TABLES);
+pub static SITE_TABLES: &[Table<SiteSettings>] = &join::<_, { count(TABLES) }>(TABLES);
 
 const TABLES: &[&[Table<SiteSettings>]] =
     &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES, modules::TABLES];

@@ -90,8 +90,8 @@ impl<T> Setting<T> {
     }
 }
 
-/// How many settings the groups have in all.
-pub(super) const fn count<T>(groups: &[&[Setting<T>]]) -> usize {
+/// How many settings, or tables, the groups have in all.
+pub(super) const fn count<T>(groups: &[&[T]]) -> usize {
     let (mut sum, mut at) = (0, 0);
     while at < groups.len() {
         sum += groups[at].len();
@@ -100,46 +100,20 @@ pub(super) const fn count<T>(groups: &[&[Setting<T>]]) -> usize {
     sum
 }
 
-/// The groups as one table of `N` settings, which is what [`count`] says.
-pub(super) const fn join<T, const N: usize>(groups: &[&[Setting<T>]]) -> [Setting<T>; N] {
-    let mut table = [groups[0][0]; N];
+/// The groups as one list of `N`, which is what [`count`] says.
+pub(super) const fn join<T: Copy, const N: usize>(groups: &[&[T]]) -> [T; N] {
+    let mut all = [groups[0][0]; N];
     let (mut next, mut group) = (0, 0);
     while group < groups.len() {
         let mut at = 0;
         while at < groups[group].len() {
-            table[next] = groups[group][at];
+            all[next] = groups[group][at];
             next += 1;
             at += 1;
         }
         group += 1;
     }
-    table
-}
-
-/// How many kinds of tables the groups have in all.
-pub(super) const fn count_tables<T>(groups: &[&[Table<T>]]) -> usize {
-    let (mut sum, mut at) = (0, 0);
-    while at < groups.len() {
-        sum += groups[at].len();
-        at += 1;
-    }
-    sum
-}
-
-/// The groups as one list of `N` tables, which is what [`count_tables`] says.
-pub(super) const fn join_tables<T, const N: usize>(groups: &[&[Table<T>]]) -> [Table<T>; N] {
-    let mut tables = [groups[0][0]; N];
-    let (mut next, mut group) = (0, 0);
-    while group < groups.len() {
-        let mut at = 0;
-        while at < groups[group].len() {
-            tables[next] = groups[group][at];
-            next += 1;
-            at += 1;
-        }
-        group += 1;
-    }
-    tables
+    all
 }
 
 /// The setting of this key.

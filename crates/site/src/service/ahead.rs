@@ -119,7 +119,29 @@ impl Service {
             return;
         }
         let names = settings.hints.pin.iter().filter(|pattern| pattern::is_exact(pattern));
-        let names: Vec<_> = names.map(|name| name.trim_start_matches('/').to_owned()).collect();
+        let names: Vec<_> = names.cloned().collect();
+        self.fetch_of_every_site(&names);
+    }
+
+    /// Brings the files in that are named to be there before the first request (M58). Blocks on
+    /// the disk. What is there already, by another thread, costs a look at the caches.
+    pub fn warm(&mut self, now: &Now) {
+        let names = std::mem::take(&mut self.caches.settings_mut().warm);
+        for name in names {
+            self.fetch_of_every_site(&[name]);
+            while let Some(plan) = self.fetch_ahead(now) {
+                let mut next = Some(plan);
+                while let Some(mut plan) = next {
+                    plan.run();
+                    next = self.resume_ahead(*plan, now);
+                }
+            }
+        }
+    }
+
+    /// Has files of these names brought in, of each site that has them.
+    fn fetch_of_every_site(&mut self, names: &[String]) {
+        let names: Vec<_> = names.iter().map(|name| name.trim_start_matches('/')).collect();
         for (index, site) in self.sites.sites.iter().enumerate() {
             // A host that leads to the site.
             let host = site.settings.hosts.first().map_or("", String::as_str);

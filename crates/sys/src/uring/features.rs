@@ -9,6 +9,7 @@ use io_uring::types::{DestinationSlot, Fd, Fixed};
 use io_uring::{IoUring, cqueue, opcode};
 
 use super::buffers::{Buffers, GROUP};
+use super::registered::Chunks;
 use super::sockets::SIOCOUTQ_COMMAND;
 
 /// What a ring may use if the kernel has it.
@@ -28,12 +29,21 @@ pub struct Features {
     pub linked: bool,
     /// A descriptor of the process's own for a direct socket, as sendfile needs (Linux 6.8).
     pub installs: bool,
+    /// Pieces of files read into memory that is registered with the ring (Linux 5.19, as far as
+    /// memory may be locked).
+    pub registered: bool,
 }
 
 impl Features {
     /// All.
-    pub const ALL: Features =
-        Features { provided: true, multishot: true, direct: true, linked: true, installs: true };
+    pub const ALL: Features = Features {
+        provided: true,
+        multishot: true,
+        direct: true,
+        linked: true,
+        installs: true,
+        registered: true,
+    };
 
     /// None: what Linux 5.19 has.
     pub const NONE: Features = Features {
@@ -42,6 +52,7 @@ impl Features {
         direct: false,
         linked: false,
         installs: false,
+        registered: false,
     };
 
     /// Those of these that work here.
@@ -53,6 +64,7 @@ impl Features {
             direct: self.direct && has_direct_sockets().is_ok(),
             linked: self.linked,
             installs: self.installs && has(opcode::FixedFdInstall::CODE),
+            registered: self.registered && registers().is_ok(),
         }
     }
 }
@@ -73,6 +85,12 @@ fn has(code: u8) -> bool {
 
 fn provides() -> io::Result<()> {
     Buffers::register(&IoUring::new(2)?, 1).map(drop)
+}
+
+fn registers() -> io::Result<()> {
+    let ring = IoUring::new(2)?;
+    let mut chunks = Chunks::register(&ring, 1, 1)?;
+    chunks.take(&ring, 1).map(drop).ok_or(io::ErrorKind::Unsupported.into())
 }
 
 fn receives_repeatedly() -> io::Result<()> {

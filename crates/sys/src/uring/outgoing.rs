@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::Lent;
+
 /// Segments shorter than this are copied: that is cheaper than to keep hold of them.
 pub const COPIED_BYTES_MAX: usize = 2048;
 
@@ -22,7 +24,7 @@ enum Part {
     /// So many of the copied bytes.
     Copied(usize),
     Shared(Bytes),
-    Piece(Vec<u8>, Range<usize>),
+    Piece(Lent, Range<usize>),
 }
 
 /// What the kernel is told to read; it stays where it is as long as the `Outgoing` does.
@@ -51,13 +53,13 @@ impl Outgoing {
     }
 
     /// Appends a part of a buffer, which [`Outgoing::take_piece`] gives back.
-    pub fn piece(&mut self, buffer: Vec<u8>, range: Range<usize>) {
+    pub fn piece(&mut self, buffer: Lent, range: Range<usize>) {
         debug_assert!(range.end <= buffer.len());
         self.parts.push(Part::Piece(buffer, range));
     }
 
     /// The buffer that was lent, and which part of it was to be sent.
-    pub fn take_piece(&mut self) -> Option<(Vec<u8>, Range<usize>)> {
+    pub fn take_piece(&mut self) -> Option<(Lent, Range<usize>)> {
         match self.parts.pop()? {
             Part::Piece(buffer, range) => Some((buffer, range)),
             _ => None,
@@ -139,7 +141,9 @@ mod tests {
         assert_eq!(outgoing.len(), 8 + long.len());
         outgoing.clear();
         assert!(outgoing.is_empty());
-        outgoing.piece(vec![1, 2, 3], 1..3);
-        assert_eq!((outgoing.len(), outgoing.take_piece()), (2, Some((vec![1, 2, 3], 1..3))));
+        outgoing.piece(Lent::Own(vec![1, 2, 3]), 1..3);
+        assert_eq!(outgoing.len(), 2);
+        let Some((lent, range)) = outgoing.take_piece() else { panic!() };
+        assert_eq!((&lent[..], range), (&[1, 2, 3][..], 1..3));
     }
 }
