@@ -22,7 +22,7 @@
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
 //! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
-//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
+//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.limit`, `send.*`.
 //!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
