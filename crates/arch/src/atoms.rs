@@ -182,7 +182,7 @@ pub(crate) struct Callbacks {
 
 impl Callbacks {
     pub(crate) fn new(worker: &Worker) -> io::Result<Callbacks> {
-        let mut ring = worker.rings.make(worker.settings.ring_entries, Mode::Immediate)?;
+        let mut ring = worker.rings.make(worker.settings.ring.entries, Mode::Immediate)?;
         worker.rings.seal()?;
         let misses = CacheMisses::new()?;
         ring.watch(misses.completion(), CACHE_MISSES)?;

@@ -485,7 +485,7 @@ mod tests {
             signals: Signals::block().unwrap(),
             connections_max: 1,
             log: LogSender::off(),
-            chunks: Chunks::of(settings),
+            chunks: Chunks::of(&settings),
             in_group: true,
             lends_listeners: false,
             rings: crate::sandbox::Rings::default(),

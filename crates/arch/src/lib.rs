@@ -58,7 +58,7 @@ pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RunningSettings,
-    SendMode, Settings, StageSettings, WorkOrder,
+    CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings,
+    RunningSettings, SendMode, Settings, StageSettings, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

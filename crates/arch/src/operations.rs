@@ -135,16 +135,16 @@ pub(crate) struct Operations {
 impl Operations {
     pub(crate) fn new(worker: &Worker) -> io::Result<Operations> {
         let settings = &worker.settings;
-        let mut ring = worker.rings.make(settings.ring_entries, Mode::Deferred)?;
-        let mut wanted = settings.ring_features;
+        let mut ring = worker.rings.make(settings.ring.entries, Mode::Deferred)?;
+        let mut wanted = settings.ring.features;
         // Only a descriptor of the process's own tells the client's address.
         wanted.direct &= !settings.needs_addresses();
         let sockets_max = u32::try_from(worker.connections_max).unwrap_or(u32::MAX);
-        let direct = ring.enable(wanted, settings.ring_buffers, sockets_max).direct;
-        ring.register_chunks(settings.ring_registered, settings.piece_bytes);
+        let direct = ring.enable(wanted, settings.ring.buffers, sockets_max).direct;
+        ring.register_chunks(settings.ring.registered, settings.piece_bytes);
         worker.rings.seal()?;
         let gather_max = if settings.lab.gather { GATHER_MAX } else { 1 };
-        let (offload, order) = (Offload::new()?, settings.ring_order);
+        let (offload, order) = (Offload::new()?, settings.ring.order);
         Ok(Operations { ring, direct, offload, gather_max, order })
     }
 

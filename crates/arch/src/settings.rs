@@ -127,16 +127,8 @@ pub struct Settings {
     pub knot_stack_bytes: usize,
     /// The stages of `watpipe`.
     pub stages: StageSettings,
-    /// Entries of the submission ring of `uring`.
-    pub ring_entries: u32,
-    /// Buffers that `uring` provides to the kernel for what comes in.
-    pub ring_buffers: u16,
-    /// Buffers that `uring` registers for pieces of large bodies.
-    pub ring_registered: u16,
-    /// In which order `uring` acts on what is complete (M59).
-    pub ring_order: CompletionOrder,
-    /// What `uring` uses if the kernel has it.
-    pub ring_features: Features,
+    /// The ring of `uring` and `tux`.
+    pub ring: RingSettings,
     /// Time a draining server gives its connections, in milliseconds.
     pub drain_ms: u64,
     /// Where `/status` and `/metrics` are served.
@@ -343,6 +335,33 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
+/// The ring of `uring`, and that of `tux` as far as its entries go.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RingSettings {
+    /// Entries of the submission ring.
+    pub entries: u32,
+    /// Buffers that are provided to the kernel for what comes in.
+    pub buffers: u16,
+    /// Buffers that are registered for pieces of large bodies.
+    pub registered: u16,
+    /// In which order what is complete is acted on (M59).
+    pub order: CompletionOrder,
+    /// What is used if the kernel has it.
+    pub features: Features,
+}
+
+impl Default for RingSettings {
+    fn default() -> RingSettings {
+        RingSettings {
+            entries: 1024,
+            buffers: 256,
+            registered: 16,
+            order: CompletionOrder::Arrival,
+            features: Features::ALL,
+        }
+    }
+}
+
 /// The stages of `watpipe`.
 #[derive(Clone, Debug)]
 pub struct StageSettings {
@@ -528,11 +547,7 @@ impl Default for Settings {
             knot_threads: 1_000,
             knot_stack_bytes: 64 * 1024,
             stages: StageSettings::default(),
-            ring_entries: 1024,
-            ring_buffers: 256,
-            ring_registered: 16,
-            ring_order: CompletionOrder::Arrival,
-            ring_features: Features::ALL,
+            ring: RingSettings::default(),
             drain_ms: 30_000,
             admin: None,
             access_log: AccessLog::Off,

@@ -29,6 +29,7 @@ const GLOBAL: &[&str] = &[
     "admin",
     "access-log",
     "pid-file",
+    "upgrade-timeout",
     "admin-mode",
     "admin-group",
     "user",

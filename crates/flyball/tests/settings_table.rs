@@ -10,7 +10,7 @@ use flyball::settings::{
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
     CloseAfter, CompletionOrder, Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings,
-    ResidencyTest, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
+    ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
     StageSettings, Violation, WorkOrder,
 };
 use flyball_http::Limits;
@@ -84,11 +84,7 @@ fn all_different() -> Settings {
         knot_threads: 3,
         knot_stack_bytes: 3,
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
-        ring_entries: 3,
-        ring_buffers: 3,
-        ring_registered: 5,
-        ring_order: CompletionOrder::Wra,
-        ring_features: Features::NONE,
+        ring: different_ring(),
         drain_ms: 3,
         admin: Some(AdminAddress::Unix("other".into())),
         access_log: AccessLog::Stdout,
@@ -102,6 +98,16 @@ fn all_different() -> Settings {
         sites: Vec::new(),
         caches: different_caches(),
         given: Vec::new(),
+    }
+}
+
+fn different_ring() -> RingSettings {
+    RingSettings {
+        entries: 3,
+        buffers: 3,
+        registered: 5,
+        order: CompletionOrder::Wra,
+        features: Features::NONE,
     }
 }
 

@@ -1,8 +1,8 @@
 //! The allocator of the program, and one that counts, for tests that hold a budget of allocations.
 //!
 //! The program's is jemalloc: what caches push out and take in comes in all sizes, and jemalloc
-//! uses the same memory again, where glibc's allocator leaves it in pieces. So a limit of the caches is
-//! one of the process.
+//! uses the same memory again, where glibc's allocator leaves it in pieces. So a limit of the
+//! caches is one of the process.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::fs::File;

@@ -241,7 +241,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 2,
             most: RING_ENTRIES_MAX,
-            set: |s, n| s.ring_entries = n as u32,
+            set: |s, n| s.ring.entries = n as u32,
         },
         word: None,
         default: Some("1024"),
@@ -256,7 +256,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 1,
             most: RING_BUFFERS_MAX,
-            set: |s, n| s.ring_buffers = n as u16,
+            set: |s, n| s.ring.buffers = n as u16,
         },
         word: None,
         default: Some("256"),
@@ -272,7 +272,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer {
             least: 0,
             most: RING_REGISTERED_MAX,
-            set: |s, n| s.ring_registered = n as u16,
+            set: |s, n| s.ring.registered = n as u16,
         },
         word: None,
         default: Some("16"),
@@ -288,13 +288,13 @@ pub(super) const ROWS: &[Setting] = &[
         flag: None,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "arrival", set: |s| s.ring_order = CompletionOrder::Arrival },
-                Word { name: "wra", set: |s| s.ring_order = CompletionOrder::Wra },
-                Word { name: "war", set: |s| s.ring_order = CompletionOrder::War },
-                Word { name: "rwa", set: |s| s.ring_order = CompletionOrder::Rwa },
-                Word { name: "raw", set: |s| s.ring_order = CompletionOrder::Raw },
-                Word { name: "awr", set: |s| s.ring_order = CompletionOrder::Awr },
-                Word { name: "arw", set: |s| s.ring_order = CompletionOrder::Arw },
+                Word { name: "arrival", set: |s| s.ring.order = CompletionOrder::Arrival },
+                Word { name: "wra", set: |s| s.ring.order = CompletionOrder::Wra },
+                Word { name: "war", set: |s| s.ring.order = CompletionOrder::War },
+                Word { name: "rwa", set: |s| s.ring.order = CompletionOrder::Rwa },
+                Word { name: "raw", set: |s| s.ring.order = CompletionOrder::Raw },
+                Word { name: "awr", set: |s| s.ring.order = CompletionOrder::Awr },
+                Word { name: "arw", set: |s| s.ring.order = CompletionOrder::Arw },
             ],
         },
         word: None,
@@ -310,12 +310,12 @@ pub(super) const ROWS: &[Setting] = &[
         flag: None,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "auto", set: |s| s.ring_features = Features::ALL },
+                Word { name: "auto", set: |s| s.ring.features = Features::ALL },
                 Word {
                     name: "plain",
-                    set: |s| s.ring_features = Features { direct: false, ..Features::ALL },
+                    set: |s| s.ring.features = Features { direct: false, ..Features::ALL },
                 },
-                Word { name: "basic", set: |s| s.ring_features = Features::NONE },
+                Word { name: "basic", set: |s| s.ring.features = Features::NONE },
             ],
         },
         word: None,
