@@ -105,7 +105,7 @@ pub(super) const CPU_TIME: Setting<SiteSettings> = Setting {
     },
     word: Some(Word { name: "off", set: |s| pool(s).cpu_s = None }),
     default: Some("off"),
-    doc: "Processor time of each process of `program` in all its life, in whole seconds",
+    doc: "Processor time of each process of `program` in all, in whole seconds",
     more: "",
     source: "RLIMIT_CPU in setrlimit(2)",
 };
