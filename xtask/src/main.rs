@@ -11,7 +11,7 @@ usage: cargo xtask CHORE
   tidy        check the house rules that a machine can check
   docs        regenerate the generated documents
   ci          format, clippy and all tests, with the time of each
-  package ... make a Debian package (deb [--test]) or a static archive (musl)
+  package ... make a Debian package (deb) or a static archive (tar), and try it (--test)
   bench ...   compare with nginx and lighttpd";
 
 fn main() -> ExitCode {

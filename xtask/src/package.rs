@@ -1,17 +1,23 @@
 //! `cargo xtask package`: what is given to others, made of a release build.
 //!
-//! * `deb`: a Debian package in `target/package`, by dpkg-deb. With `--test` it is then installed
-//!   and served from in a root of its own, which debootstrap makes.
-//! * `musl`: an archive with a program that needs no library of the system, and what
+//! * `deb`: a Debian package in `target/package`, by dpkg-deb.
+//! * `tar`: an archive with a program that needs no library of the system, and what
 //!   `deploy/Containerfile` takes. It cannot load dynamic modules, and its README says so.
+//!
+//! With `--test` what was made is also served from in a root of its own (`proof`). With
+//! `--profile NAME` the build is another than `release`, for those who only try the recipe.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+mod proof;
+
 /// Where packages are put, from the top of the repository.
 const TARGET: &str = "target/package";
+
+const USAGE: &str = "usage: cargo xtask package deb|tar [--test] [--profile NAME]";
 
 /// What the static archive says about itself.
 const STATIC_README: &str = "\
@@ -19,24 +25,50 @@ Flyball, linked statically: it needs no library of the system it runs on.
 
 It was built for x86_64 with the C library musl inside. It cannot load dynamic modules: a program
 that is linked statically has no dynamic linker.
+
+    ./flyball serve DIRECTORY
+    ./flyball docs man
 ";
 
 /// Makes the package that is named.
 pub fn main(arguments: &[String]) -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let root = crate::root();
-    let made = match words.as_slice() {
-        ["deb"] => deb(&root).map(drop),
-        ["deb", "--test"] => deb(&root).and_then(|package| test_deb(&root, &package)),
-        ["musl"] => archive(&root),
-        _ => Err("usage: cargo xtask package deb [--test] | musl".to_owned()),
-    };
-    match made {
+    match make(&words) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("package: {why}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Makes the package that the words after `cargo xtask package` ask for.
+///
+/// # Errors
+///
+/// What went wrong: the words, the build, or a step of the test.
+pub fn make(words: &[&str]) -> Result<(), String> {
+    let root = crate::root();
+    let (kind, options) = words.split_first().ok_or(USAGE)?;
+    let (mut test, mut profile) = (false, "release");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--test" => test = true,
+            "--profile" => profile = options.next().ok_or(USAGE)?,
+            _ => return Err(USAGE.to_owned()),
+        }
+    }
+    match *kind {
+        "deb" => {
+            let package = deb(&root, profile)?;
+            if test { proof::deb(&root, &package) } else { Ok(()) }
+        }
+        "tar" => {
+            let tree = tar(&root, profile)?;
+            if test { proof::tar(&root, &tree).and_then(|()| proof::image(&root)) } else { Ok(()) }
+        }
+        _ => Err(USAGE.to_owned()),
     }
 }
 
@@ -60,10 +92,10 @@ pub fn files() -> Vec<(&'static str, &'static str, u32)> {
     ]
 }
 
-fn deb(root: &Path) -> Result<PathBuf, String> {
-    let program = build(root, &[])?;
+fn deb(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    let program = build(root, profile, &[])?;
     let tree = fresh(&root.join(TARGET).join("deb"))?;
-    install(&program, &tree.join("usr/bin/flyball"), 0o755)?;
+    stripped(&program, &tree.join("usr/bin/flyball"))?;
     for (source, place, mode) in files() {
         install(&root.join(source), &tree.join(place), mode)?;
     }
@@ -87,10 +119,14 @@ fn generated(program: &Path, tree: &Path) -> Result<(), String> {
     let man = tree.join("usr/share/man/man1");
     let page = output(Command::new(program).args(["docs", "man"]))?;
     write(&man.join("flyball.1"), &page)?;
+    let mut gzip = Command::new("gzip");
+    gzip.args(["-9", "--no-name"]).arg(man.join("flyball.1"));
     for name in subcommands(&page) {
         let text = output(Command::new(program).args(["docs", "man", &name]))?;
         write(&man.join(format!("flyball-{name}.1")), &text)?;
+        gzip.arg(man.join(format!("flyball-{name}.1")));
     }
+    run(&mut gzip)?;
     for (shell, place) in [
         ("bash", "usr/share/bash-completion/completions/flyball"),
         ("zsh", "usr/share/zsh/vendor-completions/_flyball"),
@@ -130,40 +166,9 @@ fn control(tree: &Path) -> Result<String, String> {
     ))
 }
 
-/// Installs the package in a root of its own, serves from there, and asks for a page.
-fn test_deb(root: &Path, package: &Path) -> Result<(), String> {
-    let clean = fresh(&root.join(TARGET).join("root"))?;
-    let mut debootstrap = Command::new("debootstrap");
-    debootstrap.args(["--variant=minbase", "--include=adduser,curl", "bookworm"]);
-    run(debootstrap.arg(&clean))?;
-    install(package, &clean.join("tmp/flyball.deb"), 0o644)?;
-    let script = "\
-set -e
-dpkg --install /tmp/flyball.deb
-getent passwd flyball
-flyball check --config /etc/flyball/flyball.toml
-mkdir -p /run/flyball
-flyball serve --config /etc/flyball/flyball.toml --listen 127.0.0.1:18480 >/tmp/out 2>&1 &
-server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    grep -q 'Ctrl-C stops it' /tmp/out && break
-    sleep 0.5
-done
-curl --fail --silent http://127.0.0.1:18480/ | grep -q 'Flyball is installed'
-flyball ctl status --admin unix:/run/flyball/admin.sock >/dev/null
-kill $server
-wait $server
-dpkg --purge flyball
-test ! -e /usr/bin/flyball
-test ! -e /etc/flyball/flyball.toml
-";
-    run(Command::new("chroot").arg(&clean).args(["/bin/sh", "-c", script]))?;
-    println!("package: installed, served from, and purged in {}", clean.display());
-    Ok(())
-}
-
-fn archive(root: &Path) -> Result<(), String> {
-    let program = build(root, &["--target", "x86_64-unknown-linux-musl"])?;
+/// The archive, and beside it what the Containerfile copies. Returns the directory that was packed.
+fn tar(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    let program = build(root, profile, &["--target", "x86_64-unknown-linux-musl"])?;
     let found = output(Command::new("ldd").arg(&program)).unwrap_or_default();
     if found.contains("=>") {
         return Err(format!("{} is not linked statically:\n{found}", program.display()));
@@ -171,8 +176,8 @@ fn archive(root: &Path) -> Result<(), String> {
     let name = format!("flyball-{}-x86_64-linux-musl", env!("CARGO_PKG_VERSION"));
     let packages = root.join(TARGET);
     let tree = fresh(&packages.join(&name))?;
-    install(&program, &tree.join("flyball"), 0o755)?;
-    install(&program, &packages.join("flyball"), 0o755)?;
+    stripped(&program, &tree.join("flyball"))?;
+    install(&tree.join("flyball"), &packages.join("flyball"), 0o755)?;
     write(&packages.join("passwd"), "flyball:x:65532:65532::/:/nonexistent\n")?;
     write(&packages.join("group"), "flyball:x:65532:\n")?;
     write(&tree.join("README"), STATIC_README)?;
@@ -185,20 +190,27 @@ fn archive(root: &Path) -> Result<(), String> {
     tar.args(["--owner=0", "--group=0", "-C"]).arg(&packages).arg("-czf").arg(&archive).arg(&name);
     run(&mut tar)?;
     println!("package: {}", archive.display());
-    Ok(())
+    Ok(tree)
 }
 
-/// A release build of the program, by cargo with these arguments.
-fn build(root: &Path, arguments: &[&str]) -> Result<PathBuf, String> {
+/// A build of the program, by cargo with these arguments.
+fn build(root: &Path, profile: &str, arguments: &[&str]) -> Result<PathBuf, String> {
     let mut cargo = crate::cargo(root);
-    cargo.args(["build", "--release", "--package", "flyball", "--message-format=json"]);
-    cargo.args(arguments).stderr(std::process::Stdio::inherit());
+    cargo.args(["build", "--package", "flyball", "--message-format=json"]);
+    cargo.args(["--profile", profile]).args(arguments).stderr(std::process::Stdio::inherit());
     let messages = output(&mut cargo)?;
     let built = messages.lines().rev().filter_map(|line| serde_json::from_str(line).ok());
     // The last that it built.
     let mut programs =
         built.filter_map(|told: serde_json::Value| Some(told["executable"].as_str()?.into()));
     programs.next().ok_or_else(|| "cargo built no program".to_owned())
+}
+
+/// Puts the program into a package: the names of its functions stay, for stacks in reports of
+/// crashes, what a debugger needs goes.
+fn stripped(program: &Path, place: &Path) -> Result<(), String> {
+    install(program, place, 0o755)?;
+    run(Command::new("strip").arg("--strip-debug").arg(place))
 }
 
 /// An empty directory in the place of what was there.

@@ -1,0 +1,67 @@
+# What the test of the Debian package does, in a clean root with a network and processes of its own.
+set -eux
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive
+
+# Waits until the server has said that it serves.
+started() {
+    for _ in $(seq 100); do
+        grep -q 'Ctrl-C stops it' /tmp/out && return
+        kill -0 "$1"
+        sleep 0.1
+    done
+    cat /tmp/out /tmp/err
+    false
+}
+
+# A systemctl that only writes down what it is told.
+mkdir -p /run/systemd/system
+printf '#!/bin/sh\necho "$@" >>/tmp/systemctl\n' >/usr/local/bin/systemctl
+chmod 755 /usr/local/bin/systemctl
+
+dpkg --force-unsafe-io --install /tmp/flyball.deb
+getent passwd flyball
+grep -qx 'enable --now flyball.service' /tmp/systemctl
+test "$(stat -c %U:%G:%a /var/log/flyball)" = flyball:adm:750
+dpkg-query --show --showformat='${Conffiles}' flyball | grep -q '^ /etc/flyball/flyball.toml '
+dpkg --verify flyball
+for page in flyball flyball-serve flyball-ctl; do
+    test -s /usr/share/man/man1/$page.1.gz
+done
+for file in bash-completion/completions/flyball zsh/vendor-completions/_flyball \
+    fish/vendor_completions.d/flyball.fish; do
+    test -s /usr/share/$file
+done
+test -s /usr/lib/systemd/system/flyball.service
+
+# Served from as the unit does it.
+flyball check --config /etc/flyball/flyball.toml
+mkdir -p /run/flyball
+start=$(sed -n 's/^ExecStart=//p' /usr/lib/systemd/system/flyball.service)
+$start >/tmp/out 2>/tmp/err &
+server=$!
+started $server
+curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
+flyball ctl status --admin unix:/run/flyball/admin.sock >/tmp/status
+test -s /tmp/status
+worker=$(cut -d' ' -f1 /proc/$server/task/$server/children)
+grep -q "^Uid:[[:space:]]*$(id -u flyball)[[:space:]]" /proc/$worker/status
+$(sed -n 's/^ExecReload=//p' /usr/lib/systemd/system/flyball.service)
+curl --fail --silent http://127.0.0.1:8080/ | grep -q 'Flyball is installed'
+kill $server
+wait $server
+
+# A configuration that was changed is kept when the package is installed again, and the service is
+# restarted; the file goes with a purge, not before.
+echo '# mine' >>/etc/flyball/flyball.toml
+: >/tmp/systemctl
+dpkg --force-unsafe-io --install /tmp/flyball.deb
+tail -n 1 /etc/flyball/flyball.toml | grep -q '# mine'
+grep -qx 'restart flyball.service' /tmp/systemctl
+dpkg --remove flyball
+grep -qx 'stop flyball.service' /tmp/systemctl
+test -e /etc/flyball/flyball.toml
+dpkg --purge flyball
+grep -qx 'disable flyball.service' /tmp/systemctl
+test ! -e /usr/bin/flyball
+test ! -e /etc/flyball
+test ! -e /var/log/flyball

@@ -1,0 +1,168 @@
+//! Packages, served from in roots of their own: what `cargo xtask package ... --test` does.
+//!
+//! Every root is entered with a network and processes of its own (unshare), so that no port is
+//! taken twice and nothing stays when the test fails. All of it needs the superuser's rights.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{TARGET, fresh, install, run, write};
+
+/// The release of Debian that the clean root is of.
+const SUITE: &str = "bookworm";
+
+/// What is done in the clean root. The systemctl is one that only writes down what it is told: the
+/// scripts of the package are what is tried, not systemd.
+const DEB: &str = include_str!("deb-test.sh");
+
+/// Goes into the clean root.
+const ENTER: &str = "\
+set -eu
+ip link set lo up
+mount -t proc proc \"$1/proc\"
+exec env --ignore-environment /usr/sbin/chroot \"$1\" /bin/sh /tmp/test.sh
+";
+
+/// Starts the program of a root and asks it for a page. The arguments: the root, `chroot`'s options
+/// in one word, and what is started.
+const SERVE: &str = "\
+set -eu
+root=$1 options=$2; shift 2
+ip link set lo up
+chroot $options \"$root\" \"$@\" & server=$!
+for _ in $(seq 100); do
+    page=$(curl --fail --silent http://127.0.0.1:8080/) && break
+    kill -0 $server; sleep 0.1
+done
+kill $server
+wait $server
+test \"$page\" = 'from the root'
+";
+
+/// Installs the package in a clean root, serves from there, asks for a page, and takes it away.
+pub fn deb(root: &Path, package: &Path) -> Result<(), String> {
+    let packages = root.join(TARGET);
+    let made = packages.join(SUITE);
+    if !made.exists() {
+        let new = fresh(&packages.join("root.new"))?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.args(["--variant=minbase", "--include=adduser,curl", SUITE]);
+        run(debootstrap.arg(&new))?;
+        fs::rename(&new, &made).map_err(|error| format!("{}: {error}", made.display()))?;
+    }
+    let clean = packages.join("root");
+    fresh(&clean)?;
+    run(Command::new("cp").args(["--archive", "--reflink=auto", "-T"]).arg(&made).arg(&clean))?;
+    install(package, &clean.join("tmp/flyball.deb"), 0o644)?;
+    write(&clean.join("tmp/test.sh"), DEB)?;
+    run(alone().args(["/bin/sh", "-c", ENTER, "sh"]).arg(&clean))?;
+    println!("package: installed, served from, and purged in {}", clean.display());
+    Ok(())
+}
+
+/// Serves from a root with nothing in it but what the archive holds, as the superuser.
+pub fn tar(root: &Path, tree: &Path) -> Result<(), String> {
+    let empty = fresh(&root.join(TARGET).join("empty"))?;
+    install(&tree.join("flyball"), &empty.join("flyball"), 0o755)?;
+    write(&empty.join("site/index.html"), "from the root\n")?;
+    serve(&empty, "", &["/flyball", "serve", "/site", "--listen", "8080"])?;
+    println!("package: served from {}, where nothing else is", empty.display());
+    Ok(())
+}
+
+/// Makes the root that `deploy/Containerfile` describes, and starts there what it says as the user
+/// that it says. A runtime would add `/proc`, `/dev` and `/sys`; here is none of them.
+pub fn image(root: &Path) -> Result<(), String> {
+    let packages = root.join(TARGET);
+    let text = fs::read_to_string(root.join("deploy/Containerfile"))
+        .map_err(|error| format!("deploy/Containerfile: {error}"))?;
+    let image = fresh(&packages.join("image"))?;
+    let (mut user, mut command) = (String::new(), Vec::new());
+    for step in steps(&text)? {
+        match step {
+            Step::Copy { files, place } => {
+                for file in files {
+                    let mode = if file == "flyball" { 0o755 } else { 0o644 };
+                    let mut to = place.trim_start_matches('/').to_owned();
+                    if to.ends_with('/') {
+                        to.push_str(&file);
+                    }
+                    install(&packages.join(&file), &image.join(to), mode)?;
+                }
+            }
+            Step::User(name) => user = name,
+            Step::Start(words) => command.extend(words),
+        }
+    }
+    write(&image.join("srv/index.html"), "from the root\n")?;
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    serve(&image, &format!("--userspec={user}"), &words)?;
+    println!("package: served from {} as the Containerfile says", image.display());
+    Ok(())
+}
+
+/// What a Containerfile asks for, as far as ours does.
+#[derive(Debug, PartialEq, Eq)]
+enum Step {
+    Copy { files: Vec<String>, place: String },
+    User(String),
+    Start(Vec<String>),
+}
+
+fn steps(text: &str) -> Result<Vec<Step>, String> {
+    let mut steps = Vec::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        let (name, rest) = line.split_once(' ').ok_or_else(|| format!("Containerfile: {line}"))?;
+        match name {
+            "FROM" if rest == "scratch" => {}
+            "EXPOSE" | "STOPSIGNAL" => {}
+            "COPY" => {
+                let mut files: Vec<String> = rest.split(' ').map(ToOwned::to_owned).collect();
+                let place = files.pop().unwrap_or_default();
+                steps.push(Step::Copy { files, place });
+            }
+            "USER" => steps.push(Step::User(rest.to_owned())),
+            "ENTRYPOINT" | "CMD" => {
+                let words = serde_json::from_str(rest).map_err(|error| format!("{line}: {error}"));
+                steps.push(Step::Start(words?));
+            }
+            _ => return Err(format!("Containerfile: a step that the test cannot do: {line}")),
+        }
+    }
+    Ok(steps)
+}
+
+fn serve(root: &Path, options: &str, command: &[&str]) -> Result<(), String> {
+    let mut shell = alone();
+    shell.args(["/bin/sh", "-c", SERVE, "sh"]).arg(root).arg(options).args(command);
+    run(&mut shell)
+}
+
+/// A command that runs another with a network, mounts and processes of its own, which all end with
+/// it.
+fn alone() -> Command {
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--net", "--pid", "--fork", "--kill-child"]);
+    unshare
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_test_can_do_what_the_containerfile_says() {
+        let text = fs::read_to_string(crate::root().join("deploy/Containerfile")).unwrap();
+        let steps = steps(&text).unwrap();
+        assert!(steps.contains(&Step::User("65532:65532".to_owned())), "{steps:?}");
+        let starts = steps.iter().filter(|step| matches!(step, Step::Start(_)));
+        assert_eq!(starts.count(), 2, "{steps:?}");
+    }
+
+    #[test]
+    fn a_step_that_is_not_known_is_an_error() {
+        assert!(steps("FROM scratch\nRUN make\n").is_err());
+        assert!(steps("FROM debian\n").is_err());
+    }
+}
