@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use flyball_site::{Plan, Service, SharedTable};
 use flyball_sys::clock;
-use flyball_sys::descriptors::{Descriptor, DescriptorTable, Member};
-use flyball_sys::disk::{Done, Op};
+use flyball_sys::descriptors::{DescriptorTable, Member};
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::shared::SharedCounters;
@@ -409,27 +408,9 @@ impl Drop for Seat<'_> {
 /// descriptors.
 pub(crate) struct Owning(Arc<Member>);
 
-impl Owning {
-    fn perform(&self, op: Op) -> Done {
-        // The others open nothing.
-        if !matches!(op, Op::Open { .. } | Op::List { .. } | Op::Keep { .. }) {
-            return op.perform();
-        }
-        self.0.begin();
-        let done = match op.perform() {
-            Done::Opened(Ok(Descriptor::Owned(file))) => Done::Opened(Ok(self.0.keep(file))),
-            done => done,
-        };
-        self.0.end();
-        done
-    }
-}
-
 impl DiskWork for Owning {
     fn submit(&mut self, _token: Token, mut plan: Box<Plan>) -> Option<Box<Plan>> {
-        while let Some(op) = plan.next_op() {
-            plan.done(self.perform(op));
-        }
+        plan.run_as(&self.0);
         Some(plan)
     }
 

@@ -43,7 +43,7 @@ fn ask_for(server: &Server, paths: &[&str]) {
 #[test]
 fn what_is_warmed_is_there_before_the_first_request() {
     let site = site();
-    for arch in ["sped", "mt"] {
+    for arch in KINDS {
         let server = start(&site, arch, &["cache.warm=/page.txt,/large.bin,/absent"]);
         ask_for(&server, &["/page.txt", "/large.bin"]);
         assert_eq!(hits(&server), 2, "{arch}: {:#}", server.status()["counters"]);

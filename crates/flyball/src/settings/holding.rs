@@ -50,7 +50,7 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Files that are in the caches before the first request",
         more: "Each worker brings them in before it accepts, from each site that has them, plain \
                and not coded. One that is not there, or that was changed within the last 50 ms, \
-               is passed over. `shared-symped` brings none in.",
+               is passed over.",
         source: "The µserver's warm caches (M58)",
     },
     Setting {

@@ -124,7 +124,7 @@ impl Service {
     }
 
     /// Brings the files in that are named to be there before the first request (M58). Blocks on
-    /// the disk. What is there already, by another thread, costs a look at the caches.
+    /// the disk. What is there already, by another thread or process, costs a look at the caches.
     pub fn warm(&mut self, now: &Now) {
         let names = std::mem::take(&mut self.caches.settings_mut().warm);
         for name in names {
@@ -132,7 +132,10 @@ impl Service {
             while let Some(plan) = self.fetch_ahead(now) {
                 let mut next = Some(plan);
                 while let Some(mut plan) = next {
-                    plan.run();
+                    match &self.member {
+                        Some(member) => plan.run_as(member),
+                        None => plan.run(),
+                    }
                     next = self.resume_ahead(*plan, now);
                 }
             }
