@@ -21,8 +21,8 @@
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
-//! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
-//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.limit`, `send.*`.
+//! **Settings**: `pin`, `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
+//! `uring.order`, `workers`, `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
 //!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
