@@ -21,7 +21,7 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
-use crate::listening::cpu_of_worker;
+use crate::listening::{Share, cpu_of_worker};
 use crate::phases::{DiskWork, Phases};
 use crate::server::connections_that_fit;
 use crate::settings::Settings;
@@ -263,7 +263,11 @@ impl Group {
         let Worker { listeners, settings, sites, blocks, block, log, .. } = &self.worker;
         // As many stand in a row for each address; an earlier generation may have needed more.
         let each = (listeners.len() / settings.listen.len().max(1)).max(1);
-        let is_own = |at: usize| at % each % self.partitions == partition;
+        let (addresses, by_address) = (listeners.len() / each, settings.by_address);
+        let is_own = |at: usize| {
+            Share::of(at / each, addresses, partition, self.partitions, by_address)
+                .is_some_and(|share| share.reads(at % each))
+        };
         let own = listeners.iter().enumerate().filter(|(at, _)| is_own(*at));
         let room = (connections_that_fit(settings) / self.processes.len()).max(1);
         Worker {

@@ -59,6 +59,6 @@ pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
     CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings,
-    RunningSettings, SendMode, Settings, StageSettings, WorkOrder,
+    RunningSettings, SendMode, Settings, StageSettings, ThreadOrder, WorkOrder,
 };
 pub use worker::{Order, Report, Worker};

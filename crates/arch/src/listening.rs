@@ -19,6 +19,9 @@ const DEFER_ACCEPT_S: u32 = 5;
 /// Longest wait for the connections in the accept queue of an address that is left.
 const LAST_ACCEPTS_MS_MAX: u64 = 1_000;
 
+/// The setting that has workers divide the addresses among them.
+const BY_ADDRESS: &str = "accept.by-address";
+
 /// One address and the sockets that are bound to it: as many as any generation wanted, since one
 /// that is closed would take its accept queue with it.
 #[derive(Clone, Debug)]
@@ -139,7 +142,9 @@ impl Listening {
         let most = self.bound.iter().map(|bound| bound.sockets.len()).max();
         let each = most.unwrap_or(1).max(wanted);
         let mut grew = false;
-        for bound in &mut self.bound {
+        let addresses = self.bound.len();
+        let by_address = settings.by_address && architecture.settings().contains(&BY_ADDRESS);
+        for (number, bound) in self.bound.iter_mut().enumerate() {
             let address = bound.address;
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
             if each > bound.sockets.len() {
@@ -154,8 +159,10 @@ impl Listening {
                 bound.sockets.push(Arc::new(another));
                 grew = true;
             }
+            let share = |reader| Share::of(number, addresses, reader, wanted, by_address);
             for (at, socket) in bound.sockets.iter().enumerate() {
-                let reader = at % wanted;
+                let is_read = |reader: &usize| share(*reader).is_some_and(|share| share.reads(at));
+                let reader = (0..wanted).find(is_read).unwrap_or(at % wanted);
                 let cpu = cpu_of_worker(settings, reader).filter(|_| settings.incoming_cpu);
                 if let Some(cpu) = cpu.filter(|_| !architecture.sockets_are_shared()) {
                     net::prefer_cpu(&**socket, cpu as u32).map_err(fail)?;
@@ -173,18 +180,57 @@ impl Listening {
     pub(crate) fn of_worker(
         &self,
         architecture: &dyn Architecture,
+        settings: &Settings,
         index: usize,
         workers: usize,
     ) -> Vec<Arc<OwnedFd>> {
-        let own = |at: usize, of: usize| {
-            // Where there are fewer, as of those that somebody else made, workers share them.
-            architecture.sockets_are_shared() || at % workers == index || index % of == at
-        };
-        let sockets = self.bound.iter().flat_map(|bound| {
+        let by_address = settings.by_address && architecture.settings().contains(&BY_ADDRESS);
+        let sockets = self.bound.iter().enumerate().flat_map(|(number, bound)| {
             let of = bound.sockets.len();
-            bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at, of))
+            let share = Share::of(number, self.bound.len(), index, workers, by_address);
+            let own = move |at: usize| {
+                // Where there are fewer, as of those that somebody else made, workers share them.
+                let own = share.is_some_and(|share| share.reads(at) || share.number % of == at);
+                architecture.sockets_are_shared() || own
+            };
+            bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at))
         });
         sockets.map(|(_, socket)| Arc::clone(socket)).collect()
+    }
+}
+
+/// One reader's share of the sockets of an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    number: usize,
+    of: usize,
+}
+
+impl Share {
+    /// The share of reader `index` of `readers`, which all read each address; or, by address, have
+    /// some of the addresses each where these are more, and share one address with some others
+    /// where these are fewer (M151).
+    pub(crate) fn of(
+        address: usize,
+        addresses: usize,
+        index: usize,
+        readers: usize,
+        by_address: bool,
+    ) -> Option<Share> {
+        if !by_address {
+            return Some(Share { number: index, of: readers });
+        }
+        if readers <= addresses {
+            return (address % readers == index).then_some(Share { number: 0, of: 1 });
+        }
+        let share =
+            Share { number: index / addresses, of: (readers - address).div_ceil(addresses) };
+        (index % addresses == address).then_some(share)
+    }
+
+    /// Whether it reads this socket of the address.
+    pub(crate) fn reads(self, at: usize) -> bool {
+        at % self.of == self.number
     }
 }
 
@@ -252,5 +298,33 @@ pub(crate) fn explain(error: &io::Error) -> String {
             "ports below 1024 need the CAP_NET_BIND_SERVICE capability".into()
         }
         _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_socket_has_one_reader_and_every_reader_a_socket() {
+        for (addresses, readers) in (1..=5).flat_map(|a| (1..=5).map(move |r| (a, r))) {
+            for by_address in [false, true] {
+                let share =
+                    |address, reader| Share::of(address, addresses, reader, readers, by_address);
+                let reads =
+                    |address, at, reader| share(address, reader).is_some_and(|s| s.reads(at));
+                let each = readers;
+                for (address, at) in (0..addresses).flat_map(|a| (0..each).map(move |at| (a, at))) {
+                    let count = (0..readers).filter(|reader| reads(address, at, *reader)).count();
+                    assert_eq!(count, 1, "{addresses} addresses, {readers} readers");
+                }
+                for reader in 0..readers {
+                    let own = (0..addresses).filter(|address| share(*address, reader).is_some());
+                    let expected = if by_address { addresses.div_ceil(readers) } else { addresses };
+                    let own = own.count();
+                    assert!(own > 0 && own <= expected, "{own} of {addresses}, {readers} readers");
+                }
+            }
+        }
     }
 }

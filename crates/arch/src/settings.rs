@@ -56,6 +56,8 @@ pub struct Settings {
     /// Whether the listening socket of a pinned worker prefers packets that its CPU took
     /// (SO_INCOMING_CPU).
     pub incoming_cpu: bool,
+    /// Whether workers divide the addresses among them (M151).
+    pub by_address: bool,
     /// The order in which ready connections are worked on (M49).
     pub work_order: WorkOrder,
     /// Whether an answer is written as soon as it is there (M54).
@@ -125,6 +127,8 @@ pub struct Settings {
     pub knot_threads: usize,
     /// Usable bytes of the stack of a user-level thread.
     pub knot_stack_bytes: usize,
+    /// The order in which user-level threads run that can go on.
+    pub knot_order: ThreadOrder,
     /// The stages of `watpipe`.
     pub stages: StageSettings,
     /// The ring of `uring` and `tux`.
@@ -188,6 +192,18 @@ pub enum WorkOrder {
     WritesFirstDown,
     /// Least recently worked on first; a new connection was worked on when it was accepted.
     Lru,
+}
+
+/// The order in which a scheduler of user-level threads runs those that can go on (M10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadOrder {
+    /// First come, first served.
+    Fifo,
+    /// The reverse of that.
+    Lifo,
+    /// First come, first served, until connections run short: then those first who probably close
+    /// one.
+    Resource,
 }
 
 /// The order in which a turn of `uring` takes what is complete: a letter for each queue, `w` for
@@ -512,6 +528,7 @@ impl Default for Settings {
             free_threshold: 1,
             modify_listeners: false,
             incoming_cpu: false,
+            by_address: false,
             work_order: WorkOrder::Fifo,
             eager_write: true,
             full_read: false,
@@ -546,6 +563,7 @@ impl Default for Settings {
             stack_bytes: 256 * 1024,
             knot_threads: 1_000,
             knot_stack_bytes: 64 * 1024,
+            knot_order: ThreadOrder::Fifo,
             stages: StageSettings::default(),
             ring: RingSettings::default(),
             drain_ms: 30_000,

@@ -8,6 +8,7 @@
 
 mod commons;
 mod connection;
+mod schedule;
 mod scheduler;
 
 pub(crate) use commons::Commons;

@@ -322,3 +322,46 @@ fn a_server_without_a_configuration_file_ends_with_its_terminal() {
     signal(server.master(), "HUP");
     assert!(server.ended().success());
 }
+
+#[test]
+fn workers_that_divide_the_addresses_read_their_own_alone() {
+    const CLIENTS: usize = 8;
+    let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+    for arch in ["n-copy", "amped", "uring"] {
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let path = within(&directory, "flyball.toml");
+        let ports = [free_port(), free_port()];
+        let listen = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
+        let lines = format!("arch = \"{arch}\"\nworkers = 2\nlisten = [{listen}]");
+        std::fs::write(&path, whole(&site, &lines)).expect("the file is written");
+        let launch = Launch::bare::<&str>(&[]).args(&["--config", text(&path)]);
+        let server = launch.set("accept.by-address=true").start();
+        let served = server.children(2).into_iter().map(|worker| {
+            signal(worker, "STOP");
+            let mut clients = ports.map(|port| {
+                [(); CLIENTS].map(|()| {
+                    let mut client = Client::connect(([127, 0, 0, 1], port).into());
+                    client.send(last_get("/small.txt"));
+                    client
+                })
+            });
+            // The other worker answers all of one address, and none of this one's.
+            let served = wait_for("one address is served", || {
+                let arrived = |address: usize| {
+                    clients[address].iter_mut().filter_map(|c| c.arrived().then_some(())).count()
+                };
+                let counts = [0, 1].map(arrived);
+                counts.iter().position(|count| *count == CLIENTS).map(|at| (at, counts))
+            });
+            signal(worker, "CONT");
+            for client in clients.iter_mut().flatten() {
+                assert_eq!(client.response().status(), 200, "{arch}");
+            }
+            assert_eq!(served.1.iter().sum::<usize>(), CLIENTS, "{arch}");
+            served.0
+        });
+        let mut served: Vec<usize> = served.collect();
+        served.sort_unstable();
+        assert_eq!(served, [0, 1], "{arch}");
+    }
+}

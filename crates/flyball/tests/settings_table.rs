@@ -11,7 +11,7 @@ use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
     CloseAfter, CompletionOrder, Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings,
     ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
-    StageSettings, Violation, WorkOrder,
+    StageSettings, ThreadOrder, Violation, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -49,6 +49,7 @@ fn all_different() -> Settings {
         free_threshold: 3,
         modify_listeners: true,
         incoming_cpu: true,
+        by_address: true,
         work_order: WorkOrder::Lru,
         eager_write: false,
         full_read: true,
@@ -83,6 +84,7 @@ fn all_different() -> Settings {
         stack_bytes: 3,
         knot_threads: 3,
         knot_stack_bytes: 3,
+        knot_order: ThreadOrder::Lifo,
         stages: StageSettings { partitions: Some(3), readers: 3, writers: 3 },
         ring: different_ring(),
         drain_ms: 3,

@@ -6,7 +6,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Launch, Server, Site, children, get, last_get, proc_status, wait_for};
+use common::trace::Traced;
+use common::{Launch, Server, Site, children, get, has, last_get, proc_status, signal, wait_for};
 use flyball_testkit::Client;
 
 /// How long nothing comes on a connection that is not served.
@@ -272,4 +273,48 @@ fn exercise(server: &Server) {
     assert_eq!(client.ask("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n").status(), 400);
     client.half_close();
     client.expect_closed();
+}
+
+/// Which of three clients is read first, who can all go on at once, in this order: one that sent
+/// the rest of a head, one that asks once more, one that asks for the last time. Four connections
+/// are allowed, and those before that asked for the last time were closed.
+fn turns(site: &Site, order: &str) -> Vec<String> {
+    let settings = [&*format!("knot.order={order}"), "connections.max=4"];
+    let traced = Traced::start(site, "knot-a", &settings);
+    for _ in 0..3 {
+        let mut client = traced.warm("/small.txt");
+        assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
+        client.expect_closed();
+    }
+    let mut clients = [(); 3].map(|()| traced.warm("/small.txt"));
+    let head = "GET /turn-head HTTP/1.1\r\nX: ";
+    clients[0].send(head);
+    let log = || std::fs::read_to_string(&traced.log).expect("there is a trace");
+    wait_for("half a head is read", || log().contains("\"GET /turn-head").then_some(()));
+    signal(traced.serving(), "STOP");
+    clients[0].send("REST\r\nHost: localhost\r\n\r\n");
+    clients[1].send(get("/turn-again"));
+    clients[2].send(last_get("/turn-last"));
+    signal(traced.serving(), "CONT");
+    for client in &mut clients {
+        assert_eq!(client.response().status(), 404);
+    }
+    let marks = ["\"REST", "\"GET /turn-again", "\"GET /turn-last"];
+    let trace = log();
+    let mut seen: Vec<(usize, &str)> =
+        marks.iter().map(|mark| (trace.find(mark).expect("it was read"), *mark)).collect();
+    seen.sort_unstable();
+    seen.iter().map(|(_, mark)| mark.trim_start_matches("\"GET /turn-").to_string()).collect()
+}
+
+#[test]
+fn threads_run_in_the_order_that_is_set_and_those_that_close_first_when_places_run_short() {
+    if !has("strace") {
+        return;
+    }
+    let site = small_site();
+    assert_eq!(turns(&site, "fifo"), ["\"REST", "again", "last"]);
+    assert_eq!(turns(&site, "lifo"), ["last", "again", "\"REST"]);
+    // Those that wait for a request are at one point, where some closed; within a head nobody did.
+    assert_eq!(turns(&site, "resource"), ["again", "last", "\"REST"]);
 }

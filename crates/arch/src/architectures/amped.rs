@@ -23,8 +23,8 @@
 //! is `Residency`.
 //!
 //! **Settings**: `amped.helpers`, `amped.helper-kind`, `amped.reserve`, `amped.idle`,
-//! `amped.residency`, `workers`, `pin`, `accept.incoming-cpu`, and those of the event loop
-//! ([`phases::SETTINGS`]).
+//! `amped.residency`, `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`, and those
+//! of the event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: eventfd and the chosen event mechanism. Without openat2 with RESOLVE_CACHED
 //! (5.12) every path has a helper, without preadv2 with RWF_NOWAIT (4.14) every read.
@@ -52,6 +52,7 @@ const OWN: &[&str] = &[
     "workers",
     "pin",
     "accept.incoming-cpu",
+    "accept.by-address",
 ];
 
 const SETTINGS: [&str; phases::SETTINGS.len() + OWN.len()] = join(phases::SETTINGS, OWN);

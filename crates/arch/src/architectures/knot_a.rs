@@ -8,8 +8,8 @@
 //! bounds their number, so that under overload a server accepts more than it can finish.
 //!
 //! **Differs from the paper**:
-//! * The scheduler is ours: threads run in the order in which they could go on, and each runs until
-//!   it would block. Capriccio's resource-aware scheduling and its stacks that grow are not here.
+//! * The scheduler is ours: each thread runs until it would block, in the order of `knot.order`.
+//!   What `resource` knows of is connections alone, and stacks do not grow as Capriccio's do.
 //! * Stacks have one size and a guard page, and are reused. Requests use 8 KiB of one, in debug and
 //!   in release builds alike, and that is what an idle connection costs; the rest of the default is
 //!   address space, for what a panic would need.
@@ -23,9 +23,9 @@
 //! **Reads with**: section 4.2: [`accept_all`] is the thread that accepts, [`serve_connection`] the
 //! life of each other.
 //!
-//! **Settings**: `knot.stack`, `amped.helpers`, `amped.helper-kind`, `amped.reserve`, `amped.idle`,
-//! `amped.residency`, `workers`, `pin`, `events`, `accept.limit`, `accept.eager-read`,
-//! `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
+//! **Settings**: `knot.stack`, `knot.order`, `amped.helpers`, `amped.helper-kind`, `amped.reserve`,
+//! `amped.idle`, `amped.residency`, `workers`, `pin`, `events`, `accept.limit`,
+//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
 //!
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
@@ -59,6 +59,7 @@ impl Architecture for KnotA {
     fn settings(&self) -> &'static [&'static str] {
         &[
             "knot.stack",
+            "knot.order",
             "amped.helpers",
             "amped.helper-kind",
             "amped.reserve",
@@ -95,7 +96,7 @@ impl Architecture for KnotA {
         if fit < allowed {
             worker.say(&format!("at most {fit} connections: vm.max_map_count allows no more"));
         }
-        let mut scheduler = Scheduler::new(settings.knot_stack_bytes, |here, socket, peer| {
+        let mut scheduler = Scheduler::new(settings, |here, socket, peer| {
             serve_connection(here, socket, peer, true);
         });
         scheduler.spawn(accept_all)?;

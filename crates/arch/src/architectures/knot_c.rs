@@ -9,8 +9,8 @@
 //! wait, and works all of these off before it accepts again.
 //!
 //! **Differs from the paper**:
-//! * The scheduler is ours: threads run in the order in which they could go on, and each runs until
-//!   it would block. Capriccio's resource-aware scheduling and its stacks that grow are not here.
+//! * The scheduler is ours: each thread runs until it would block, in the order of `knot.order`.
+//!   What `resource` knows of is connections alone, and stacks do not grow as Capriccio's do.
 //! * Stacks have one size and a guard page. Requests use 8 KiB of one, in debug and in release
 //!   builds alike; the rest of the default is address space, for what a panic would need. A thread
 //!   that waits in accept has touched 4 KiB: 1,000 of them cost 4 MiB.
@@ -24,7 +24,7 @@
 //! **Reads with**: section 4.2: [`serve`] is the life of a thread, [`accept_batch`] the modified
 //! accept call.
 //!
-//! **Settings**: `knot.threads`, `knot.stack`, `amped.helpers`, `amped.helper-kind`,
+//! **Settings**: `knot.threads`, `knot.stack`, `knot.order`, `amped.helpers`, `amped.helper-kind`,
 //! `amped.reserve`, `amped.idle`, `amped.residency`, `workers`, `pin`, `events`, `accept.limit`,
 //! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
 //!
@@ -63,6 +63,7 @@ impl Architecture for KnotC {
         &[
             "knot.threads",
             "knot.stack",
+            "knot.order",
             "amped.helpers",
             "amped.helper-kind",
             "amped.reserve",
@@ -105,7 +106,7 @@ impl Architecture for KnotC {
             let one = AcceptLimit::At(1.0);
             AcceptPolicy::shared_or_own(&worker.blocks, one, settings.accept_limit)
         };
-        let mut scheduler = Scheduler::new(settings.knot_stack_bytes, |_, _, _| ());
+        let mut scheduler = Scheduler::new(settings, |_, _, _| ());
         for _ in 0..running {
             scheduler.spawn(serve)?;
         }

@@ -14,8 +14,8 @@
 //!
 //! **Reads with**: section 4, "N-copy"; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, `accept.incoming-cpu`, and those of the event loop
-//! ([`phases::SETTINGS`]).
+//! **Settings**: `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`, and those of the
+//! event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9) and the chosen event mechanism.
 
@@ -29,8 +29,8 @@ use crate::worker::{Report, Worker};
 #[derive(Debug)]
 pub struct NCopy;
 
-const SETTINGS: [&str; phases::SETTINGS.len() + 3] =
-    join(phases::SETTINGS, &["workers", "pin", "accept.incoming-cpu"]);
+const SETTINGS: [&str; phases::SETTINGS.len() + 4] =
+    join(phases::SETTINGS, &["workers", "pin", "accept.incoming-cpu", "accept.by-address"]);
 
 impl Architecture for NCopy {
     fn name(&self) -> &'static str {

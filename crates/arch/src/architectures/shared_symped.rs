@@ -10,8 +10,8 @@
 //! listening sockets, and while one of them waits on the disk, the others run on.
 //!
 //! **Differs from the paper**:
-//! * Partitions share one port (SO_REUSEPORT); the paper gives each a subnet. Interrupts are left
-//!   where the system has them.
+//! * Partitions share one port (SO_REUSEPORT), unless `accept.by-address` is on; the paper gives
+//!   each a subnet. Interrupts are left where the system has them.
 //! * A leader, which serves nothing, cleans up after processes that die: it closes what they had
 //!   open, breaks their locks, and starts others. The paper's server would leak both.
 //! * The maps of the cache are sets of 16 records with a victim each, not one list in order of use;
@@ -27,8 +27,8 @@
 //! each process), 904 for each file and 8 more for each process, 296 for each path.
 //!
 //! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin` (each
-//! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `lab.entry-locks`, and those of
-//! the event loop ([`phases::SETTINGS`]).
+//! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `accept.by-address`,
+//! `lab.entry-locks`, and those of the event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 
@@ -44,7 +44,7 @@ use crate::worker::{Report, Worker};
 #[derive(Debug)]
 pub struct SharedSymped;
 
-const SETTINGS: [&str; phases::SETTINGS.len() + 6] = join(
+const SETTINGS: [&str; phases::SETTINGS.len() + 7] = join(
     phases::SETTINGS,
     &[
         "shared-symped.partitions",
@@ -52,6 +52,7 @@ const SETTINGS: [&str; phases::SETTINGS.len() + 6] = join(
         "pin",
         "accept.exclusive",
         "accept.incoming-cpu",
+        "accept.by-address",
         "lab.entry-locks",
     ],
 );

@@ -5,8 +5,7 @@
 //! Proactor).
 //!
 //! **Idea**: The server never asks whether it may read: it starts the operation and is told when it
-//! is complete. One thread starts operations on a ring and acts on their completions; disk work is
-//! an operation like any other.
+//! is complete. One thread starts operations on a ring, disk work too, and acts on completions.
 //!
 //! **Differs from the paper**:
 //! * The ring is Linux's io_uring; the paper uses the overlapped I/O of another system.
@@ -15,14 +14,14 @@
 //! * Accepting, and receiving from a client that is kept, are started once and complete again and
 //!   again; the last answer and the closing of its connection are started together.
 //! * `accept.limit` is inf when nobody wrote one: accepts submitted anew cost more.
-//! * A large body in the page cache leaves by sendfile, which no ring has: copies cost five times
-//!   as much.
+//! * A large body in the page cache leaves by sendfile: no ring has it, and copies cost 5 times it.
 //! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //!
-//! **Settings**: `pin`, `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
-//! `uring.order`, `workers`, `accept.incoming-cpu`, `accept.limit`, `send.mode`, `send.piece`.
+//! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
+//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`, `accept.limit`,
+//! `send.mode`, `send.piece`.
 //!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
@@ -70,6 +69,7 @@ impl Architecture for Uring {
             "workers",
             "pin",
             "accept.incoming-cpu",
+            "accept.by-address",
             "accept.limit",
             "send.mode",
             "send.piece",

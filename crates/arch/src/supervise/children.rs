@@ -269,7 +269,7 @@ impl Master {
 
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
         let Generation { architecture, workers, .. } = self.generation;
-        self.server.listening.of_worker(architecture, index, workers)
+        self.server.listening.of_worker(architecture, &self.server.settings, index, workers)
     }
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its

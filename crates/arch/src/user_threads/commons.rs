@@ -139,6 +139,11 @@ impl Commons {
         self.open
     }
 
+    /// Whether most of the connections that are allowed are open.
+    pub(super) fn places_are_scarce(&self) -> bool {
+        self.open >= self.connections_max - self.connections_max / 4
+    }
+
     /// Takes connections from a listening socket that was reported ready, at most accept-limit of
     /// them and only while it need not wait.
     pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(OwnedFd, SocketAddr)>) {

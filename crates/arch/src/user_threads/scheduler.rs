@@ -14,11 +14,13 @@ use flyball_sys::readiness::{self, Event};
 use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 
 use super::commons::{Commons, Source};
+use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::{Awaited, BackendWatch};
 use crate::counters::Counter;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
+use crate::settings::Settings;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::worker::{Order, Report};
@@ -177,6 +179,7 @@ pub(crate) struct Scheduler {
     threads: Slots<Record>,
     stacks: Stacks,
     queue: VecDeque<Token>,
+    schedule: Schedule,
     /// Threads that wait for a connection; the last one parked last, and its stack is warm.
     acceptors: Vec<Token>,
     timers: Timers,
@@ -187,16 +190,17 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    /// A scheduler of threads with stacks of this size. `newborn` is the life of a thread that is
-    /// spawned for a connection.
+    /// A scheduler of threads, with the order and the stacks that are set. `newborn` is the life of
+    /// a thread that is spawned for a connection.
     pub(crate) fn new(
-        stack_bytes: usize,
+        settings: &Settings,
         newborn: fn(&mut Here<'_>, OwnedFd, SocketAddr),
     ) -> Scheduler {
         Scheduler {
             threads: Slots::default(),
-            stacks: Stacks::new(stack_bytes, SPARE_STACKS_MAX),
+            stacks: Stacks::new(settings.knot_stack_bytes, SPARE_STACKS_MAX),
             queue: VecDeque::new(),
+            schedule: Schedule::new(settings.knot_order),
             acceptors: Vec::new(),
             timers: Timers::new(clock::monotonic_ms()),
             events: Vec::with_capacity(readiness::EVENTS_MAX),
@@ -350,16 +354,35 @@ impl Scheduler {
             return commons;
         }
         let start_ns = clock::monotonic_ns();
+        let threads = &mut self.threads;
+        self.schedule.arrange(&mut self.queue, commons.places_are_scarce(), |token| {
+            threads.find(token).map(|record| Node::of(record.why, record.stand))
+        });
         commons.desk.tally.add(Counter::WorkPhases, 1);
         while ready > 0 {
             ready -= 1;
             if let Some(token) = self.queue.pop_front() {
                 commons.desk.tally.add(Counter::WorkedOn, 1);
-                commons = self.switch_to(token, commons);
+                commons = self.observed(token, commons);
                 ready += self.begin_newborn(&mut commons);
             }
         }
         commons.desk.worked(clock::monotonic_ns() - start_ns, true);
+        commons
+    }
+
+    /// Runs one thread, and learns from what it did where the order wants to know.
+    fn observed(&mut self, token: Token, commons: Box<Commons>) -> Box<Commons> {
+        if !self.schedule.learns() {
+            return self.switch_to(token, commons);
+        }
+        let node = self.threads.find(token).map(|record| Node::of(record.why, record.stand));
+        let (open, start_ns) = (commons.open() as i64, clock::monotonic_ns());
+        let commons = self.switch_to(token, commons);
+        if let Some(node) = node {
+            let ns = clock::monotonic_ns() - start_ns;
+            self.schedule.learn(node, commons.open() as i64 - open, ns);
+        }
         commons
     }
 

@@ -1,6 +1,6 @@
 //! Settings that belong to one architecture, or to a few.
 
-use flyball_arch::{CompletionOrder, HelperKind, ResidencyTest};
+use flyball_arch::{CompletionOrder, HelperKind, ResidencyTest, ThreadOrder};
 use flyball_sys::uring::Features;
 use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
@@ -189,6 +189,26 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
         more: "A page takes memory once it is used, and stays. Below each stack is a page that \
                cannot be touched: a thread that runs out of its stack ends its worker.",
+        source: "S0 section 4.2 (M10)",
+    },
+    Setting {
+        key: "knot.order",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "fifo", set: |s| s.knot_order = ThreadOrder::Fifo },
+                Word { name: "lifo", set: |s| s.knot_order = ThreadOrder::Lifo },
+                Word { name: "resource", set: |s| s.knot_order = ThreadOrder::Resource },
+            ],
+        },
+        word: None,
+        default: Some("fifo"),
+        doc: "The order in which threads of `knot-c` and `knot-a` run that can go on",
+        more: "`fifo`: first come, first served. `lifo`: the reverse. `resource` learns, for each \
+               point where threads wait, whether those that go on there take connections or close \
+               them, and how long they run; while three quarters of `connections.max` are open, \
+               those run first who probably close one, and the quick ones first among equals. \
+               Everybody who is ready runs once before anybody runs again.",
         source: "S0 section 4.2 (M10)",
     },
     Setting {

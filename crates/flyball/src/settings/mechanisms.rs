@@ -49,6 +49,19 @@ pub(super) const ROWS: &[Setting] = &[
         source: "S4 section 4 (M151), SO_INCOMING_CPU in socket(7)",
     },
     Setting {
+        key: "accept.by-address",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.by_address = on },
+        word: None,
+        default: Some("false"),
+        doc: "Whether workers divide the addresses of `listen` among them",
+        more: "Each then has addresses of its own, in turn; where workers are more than addresses, \
+               each has one and shares it with some of the others. With an address for each \
+               subnet and `pin`, the connections of a subnet are served by the CPUs of its \
+               workers.",
+        source: "S4 section 4 (M151)",
+    },
+    Setting {
         key: "accept.extra",
         flag: None,
         kind: Kind::Integer { least: 0, most: EXTRA_MAX, set: |s, n| s.accept_extra = n },
