@@ -325,9 +325,12 @@ fn the_example_starts_as_it_is_documented() {
     std::fs::write(files.path().join("index.html"), PAGE).unwrap();
     let example = std::fs::read_to_string(source("examples/modules.toml")).unwrap();
     let example = example
-        .replace("${MODULES_ROOT}", files.path().to_str().unwrap())
-        .replace("${HELLO}", hello().to_str().unwrap())
-        .replace("${VISITS}", visits().to_str().unwrap())
+        .replace("${MODULES_ROOT:-../demo/site}", files.path().to_str().unwrap())
+        .replace("${HELLO:-modules/hello.so}", hello().to_str().unwrap())
+        .replace(
+            "${VISITS:-../target/release/libflyball_example_module.so}",
+            visits().to_str().unwrap(),
+        )
         .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0")
         .replace("user = \"${MODULES_USER:-auto}\"\n", as_ourselves());
     let server = Launch::config(example).start().unwrap();
