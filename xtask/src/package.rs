@@ -21,7 +21,8 @@ const USAGE: &str = "usage: cargo xtask package deb|tar [--test] [--profile NAME
 
 /// What the static archive says about itself.
 const STATIC_README: &str = "\
-Flyball, linked statically: it needs no library of the system it runs on.
+Flyball, linked statically: it needs no library of the system it runs on. In a root of its own it
+needs /proc there, and nothing else.
 
 It was built for x86_64 with the C library musl inside. It cannot load dynamic modules: a program
 that is linked statically has no dynamic linker.

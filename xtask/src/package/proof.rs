@@ -24,12 +24,14 @@ mount -t proc proc \"$1/proc\"
 exec env --ignore-environment /usr/sbin/chroot \"$1\" /bin/sh /tmp/test.sh
 ";
 
-/// Starts the program of a root and asks it for a page. The arguments: the root, `chroot`'s options
-/// in one word, and what is started.
+/// Starts the program of a root, with `/proc`, and asks it for a page. The arguments: the root,
+/// `chroot`'s options in one word, and what is started.
 const SERVE: &str = "\
 set -eu
 root=$1 options=$2; shift 2
 ip link set lo up
+mkdir -p \"$root/proc\"
+mount -t proc proc \"$root/proc\"
 chroot $options \"$root\" \"$@\" & server=$!
 for _ in $(seq 100); do
     page=$(curl --fail --silent http://127.0.0.1:8080/) && break
@@ -72,7 +74,7 @@ pub fn tar(root: &Path, tree: &Path) -> Result<(), String> {
 }
 
 /// Makes the root that `deploy/Containerfile` describes, and starts there what it says as the user
-/// that it says. A runtime would add `/proc`, `/dev` and `/sys`; here is none of them.
+/// that it says. A runtime would add `/dev` and `/sys` to `/proc`; here is none of them.
 pub fn image(root: &Path) -> Result<(), String> {
     let packages = root.join(TARGET);
     let text = fs::read_to_string(root.join("deploy/Containerfile"))
