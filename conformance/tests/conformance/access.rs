@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use flyball_testkit::{Client, LARGE_BYTES, Response, Server, Site, crc32, large_at, wait};
@@ -29,10 +30,15 @@ const PACE: u64 = 8 * 1024 * 1024;
 const PACE_TRIES: u32 = 5;
 
 /// A file of users that lives as long as the process, beside the site that all share.
+/// It is written once: a server that starts meanwhile would read half of it.
 pub(crate) fn users() -> PathBuf {
-    let path = Site::shared().root().with_file_name(format!("users-{}", std::process::id()));
-    fs::write(&path, USERS).expect("users can be written");
-    path
+    static PATH: OnceLock<PathBuf> = OnceLock::new();
+    let write = || {
+        let path = Site::shared().root().with_file_name(format!("users-{}", std::process::id()));
+        fs::write(&path, USERS).expect("users can be written");
+        path
+    };
+    PATH.get_or_init(write).clone()
 }
 
 /// A server whose one site has these settings.
