@@ -5,6 +5,7 @@ mod common;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use common::generator::{load, report, server_of};
 use flyball_testkit::wait::{DEADLINE, until};
@@ -114,8 +115,9 @@ impl Machines {
     /// `count` machines with addresses 10.99.N.1 up in one of their own each, all of them beside a
     /// first one that bridges them; `None` where that is not allowed.
     fn new(count: usize) -> Option<Machines> {
-        let unique = std::process::id();
-        let names = (0..=count).map(|n| format!("fb-load-{unique}-{n}")).collect();
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let unique = (std::process::id(), MADE.fetch_add(1, Relaxed));
+        let names = (0..=count).map(|n| format!("fb-load-{}-{}-{n}", unique.0, unique.1)).collect();
         let machines = Machines { names };
         for name in &machines.names {
             ip(&["netns", "add", name])?;
