@@ -7,7 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
-use common::{Launch, Server, Site, children, get, refused, text, told, wait_for, within};
+use common::{
+    Launch, Server, Site, children, copy_program, get, refused, text, told, wait_for, within,
+};
 use tempfile::TempDir;
 
 struct Controlled {
@@ -210,7 +212,7 @@ fn who_may_not_write_to_the_socket_is_told_so_and_changes_nothing() {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("chmod");
     };
     let program = within(&controlled.directory, "flyball");
-    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
+    copy_program(&program);
     everybody(controlled.directory.path());
     everybody(&program);
     let admin = format!("unix:{}", text(&controlled.socket()));

@@ -9,7 +9,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
 
-use common::{Launch, Site, has, last_get, signal, text, wait_for, within};
+use common::{Launch, Site, copy_program, has, last_get, signal, text, wait_for, within};
 use flyball_testkit::{Client, wait};
 
 /// The next message that has this line; others are passed over.
@@ -65,7 +65,7 @@ fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() 
     let site = Site::with(&[("small.txt", b"small")]);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (program, pid) = (within(&directory, "flyball"), within(&directory, "pid"));
-    std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
+    copy_program(&program);
     let notify = within(&directory, "notify");
     let manager = UnixDatagram::bind(&notify).expect("a socket");
     let launch = Launch::program(&[program.clone().into()]).arg(site.path());

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use common::load::under_load;
 use common::{
-    Launch, Server, Site, get, is_running, refused, signal, text, told, wait_for, within,
+    Launch, Server, Site, copy_program, get, is_running, refused, signal, text, told, wait_for,
+    within,
 };
 use tempfile::TempDir;
 
@@ -31,7 +32,7 @@ impl Installed {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let (server, of_site) = more(&directory);
         let program = within(&directory, "flyball");
-        std::fs::copy(env!("CARGO_BIN_EXE_flyball"), &program).expect("the program is copied");
+        copy_program(&program);
         let config = within(&directory, "flyball.toml");
         let lines = format!(
             "arch = \"{arch}\"\nworkers = 2\ndrain = \"5s\"\nadmin = \"unix:{}\"\n\
@@ -63,9 +64,7 @@ impl Installed {
     }
 
     fn install_itself(&self) {
-        self.install(|new| {
-            std::fs::copy(env!("CARGO_BIN_EXE_flyball"), new).expect("the program is copied");
-        });
+        self.install(copy_program);
     }
 
     fn install_script(&self, script: &str) {

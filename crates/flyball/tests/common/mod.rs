@@ -28,6 +28,13 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait::until(wait::DEADLINE, look).unwrap_or_else(|| panic!("{what}: it never came"))
 }
 
+/// Puts a copy of the program there. Another process writes it: what a test has open for writing,
+/// processes that other tests start meanwhile have open too, and then it cannot be run (ETXTBSY).
+pub fn copy_program(to: &Path) {
+    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_flyball")).arg(to).status();
+    assert!(copied.expect("cp can be run").success(), "the program is copied");
+}
+
 /// Whether `program` can be run. Says aloud that a test is skipped when not, and fails in CI.
 pub fn has(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
