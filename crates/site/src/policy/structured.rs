@@ -232,9 +232,10 @@ impl Policy for Structured {
     }
 
     fn memory_bytes(&self) -> u64 {
-        let members = self.members.capacity() * size_of::<Member>();
-        let tables = self.by_id.allocation_size() + self.wanted.allocation_size();
-        (size_of::<Structured>() + members + tables) as u64 + self.object_bytes
+        let members = block_bytes(self.members.capacity() * size_of::<Member>());
+        let by_id = block_bytes(self.by_id.allocation_size());
+        let wanted = block_bytes(self.wanted.allocation_size());
+        size_of::<Structured>() as u64 + members + by_id + wanted + self.object_bytes
     }
 }
 
