@@ -4,6 +4,7 @@
 // Each test file uses its own part of this.
 #![allow(dead_code, unused_imports, unused_macros)]
 
+pub mod chromium;
 pub mod exchange;
 pub mod served;
 
@@ -15,7 +16,7 @@ const PROGRAM_SECONDS_MAX: &str = "120";
 /// Mounts test bodies that take an architecture's name, once for each named architecture.
 macro_rules! on_architectures {
     ([$($module:ident = $name:literal),+ $(,)?] $bodies:tt) => {
-        $(on_architectures!(@one $module $name $bodies);)+
+        $($crate::common_programs::on_architectures!(@one $module $name $bodies);)+
     };
     (@one $module:ident $name:literal [$($body:ident),+ $(,)?]) => {
         mod $module {
@@ -31,7 +32,7 @@ pub(crate) use on_architectures;
 /// Mounts them once for each architecture there is.
 macro_rules! on_every_architecture {
     ($bodies:tt) => {
-        on_architectures! {
+        $crate::common_programs::on_architectures! {
             [
                 sped = "sped",
                 symped = "symped",

@@ -2,17 +2,16 @@
 
 use std::sync::OnceLock;
 
-use flyball_testkit::{Client, Launch, Server, Site, many, skip};
+use flyball_testkit::{Client, Launch, Refused, Server, Site, many, skip};
 
 /// Part of what a server says when its architecture needs what this machine does not have.
-const UNAVAILABLE: &str = "cannot run here";
 
 /// One architecture with one event mechanism, or with settings of its own in the place of that.
 pub(crate) struct Mount {
     architecture: &'static str,
     events: &'static str,
     /// The server of all bodies that are content with [`Mount::config`].
-    shared: OnceLock<Result<Server, String>>,
+    shared: OnceLock<Result<Server, Refused>>,
 }
 
 impl Mount {
@@ -22,17 +21,14 @@ impl Mount {
 
     /// Runs a test body, and fails when the server has panicked by its end.
     pub(crate) fn run(&self, body: fn(&Mount)) {
-        let shared = self.shared.get_or_init(|| {
-            let started = Launch::config(self.config("")).start();
-            started.map_err(|refused| refused.to_string())
-        });
+        let shared = self.shared.get_or_init(|| Launch::config(self.config("")).start());
         match shared {
             Ok(server) => {
                 body(self);
                 server.assert_sound();
             }
-            Err(why) if why.contains(UNAVAILABLE) => skip(why),
-            Err(why) => panic!("{} does not start: {why}", self.architecture),
+            Err(refused) if refused.is_unavailable() => skip(&refused.to_string()),
+            Err(refused) => panic!("{} does not start: {refused}", self.architecture),
         }
     }
 
@@ -97,7 +93,6 @@ impl Mount {
 }
 
 /// Mounts every body once per architecture, and on `sped` once per event mechanism as well. Bodies
-/// are named by theme, which is a module, and function.
 /// are named by theme, which is a module, and function. Some architectures are mounted again with
 /// other settings.
 macro_rules! for_each_architecture {

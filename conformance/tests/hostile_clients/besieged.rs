@@ -4,10 +4,9 @@ use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, Launch, Server, Site, skip, wait};
+use flyball_testkit::{Client, Launch, Server, Site, wait};
 
 /// Part of what a server says when its architecture needs what this machine does not have.
-const UNAVAILABLE: &str = "cannot run here";
 
 /// A server has started when nothing in it is opened for so long.
 const STARTED_AFTER: Duration = Duration::from_millis(60);
@@ -32,14 +31,7 @@ impl Besieged {
             "arch = \"{arch}\"\n{workers}{settings}\n[[site]]\nroot = \"{root}\"\n\
              digest-path = \"/digest\"\n"
         );
-        let server = match Launch::config(config).start() {
-            Ok(server) => server,
-            Err(refused) if refused.errors.contains(UNAVAILABLE) => {
-                skip(&refused.to_string());
-                return None;
-            }
-            Err(refused) => panic!("{arch}: {refused}"),
-        };
+        let server = Launch::config(config).start_where_possible()?;
         let mut besieged = Besieged { server, memory: 0, descriptors: 0 };
         besieged.await_processes();
         // What is made once is made now.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flyball_testkit::{Client, LARGE_BYTES, Response};
 
 use crate::besieged::{Besieged, get, last_get};
-use crate::common_programs::{on_architectures, on_every_architecture};
+use crate::common_programs::on_every_architecture;
 
 /// The most that all of these together may cost in memory, in bytes: the buffers of a few
 /// connections, and with threads or processes the stacks and caches of those that come to serve.

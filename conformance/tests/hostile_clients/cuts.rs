@@ -4,7 +4,7 @@
 use flyball_testkit::{Client, LARGE_BYTES, large_at};
 
 use crate::besieged::{Besieged, get, last_get};
-use crate::common_programs::{on_architectures, on_every_architecture};
+use crate::common_programs::on_every_architecture;
 
 /// The most that all of the cut connections may cost in memory, in bytes.
 const MEMORY_MAX: u64 = 32 * 1024 * 1024;

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use flyball_testkit::{Client, wait};
 
 use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, median};
-use crate::common_programs::on_architectures;
 
 /// Connections that flood with requests.
 const PIPELINES: usize = 8;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use flyball_testkit::{Client, Server, wait};
 
 use crate::besieged::{Besieged, Honest, get, is_strict, measuring, median};
-use crate::common_programs::on_architectures;
 
 /// Places of the attacked worker; the attackers take all of them.
 const PLACES: usize = 64;

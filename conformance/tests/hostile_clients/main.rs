@@ -10,7 +10,7 @@ mod common_programs;
 /// `n-copy` and `amped` hold them as `sped` does.
 macro_rules! on_each_way_to_hold {
     ($bodies:tt) => {
-        on_architectures! {
+        crate::common_programs::on_architectures! {
             [
                 sped = "sped",
                 shared_symped = "shared-symped",

@@ -5,6 +5,7 @@
 //! usual harness would run the server in a thread, and a server forks; so there is no harness.
 #![forbid(unsafe_code)]
 
+#[path = "program/common/mod.rs"]
 mod common;
 
 use std::fs::File;

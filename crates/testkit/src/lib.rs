@@ -23,6 +23,6 @@ pub use binary::binary;
 pub use checksum::crc32;
 pub use client::Client;
 pub use response::{Response, responses};
-pub use server::{Launch, Refused, Server, Stopped};
+pub use server::{Launch, Refused, Server, Stopped, as_ourselves};
 pub use site::{LARGE_BYTES, MANY, MODIFIED, Site, digits, large, large_at, many, name_of_many};
 pub use skip::skip;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -13,11 +14,15 @@ use tempfile::TempDir;
 
 use crate::binary::binary;
 use crate::client::Client;
+use crate::skip::skip;
 use crate::wait::{DEADLINE, until};
 use crate::watchdog::Watchdog;
 
 /// The last line that a starting server prints.
 const STARTED: &str = "Ctrl-C stops it";
+
+/// What the server says of an architecture that this machine has not got.
+const UNAVAILABLE: &str = "cannot run here";
 
 /// Stands on standard error when a thread of a worker panicked, and nowhere else.
 const PANICKED: &str = "panicked at";
@@ -85,6 +90,28 @@ impl Launch {
         server.listen(&lines)?;
         Ok(server)
     }
+
+    /// The same; `None`, and it is said, where its architecture cannot run.
+    ///
+    /// # Panics
+    /// When it does not start for another reason.
+    pub fn start_where_possible(self) -> Option<Server> {
+        match self.start() {
+            Ok(server) => Some(server),
+            Err(refused) if refused.is_unavailable() => {
+                skip(&refused.to_string());
+                None
+            }
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+}
+
+/// The line of a configuration that lets workers be who the test is, so that they may enter its
+/// directories and its mounts. Only the superuser needs it.
+pub fn as_ourselves() -> &'static str {
+    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if is_root { "user = \"root\"\n" } else { "" }
 }
 
 /// What the process prints, line by line; drained for as long as it runs.
@@ -107,6 +134,13 @@ pub struct Refused {
     pub code: Option<i32>,
     /// What it said on standard error.
     pub errors: String,
+}
+
+impl Refused {
+    /// Whether its architecture is one that cannot run on this machine.
+    pub fn is_unavailable(&self) -> bool {
+        self.errors.contains(UNAVAILABLE)
+    }
 }
 
 impl fmt::Display for Refused {

@@ -10,16 +10,7 @@ use flyball_lab::campaign::{Options, Progress};
 use flyball_lab::laboratory::{self, Laboratory};
 
 pub(crate) fn run(asked: &Lab) -> ExitCode {
-    match outcome(asked) {
-        Ok(text) => {
-            super::print(&text);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("flyball: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    super::finish(outcome(asked))
 }
 
 fn outcome(asked: &Lab) -> Result<String, String> {

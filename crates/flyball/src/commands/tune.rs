@@ -47,16 +47,7 @@ const FIRST: &[&[(&str, &str)]] = &[
 ];
 
 pub(crate) fn run(asked: &Tune) -> ExitCode {
-    match outcome(asked) {
-        Ok(text) => {
-            super::print(&text);
-            ExitCode::SUCCESS
-        }
-        Err(why) => {
-            eprintln!("flyball: {why}");
-            ExitCode::FAILURE
-        }
-    }
+    super::finish(outcome(asked))
 }
 
 fn outcome(asked: &Tune) -> Result<String, String> {

@@ -3,6 +3,7 @@
 use flyball_site::{BackendLimits, CgiSettings, SiteSettings};
 
 use super::kind::Kind;
+use super::limits;
 use super::table::{Setting, Table, Word};
 use super::text::is_url_path;
 
@@ -64,84 +65,35 @@ const CGI: &[Setting<SiteSettings>] = &[
         more: "Of the server's own environment a program gets nothing.",
         source: "",
     },
-    Setting {
-        key: "sendfile-roots",
-        flag: None,
-        kind: Kind::Texts {
-            form: "an absolute path such as /srv/files",
-            empty: true,
-            valid: |path| path.starts_with('/'),
-            set: |s, roots| cgi(s).sendfile_roots = roots.into_iter().map(Into::into).collect(),
-        },
-        word: Some(Word { name: "none", set: |s| cgi(s).sendfile_roots.clear() }),
-        default: Some("none"),
-        doc: "Directories of which a program may have files sent, by `X-Sendfile`",
-        more: "As for `[[site.fastcgi]]`.",
-        source: "",
-    },
-    Setting {
-        key: "answer-timeout",
-        flag: None,
-        kind: Kind::Duration {
-            least_ms: 1,
-            most_ms: 86_400_000,
-            set: |s, ms| limits(s).answer_ms = ms,
-        },
-        word: None,
-        default: Some("1min"),
-        doc: "Time until a program has begun to answer once it has the request",
-        more: "Later than that the answer is 504.",
-        source: "",
-    },
-    Setting {
-        key: "idle-timeout",
-        flag: None,
-        kind: Kind::Duration {
-            least_ms: 1,
-            most_ms: 86_400_000,
-            set: |s, ms| limits(s).idle_ms = ms,
-        },
-        word: None,
-        default: Some("1min"),
-        doc: "Time between two pieces of its answer",
-        more: "",
-        source: "",
-    },
-    Setting {
-        key: "whole-timeout",
-        flag: None,
-        kind: Kind::Duration {
-            least_ms: 1,
-            most_ms: 86_400_000,
-            set: |s, ms| limits(s).whole_ms = Some(ms),
-        },
-        word: Some(Word { name: "off", set: |s| limits(s).whole_ms = None }),
-        default: Some("off"),
-        doc: "Time for all of its answer, after which it is ended",
-        more: "",
-        source: "",
-    },
-    Setting {
-        key: "output-max",
-        flag: None,
-        kind: Kind::Size {
-            least: 1024,
-            most: 1 << 50,
-            set: |s, bytes| limits(s).output_max = Some(bytes),
-        },
-        word: Some(Word { name: "off", set: |s| limits(s).output_max = None }),
-        default: Some("off"),
-        doc: "Longest answer; a program that says more is ended",
-        more: "",
-        source: "",
-    },
+    limits::sendfile_roots(
+        |s, roots| cgi(s).sendfile_roots = roots.into_iter().map(Into::into).collect(),
+        |s| cgi(s).sendfile_roots.clear(),
+        "Directories of which a program may have files sent, by `X-Sendfile`",
+        "As for `[[site.fastcgi]]`.",
+    ),
+    limits::answer_timeout(
+        |s, ms| limits_of(s).answer_ms = ms,
+        "Time until a program has begun to answer once it has the request",
+        "Later than that the answer is 504.",
+    ),
+    limits::idle_timeout(|s, ms| limits_of(s).idle_ms = ms),
+    limits::whole_timeout(
+        |s, ms| limits_of(s).whole_ms = Some(ms),
+        |s| limits_of(s).whole_ms = None,
+        "Time for all of its answer, after which it is ended",
+    ),
+    limits::output_max(
+        |s, bytes| limits_of(s).output_max = Some(bytes),
+        |s| limits_of(s).output_max = None,
+        "Longest answer; a program that says more is ended",
+    ),
     Setting {
         key: "processes",
         flag: None,
         kind: Kind::Integer {
             least: 1,
             most: 10_000,
-            set: |s, most| limits(s).processes_max = most as usize,
+            set: |s, most| limits_of(s).processes_max = most as usize,
         },
         word: None,
         default: Some("64"),
@@ -149,40 +101,23 @@ const CGI: &[Setting<SiteSettings>] = &[
         more: "All workers together. One more is answered with 503.",
         source: "",
     },
-    Setting {
-        key: "memory",
-        flag: None,
-        kind: Kind::Size {
-            least: 1 << 20,
-            most: 1 << 50,
-            set: |s, bytes| limits(s).memory_bytes = Some(bytes),
-        },
-        word: Some(Word { name: "off", set: |s| limits(s).memory_bytes = None }),
-        default: Some("off"),
-        doc: "Address space of each of its processes",
-        more: "",
-        source: "RLIMIT_AS in setrlimit(2)",
-    },
-    Setting {
-        key: "cpu-time",
-        flag: None,
-        kind: Kind::Duration {
-            least_ms: 1_000,
-            most_ms: 86_400_000,
-            set: |s, ms| limits(s).cpu_s = Some(ms.div_ceil(1_000)),
-        },
-        word: Some(Word { name: "off", set: |s| limits(s).cpu_s = None }),
-        default: Some("off"),
-        doc: "Processor time of each of its processes, in whole seconds",
-        more: "",
-        source: "RLIMIT_CPU in setrlimit(2)",
-    },
+    limits::memory(
+        |s, bytes| limits_of(s).memory_bytes = Some(bytes),
+        |s| limits_of(s).memory_bytes = None,
+        "Address space of each of its processes",
+    ),
+    limits::cpu_time(
+        86_400_000,
+        |s, ms| limits_of(s).cpu_s = Some(ms.div_ceil(1_000)),
+        |s| limits_of(s).cpu_s = None,
+        "Processor time of each of its processes, in whole seconds",
+    ),
 ];
 
 fn cgi(site: &mut SiteSettings) -> &mut CgiSettings {
     site.cgi.last_mut().expect("a key comes after its table was begun")
 }
 
-fn limits(site: &mut SiteSettings) -> &mut BackendLimits {
+fn limits_of(site: &mut SiteSettings) -> &mut BackendLimits {
     &mut cgi(site).limits
 }

@@ -21,6 +21,7 @@ mod file;
 mod holding;
 mod kind;
 mod lab;
+mod limits;
 mod markdown;
 mod mechanisms;
 mod modules;

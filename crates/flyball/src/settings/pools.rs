@@ -3,6 +3,7 @@
 use flyball_site::{PoolSettings, SiteSettings};
 
 use super::kind::Kind;
+use super::limits;
 use super::table::{Setting, Word};
 
 pub(super) const PROGRAM: Setting<SiteSettings> = Setting {
@@ -80,35 +81,18 @@ pub(super) const PROCESS_IDLE: Setting<SiteSettings> = Setting {
     source: "",
 };
 
-pub(super) const MEMORY: Setting<SiteSettings> = Setting {
-    key: "memory",
-    flag: None,
-    kind: Kind::Size {
-        least: 1 << 20,
-        most: 1 << 50,
-        set: |s, bytes| pool(s).memory_bytes = Some(bytes),
-    },
-    word: Some(Word { name: "off", set: |s| pool(s).memory_bytes = None }),
-    default: Some("off"),
-    doc: "Address space of each process of `program`",
-    more: "",
-    source: "RLIMIT_AS in setrlimit(2)",
-};
+pub(super) const MEMORY: Setting<SiteSettings> = limits::memory(
+    |s, bytes| pool(s).memory_bytes = Some(bytes),
+    |s| pool(s).memory_bytes = None,
+    "Address space of each process of `program`",
+);
 
-pub(super) const CPU_TIME: Setting<SiteSettings> = Setting {
-    key: "cpu-time",
-    flag: None,
-    kind: Kind::Duration {
-        least_ms: 1_000,
-        most_ms: 31_536_000_000,
-        set: |s, ms| pool(s).cpu_s = Some(ms.div_ceil(1_000)),
-    },
-    word: Some(Word { name: "off", set: |s| pool(s).cpu_s = None }),
-    default: Some("off"),
-    doc: "Processor time of each process of `program` in all, in whole seconds",
-    more: "",
-    source: "RLIMIT_CPU in setrlimit(2)",
-};
+pub(super) const CPU_TIME: Setting<SiteSettings> = limits::cpu_time(
+    31_536_000_000,
+    |s, ms| pool(s).cpu_s = Some(ms.div_ceil(1_000)),
+    |s| pool(s).cpu_s = None,
+    "Processor time of each process of `program` in all, in whole seconds",
+);
 
 fn pool(site: &mut SiteSettings) -> &mut PoolSettings {
     &mut site.fastcgi.last_mut().expect("a key comes after its table was begun").pool

@@ -7,9 +7,9 @@ use flyball_site::{ResponderSettings, SiteSettings};
 use flyball_sys::net::Server;
 
 use super::kind::Kind;
-use super::pools;
 use super::table::{Setting, Table, Word};
 use super::text::{is_file_name, is_url_path};
+use super::{limits, pools};
 
 /// The tables that may come more than once.
 pub(super) const TABLES: &[Table<SiteSettings>] = &[
@@ -109,24 +109,15 @@ macro_rules! settings_of {
                 more: "One that has the name of another takes its place.",
                 source: "",
             },
-            Setting {
-                key: "sendfile-roots",
-                flag: None,
-                kind: Kind::Texts {
-                    form: "an absolute path such as /srv/files",
-                    empty: true,
-                    valid: |path| path.starts_with('/'),
-                    set: |s, roots| {
-                        $last(s).sendfile_roots = roots.into_iter().map(Into::into).collect();
-                    },
+            limits::sendfile_roots(
+                |s, roots| {
+                    $last(s).sendfile_roots = roots.into_iter().map(Into::into).collect();
                 },
-                word: Some(Word { name: "none", set: |s| $last(s).sendfile_roots.clear() }),
-                default: Some("none"),
-                doc: "Directories of which the server may have files sent, by `X-Sendfile`",
-                more: "Such an answer is 502 where there is none. `X-Accel-Redirect` means a path \
-                       beneath the first.",
-                source: "",
-            },
+                |s| $last(s).sendfile_roots.clear(),
+                "Directories of which the server may have files sent, by `X-Sendfile`",
+                "Such an answer is 502 where there is none. `X-Accel-Redirect` means a path \
+                 beneath the first.",
+            ),
             Setting {
                 key: "hold",
                 flag: None,
@@ -143,62 +134,22 @@ macro_rules! settings_of {
                        held.",
                 source: "RFC 3875 section 4.1.2",
             },
-            Setting {
-                key: "answer-timeout",
-                flag: None,
-                kind: Kind::Duration {
-                    least_ms: 1,
-                    most_ms: 86_400_000,
-                    set: |s, ms| $last(s).limits.answer_ms = ms,
-                },
-                word: None,
-                default: Some("1min"),
-                doc: "Time until the server has begun to answer once it has the request",
-                more: "Connecting counts. Later than that the answer is 504.",
-                source: "",
-            },
-            Setting {
-                key: "idle-timeout",
-                flag: None,
-                kind: Kind::Duration {
-                    least_ms: 1,
-                    most_ms: 86_400_000,
-                    set: |s, ms| $last(s).limits.idle_ms = ms,
-                },
-                word: None,
-                default: Some("1min"),
-                doc: "Time between two pieces of its answer",
-                more: "",
-                source: "",
-            },
-            Setting {
-                key: "whole-timeout",
-                flag: None,
-                kind: Kind::Duration {
-                    least_ms: 1,
-                    most_ms: 86_400_000,
-                    set: |s, ms| $last(s).limits.whole_ms = Some(ms),
-                },
-                word: Some(Word { name: "off", set: |s| $last(s).limits.whole_ms = None }),
-                default: Some("off"),
-                doc: "Time for all of its answer, after which the connection is broken off",
-                more: "",
-                source: "",
-            },
-            Setting {
-                key: "output-max",
-                flag: None,
-                kind: Kind::Size {
-                    least: 1024,
-                    most: 1 << 50,
-                    set: |s, bytes| $last(s).limits.output_max = Some(bytes),
-                },
-                word: Some(Word { name: "off", set: |s| $last(s).limits.output_max = None }),
-                default: Some("off"),
-                doc: "Longest answer",
-                more: "",
-                source: "",
-            },
+            limits::answer_timeout(
+                |s, ms| $last(s).limits.answer_ms = ms,
+                "Time until the server has begun to answer once it has the request",
+                "Connecting counts. Later than that the answer is 504.",
+            ),
+            limits::idle_timeout(|s, ms| $last(s).limits.idle_ms = ms),
+            limits::whole_timeout(
+                |s, ms| $last(s).limits.whole_ms = Some(ms),
+                |s| $last(s).limits.whole_ms = None,
+                "Time for all of its answer, after which the connection is broken off",
+            ),
+            limits::output_max(
+                |s, bytes| $last(s).limits.output_max = Some(bytes),
+                |s| $last(s).limits.output_max = None,
+                "Longest answer",
+            ),
             $($more,)*
         ]
     };

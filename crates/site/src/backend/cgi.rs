@@ -11,6 +11,7 @@ use flyball_sys::channel::Channel;
 use flyball_sys::program::{self, End};
 use flyball_sys::readiness::Interest;
 
+use super::environment::Environment;
 use super::errors::ErrorOutput;
 use super::request::{StartRequest, Told, name_of};
 use super::spawner::{Spawner, end, leave};
@@ -67,7 +68,7 @@ pub(super) fn begin(
     spawner: &Spawner,
     rule: u32,
     below: Vec<u8>,
-    environment: Vec<(Vec<u8>, Vec<u8>)>,
+    environment: Environment,
     request: &OwnedRequest,
     id: &str,
 ) -> Result<Box<dyn Link>, (Failure, String)> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use flyball_sys::readiness::Interest;
 
-use super::environment::Variables;
+use super::environment::Environment;
 use super::errors::ErrorOutput;
 use super::held::Held;
 use super::records::{self, Ended, Reader};
@@ -37,7 +37,7 @@ struct FastCgi {
 /// Begins a request. Never blocks.
 pub(super) fn begin(
     responder: &Arc<Responder>,
-    params: Variables,
+    params: Environment,
     held_max: Option<usize>,
     repeats: bool,
     said: ErrorOutput,

@@ -195,12 +195,12 @@ impl Gate {
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
         let mut environment = Environment::of(request, &id, user);
-        environment.set("DOCUMENT_ROOT", self.document_root.as_os_str().as_bytes());
+        environment.add("DOCUMENT_ROOT", self.document_root.as_os_str().as_bytes());
         let link = match &self.way {
             Way::Program(rule) => {
                 self.add_variables(&mut environment);
-                let (below, environment) = (below.path.clone(), environment.into_pairs());
-                cgi::begin(spawner?, *rule, below.into_bytes(), environment, &owned, &id)
+                let below = below.path.clone().into_bytes();
+                cgi::begin(spawner?, *rule, below, environment, &owned, &id)
             }
             Way::Server(reached) => {
                 environment.unset("PATH");
@@ -277,18 +277,20 @@ impl Reached {
     /// 4.1.13). Nobody looks at the disk for that: the server may see another one.
     fn complete(&self, environment: &mut Environment, gate: &Gate, below: &Below) {
         let (script, info) = below.path.split_at(below.named);
-        let name = format!("{}{script}", gate.path);
-        let file = match (&self.script, &self.root) {
-            (Some(script), _) => script.as_os_str().as_bytes().to_vec(),
-            (None, Some(root)) => [root.as_os_str().as_bytes(), script.as_bytes()].concat(),
-            (None, None) => [gate.document_root.as_os_str().as_bytes(), name.as_bytes()].concat(),
-        };
-        environment.set("SCRIPT_NAME", name.as_bytes());
-        environment.set("SCRIPT_FILENAME", &file);
+        let root = gate.document_root.as_os_str().as_bytes();
+        let script = [gate.path.as_bytes(), script.as_bytes()];
+        environment.add_parts("SCRIPT_NAME", &script);
+        match (&self.script, &self.root) {
+            (Some(file), _) => environment.add("SCRIPT_FILENAME", file.as_os_str().as_bytes()),
+            (None, Some(root)) => {
+                let parts = [root.as_os_str().as_bytes(), script[1]];
+                environment.add_parts("SCRIPT_FILENAME", &parts);
+            }
+            (None, None) => environment.add_parts("SCRIPT_FILENAME", &[root, script[0], script[1]]),
+        }
         if !info.is_empty() {
-            let root = gate.document_root.as_os_str().as_bytes();
-            environment.set("PATH_INFO", info.as_bytes());
-            environment.set("PATH_TRANSLATED", &[root, info.as_bytes()].concat());
+            environment.add("PATH_INFO", info.as_bytes());
+            environment.add_parts("PATH_TRANSLATED", &[root, info.as_bytes()]);
         }
     }
 
@@ -298,12 +300,11 @@ impl Reached {
         request: &OwnedRequest,
         id: &str,
     ) -> Result<Box<dyn Link>, (Failure, String)> {
-        let variables = environment.into_pairs();
         let head = request.request();
         let is_measured = head.head.framing != Framing::Chunked;
         let held_max = self.held_max.filter(|_| !is_measured);
         if self.is_scgi {
-            return scgi::begin(&self.responder, variables, held_max);
+            return scgi::begin(&self.responder, environment, held_max);
         }
         // RFC 9110, section 9.2.2.
         let repeats = matches!(
@@ -311,7 +312,7 @@ impl Reached {
             Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
         );
         let said = ErrorOutput::new(name_of("fastcgi", request, id));
-        fastcgi::begin(&self.responder, variables, held_max, repeats, said)
+        fastcgi::begin(&self.responder, environment, held_max, repeats, said)
     }
 }
 

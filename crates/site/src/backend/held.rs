@@ -1,19 +1,19 @@
 //! A request body of unknown length that is held until its end tells how long it was: PHP reads no
 //! other, and SCGI has no other.
 
-use super::environment::Variables;
+use super::environment::Environment;
 
 /// What is held, and the variables that will say how long it is.
 #[derive(Debug)]
 pub(super) struct Held {
-    variables: Variables,
+    variables: Environment,
     body: Vec<u8>,
     most: usize,
 }
 
 impl Held {
     /// Nothing yet, and `most` bytes at most.
-    pub(super) fn new(variables: Variables, most: usize) -> Held {
+    pub(super) fn new(variables: Environment, most: usize) -> Held {
         Held { variables, body: Vec::new(), most }
     }
 
@@ -32,13 +32,12 @@ impl Held {
     }
 
     /// The variables and the body, which is all of it or its beginning.
-    pub(super) fn into_parts(self, is_whole: bool) -> (Variables, Vec<u8>) {
+    pub(super) fn into_parts(self, is_whole: bool) -> (Environment, Vec<u8>) {
         let Held { mut variables, body, .. } = self;
         if is_whole {
             // As if the client had said so at once.
-            variables.retain(|(name, _)| name != b"HTTP_TRANSFER_ENCODING");
-            let len = body.len().to_string().into_bytes();
-            variables.push((b"CONTENT_LENGTH".to_vec(), len));
+            variables.unset("HTTP_TRANSFER_ENCODING");
+            variables.add("CONTENT_LENGTH", body.len().to_string().as_bytes());
         }
         (variables, body)
     }

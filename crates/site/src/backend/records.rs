@@ -1,6 +1,8 @@
 //! The records of FastCGI 1.0: those that a server writes, and those that it reads. No input and no
 //! output here, only bytes.
 
+use super::environment::Environment;
+
 /// The only version there is.
 const VERSION: u8 = 1;
 
@@ -55,16 +57,18 @@ fn write_record(kind: u8, content: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends what begins a request: its role, and its parameters.
-pub(super) fn write_request(params: &[(Vec<u8>, Vec<u8>)], keep: bool, out: &mut Vec<u8>) {
+pub(super) fn write_request(params: &Environment, keep: bool, out: &mut Vec<u8>) {
     let flags = if keep { KEEP_CONN } else { 0 };
     write_record(BEGIN_REQUEST, &[0, RESPONDER, flags, 0, 0, 0, 0, 0], out);
-    let mut stream = Vec::with_capacity(1024);
-    for (name, value) in params {
+    let most = |(name, value): (&[u8], &[u8])| name.len() + value.len() + 8;
+    let mut stream = Vec::with_capacity(params.iter().map(most).sum());
+    for (name, value) in params.iter() {
         write_length(name.len(), &mut stream);
         write_length(value.len(), &mut stream);
         stream.extend_from_slice(name);
         stream.extend_from_slice(value);
     }
+    out.reserve(stream.len() + 6 * HEADER_BYTES);
     for content in stream.chunks(CONTENT_BYTES_MAX) {
         write_record(PARAMS, content, out);
     }
@@ -204,14 +208,12 @@ fn ended(status: u8) -> Result<Ended, String> {
 mod tests {
     use super::*;
 
-    fn pair(name: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
-        (name.into(), value.into())
-    }
-
     #[test]
     fn a_request_is_written_as_the_specification_has_it() {
-        let mut out = Vec::new();
-        write_request(&[pair("A", "bc"), pair("N", &"x".repeat(128))], true, &mut out);
+        let (mut out, mut params) = (Vec::new(), Environment::default());
+        params.add("A", b"bc");
+        params.add("N", &[b'x'; 128]);
+        write_request(&params, true, &mut out);
         write_body(b"body", &mut out);
         write_body_end(&mut out);
         let mut expected = vec![1, 1, 0, 1, 0, 8, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0];

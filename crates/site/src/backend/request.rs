@@ -2,18 +2,20 @@
 
 use flyball_http::OwnedRequest;
 
+use super::environment::Environment;
+
 /// Longest record.
 pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
 
 /// What a program is started for.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct StartRequest {
     /// The number of the rule.
     pub(super) rule: u32,
     /// The path beneath that of the rule, decoded: empty, or with a slash at its start.
     pub(super) below: Vec<u8>,
     /// The environment but for what depends on where the program is found.
-    pub(super) environment: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(super) environment: Environment,
 }
 
 impl StartRequest {
@@ -22,7 +24,7 @@ impl StartRequest {
         let mut record = Vec::with_capacity(4096);
         record.extend_from_slice(&self.rule.to_le_bytes());
         let variables = self.environment.iter().flat_map(|(name, value)| [name, value]);
-        for text in [&self.below].into_iter().chain(variables) {
+        for text in [&*self.below].into_iter().chain(variables) {
             record.extend_from_slice(&u32::try_from(text.len()).ok()?.to_le_bytes());
             record.extend_from_slice(text);
         }
@@ -37,19 +39,19 @@ impl StartRequest {
             let len = u32::from_le_bytes(*record.split_off(..4)?.as_array()?) as usize;
             let text = record.split_off(..len)?;
             // No variable and no path holds one.
-            texts.push(text.to_vec());
+            texts.push(text);
             if text.contains(&0) {
                 return None;
             }
         }
         let mut texts = texts.into_iter();
-        let below = texts.next()?;
-        let mut environment = Vec::new();
+        let below = texts.next()?.to_vec();
+        let mut environment = Environment::default();
         while let Some(name) = texts.next() {
             if name.is_empty() || name.contains(&b'=') {
                 return None;
             }
-            environment.push((name, texts.next()?));
+            environment.add_bytes(name.iter().copied(), &[texts.next()?]);
         }
         Some(StartRequest { rule, below, environment })
     }
@@ -112,16 +114,29 @@ pub(super) fn name_of(kind: &str, request: &OwnedRequest, id: &str) -> String {
 mod tests {
     use super::*;
 
+    fn of(pairs: &[(&str, &str)]) -> Environment {
+        let mut environment = Environment::default();
+        pairs.iter().for_each(|(name, value)| environment.add(name, value.as_bytes()));
+        environment
+    }
+
+    /// All that it says.
+    fn said(request: &StartRequest) -> (u32, &[u8], Vec<(&[u8], &[u8])>) {
+        (request.rule, &request.below, request.environment.iter().collect())
+    }
+
     fn request() -> StartRequest {
-        let pair = |name: &str, value: &str| (name.into(), value.into());
-        let environment = vec![pair("A", "b=c"), pair("EMPTY", "")];
-        StartRequest { rule: 3, below: b"/x y".to_vec(), environment }
+        StartRequest {
+            rule: 3,
+            below: b"/x y".to_vec(),
+            environment: of(&[("A", "b=c"), ("EMPTY", "")]),
+        }
     }
 
     #[test]
     fn a_request_is_the_same_on_the_other_side() {
         let record = request().encode().unwrap();
-        assert_eq!(StartRequest::decode(&record), Some(request()));
+        assert_eq!(said(&StartRequest::decode(&record).unwrap()), said(&request()));
         for told in [Told::Busy, Told::Missing, Told::Failed(-2), Told::Exited(1), Told::Killed(9)]
         {
             assert_eq!(Told::decode(&told.encode()), Some(told));
@@ -134,15 +149,15 @@ mod tests {
         let record = request().encode().unwrap();
         for len in 0..record.len() {
             let decoded = StartRequest::decode(&record[..len]);
-            assert_ne!(decoded, Some(request()), "cut at {len}");
+            assert_ne!(decoded.as_ref().map(said), Some(said(&request())), "cut at {len}");
         }
         let with = |below: &[u8], name: &str| StartRequest {
             below: below.to_vec(),
-            environment: vec![(name.into(), vec![])],
+            environment: of(&[(name, "")]),
             ..StartRequest::default()
         };
         for bad in [with(b"a\0b", "A"), with(b"", "A=B"), with(b"", "")] {
-            assert_eq!(StartRequest::decode(&bad.encode().unwrap()), None);
+            assert!(StartRequest::decode(&bad.encode().unwrap()).is_none());
         }
         let long = StartRequest { below: vec![b'x'; RECORD_BYTES_MAX], ..request() };
         assert_eq!(long.encode(), None);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use flyball_sys::readiness::Interest;
 
-use super::environment::Variables;
+use super::environment::Environment;
 use super::held::Held;
 use super::responder::Responder;
 use super::stream::{Received, Stream};
@@ -26,26 +26,22 @@ struct Scgi {
 /// Begins a request. Never blocks. Without `held_max` the variables tell how long the body is.
 pub(super) fn begin(
     responder: &Arc<Responder>,
-    variables: Variables,
+    variables: Environment,
     held_max: Option<usize>,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
     let (queue, held) = match held_max {
         Some(most) => (Vec::new(), Some(Held::new(variables, most))),
-        None => (request(variables), None),
+        None => (request(&variables), None),
     };
     let stream = Stream::open(responder, queue, false)?;
     Ok(Box::new(Scgi { stream, held, ended: false, output: 0 }))
 }
 
 /// The variables as a netstring: the length of the body first, and that this is SCGI.
-fn request(mut variables: Variables) -> Vec<u8> {
-    let is_length = |(name, _): &(Vec<u8>, Vec<u8>)| name == b"CONTENT_LENGTH";
-    let length = match variables.iter().position(is_length) {
-        Some(at) => variables.remove(at).1,
-        None => b"0".to_vec(),
-    };
-    let mut text = [b"CONTENT_LENGTH\0", &length[..], b"\0SCGI\x001\0"].concat();
-    for (name, value) in &variables {
+fn request(variables: &Environment) -> Vec<u8> {
+    let length = variables.get("CONTENT_LENGTH").unwrap_or(b"0");
+    let mut text = [b"CONTENT_LENGTH\0", length, b"\0SCGI\x001\0"].concat();
+    for (name, value) in variables.iter().filter(|(name, _)| name != b"CONTENT_LENGTH") {
         for part in [name, value] {
             text.extend_from_slice(part);
             text.push(0);
@@ -75,7 +71,7 @@ impl Link for Scgi {
         {
             let (variables, body) = held.into_parts(true);
             self.stream.add(|queue| {
-                queue.append(&mut request(variables));
+                queue.append(&mut request(&variables));
                 queue.extend_from_slice(&body);
             });
         }
@@ -138,10 +134,12 @@ mod tests {
 
     #[test]
     fn a_request_is_a_netstring_with_the_length_of_the_body_first() {
-        let pair = |name: &str, value: &str| (name.into(), value.into());
-        let variables = vec![pair("A", "b"), pair("CONTENT_LENGTH", "27"), pair("EMPTY", "")];
+        let mut variables = Environment::default();
+        for (name, value) in [("A", "b"), ("CONTENT_LENGTH", "27"), ("EMPTY", "")] {
+            variables.add(name, value.as_bytes());
+        }
         let expected = b"36:CONTENT_LENGTH\x0027\0SCGI\x001\0A\0b\0EMPTY\0\0,";
-        assert_eq!(request(variables), expected);
-        assert_eq!(request(vec![]), b"24:CONTENT_LENGTH\x000\0SCGI\x001\0,");
+        assert_eq!(request(&variables), expected);
+        assert_eq!(request(&Environment::default()), b"24:CONTENT_LENGTH\x000\0SCGI\x001\0,");
     }
 }

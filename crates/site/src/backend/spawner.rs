@@ -17,6 +17,7 @@ use flyball_sys::program::{self, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
+use super::environment::Environment;
 use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
@@ -317,7 +318,7 @@ impl Office<'_> {
             directory: path.parent().unwrap_or(Path::new("/")).to_owned(),
             path,
             arguments: Vec::new(),
-            environment,
+            environment: environment.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect(),
             standard: [input, output, error],
             limits: ProgramLimits { memory_bytes, cpu_s },
         });
@@ -417,20 +418,19 @@ fn failed(error: &io::Error) -> Told {
 /// The variables that depend on where the program was found (RFC 3875, sections 4.1.5, 4.1.6 and
 /// 4.1.13); `named` bytes of the path name the program.
 fn complete(
-    environment: &mut Vec<(Vec<u8>, Vec<u8>)>,
+    environment: &mut Environment,
     rule: &Rule,
     program: &Path,
     below: &[u8],
     named: usize,
 ) {
     let (script, info) = below.split_at(named.min(below.len()));
-    let mut set = |name: &str, value: Vec<u8>| environment.push((name.into(), value));
-    set("SCRIPT_NAME", [rule.path.as_bytes(), script].concat());
-    set("SCRIPT_FILENAME", program.as_os_str().as_bytes().to_vec());
+    environment.add_parts("SCRIPT_NAME", &[rule.path.as_bytes(), script]);
+    environment.add("SCRIPT_FILENAME", program.as_os_str().as_bytes());
     if !info.is_empty() {
         let root = rule.document_root.as_os_str().as_bytes();
-        set("PATH_INFO", info.to_vec());
-        set("PATH_TRANSLATED", [root, info].concat());
+        environment.add("PATH_INFO", info);
+        environment.add_parts("PATH_TRANSLATED", &[root, info]);
     }
 }
 

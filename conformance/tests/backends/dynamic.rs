@@ -1,0 +1,484 @@
+//! Programs that answer (RFC 3875), under every architecture: real programs, real sockets.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::common_programs::on_every_architecture;
+use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, skip, wait};
+use tempfile::TempDir;
+
+/// Longest wait for what must happen.
+const AT_MOST: Duration = Duration::from_secs(20);
+
+/// Time that a program has to begin its answer.
+const ANSWER_MS: u64 = 400;
+
+/// Programs by name: shell scripts.
+const PROGRAMS: [(&str, &str); 14] = [
+    ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
+    ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
+    ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
+    ("keep", "cat > $HERE/kept; echo > $HERE/whole; echo A: b; echo; echo kept"),
+    (
+        "status",
+        "echo Status: 409 Conflict; echo X-From: program; echo Content-Length: 3; echo; echo ok",
+    ),
+    ("local", "echo Location: /page.txt; echo"),
+    ("away", "echo Location: http://elsewhere.example/; echo"),
+    ("nph-raw", "printf 'HTTP/1.1 201 Created\\r\\nX-Raw: yes\\r\\n\\r\\nraw'"),
+    ("silent", "exit 3"),
+    ("malformed", "echo no header at all; echo; echo x"),
+    ("cut", "echo Content-Length: 1000; echo; echo short; sleep 0.2"),
+    ("late", "exec sleep 600"),
+    ("stalls", "echo Content-Type: text/plain; echo; echo first; exec sleep 600"),
+    ("flood", "echo Content-Type: text/plain; echo; exec yes"),
+];
+
+struct Programs {
+    server: Server,
+    files: TempDir,
+}
+
+/// A server with these programs; `None` where its architecture cannot run here.
+fn start(architecture: &str, more: &str) -> Option<Programs> {
+    start_with(architecture, "", more)
+}
+
+/// The same with settings of the server before those of the programs.
+fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs> {
+    let files = tempfile::tempdir().unwrap();
+    let programs = files.path().join("programs");
+    std::fs::create_dir(&programs).unwrap();
+    for (name, script) in PROGRAMS {
+        let pid = files.path().join(format!("{name}.pid"));
+        let own = format!("HERE={}\n", files.path().display());
+        let text = format!("#!/bin/sh\n{own}echo $$ > {}\n{script}\n", pid.display());
+        add(&programs, name, &text, 0o755);
+    }
+    add(&programs, "closed", "#!/bin/sh\n", 0o644);
+    add(files.path(), "page.txt", "a page\n", 0o644);
+    let root = files.path().display();
+    let config = format!(
+        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+         access-log = \"{root}/access.log\"\n{settings}[[site]]\nroot = \"{root}\"\n\
+         [[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
+         environment = {{ OWN = \"value\" }}\nanswer-timeout = \"{ANSWER_MS}ms\"\n\
+         idle-timeout = \"{ANSWER_MS}ms\"\n{more}",
+        as_ourselves()
+    );
+    let server = Launch::config(config).start_where_possible()?;
+    Some(Programs { server, files })
+}
+
+fn add(directory: &Path, name: &str, text: &str, mode: u32) {
+    let path = directory.join(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// An answer whose content may come in chunks.
+struct Answer {
+    head: Response,
+    text: String,
+}
+
+fn answer(client: &mut Client) -> Answer {
+    let head = client.response_head();
+    let body = match head.content_length() {
+        Some(len) => client.take(len),
+        None => client.chunks().concat(),
+    };
+    Answer { head, text: String::from_utf8_lossy(&body).into_owned() }
+}
+
+fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> Answer {
+    client.send(request);
+    answer(client)
+}
+
+impl Answer {
+    fn status(&self) -> u16 {
+        self.head.status()
+    }
+}
+
+impl Programs {
+    fn ask(&self, path: &str) -> Answer {
+        ask(&mut self.server.connect(), get(path))
+    }
+
+    fn counted(&self, name: &str) -> u64 {
+        let status = self.server.status();
+        let at = status.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name}: {status}"));
+        // A name may end in the number of a status.
+        let after = status[at + name.len() + 2..].trim_start_matches([':', ' ']);
+        after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+    }
+
+    /// Waits until a program runs, and gives its process id.
+    fn runs(&self, name: &str) -> u32 {
+        let path = self.files.path().join(format!("{name}.pid"));
+        let pid = || std::fs::read_to_string(&path).ok()?.trim().parse().ok();
+        wait::until(AT_MOST, pid).unwrap_or_else(|| panic!("{name} does not run"))
+    }
+
+    fn expect_ended(&self, name: &str, pid: u32) {
+        let is_gone = || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(());
+        wait::until(AT_MOST, is_gone).unwrap_or_else(|| panic!("{name} still runs"));
+    }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
+}
+
+fn a_program_gets_its_request_and_answers_it(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = programs.server.connect();
+    let answer = ask(
+        &mut client,
+        "POST /run/env/more%20path?a=b HTTP/1.1\r\nHost: example.org:81\r\nContent-Length: 0\r\n\
+         Proxy: http://evil/\r\nX-Mine: 1\r\n\r\n",
+    );
+    assert_eq!(answer.status(), 200);
+    let text = answer.text;
+    for line in [
+        "REQUEST_METHOD=POST",
+        "SCRIPT_NAME=/run/env",
+        "PATH_INFO=/more path",
+        "QUERY_STRING=a=b",
+        "SERVER_NAME=example.org",
+        "SERVER_PORT=81",
+        "REMOTE_ADDR=127.0.0.1",
+        "GATEWAY_INTERFACE=CGI/1.1",
+        "HTTP_X_MINE=1",
+        "OWN=value",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("evil"), "{text}");
+    // The connection is kept, whatever kind of answer it was.
+    let answer = ask(&mut client, get("/run/status"));
+    assert_eq!((answer.status(), answer.head.expect("X-From")), (409, "program"));
+    assert_eq!(ask(&mut client, get("/run/local")).text, "a page\n");
+    let away = ask(&mut client, get("/run/away"));
+    assert_eq!((away.status(), away.head.expect("Location")), (302, "http://elsewhere.example/"));
+    let raw = ask(&mut client, get("/run/nph-raw"));
+    assert_eq!((raw.status(), raw.head.expect("X-Raw"), &*raw.text), (201, "yes", "raw"));
+    assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
+    let id = text.lines().find_map(|line| line.strip_prefix("REQUEST_ID=")).unwrap();
+    let logged = || {
+        let errors = programs.server.errors();
+        errors.lines().any(|l| l.contains(&format!("[{id}]: done"))).then_some(())
+    };
+    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+}
+
+fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let body: Vec<u8> = (0..2_000_000u32).flat_map(|n| n.to_le_bytes()).take(3_000_001).collect();
+    let mut chunked = Vec::new();
+    for chunk in body.chunks(70_001) {
+        chunked.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        chunked.extend_from_slice(chunk);
+        chunked.extend_from_slice(b"\r\n");
+    }
+    chunked.extend_from_slice(b"0\r\n\r\n");
+    let length = format!("Content-Length: {}", body.len());
+    for (framing, sent) in [(&length[..], &body), ("Transfer-Encoding: chunked", &chunked)] {
+        let head = format!("POST /run/sum HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+        let mut client = programs.server.connect();
+        client.send(head);
+        client.send(sent);
+        assert_eq!(answer(&mut client).text.trim(), body.len().to_string());
+        // HTTP/1.0, whose answer has no chunks, cannot send them either.
+        if sent.len() == body.len() {
+            let head = format!("POST /run/echo HTTP/1.0\r\n{framing}\r\n\r\n");
+            let mut socket = TcpStream::connect(programs.server.address()).unwrap();
+            let mut sending = socket.try_clone().unwrap();
+            let all = [head.as_bytes(), sent].concat();
+            let sender = std::thread::spawn(move || sending.write_all(&all));
+            let mut answer = Vec::new();
+            socket.set_read_timeout(Some(AT_MOST)).unwrap();
+            socket.read_to_end(&mut answer).unwrap();
+            sender.join().unwrap().unwrap();
+            let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
+            assert!(answer[start..] == body, "{} of {}", answer.len() - start, body.len());
+        }
+    }
+}
+
+fn failures_are_told_apart(architecture: &str) {
+    let Some(programs) = start(architecture, "processes = 1\n") else { return };
+    let mut client = programs.server.connect();
+    for (path, status) in [
+        ("/run/silent", 502),
+        ("/run/malformed", 502),
+        ("/run/none", 404),
+        ("/run/closed", 403),
+        ("/run/late", 504),
+    ] {
+        let answer = ask(&mut client, get(path));
+        assert_eq!(answer.status(), status, "{path}");
+        // The next may run when this one has ended.
+        if let Some(name) =
+            path.strip_prefix("/run/").filter(|name| status > 500 && !name.is_empty())
+        {
+            programs.expect_ended(name, programs.runs(name));
+        }
+    }
+    // One more than may run at the same time.
+    let mut first = programs.server.connect();
+    std::fs::remove_file(programs.files.path().join("late.pid")).unwrap();
+    first.send(get("/run/late"));
+    let late = programs.runs("late");
+    let busy = ask(&mut client, get("/run/env"));
+    assert_eq!((busy.status(), busy.head.expect("Retry-After")), (503, "5"));
+    assert_eq!(answer(&mut first).status(), 504);
+    programs.expect_ended("late", late);
+    // What has been sent cannot be taken back: the connection is broken off.
+    let mut cut = programs.server.connect();
+    cut.send(get("/run/cut"));
+    let head = cut.response_head();
+    assert_eq!((head.status(), head.expect("Content-Length")), (200, "1000"));
+    assert_eq!(cut.rest_before_end(), b"short\n");
+    let errors = programs.server.errors();
+    assert!(errors.contains("502: its head has a line without a colon"), "{errors}");
+    for why in ["it has said nothing for", "as many programs run as may", "has said nothing"] {
+        assert!(errors.contains(why), "{why}: {errors}");
+    }
+    let counted = || {
+        let counts = ["backend_failures_502", "backend_failures_503", "backend_failures_504"]
+            .map(|name| programs.counted(name));
+        (counts == [2, 1, 2]).then_some(())
+    };
+    assert!(wait::until(AT_MOST, counted).is_some(), "{}", programs.server.status());
+    let log = programs.files.path().join("access.log");
+    let logged = || {
+        let text = std::fs::read_to_string(&log).ok()?;
+        let statuses = text.lines().filter_map(|line| line.split("HTTP/1.1\" ").nth(1)?.get(..3));
+        let failed: Vec<&str> = statuses.filter(|status| *status != "200").collect();
+        // The two that ran at the same time may be in either order.
+        let (first, last) = failed.split_at_checked(5)?;
+        (first == ["502", "502", "404", "403", "504"] && last.len() == 2).then_some(())?;
+        (last.contains(&"503") && last.contains(&"504")).then_some(())
+    };
+    assert!(wait::until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
+}
+
+fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    for name in ["late", "stalls", "flood"] {
+        let mut waiting = programs.server.connect();
+        waiting.send(get(&format!("/run/{name}")));
+        let pid = programs.runs(name);
+        for _ in 0..3 {
+            assert_eq!(programs.ask("/page.txt").text, "a page\n", "beside {name}");
+        }
+        if name != "late" {
+            assert_eq!(waiting.response_head().status(), 200);
+        }
+        drop(waiting);
+        programs.expect_ended(name, pid);
+    }
+    let cancelled = || (programs.counted("backend_cancels") >= 1).then_some(());
+    assert!(wait::until(AT_MOST, cancelled).is_some());
+    // One that stalls within its answer is not waited for.
+    let mut stalled = programs.server.connect();
+    stalled.send(get("/run/stalls"));
+    assert_eq!(stalled.response_head().status(), 200);
+    assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
+}
+
+fn a_request_behind_another_waits_for_its_turn(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = Client::connect(programs.server.address());
+    let paths = ["/run/status", "/page.txt", "/run/env", "/run/local", "/page.txt"];
+    client.send(paths.map(get).concat());
+    let answers = paths.map(|_| answer(&mut client));
+    assert_eq!(answers.each_ref().map(Answer::status), [409, 200, 200, 200, 200]);
+    assert!(answers[2].text.contains("GATEWAY_INTERFACE"));
+    let mut socket = TcpStream::connect(programs.server.address()).unwrap();
+    socket.write_all(get("/run/late").as_bytes()).unwrap();
+    let late = programs.runs("late");
+    // Nothing tells a client that closes its side from one that is gone.
+    socket.shutdown(Shutdown::Write).unwrap();
+    programs.expect_ended("late", late);
+}
+
+/// The end of a pipe would look like the end of the body to a program that was not told a length.
+#[test]
+fn a_body_whose_client_leaves_is_not_taken_for_the_whole() {
+    for architecture in ["sped", "mt", "uring"] {
+        let Some(programs) = start(architecture, "") else { continue };
+        for _ in 0..10 {
+            let mut client = programs.server.connect();
+            let head = "POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+            client.send(format!("{head}5\r\n12345\r\n"));
+            let pid = programs.runs("keep");
+            drop(client);
+            programs.expect_ended("keep", pid);
+            assert!(!programs.files.path().join("whole").exists(), "{architecture}");
+            std::fs::remove_file(programs.files.path().join("keep.pid")).unwrap();
+        }
+    }
+}
+
+on_every_architecture! {
+    [
+        a_program_gets_its_request_and_answers_it,
+        a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
+        failures_are_told_apart,
+        a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
+        a_request_behind_another_waits_for_its_turn,
+        a_body_over_the_limit_does_not_reach_a_program,
+    ]
+}
+
+/// Wherever passwords are verified: in place, by helpers, by whoever blocks, beside a ring.
+#[test]
+fn a_program_is_told_who_has_logged_in_and_not_by_what_password() {
+    // ann:secret, by bcrypt of the lowest cost.
+    let user = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    let users = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(users.path(), user).unwrap();
+    for architecture in ["sped", "amped", "mt", "uring"] {
+        let files = tempfile::tempdir().unwrap();
+        add(files.path(), "env", "#!/bin/sh\necho Content-Type: text/plain; echo; env\n", 0o755);
+        let root = files.path().display();
+        let site = |host: &str, auth: &str| {
+            format!(
+                "[[site]]\nhosts = [\"{host}\"]\nroot = \"{root}\"\n{auth}[[site.cgi]]\n\
+                 path = \"/\"\nprogram = \"{root}/env\"\n"
+            )
+        };
+        let auth = format!("auth.file = {:?}\nauth.paths = [\"/in\"]\n", users.path());
+        let sites = site("open.example", "") + &site("closed.example", &auth);
+        let config = format!("{}arch = \"{architecture}\"\n{sites}", as_ourselves());
+        let Ok(server) = Launch::config(config).start() else { continue };
+        let ask = |host: &str, path: &str, login: &str| {
+            let login = format!("Authorization: Basic {login}\r\n");
+            let head = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n");
+            ask(&mut server.connect(), format!("{head}{login}\r\n"))
+        };
+        let (ann, wrong) = ("YW5uOnNlY3JldA==", "YW5uOndyb25n");
+        for _ in 0..2 {
+            let told = ask("closed.example", "/in/x", ann);
+            assert_eq!(told.status(), 200);
+            for line in ["AUTH_TYPE=Basic", "REMOTE_USER=ann"] {
+                assert!(told.text.lines().any(|found| found == line), "{line}: {}", told.text);
+            }
+            assert!(!told.text.contains("AUTHORIZATION"), "{}", told.text);
+        }
+        assert_eq!(ask("closed.example", "/in/x", wrong).status(), 401);
+        // Nobody has verified what is said here, and the program may.
+        for (host, path) in [("open.example", "/in"), ("closed.example", "/out")] {
+            let told = ask(host, path, wrong).text;
+            assert!(told.contains("HTTP_AUTHORIZATION=Basic YW5uOndyb25n"), "{told}");
+            assert!(!told.contains("REMOTE_USER") && !told.contains("AUTH_TYPE"), "{told}");
+        }
+    }
+}
+
+/// What is too long is refused by its length where that is told, so that no program is started for
+/// it; else the program gets what may be, and is ended.
+fn a_body_over_the_limit_does_not_reach_a_program(architecture: &str) {
+    let Some(programs) = start_with(architecture, "limit.body = \"100KiB\"\n", "") else { return };
+    let mut client = programs.server.connect();
+    client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nContent-Length: 102401\r\n\r\n");
+    assert_eq!(client.response().status(), 413);
+    assert_eq!(programs.counted("backend_requests"), 0);
+    let mut client = programs.server.connect();
+    client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    let chunk = [&b"400\r\n"[..], &[b'x'; 1024], b"\r\n"].concat();
+    client.send(&chunk);
+    let pid = programs.runs("keep");
+    client.send(chunk.repeat(100));
+    assert_eq!(client.response().status(), 413);
+    programs.expect_ended("keep", pid);
+    let kept = std::fs::metadata(programs.files.path().join("kept")).map_or(0, |file| file.len());
+    assert!(kept <= 100 * 1024, "{kept} bytes reached the program");
+    // The program learns of its end by a signal, not by what looks like the end of the body.
+    assert!(!programs.files.path().join("whole").exists());
+}
+
+#[test]
+fn a_program_that_is_missing_is_named_before_the_server_starts() {
+    let site = "[[site]]\nroot = \"/tmp\"\n[[site.cgi]]\npath = \"/run\"\n";
+    for (more, named) in [
+        ("program = \"/no/such/program\"", "site.cgi.program: /no/such/program"),
+        ("root = \"/no/such/directory\"", "site.cgi.root: /no/such/directory"),
+        ("", "site.cgi.program: is missing"),
+    ] {
+        let refused = Launch::config(format!("{site}{more}\n")).start().err().unwrap().to_string();
+        assert!(refused.contains(named), "{refused}");
+        // A check says so too, and where.
+        let text = format!("{site}{more}\n");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flyball.toml");
+        std::fs::write(&path, &text).unwrap();
+        let checked = std::process::Command::new(flyball_testkit::binary())
+            .args(["check", "--config"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        // Where the key is, or its table if there is none.
+        let line = if more.is_empty() { 3 } else { 5 };
+        assert!(!checked.status.success());
+        assert!(said.contains(&format!("{}:{line}: {named}", path.display())), "{said}");
+    }
+}
+
+/// The example as it is, with git itself on both sides: a push is a chunked body.
+#[test]
+fn git_clones_and_pushes_by_the_example() {
+    let backend = Path::new("/usr/lib/git-core/git-http-backend");
+    if !crate::common_programs::have(&["git"]) || !backend.exists() {
+        return skip("git-http-backend is not installed");
+    }
+    let files = tempfile::tempdir().unwrap();
+    let root = files.path().join("root");
+    let git = |arguments: &[&str]| {
+        let mut git = crate::common_programs::program("git");
+        git.args(["-c", "user.name=a", "-c", "user.email=a@b", "-c", "core.compression=0"]);
+        git.args(arguments);
+        git.env("HOME", files.path()).env("GIT_CONFIG_NOSYSTEM", "1").current_dir(files.path());
+        crate::common_programs::run(&mut git)
+    };
+    std::fs::create_dir(&root).unwrap();
+    git(&["init", "-q", "--bare", "-b", "main", "root/project.git"]);
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/git-http.toml");
+    let example = std::fs::read_to_string(example).unwrap();
+    let example = example
+        .replace("${GIT_ROOT}", root.to_str().unwrap())
+        .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0")
+        .replace("user = \"${GIT_USER:-auto}\"\n", as_ourselves());
+    let server = Launch::config(example).start().unwrap();
+    let url = format!("http://{}/project.git", server.address());
+    git(&["init", "-q", "-b", "main", "mine"]);
+    // Longer than what git sends with a length.
+    let noise = crate::common_programs::noise(7, 3_000_000);
+    std::fs::write(files.path().join("mine/noise"), &noise).unwrap();
+    git(&["-C", "mine", "add", "."]);
+    git(&["-C", "mine", "commit", "-q", "-m", "first"]);
+    git(&["-C", "mine", "push", "-q", &url, "main"]);
+    git(&["clone", "-q", &url, "theirs"]);
+    assert!(std::fs::read(files.path().join("theirs/noise")).unwrap() == noise);
+    // What is pushed later is fetched; a pack that does not compress, in chunks of 64 KiB.
+    let noise = crate::common_programs::noise(11, 50 << 20);
+    std::fs::write(files.path().join("mine/large"), &noise).unwrap();
+    git(&["-C", "mine", "add", "."]);
+    git(&["-C", "mine", "commit", "-q", "-m", "second"]);
+    git(&["-C", "mine", "-c", "http.postBuffer=65536", "push", "-q", &url, "main"]);
+    git(&["-C", "theirs", "fetch", "-q", "origin"]);
+    git(&["-C", "theirs", "merge", "-q", "--ff-only", "origin/main"]);
+    assert!(std::fs::read(files.path().join("theirs/large")).unwrap() == noise);
+    git(&["clone", "-q", &url, "others"]);
+    let head = |clone: &str| git(&["-C", clone, "rev-parse", "HEAD"]).0;
+    assert_eq!([head("theirs"), head("others")], [head("mine"), head("mine")]);
+    git(&["-C", "root/project.git", "fsck", "--strict"]);
+}

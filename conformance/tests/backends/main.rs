@@ -1,0 +1,14 @@
+//! What answers in the place of files: programs, servers behind the server, and modules, with real ones
+//! and with those that fail in every way.
+
+#![forbid(unsafe_code)]
+
+#[path = "../common_programs/mod.rs"]
+mod common_programs;
+
+mod backend_faults;
+mod dynamic;
+mod fastcgi;
+mod modules;
+mod pools;
+mod responders;

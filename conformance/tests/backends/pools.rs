@@ -1,0 +1,321 @@
+//! Responders that the server starts itself: as many as are needed, again when they die, and none
+//! when it ends.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use flyball_testkit::{Launch, Response, Server, as_ourselves, binary, wait};
+
+/// Longest wait for what must happen.
+const AT_MOST: Duration = Duration::from_secs(20);
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_backend");
+
+struct Responders {
+    server: Server,
+    _root: tempfile::TempDir,
+}
+
+/// A server with responders of these keys.
+fn start(keys: &str) -> Responders {
+    start_under("sped", keys)
+}
+
+fn start_under(architecture: &str, keys: &str) -> Responders {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("page.txt"), "a page\n").unwrap();
+    let user = as_ourselves();
+    let config = format!(
+        "{user}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+         workers = 1\n[[site]]\nroot = {:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
+         program = {PROGRAM:?}\n{keys}",
+        root.path(),
+    );
+    let server = Launch::config(config).start().unwrap_or_else(|refused| panic!("{refused}"));
+    Responders { server, _root: root }
+}
+
+fn get(path: &str) -> String {
+    format!("GET {path} HTTP/1.0\r\n\r\n")
+}
+
+impl Responders {
+    fn ask(&self, path: &str) -> Response {
+        let mut client = self.server.connect();
+        client.send(get(path));
+        let mut response = client.response_head();
+        response.body = client.rest();
+        response
+    }
+
+    /// Asks a responder for the number of its process.
+    fn number(&self) -> u32 {
+        let response = self.ask("/app/id");
+        assert_eq!(response.status(), 200, "{}", self.server.errors());
+        response.text().trim().parse().unwrap()
+    }
+
+    /// The processes of responders.
+    fn processes(&self) -> BTreeSet<u32> {
+        let is_ours = |pid: &u32| {
+            let path = fs::read_link(format!("/proc/{pid}/exe"));
+            path.is_ok_and(|path| path == Path::new(PROGRAM)) && self.is_below(*pid)
+        };
+        let names = fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.file_name());
+        names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_ours).collect()
+    }
+
+    /// Whether the server has started a process, itself or by another.
+    fn is_below(&self, mut pid: u32) -> bool {
+        while pid > 1 && pid != self.server.pid() {
+            let Ok(text) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
+            let parent = text.lines().find_map(|line| line.strip_prefix("PPid:"));
+            pid = parent.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        }
+        pid == self.server.pid()
+    }
+
+    #[track_caller]
+    fn expect_processes(&self, count: usize) -> BTreeSet<u32> {
+        let mut found = BTreeSet::new();
+        let reached = wait::until(AT_MOST, || {
+            found = self.processes();
+            (found.len() == count).then_some(())
+        });
+        assert!(reached.is_some(), "{found:?} are not {count}: {}", self.server.errors());
+        found
+    }
+
+    #[track_caller]
+    fn expect_logged(&self, text: &str) {
+        let logged = || self.server.errors().contains(text).then_some(());
+        assert!(wait::until(AT_MOST, logged).is_some(), "{text}: {}", self.server.errors());
+    }
+}
+
+fn kill(pid: u32, signal: &str) {
+    let status = std::process::Command::new("kill").args([signal, &pid.to_string()]).status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn the_first_request_starts_one_that_answers_all_that_come_one_after_the_other() {
+    for architecture in ["sped", "mt", "knot-c", "watpipe", "uring"] {
+        let responders = start_under(architecture, "processes-min = 0\nprocesses = 3\n");
+        assert_eq!(responders.processes().len(), 0);
+        let first = responders.number();
+        let numbers: BTreeSet<u32> = (0..20).map(|_| responders.number()).collect();
+        let processes = responders.processes();
+        // A busy machine may have taken so long for the first that another was started.
+        assert!(processes.contains(&first) && numbers.is_subset(&processes), "{architecture}");
+        assert!(processes.len() <= 2, "{architecture}: {processes:?}");
+        assert_eq!(responders.ask("/page.txt").text(), "a page\n");
+    }
+}
+
+#[test]
+fn as_many_are_started_as_are_needed_and_as_may_be_and_idle_ones_end() {
+    let responders = start("processes-min = 1\nprocesses = 3\nprocess-idle = \"300ms\"\n");
+    responders.expect_processes(1);
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = (0..12).map(|_| scope.spawn(|| responders.ask("/app/slow"))).collect();
+        let most = wait::until(AT_MOST, || (responders.processes().len() == 3).then_some(()));
+        assert!(most.is_some(), "{:?}", responders.processes());
+        for asked in asking {
+            assert_eq!(asked.join().unwrap().status(), 200);
+            assert!(responders.processes().len() <= 3);
+        }
+    });
+    responders.expect_processes(1);
+    assert_eq!(responders.ask("/app/answer").text(), "hello\n");
+    // Being ended for want of work is no failure.
+    assert!(!responders.server.errors().contains("signal"), "{}", responders.server.errors());
+}
+
+#[test]
+fn one_that_dies_is_replaced_and_what_it_said_is_logged() {
+    let responders = start("processes-min = 1\nprocesses = 1\n");
+    let first = responders.number();
+    // One that has lived for a while, so that there is no pause.
+    let born = Instant::now();
+    wait::until(AT_MOST, || (born.elapsed() > Duration::from_millis(1_100)).then_some(()));
+    assert_eq!(responders.ask("/app/dies").status(), 502);
+    responders.expect_logged(&format!("[{first}]: dies of it"));
+    responders.expect_logged(&format!("[{first}]: was ended by signal 6"));
+    let second = responders.number();
+    assert_ne!(first, second);
+    kill(second, "-KILL");
+    responders.expect_logged(&format!("[{second}]: was ended by signal 9"));
+    let third = wait::until(AT_MOST, || {
+        let response = responders.ask("/app/id");
+        // Until the pause is over.
+        assert!(matches!(response.status(), 200 | 502 | 503), "{}", response.status());
+        (response.status() == 200).then(|| response.text().trim().parse::<u32>().unwrap())
+    });
+    assert!(third.is_some_and(|third| third != second));
+}
+
+#[test]
+fn one_that_never_lives_is_tried_later_each_time_and_clients_are_told_at_once() {
+    let responders =
+        start("processes-min = 1\nprocesses = 2\nenvironment = { DIES_AFTER = \"0\" }\n");
+    responders.expect_logged("the next is started in 800 ms");
+    let began = Instant::now();
+    let response = responders.ask("/app/id");
+    assert!(matches!(response.status(), 502 | 503), "{}", response.status());
+    assert!(began.elapsed() < Duration::from_secs(5));
+    let errors = responders.server.errors();
+    assert!(errors.contains("it does not want to live"), "{errors}");
+    assert!(errors.matches("ended with code 1").count() < 10, "{errors}");
+    assert_eq!(responders.ask("/page.txt").text(), "a page\n");
+}
+
+#[test]
+fn no_request_is_lost_when_responders_end_after_some_requests() {
+    let keys = "processes-min = 2\nprocesses = 4\nenvironment = { DIES_AFTER = \"50\" }\n";
+    let responders = start(keys);
+    let (left, numbers) = (AtomicUsize::new(600), std::sync::Mutex::new(BTreeSet::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok() {
+                    let number = responders.number();
+                    numbers.lock().unwrap().insert(number);
+                }
+            });
+        }
+    });
+    let numbers = numbers.into_inner().unwrap();
+    assert!(numbers.len() >= 10, "{}", numbers.len());
+}
+
+#[test]
+fn all_end_with_the_server_and_leave_no_socket() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("app.sock");
+    for keys in [String::new(), format!("socket = \"unix:{}\"\n", socket.display())] {
+        let responders = start(&format!("{keys}processes-min = 3\nprocesses = 3\n"));
+        let processes = responders.expect_processes(3);
+        responders.number();
+        assert_eq!(socket.exists(), !keys.is_empty());
+        let at = private_sockets(&processes);
+        responders.server.terminate();
+        let stopped = responders.server.wait();
+        assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
+        for pid in processes {
+            let path = format!("/proc/{pid}");
+            let gone = wait::until(AT_MOST, || (!Path::new(&path).exists()).then_some(()));
+            assert!(gone.is_some(), "{pid} still runs");
+        }
+        assert!(!socket.exists());
+        let gone = wait::until(AT_MOST, || at.iter().all(|path| !path.exists()).then_some(()));
+        assert!(gone.is_some(), "{at:?}");
+    }
+}
+
+/// The names of the sockets that processes listen on.
+fn private_sockets(processes: &BTreeSet<u32>) -> Vec<std::path::PathBuf> {
+    let table = fs::read_to_string("/proc/net/unix").unwrap();
+    let inode = |pid: &u32| {
+        let link = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap();
+        let text = link.to_string_lossy().into_owned();
+        text.trim_start_matches("socket:[").trim_end_matches(']').to_owned()
+    };
+    let inodes: BTreeSet<String> = processes.iter().map(inode).collect();
+    let named = table.lines().filter_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let is_ours = fields.get(6).is_some_and(|inode| inodes.contains(*inode));
+        is_ours.then(|| fields.get(7).map(std::path::PathBuf::from))?
+    });
+    // They were given their names by a change of name, which that table does not tell.
+    let all: Vec<_> = named.map(|path| path.with_extension("")).collect();
+    assert!(!all.is_empty(), "{table}");
+    all
+}
+
+#[test]
+fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("app.sock");
+    let keys = format!("socket = \"unix:{}\"\n", socket.display());
+    for keys in [&keys[..], ""] {
+        let responders = start(&format!("{keys}processes-min = 2\nprocesses = 2\n"));
+        let before = responders.expect_processes(2);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let asking: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut count = 0;
+                        while !stop.load(Relaxed) {
+                            responders.number();
+                            count += 1;
+                        }
+                        count
+                    })
+                })
+                .collect();
+            kill(responders.server.pid(), "-HUP");
+            let changed = wait::until(AT_MOST, || {
+                let now = responders.processes();
+                (now.len() == 2 && now.is_disjoint(&before)).then_some(())
+            });
+            stop.store(true, Relaxed);
+            let counts: Vec<usize> = asking.into_iter().map(|t| t.join().unwrap()).collect();
+            assert!(changed.is_some(), "{before:?} {:?}", responders.processes());
+            assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+        });
+        assert_eq!(socket.exists(), !keys.is_empty());
+        responders.number();
+    }
+}
+
+#[test]
+fn a_socket_whose_name_was_taken_away_is_made_anew() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("app.sock");
+    let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let responders = start(&keys);
+    let first = responders.number();
+    fs::remove_file(&socket).unwrap();
+    let again = wait::until(AT_MOST, || {
+        let response = responders.ask("/app/id");
+        (response.status() == 200).then(|| response.text().trim().parse::<u32>().unwrap())
+    });
+    assert!(again.is_some_and(|again| again != first), "{}", responders.server.errors());
+    responders.expect_processes(1);
+}
+
+#[test]
+fn what_cannot_be_right_is_refused_with_its_place() {
+    let taken = tempfile::NamedTempFile::new().unwrap();
+    let before = "[[site]]\nroot = \"/tmp\"\n[[site.fastcgi]]\npath = \"/app\"\n";
+    let occupied = format!("program = {PROGRAM:?}\nsocket = \"unix:{}\"", taken.path().display());
+    for (keys, line, named) in [
+        ("program = \"/no/such/program\"", 5, "site.fastcgi.program: /no/such/program"),
+        ("processes = 3", 3, "site.fastcgi.program: is missing"),
+        (&occupied, 6, "site.fastcgi.socket: "),
+        (
+            &format!("program = {PROGRAM:?}\nprocesses = 2\nprocesses-min = 3"),
+            7,
+            "site.fastcgi.processes-min: 3 is more than",
+        ),
+        (
+            &format!("program = {PROGRAM:?}\nsocket = \"127.0.0.1:9000\""),
+            6,
+            "site.fastcgi.socket: ",
+        ),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flyball.toml");
+        fs::write(&path, format!("{before}{keys}\n")).unwrap();
+        let mut check = std::process::Command::new(binary());
+        let checked = check.args(["check", "--config"]).arg(&path).output().unwrap();
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert!(!checked.status.success(), "{keys}");
+        assert!(said.contains(&format!("{}:{line}: {named}", path.display())), "{said}");
+    }
+}

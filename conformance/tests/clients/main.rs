@@ -1,0 +1,10 @@
+//! Real programs that ask: a browser, mirrors, and the clients that people use.
+
+#![forbid(unsafe_code)]
+
+#[path = "../common_programs/mod.rs"]
+mod common_programs;
+
+mod browser;
+mod mirrors;
+mod real_clients;

@@ -1,0 +1,88 @@
+//! A password that takes long to verify holds up nobody but its own client, where an architecture
+//! has somebody else than its loop for such work; where it has not, everybody.
+
+use flyball_testkit::{Client, Launch, Server, Site};
+
+/// Part of what a server says when its architecture needs what this machine does not have.
+
+/// `slow:secret`, by a hash of bcrypt that takes about a second to verify.
+const USERS: &str = "slow:$2y$13$FQsPRYJVoPhA1Z8yLUzpju7WqgWQFAdzoGc2V.UlixeeAIbxefpJS\n";
+const LOGIN: &str = "Authorization: Basic c2xvdzpzZWNyZXQ=\r\n";
+
+/// Requests of others that are answered meanwhile.
+const OTHERS: usize = 20;
+
+/// Mounts the body that is true of each.
+macro_rules! mount {
+    ($($module:ident $architecture:literal $settings:literal: $body:ident,)*) => {
+        $(#[test]
+        fn $module() {
+            $body($architecture, $settings);
+        })*
+    };
+}
+
+mount! {
+    sped "sped" "": a_password_delays_the_others,
+    symped "symped" "workers = 1": a_password_delays_the_others,
+    shared_symped "shared-symped" "workers = 1": a_password_delays_the_others,
+    n_copy "n-copy" "workers = 1": a_password_delays_the_others,
+    amped "amped" "workers = 1": a_password_delays_nobody_else,
+    amped_processes "amped" "workers = 1\namped.helper-kind = \"process\"":
+        a_password_delays_nobody_else,
+    mp "mp" "mp.processes = 4": a_password_delays_nobody_else,
+    mt "mt" "workers = 1": a_password_delays_nobody_else,
+    thread_per_connection "thread-per-connection" "workers = 1": a_password_delays_nobody_else,
+    knot_c "knot-c" "workers = 1": a_password_delays_nobody_else,
+    knot_a "knot-a" "workers = 1": a_password_delays_nobody_else,
+    watpipe "watpipe" "workers = 1": a_password_delays_nobody_else,
+    tux "tux" "": a_password_delays_nobody_else,
+    uring "uring" "workers = 1": a_password_delays_nobody_else,
+    uring_basic "uring" "workers = 1\nuring.features = \"basic\"": a_password_delays_nobody_else,
+}
+
+/// A server on which one has to log in beneath `/dir`; `None` where it cannot run.
+fn start(architecture: &str, settings: &str, users: &tempfile::NamedTempFile) -> Option<Server> {
+    std::fs::write(users.path(), USERS).expect("users can be written");
+    let (root, users) = (Site::shared().root(), users.path());
+    let config = format!(
+        "arch = \"{architecture}\"\n{settings}\n\
+         [[site]]\nroot = {root:?}\nauth.file = {users:?}\nauth.paths = [\"/dir\"]\n"
+    );
+    Launch::config(config).start_where_possible()
+}
+
+/// Asks for what is protected, and then, on a connection that was there before, for what is not.
+/// Gives back both connections: the first has not been read.
+fn ask_both(server: &Server) -> (Client, Client) {
+    let (mut slow, mut quick) = (server.connect(), server.connect());
+    for client in [&mut slow, &mut quick] {
+        assert_eq!(client.ask("GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n").status(), 200);
+    }
+    slow.send(format!("GET /dir/ HTTP/1.1\r\nHost: a\r\n{LOGIN}\r\n"));
+    (slow, quick)
+}
+
+fn a_password_delays_nobody_else(architecture: &str, settings: &str) {
+    let users = tempfile::NamedTempFile::new().expect("a temporary file");
+    let Some(server) = start(architecture, settings, &users) else { return };
+    let (mut slow, mut quick) = ask_both(&server);
+    for _ in 0..OTHERS {
+        assert_eq!(quick.ask("GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n").status(), 200);
+        assert_eq!(quick.ask("GET /dir/ HTTP/1.1\r\nHost: a\r\n\r\n").status(), 401);
+    }
+    assert!(!slow.arrived(), "the password was verified before others were answered");
+    assert_eq!(slow.response().status(), 200);
+    // It is remembered.
+    let again = format!("GET /dir/ HTTP/1.1\r\nHost: a\r\n{LOGIN}\r\n");
+    assert_eq!(slow.ask(&again).status(), 200);
+}
+
+fn a_password_delays_the_others(architecture: &str, settings: &str) {
+    let users = tempfile::NamedTempFile::new().expect("a temporary file");
+    let Some(server) = start(architecture, settings, &users) else { return };
+    let (mut slow, mut quick) = ask_both(&server);
+    assert_eq!(quick.ask("GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n").status(), 200);
+    assert!(slow.arrived(), "others were answered before the password was verified");
+    assert_eq!(slow.response().status(), 200);
+}

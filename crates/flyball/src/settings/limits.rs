@@ -1,0 +1,112 @@
+//! The keys that the tables of all backends have, whatever they speak.
+
+use flyball_site::SiteSettings;
+
+use super::kind::Kind;
+use super::table::{Setting, Word};
+
+/// A day, which no single step of an answer may take longer than.
+const DAY_MS: u64 = 86_400_000;
+
+/// Stores a value.
+type Set<V> = fn(&mut SiteSettings, V);
+
+/// Takes a limit away.
+type Off = fn(&mut SiteSettings);
+
+pub(super) const fn answer_timeout(
+    set: Set<u64>,
+    doc: &'static str,
+    more: &'static str,
+) -> Setting<SiteSettings> {
+    duration("answer-timeout", set, doc, more)
+}
+
+pub(super) const fn idle_timeout(set: Set<u64>) -> Setting<SiteSettings> {
+    duration("idle-timeout", set, "Time between two pieces of its answer", "")
+}
+
+const fn duration(
+    key: &'static str,
+    set: Set<u64>,
+    doc: &'static str,
+    more: &'static str,
+) -> Setting<SiteSettings> {
+    Setting {
+        key,
+        flag: None,
+        kind: Kind::Duration { least_ms: 1, most_ms: DAY_MS, set },
+        word: None,
+        default: Some("1min"),
+        doc,
+        more,
+        source: "",
+    }
+}
+
+pub(super) const fn whole_timeout(
+    set: Set<u64>,
+    off: Off,
+    doc: &'static str,
+) -> Setting<SiteSettings> {
+    let kind = Kind::Duration { least_ms: 1, most_ms: DAY_MS, set };
+    limit("whole-timeout", kind, off, doc, "")
+}
+
+pub(super) const fn output_max(
+    set: Set<u64>,
+    off: Off,
+    doc: &'static str,
+) -> Setting<SiteSettings> {
+    limit("output-max", Kind::Size { least: 1024, most: 1 << 50, set }, off, doc, "")
+}
+
+pub(super) const fn memory(set: Set<u64>, off: Off, doc: &'static str) -> Setting<SiteSettings> {
+    let kind = Kind::Size { least: 1 << 20, most: 1 << 50, set };
+    limit("memory", kind, off, doc, "RLIMIT_AS in setrlimit(2)")
+}
+
+/// `most_ms` is the longest that can be set.
+pub(super) const fn cpu_time(
+    most_ms: u64,
+    set: Set<u64>,
+    off: Off,
+    doc: &'static str,
+) -> Setting<SiteSettings> {
+    let kind = Kind::Duration { least_ms: 1_000, most_ms, set };
+    limit("cpu-time", kind, off, doc, "RLIMIT_CPU in setrlimit(2)")
+}
+
+const fn limit(
+    key: &'static str,
+    kind: Kind<SiteSettings>,
+    off: Off,
+    doc: &'static str,
+    source: &'static str,
+) -> Setting<SiteSettings> {
+    let word = Some(Word { name: "off", set: off });
+    Setting { key, flag: None, kind, word, default: Some("off"), doc, more: "", source }
+}
+
+pub(super) const fn sendfile_roots(
+    set: Set<Vec<String>>,
+    none: Off,
+    doc: &'static str,
+    more: &'static str,
+) -> Setting<SiteSettings> {
+    Setting {
+        key: "sendfile-roots",
+        flag: None,
+        kind: Kind::Texts {
+            form: "an absolute path such as /srv/files",
+            empty: true,
+            valid: |path| path.starts_with('/'),
+            set,
+        },
+        word: Some(Word { name: "none", set: none }),
+        default: Some("none"),
+        doc,
+        more,
+        source: "",
+    }
+}

@@ -1,0 +1,706 @@
+//! The hot path, counted: how many system calls a real worker makes for what a client does.
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use crate::common::trace::{Call, Traced, tally, whole_calls};
+use crate::common::{Site, get, has, last_get, signal, wait_for};
+use flyball_testkit::Client;
+
+/// What a client does so many times while it is counted.
+const ROUNDS: usize = 50;
+
+/// Connections that wait at once, and requests in a pipelined batch.
+const BATCH: usize = 16;
+
+/// `send.piece` of the tests.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A body of many pieces.
+const LARGE_BYTES: usize = 20 * PIECE_BYTES + 7;
+
+/// Bytes that one sendfile may take.
+const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Event loops whose worker accepts, reads and writes by itself.
+const EVENT_DRIVEN: [&str; 6] = ["sped", "symped", "n-copy", "amped", "knot-c", "knot-a"];
+
+fn site() -> Site {
+    let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect();
+    Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large)])
+}
+
+/// Takes the waits for events out of a tally: they are amortised over all that is ready.
+fn without_waits(mut counts: BTreeMap<&str, usize>) -> (BTreeMap<&str, usize>, usize) {
+    let waits = counts.remove("wait").unwrap_or(0);
+    (counts, waits)
+}
+
+#[test]
+fn a_keep_alive_request_is_one_read_and_one_write() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &[]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} and {waits} waits for {ROUNDS} requests");
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_request_that_is_logged_makes_no_call_more() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &["access-log=/dev/null", "log.format=combined"]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (mut counts, _) = without_waits(tally(&calls));
+        // Lines that have waited for a second are handed over.
+        let batches = counts.remove("sendmsg").unwrap_or(0);
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+        assert!(batches <= ROUNDS / 10, "{arch}: {batches} batches");
+    }
+}
+
+#[test]
+fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for (arch, setting) in [
+        ("mp", "mp.processes=1"),
+        ("mt", "mt.threads=4"),
+        ("thread-per-connection", "thread.stack=256KiB"),
+    ] {
+        let traced = Traced::start(&site, arch, &[setting]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        // A call that timed out, or found that nobody has told the process to end.
+        let answered: Vec<Call> = calls.iter().filter(|call| call.result >= 0).cloned().collect();
+        println!("{arch}: {:?} for {ROUNDS} requests", tally(&answered));
+        // A lock that another thread holds is the one other call that may be seen.
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        let (futexes, other): (Vec<Call>, Vec<Call>) =
+            answered.iter().cloned().partition(|call| call.name == "futex");
+        assert_eq!(tally(&other), budget, "{arch}, {ROUNDS} requests: {calls:#?}");
+        assert!(futexes.len() <= ROUNDS / 10, "{arch}: {} futex calls", futexes.len());
+        assert!(calls.len() <= answered.len() + 4, "{arch} does not spin: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_process_that_shares_its_files_sends_each_from_its_descriptor() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let copied = [("pread64", ROUNDS), ("read", ROUNDS), ("stat", ROUNDS), ("write", 2 * ROUNDS)];
+    let sent = [("read", ROUNDS), ("sendfile", ROUNDS), ("stat", ROUNDS), ("write", ROUNDS)];
+    for (mode, budget) in [("send.mode=copy", copied), ("send.mode=sendfile", sent)] {
+        let traced = Traced::start(&site, "shared-symped", &[mode]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{mode}: {counts:?} and {waits} waits for {ROUNDS} requests");
+        assert_eq!(counts, BTreeMap::from(budget), "{mode}, {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_ring_is_entered_twice_for_a_request_and_nothing_else_is_called() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    let traced = Traced::start(&site, "uring", &[]);
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls_on_a_ring(&mut client);
+    let counts = tally(&calls);
+    println!("uring: {counts:?} for {ROUNDS} requests");
+    let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
+    assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
+    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests");
+}
+
+#[test]
+fn a_connection_for_one_request_is_served_by_entering_the_ring_and_nothing_else() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    for limit in ["accept.limit=inf", "accept.limit=16"] {
+        let traced = Traced::start(&site, "uring", &[limit]);
+        traced.warm("/small.txt");
+        let calls = traced.calls_of_worker(|| {
+            for _ in 0..ROUNDS {
+                let mut client = traced.server.connect();
+                assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+                client.expect_closed();
+            }
+        });
+        let counts = tally(&calls);
+        println!("uring, {limit}: {counts:?} for {ROUNDS} connections");
+        let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
+        assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
+        // One at a time: the connection, its request, and its answer with the close.
+        assert!(entered <= 3 * ROUNDS + 4, "{limit}: {entered} for {ROUNDS} connections");
+    }
+}
+
+#[test]
+fn connections_that_come_together_share_the_entering_of_the_ring() {
+    let runs = flyball_arch::find("uring").is_some_and(|arch| arch.probe().is_ok());
+    if !has("strace") {
+        return;
+    }
+    if !runs {
+        return flyball_testkit::skip("io_uring cannot be used here");
+    }
+    let site = site();
+    let traced = Traced::start(&site, "uring", &["accept.limit=inf"]);
+    traced.warm("/small.txt");
+    let worker = traced.server.worker();
+    let calls = traced.calls_of_worker(|| {
+        signal(worker, "STOP");
+        let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+        for client in &mut clients {
+            client.send(last_get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+            client.expect_closed();
+        }
+    });
+    let entered = tally(&calls).get("io_uring_enter").copied().unwrap_or(0);
+    println!("uring: {entered} calls for {BATCH} connections");
+    assert!(entered <= BATCH, "{entered} for {BATCH} connections: {calls:#?}");
+}
+
+impl Traced {
+    /// On a ring no call shows what was received: everything that the worker calls is taken, from
+    /// when the connection is warm until all is answered.
+    fn calls_on_a_ring(&self, client: &mut Client) -> Vec<Call> {
+        self.calls_of_worker(|| {
+            for _ in 0..ROUNDS {
+                assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+            }
+        })
+    }
+
+    fn calls_of_worker(&self, act: impl FnOnce()) -> Vec<Call> {
+        let worker = self.server.worker().to_string();
+        let of_worker = || {
+            let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+            let calls = whole_calls(&trace).into_iter();
+            calls.filter(|(by, _)| *by == worker).map(|(_, call)| call).collect::<Vec<_>>()
+        };
+        let before = of_worker().len();
+        act();
+        of_worker().split_off(before)
+    }
+}
+
+/// System calls of a pipeline for one request, when it is alone: what each stage does for it, and
+/// the waking of the next stage's thread. Under load threads are awake, and waits are amortised.
+const PIPELINE_CALLS: [(&str, usize); 5] = [
+    // ReadPoll is told, Read receives, Write sends and lets ReadPoll watch again.
+    ("wait", 1),
+    ("read", 1),
+    ("write", 1),
+    ("epoll_ctl", 1),
+    // ReadPoll wakes Read, and Read wakes Write: one call wakes, and another slept.
+    ("futex", 4),
+];
+
+/// Futex calls beyond those: a thread that waits for a lock, and is woken, at most once for each
+/// request. It is held while ReadPoll's event is armed, which takes long under strace.
+const FUTEXES_MORE: usize = 2 * ROUNDS;
+
+#[test]
+fn a_pipeline_makes_eight_calls_for_a_request_that_is_alone() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "watpipe", &[]);
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls_of_all_threads(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let counts = tally(&calls);
+    println!("watpipe: {counts:?} for {ROUNDS} requests");
+    let kinds: Vec<&str> = PIPELINE_CALLS.iter().map(|(kind, _)| *kind).collect();
+    assert!(counts.keys().all(|kind| kinds.contains(kind)), "{counts:?}: {calls:#?}");
+    for (kind, each) in PIPELINE_CALLS {
+        let more = match kind {
+            "futex" => FUTEXES_MORE,
+            // Each poll thread looks at the time twice a second.
+            "wait" => ROUNDS / 2,
+            // The end of the first mark's connection to the poll stage may be counted here.
+            "epoll_ctl" => 1,
+            _ => 0,
+        };
+        let made = counts.get(kind).copied().unwrap_or(0);
+        assert!(made <= each * ROUNDS + more, "{made} of {kind} for {ROUNDS} requests: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_pipeline_does_not_wake_threads_that_are_awake() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    // The poll thread finds all at once, and each stage has one thread.
+    let settings = ["watpipe.partitions=1", "watpipe.writers=1"];
+    let traced = Traced::start(&site, "watpipe", &settings);
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
+    let calls = traced.calls_of_all_threads(&mut marker, |_| {
+        signal(worker, "STOP");
+        for client in &mut clients {
+            client.send(get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+        }
+    });
+    let counts = tally(&calls);
+    println!("watpipe: {counts:?} for {BATCH} requests at once");
+    assert_eq!((counts["read"], counts["write"]), (BATCH, BATCH), "{calls:#?}");
+    let woken = calls.iter().filter(|call| call.arguments.contains("FUTEX_WAKE")).count();
+    assert!(woken < BATCH, "{woken} wake-ups for {BATCH} requests: {calls:#?}");
+}
+
+impl Traced {
+    /// The calls that `act` causes in all threads of the worker, between the answers to two marks.
+    fn calls_of_all_threads(
+        &self,
+        client: &mut Client,
+        act: impl FnOnce(&mut Client),
+    ) -> Vec<Call> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.server.worker()));
+        let names = tasks.expect("the worker runs").map(|task| task.expect("a thread").file_name());
+        let threads: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+        assert_eq!(client.ask(get("/begin")).status(), 404);
+        act(client);
+        assert_eq!(client.ask(get("/end")).status(), 404);
+        wait_for("the end in the trace", || {
+            let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
+            let calls = whole_calls(&trace).into_iter();
+            let own = calls.filter(|(by, _)| threads.iter().any(|thread| thread == by));
+            let own: Vec<Call> = own.map(|(_, call)| call).collect();
+            let at = |mark: &str| own.iter().position(|call| call.arguments.contains(mark));
+            let (begin, end) = (at("\"GET /begin ")?, at("\"GET /end ")?);
+            let after = own[begin..end].iter().skip_while(|call| call.kind() != "write").skip(1);
+            Some(after.cloned().collect())
+        })
+    }
+}
+
+#[test]
+fn one_wait_serves_all_connections_that_are_ready() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "sped", &[]);
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        for client in &mut clients {
+            client.send(get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+        }
+    });
+    let (counts, waits) = without_waits(tally(&calls));
+    let budget = BTreeMap::from([("read", BATCH), ("write", BATCH)]);
+    assert_eq!(counts, budget, "{calls:#?}");
+    // Those that the stop interrupted, and the one that reports everything.
+    assert!(waits <= 4, "{waits} waits for {BATCH} requests: {calls:#?}");
+}
+
+#[test]
+fn a_connection_for_one_request_is_four_calls() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        // A phase that takes one connection need not look whether the queue is empty.
+        let traced = Traced::start(&site, arch, &["accept.limit=1"]);
+        let mut marker = traced.warm("/small.txt");
+        // Where connections have threads, the second at once is the first that uses this stack.
+        traced.warm("/small.txt");
+        let calls = traced.calls(&mut marker, |_| {
+            for _ in 0..ROUNDS {
+                let mut client = traced.server.connect();
+                assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+                client.expect_closed();
+            }
+        });
+        let (counts, waits) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} and {waits} waits for {ROUNDS} connections");
+        let kinds = ["accept4", "close", "read", "write"];
+        assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, ROUNDS))), "{arch}: {calls:#?}");
+    }
+}
+
+#[test]
+fn an_accept_phase_looks_at_an_empty_queue_at_most_once() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "sped", &["accept.limit=inf"]);
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+        for client in &mut clients {
+            client.send(last_get("/small.txt"));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+            client.expect_closed();
+        }
+    });
+    let (mut counts, waits) = without_waits(tally(&calls));
+    assert_eq!(counts.remove("empty accept"), Some(1), "{calls:#?}");
+    let kinds = ["accept4", "close", "read", "write"];
+    assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, BATCH))), "{calls:#?}");
+    assert!(waits <= 4, "{waits} waits for {BATCH} connections: {calls:#?}");
+}
+
+#[test]
+fn a_pipelined_batch_is_one_read_and_one_write() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    for arch in EVENT_DRIVEN {
+        let traced = Traced::start(&site, arch, &[]);
+        let mut client = traced.warm("/small.txt");
+        let calls = traced.calls(&mut client, |client| {
+            for _ in 0..ROUNDS {
+                client.send(get("/small.txt").repeat(BATCH));
+                for _ in 0..BATCH {
+                    assert_eq!(client.response().body.len(), 1024);
+                }
+            }
+        });
+        let (counts, _) = without_waits(tally(&calls));
+        println!("{arch}: {counts:?} for {ROUNDS} batches of {BATCH}");
+        let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
+        assert_eq!(counts, budget, "{arch}: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_large_file_leaves_corked_to_its_head_and_in_bounded_pieces() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let expected = std::fs::read(site.path().join("large.bin")).expect("the file is there");
+    let piece = format!("send.piece={PIECE_BYTES}B");
+    for (mode, bound) in [("copy", PIECE_BYTES), ("sendfile", SENDFILE_BYTES_MAX)] {
+        let traced = Traced::start(
+            &site,
+            "sped",
+            &[&piece, &format!("send.mode={mode}"), "cache.small=1KiB"],
+        );
+        let mut client = traced.warm("/large.bin");
+        let mut head_bytes = 0;
+        let calls = traced.calls(&mut client, |client| {
+            let response = client.ask(get("/large.bin"));
+            head_bytes = response.head.len();
+            assert!(response.body == expected, "{mode}: the body is not the file");
+        });
+        check_large(mode, bound, head_bytes, &calls);
+    }
+}
+
+/// One read; the head with more to come; then pieces until all is sent, and one look at the file.
+fn check_large(mode: &str, bound: usize, head_bytes: usize, calls: &[Call]) {
+    let (mut counts, _) = without_waits(tally(calls));
+    println!("{mode}: {counts:?} for {LARGE_BYTES} bytes in pieces of {bound}");
+    assert_eq!(counts.remove("read"), Some(1), "{mode}: {calls:#?}");
+    let is_sent = |call: &&Call| matches!(call.kind(), "write" | "sendfile");
+    let sends: Vec<&Call> = calls.iter().filter(is_sent).collect();
+    let took: Vec<usize> =
+        sends.iter().filter_map(|call| usize::try_from(call.result).ok()).collect();
+    assert_eq!(took[0], head_bytes, "{mode}: the head goes first: {calls:#?}");
+    assert!(sends[0].arguments.contains("MSG_MORE"), "{mode}: {:?}", sends[0]);
+    assert_eq!(took.iter().sum::<usize>(), head_bytes + LARGE_BYTES, "{mode}: {calls:#?}");
+    assert!(took[1..].iter().all(|piece| *piece <= bound), "{mode}: {took:?}");
+    let copied = sends[1..].iter().filter(|call| call.kind() == "write");
+    let open: Vec<bool> = copied.map(|call| call.arguments.contains("MSG_MORE")).collect();
+    // A piece that the socket took only in part is read and sent again from where it stopped.
+    let (last, earlier) = open.split_last().unwrap_or((&false, &[]));
+    assert!(!last, "{mode}: the last piece waits for nothing: {calls:#?}");
+    let tail = earlier.iter().rev().take_while(|more| !**more).count();
+    assert!(earlier[..earlier.len() - tail].iter().all(|more| *more), "{mode}: {calls:#?}");
+    let pieces = sends.len() - 1;
+    assert_eq!(counts.remove("pread64").unwrap_or(0), open.len(), "{mode}: {calls:#?}");
+    let looks = counts.remove("stat").unwrap_or(0);
+    assert!((1..=1 + tail + 2).contains(&looks), "{mode}: {looks} looks: {calls:#?}");
+    let changes = counts.remove("epoll_ctl").unwrap_or(0);
+    assert!(changes <= 2 * pieces, "{mode}: {changes} changes of interest: {calls:#?}");
+    counts.remove("write");
+    counts.remove("sendfile");
+    assert!(counts.is_empty(), "{mode}: {counts:?} beside: {calls:#?}");
+}
+
+/// A large body is 16 MiB: more than any socket takes at once.
+const HUGE_BYTES: usize = 16 << 20;
+
+#[test]
+fn a_ring_sends_a_large_body_in_memory_by_sendfile_however_slowly_it_is_read() {
+    if !has("strace") {
+        return;
+    }
+    let body: Vec<u8> = (0..HUGE_BYTES / 8).flat_map(usize::to_le_bytes).collect();
+    let site = Site::with(&[("small.txt", &[b'x'; 1024]), ("huge.bin", &body)]);
+    for features in ["auto", "plain"] {
+        let setting = format!("uring.features={features}");
+        let traced = Traced::start(&site, "uring", &[&setting, "send.quiet=0s"]);
+        let _warm = traced.warm("/huge.bin");
+        let fds = format!("/proc/{}/fd", traced.server.worker());
+        let open = || std::fs::read_dir(&fds).map_or(0, Iterator::count);
+        let before = open();
+        let calls = traced.calls_of_worker(|| {
+            let mut client = traced.server.connect();
+            // The second request waits behind the body, the third for the second.
+            client.send(get("/huge.bin") + &get("/small.txt"));
+            assert!(client.response().body == body, "{features}: the body is not the file");
+            assert_eq!(client.response().body.len(), 1024, "{features}");
+            assert_eq!(client.ask(last_get("/huge.bin")).body.len(), HUGE_BYTES, "{features}");
+            client.expect_closed();
+            // One that goes away in the middle leaves nothing behind.
+            let mut gone = traced.server.connect();
+            gone.send(get("/huge.bin"));
+            assert_eq!(gone.take(65_536).len(), 65_536, "{features}");
+        });
+        let sends = calls.iter().filter(|call| call.kind() == "sendfile");
+        let sent: i64 = sends.map(|call| call.result.max(0)).sum();
+        let counts = tally(&calls);
+        println!("uring, {features}: {counts:?}");
+        assert!(sent >= 2 * HUGE_BYTES as i64, "{features}: {sent} bytes by reference");
+        assert_eq!(counts.get("pread64"), None, "{features}: {counts:?}");
+        wait_for("the descriptors are closed", || (open() <= before).then_some(()));
+    }
+}
+
+/// An entry into the ring that waits: `io_uring_enter(5, 0, 1, IORING_ENTER_GETEVENTS|...)`.
+fn waits_on_the_ring(call: &Call) -> bool {
+    call.name == "io_uring_enter" && call.arguments.split(", ").nth(2) != Some("0")
+}
+
+/// `tux` under strace, if it runs here.
+fn traced_tux(site: &Site, settings: &[&str]) -> Option<Traced> {
+    if !has("strace") {
+        return None;
+    }
+    if flyball_arch::find("tux").is_none_or(|arch| arch.probe().is_err()) {
+        flyball_testkit::skip("io_uring cannot be used here");
+        return None;
+    }
+    Some(Traced::start(site, "tux", settings))
+}
+
+#[test]
+fn a_request_to_tux_is_one_read_and_one_write_and_the_ring_is_entered_twice_at_most() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut client = traced.warm("/small.txt");
+    let calls = traced.calls(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let mut counts = tally(&calls);
+    println!("tux: {counts:?} for {ROUNDS} requests, one after the other");
+    let entered = counts.remove("io_uring_enter").unwrap_or(0);
+    assert_eq!(counts, BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]), "{calls:#?}");
+    // One hands the callback over, one sleeps; a counter that is published may come between.
+    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests: {calls:#?}");
+}
+
+#[test]
+fn a_connection_to_tux_is_four_calls_and_a_look_at_the_empty_queue() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        for _ in 0..ROUNDS {
+            let mut client = traced.server.connect();
+            assert_eq!(client.ask(last_get("/small.txt")).body.len(), 1024);
+            client.expect_closed();
+        }
+    });
+    let mut counts = tally(&calls);
+    println!("tux: {counts:?} for {ROUNDS} connections, one after the other");
+    let entered = counts.remove("io_uring_enter").unwrap_or(0);
+    let looks = counts.remove("empty accept").unwrap_or(0);
+    let kinds = ["accept4", "close", "read", "write"];
+    assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, ROUNDS))), "{calls:#?}");
+    assert!(looks <= ROUNDS && entered <= 2 * ROUNDS + 4, "{looks} {entered}: {calls:#?}");
+}
+
+/// All requests are there before the worker looks: it reads and answers them all before it waits,
+/// and the one that came last is the first.
+#[test]
+fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let worker = traced.server.worker();
+    let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
+    let calls = traced.calls(&mut marker, |_| {
+        signal(worker, "STOP");
+        for (at, client) in clients.iter_mut().enumerate() {
+            client.send(get(&format!("/small.txt?{at}")));
+        }
+        signal(worker, "CONT");
+        for client in &mut clients {
+            assert_eq!(client.response().status(), 200);
+        }
+    });
+    let is_read = |call: &Call| call.kind() == "read" && call.result > 0;
+    let first = calls.iter().position(is_read).expect("requests are read");
+    let last = calls.iter().rposition(|call| call.kind() == "write").expect("they are answered");
+    let busy = &calls[first..=last];
+    let waits = busy.iter().filter(|call| waits_on_the_ring(call)).count();
+    assert_eq!(waits, 0, "work is pending: {busy:#?}");
+    let asked = |call: &Call| {
+        let (_, rest) = call.arguments.split_once("/small.txt?")?;
+        rest.split(' ').next()?.parse::<usize>().ok()
+    };
+    let order: Vec<usize> = busy.iter().filter(|call| is_read(call)).filter_map(asked).collect();
+    let newest_first: Vec<usize> = (0..BATCH).rev().collect();
+    assert_eq!(order, newest_first, "{busy:#?}");
+}
+
+/// Connections that [`tux_waits_rarely_under_load`] keeps busy, and the threads that do.
+const BUSY: usize = 32;
+const DRIVERS: usize = 4;
+
+#[test]
+fn tux_waits_rarely_under_load() {
+    let site = site();
+    let Some(traced) = traced_tux(&site, &[]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let calls = traced.calls(&mut marker, |_| {
+        std::thread::scope(|scope| {
+            for _ in 0..DRIVERS {
+                scope.spawn(|| {
+                    let connect = |_| traced.server.connect();
+                    let mut clients: Vec<Client> = (0..BUSY / DRIVERS).map(connect).collect();
+                    for _ in 0..ROUNDS {
+                        clients.iter_mut().for_each(|client| client.send(get("/small.txt")));
+                        for client in &mut clients {
+                            assert_eq!(client.response().status(), 200);
+                        }
+                    }
+                });
+            }
+        });
+    });
+    let requests = BUSY * ROUNDS;
+    let waits = calls.iter().filter(|call| waits_on_the_ring(call)).count();
+    let counts = tally(&calls);
+    println!("tux: {counts:?} and {waits} waits for {requests} requests on {BUSY} connections");
+    assert!(counts["read"] >= requests, "{counts:?}");
+    assert!(waits <= requests / 4, "{waits} waits for {requests} requests");
+    // Callbacks are handed over many at a time.
+    assert!(counts["io_uring_enter"] <= requests / 2, "{counts:?}");
+}
+
+/// The accept-limit of a running server, as `flyball ctl` sets it.
+fn set_accept_limit(admin: &str, limit: &str) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flyball"));
+    let output = command.args(["ctl", "set", "accept.limit", limit, "--admin", admin]).output();
+    let output = output.expect("flyball runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn an_accept_phase_of_tux_keeps_to_the_limit_that_was_set_while_it_runs() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let admin =
+        format!("unix:{}", crate::common::text(&crate::common::within(&directory, "admin")));
+    let setting = format!("admin={admin}");
+    let Some(traced) = traced_tux(&site, &[&setting, "accept.limit=inf"]) else { return };
+    let mut marker = traced.warm("/small.txt");
+    let worker = traced.serving();
+    for (limit, phase) in [("2", 2), ("inf", BATCH), ("1", 1)] {
+        set_accept_limit(&admin, limit);
+        let calls = traced.calls_between(&mut marker, &format!("limit-{limit}"), |_| {
+            signal(worker, "STOP");
+            let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
+            clients.iter_mut().for_each(|client| client.send(last_get("/small.txt")));
+            signal(worker, "CONT");
+            for client in &mut clients {
+                assert_eq!(client.response().status(), 200);
+                client.expect_closed();
+            }
+        });
+        // Accepted and parsed in one phase, then answered in the next.
+        let kinds = calls.iter().map(Call::kind).filter(|kind| ["accept4", "write"].contains(kind));
+        let kinds: Vec<&str> = kinds.collect();
+        let phases: Vec<usize> = kinds
+            .chunk_by(|a, b| a == b)
+            .filter(|run| run[0] == "accept4")
+            .map(<[_]>::len)
+            .collect();
+        assert_eq!(phases, vec![phase; BATCH / phase], "limit {limit}: {calls:#?}");
+    }
+}

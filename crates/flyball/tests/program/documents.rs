@@ -1,0 +1,100 @@
+//! Pages of the manual, completions and tables of documents are made from the tables of the code.
+use std::process::Command;
+
+use flyball_arch::{HelperKind, SERVING, Settings, TABLE};
+use flyball_sys::sandbox::Calls;
+use flyball_testkit::binary;
+
+fn docs(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = Command::new(binary()).arg("docs").args(arguments).output().expect("it runs");
+    (output.status.code(), String::from_utf8(output.stdout).expect("text"))
+}
+
+/// The subcommands that help lists.
+fn subcommands() -> Vec<String> {
+    let listed = flyball::cli::program();
+    let shown = listed.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|command| command.get_name().to_owned()).collect()
+}
+
+#[test]
+fn the_manual_has_a_page_for_each_subcommand() {
+    let (code, page) = docs(&["man"]);
+    assert_eq!(code, Some(0));
+    assert!(page.contains(".TH flyball 1"), "{page}");
+    for name in subcommands() {
+        let of_it = name.replace('-', "\\-");
+        assert!(page.contains(&of_it), "{name} in {page}");
+        let (code, page) = docs(&["man", &name]);
+        assert_eq!(code, Some(0), "{name}");
+        assert!(page.contains(&format!(".TH flyball-{name} 1")), "{page}");
+    }
+    let (_, serve) = docs(&["man", "serve"]);
+    assert!(serve.contains("accept\\-limit"), "{serve}");
+    assert_eq!(docs(&["man", "nothing"]).0, Some(2));
+    assert_eq!(docs(&["man", "docs"]).0, Some(2));
+}
+
+#[test]
+fn shells_complete_subcommands_and_flags() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script) = docs(&["completions", shell]);
+        assert_eq!(code, Some(0), "{shell}");
+        for word in ["explain", "trace", "accept-limit", "slower-than"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    let (_, script) = docs(&["completions", "bash"]);
+    let mut bash = Command::new("bash");
+    let output = bash.args(["-n", "-c", &script]).output().expect("bash runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(docs(&["completions", "none"]).0, Some(2));
+}
+
+/// What the groups of calls hold, and which architecture has which, as docs/security.md tells.
+fn tables_of_calls() -> String {
+    let names = |groups: &[Calls]| -> Vec<String> {
+        groups.iter().map(|group| format!("`{}`", group.name())).collect()
+    };
+    let mut text = "| architecture | groups | more where helpers are processes |\n\
+                    | --- | --- | --- |\n"
+        .to_owned();
+    let threads = Settings::default();
+    let processes = Settings { helper_kind: HelperKind::Process, ..Settings::default() };
+    for row in TABLE {
+        let calls = row.calls(&threads);
+        let more: Vec<Calls> =
+            row.calls(&processes).into_iter().filter(|group| !calls.contains(group)).collect();
+        let own: Vec<Calls> = calls.into_iter().filter(|group| !SERVING.contains(group)).collect();
+        let (own, more) = (names(&own).join(", "), names(&more).join(", "));
+        text += &format!("| `{}` | {own} | {more} |\n", row.name)
+            .replace("|  |", "| |")
+            .replace("|  |", "| |");
+    }
+    text += "\n| group | system calls |\n| --- | --- |\n";
+    for group in Calls::ALL {
+        let calls = group.calls().iter().map(|call| match call.is_free() {
+            true => format!("`{}`", call.name),
+            false => format!("`{}`\\*", call.name),
+        });
+        let calls: Vec<String> = calls.collect();
+        text += &format!("| `{}` | {} |\n", group.name(), calls.join(" "));
+    }
+    text
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_document_names_each_system_call_that_a_process_may_make() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/security.md");
+    let document = std::fs::read_to_string(path).expect("it is there");
+    let (begin, end) = ("| architecture | groups |", "\n\nA star");
+    let at = document.find(begin).expect("the first table");
+    let len = document[at..].find(end).expect("what follows the second");
+    let (found, expected) = (&document[at..at + len], tables_of_calls());
+    if std::env::var_os("FLYBALL_BLESS").is_some() {
+        let text = document.replace(found, expected.trim_end());
+        return std::fs::write(path, text).expect("it can be written");
+    }
+    assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it anew");
+}

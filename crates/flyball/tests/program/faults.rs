@@ -1,0 +1,318 @@
+//! What becomes of the server when the machine fails it: workers that are killed or held, system
+//! calls that fail, descriptors that are out. Nothing hangs, nothing is lost for good, and no
+//! answer is wrong.
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::time::Duration;
+
+use crate::common::injection::Injection;
+use crate::common::{Launch, Server, Site, children, get, has, last_get, signal, wait_for};
+use flyball_testkit::{Client, wait};
+
+/// Body of the file that is asked for.
+const SMALL: [u8; 1024] = [b'x'; 1024];
+
+/// Body of a file that no memory cache holds.
+const LARGE_BYTES: usize = 3 * 1024 * 1024;
+
+/// Connections under load while a worker is killed.
+const LOADED: usize = 24;
+
+/// How long a held worker answers nothing.
+const HELD: Duration = Duration::from_millis(300);
+
+fn site() -> Site {
+    Site::with(&[("small.txt", &SMALL), ("other.txt", b"other\n"), ("large.bin", &large())])
+}
+
+fn large() -> Vec<u8> {
+    (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect()
+}
+
+/// What became of a connection under load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// It was answered to the end.
+    Served,
+    /// It was cut or refused.
+    Cut,
+}
+
+/// Asks on one connection until it is cut or told to end. What comes is right as far as it comes.
+fn load(server: &Server, ends: &AtomicBool, answered: &AtomicUsize) -> End {
+    let Ok(mut stream) = TcpStream::connect(("127.0.0.1", server.port)) else { return End::Cut };
+    stream.set_read_timeout(Some(wait::DEADLINE)).expect("a time-out");
+    while !ends.load(SeqCst) {
+        if stream.write_all(get("/small.txt").as_bytes()).is_err() {
+            return End::Cut;
+        }
+        let mut answer = Vec::new();
+        let mut piece = [0; 4096];
+        let is_whole = |answer: &[u8]| {
+            let head = answer.windows(4).position(|four| four == b"\r\n\r\n");
+            head.is_some_and(|at| answer.len() >= at + 4 + SMALL.len())
+        };
+        while !is_whole(&answer) {
+            match stream.read(&mut piece) {
+                Ok(0) => return End::Cut,
+                Ok(n) => answer.extend_from_slice(&piece[..n]),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock) => {
+                    panic!("it hangs after {} bytes", answer.len())
+                }
+                Err(_) => return End::Cut,
+            }
+        }
+        assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        assert!(answer.ends_with(&SMALL), "a wrong body");
+        answered.fetch_add(1, SeqCst);
+    }
+    End::Served
+}
+
+/// The processes that serve.
+fn serving(server: &Server, arch: &str, count: usize) -> Vec<u32> {
+    wait_for("the workers", || {
+        let of_master = children(server.master());
+        let all = match arch {
+            "shared-symped" => of_master.into_iter().flat_map(children).collect(),
+            _ => of_master,
+        };
+        (all.len() == count).then_some(all)
+    })
+}
+
+#[test]
+fn a_worker_that_is_killed_under_load_takes_only_its_own_connections_with_it() {
+    let site = site();
+    for arch in ["n-copy", "symped", "shared-symped", "mt", "uring"] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            continue;
+        }
+        let launch = Launch::new(&site, arch).args(&["--workers", "2"]);
+        let server = launch.set("accept.exclusive=false").start();
+        let workers = serving(&server, arch, 2);
+        let (ends, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            let clients: Vec<_> =
+                (0..LOADED).map(|_| scope.spawn(|| load(&server, &ends, &answered))).collect();
+            let more = |count: usize| {
+                let target = answered.load(SeqCst) + count;
+                wait_for("answers", || (answered.load(SeqCst) >= target).then_some(()));
+            };
+            more(LOADED * 4);
+            signal(workers[0], "KILL");
+            let again = wait_for("another worker", || {
+                let now = serving(&server, arch, 2);
+                (!now.contains(&workers[0])).then_some(now)
+            });
+            assert!(again.contains(&workers[1]), "{arch}: the other worker goes on");
+            // Both old connections and new ones are answered.
+            for _ in 0..8 {
+                assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
+            }
+            more(1);
+            ends.store(true, SeqCst);
+            let all: Vec<End> = clients.into_iter().map(|one| one.join().expect(arch)).collect();
+            let cut = all.iter().filter(|end| **end == End::Cut).count();
+            assert!(cut < LOADED, "{arch}: all {cut} connections were cut");
+        });
+    }
+}
+
+#[test]
+fn a_worker_that_is_held_goes_on_where_it_was() {
+    let site = site();
+    for arch in ["sped", "shared-symped", "amped", "mt", "knot-a", "watpipe", "tux", "uring"] {
+        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
+            continue;
+        }
+        let launch = Launch::new(&site, arch).workers_for(arch, 1);
+        let server = launch.set("timeout.idle=10s").start();
+        let worker = serving(&server, arch, 1)[0];
+        let mut kept = server.connect();
+        assert_eq!(kept.ask(get("/small.txt")).body, SMALL);
+        let mut download = Client::connect_narrow(([127, 0, 0, 1], server.port).into(), 256 << 10);
+        download.send(get("/large.bin"));
+        assert_eq!(download.response_head().status(), 200);
+        signal(worker, "STOP");
+        kept.send(get("/small.txt"));
+        let mut new = server.connect();
+        new.send(get("/other.txt"));
+        kept.expect_silence(HELD);
+        signal(worker, "CONT");
+        assert_eq!(kept.response().body, SMALL, "{arch}");
+        assert_eq!(new.response().body, b"other\n", "{arch}");
+        assert!(download.take(LARGE_BYTES) == large(), "{arch}: the body is not the file");
+    }
+}
+
+/// System calls, how they fail, and what a client may be answered whose request meets that.
+const FAULTS: &[(&str, &str, &[u16])] = &[
+    ("openat,openat2", "error=EIO", &[503]),
+    ("openat,openat2", "error=ENFILE", &[503]),
+    ("openat,openat2", "error=EMFILE", &[503]),
+    ("openat,openat2", "error=ENOMEM", &[503]),
+    ("pread64,preadv,preadv2,sendfile", "error=EIO", &[500, 503]),
+    ("statx,fstat,newfstatat", "error=EIO", &[500, 503]),
+    ("accept4", "error=ENFILE:when=1..4", &[200]),
+    ("accept4", "error=ENOMEM:when=1..4", &[200]),
+    ("accept4", "error=ECONNABORTED:when=1..4", &[200]),
+    ("epoll_ctl", "error=ENOMEM:when=1..2", &[200]),
+    ("sendto,sendmsg,writev", "error=EINTR:when=1..2", &[200]),
+    ("recvfrom,recvmsg", "error=EINTR:when=1..2", &[200]),
+];
+
+#[test]
+fn a_system_call_that_fails_costs_an_answer_and_no_more() {
+    if !has("strace") {
+        return;
+    }
+    let (site, large) = (site(), large());
+    for arch in ["sped", "amped", "mt", "knot-a", "watpipe"] {
+        // Nothing is in memory, so that every request asks the disk.
+        let launch = Launch::new(&site, arch).args(&["--workers", "1"]).set("cache.content=0");
+        let launch = launch.set("cache.paths=0").set("timeout.answer=5s");
+        // A call that strace lets fail has no number any more, and would be a forbidden one.
+        let server = launch.set("rate.window=2s").set("sandbox=off").start();
+        let worker = server.worker();
+        assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
+        let before = descriptors(worker);
+        for (calls, fault, statuses) in FAULTS {
+            let injection = Injection::attach(worker, calls, fault);
+            for path in ["/small.txt", "/large.bin"] {
+                let mut client = server.connect();
+                client.send(last_get(path));
+                let whole = client.rest_before_end();
+                let outcome = outcome(&whole, if path == "/small.txt" { &SMALL } else { &large });
+                let expected = match outcome {
+                    Outcome::Whole => true,
+                    Outcome::Cut => calls.contains("pread64"),
+                    Outcome::Refused(status) => statuses.contains(&status),
+                };
+                assert!(expected, "{arch}: {calls} {fault}: {path}: {outcome:?}");
+            }
+            injection.end(worker);
+            for _ in 0..2 {
+                let mut client = server.connect();
+                assert_eq!(client.ask(get("/small.txt")).body, SMALL, "{arch}: after {fault}");
+                assert_eq!(client.ask(last_get("/other.txt")).body, b"other\n", "{arch}");
+            }
+        }
+        assert_eq!(server.worker(), worker, "{arch}: the worker has not died");
+        wait_for("descriptors to be given back", || {
+            (descriptors(worker) <= before + FILES_SLACK).then_some(())
+        });
+    }
+}
+
+/// Files that caches may keep open beside those from before.
+const FILES_SLACK: usize = 4;
+
+/// What a request came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Whole,
+    /// The connection ended within the body, which tells the client that something is missing.
+    Cut,
+    Refused(u16),
+}
+
+/// What came of a file that holds `expected`.
+///
+/// # Panics
+/// When it is no answer, or one with wrong bytes.
+fn outcome(whole: &[u8], expected: &[u8]) -> Outcome {
+    let head = whole.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
+    let text = std::str::from_utf8(&whole[..head]).expect("a head is ASCII");
+    let status = text[9..12].parse().expect("a status");
+    if status != 200 {
+        return Outcome::Refused(status);
+    }
+    let body = &whole[head..];
+    assert!(text.contains(&format!("Content-Length: {}\r\n", expected.len())), "{text}");
+    assert!(expected.starts_with(body), "wrong bytes");
+    if body.len() == expected.len() { Outcome::Whole } else { Outcome::Cut }
+}
+
+/// How many descriptors a process has open.
+fn descriptors(process: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{process}/fd")).map_or(0, Iterator::count)
+}
+
+/// Lets a process open no descriptor beyond those it has, or as many as before.
+fn limit_descriptors(process: u32, most: usize) {
+    let words = ["--pid", &process.to_string(), &format!("--nofile={most}:")];
+    assert!(Command::new("prlimit").args(words).status().expect("prlimit runs").success());
+}
+
+#[test]
+fn an_error_has_its_page_when_there_is_no_descriptor_for_one() {
+    if !has("prlimit") {
+        return;
+    }
+    let site = Site::with(&[("small.txt", &SMALL), ("503.html", b"short of it\n")]);
+    std::fs::write(site.path().join("404.html"), "lost\n").expect("it is written");
+    let root = site.path().display();
+    let config = format!(
+        "[[site]]\nroot = \"{root}\"\n[site.error-page]\n404 = \"{root}/404.html\"\n\
+         503 = \"{root}/503.html\"\n"
+    );
+    for arch in ["sped", "amped", "mt", "watpipe"] {
+        let file = site.path().join("flyball.toml");
+        std::fs::write(&file, &config).expect("it is written");
+        let launch = Launch::bare::<&str>(&[]).args(&["--config", crate::common::text(&file)]);
+        let launch = launch.args(&["--arch", arch, "--workers", "1", "--listen", "127.0.0.1:0"]);
+        // Only the same user may change the limits of a process without being asked for more.
+        let launch = match flyball_sys::process::is_root() {
+            true => launch.set("user=root").set("group=root"),
+            false => launch,
+        };
+        let server = launch.set("cache.revalidate=1h").start();
+        let worker = server.worker();
+        let mut client = server.connect();
+        assert_eq!(client.ask(get("/small.txt")).body, SMALL, "{arch}");
+        let free = |at: &usize| !std::fs::exists(format!("/proc/{worker}/fd/{at}")).unwrap_or(true);
+        limit_descriptors(worker, (0..).find(free).expect("one is free"));
+        for path in ["/nothing.txt", "/503.html"] {
+            let answer = client.ask(get(path));
+            assert_eq!(answer.status(), 503, "{arch}: {path}");
+            assert_eq!(answer.text(), "short of it\n", "{arch}");
+        }
+        assert_eq!(client.ask(get("/small.txt")).body, SMALL, "{arch}: what is cached");
+        limit_descriptors(worker, 1024);
+        let lost = client.ask(get("/nothing.txt"));
+        assert_eq!((lost.status(), lost.text()), (404, "lost\n"), "{arch}");
+    }
+}
+
+/// Longer than what both sockets hold, so that the end of the file is met while it is sent.
+const SHRINKING_BYTES: usize = 24 * 1024 * 1024;
+
+/// An edge is told when a socket that was full has room again. At the end of a file that became
+/// shorter a call sends less than it was asked for, and the socket is not full.
+#[test]
+fn a_file_that_shrinks_while_edges_are_waited_for_ends_its_connection_at_once() {
+    for arch in ["sped", "amped", "knot-a"] {
+        let whole = vec![b'y'; SHRINKING_BYTES];
+        let site = Site::with(&[("small.txt", &SMALL), ("shrinks.bin", &whole)]);
+        let launch = Launch::new(&site, arch).args(&["--workers", "1", "--admin", "127.0.0.1:0"]);
+        let launch = launch.set("events=epoll-edge").set("send.mode=sendfile");
+        let server = launch.set("rate.window=5min").start();
+        let mut client = Client::connect_narrow(([127, 0, 0, 1], server.port).into(), 128 * 1024);
+        // From here on the event mechanism knows the connection.
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        wait::dawdle(Duration::from_millis(20));
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        client.send(get("/shrinks.bin"));
+        assert_eq!(client.response_head().status(), 200);
+        let file = std::fs::OpenOptions::new().write(true).open(site.path().join("shrinks.bin"));
+        // No multiple of a page or of what is sent at once.
+        file.and_then(|file| file.set_len(SHRINKING_BYTES as u64 * 2 / 3 + 333))
+            .expect("it shrinks");
+        let rest = client.rest_before_end();
+        assert!(rest.len() < SHRINKING_BYTES && rest.iter().all(|byte| *byte == b'y'), "{arch}");
+        wait_for("the reason", || (server.status()["closed"]["file-changed"] == 1).then_some(()));
+    }
+}

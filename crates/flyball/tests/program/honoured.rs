@@ -1,0 +1,117 @@
+//! Every setting is honoured by all architectures or named by those that do, and one that has no
+//! meaning for the architecture that serves is told at start.
+use std::collections::BTreeSet;
+
+use crate::common::{Launch, Server, Site};
+use flyball::settings::SETTINGS;
+use flyball_arch::{ALL, Architecture};
+use flyball_testkit::skip;
+
+/// What every architecture honours, because it is no architecture's business.
+const GLOBAL: &[&str] = &[
+    "arch",
+    "listen",
+    "pin-cpus",
+    "accept.backlog",
+    "accept.defer",
+    "connections.max",
+    "close.idle-when-full",
+    "send.no-delay",
+    "send.buffer",
+    "send.quiet",
+    "receive.buffer",
+    "tcp.congestion",
+    "drain",
+    "admin",
+    "access-log",
+    "pid-file",
+    "upgrade-timeout",
+    "admin-mode",
+    "admin-group",
+    "user",
+    "group",
+    "sandbox",
+    "sandbox-calls",
+    "sandbox-read",
+    "slow-log",
+];
+
+/// Tables of which every key is global.
+const GLOBAL_TABLES: &[&str] =
+    &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
+
+/// Keys of a table that is otherwise not global.
+const GLOBAL_OF_LAB: &[&str] = &[
+    "lab.head-align",
+    "lab.path-cache",
+    "lab.head-cache",
+    "lab.content-cache",
+    "lab.date-cache",
+    "lab.gather",
+    "lab.directory-config",
+    "lab.copy-loop",
+    "lab.signal-mask",
+];
+
+fn is_global(key: &str) -> bool {
+    let of_table = GLOBAL_TABLES.iter().any(|table| key.starts_with(table));
+    GLOBAL.contains(&key) || of_table || GLOBAL_OF_LAB.contains(&key)
+}
+
+/// The keys that some architecture honours.
+fn honoured_by_some() -> BTreeSet<&'static str> {
+    ALL.iter().flat_map(|architecture| architecture.settings()).copied().collect()
+}
+
+/// Serves with the defaults of these keys written out.
+fn serve(architecture: &dyn Architecture, site: &Site, keys: &[&'static str]) -> Server {
+    let mut launch = Launch::new(site, architecture.name());
+    for key in keys {
+        let setting = SETTINGS.iter().find(|setting| setting.key == *key).expect("it is there");
+        launch = launch.set(&format!("{key}={}", setting.default.expect("it has a default")));
+    }
+    launch.start()
+}
+
+#[test]
+fn every_setting_is_global_or_named_by_an_architecture_that_honours_it() {
+    let some = honoured_by_some();
+    for setting in SETTINGS {
+        assert!(
+            is_global(setting.key) != some.contains(setting.key),
+            "{} must be global or in the list of an architecture, and not both",
+            setting.key
+        );
+    }
+    for architecture in ALL {
+        let mut seen = BTreeSet::new();
+        for key in architecture.settings() {
+            let name = architecture.name();
+            assert!(SETTINGS.iter().any(|setting| setting.key == *key), "{name}: {key}");
+            assert!(seen.insert(key), "{name} names {key} twice");
+        }
+    }
+}
+
+#[test]
+fn what_the_architecture_does_not_honour_is_told_and_nothing_else() {
+    let site = Site::with(&[]);
+    for architecture in ALL {
+        let name = architecture.name();
+        if let Err(why) = architecture.probe() {
+            skip(&format!("{name} cannot run here: {why}"));
+            continue;
+        }
+        let is_own = |key: &&'static str| architecture.settings().contains(key);
+        let (own, others): (Vec<_>, Vec<_>) = honoured_by_some().into_iter().partition(is_own);
+        let server = serve(*architecture, &site, &others);
+        for key in &others {
+            let warning = format!("`{key}` has no meaning for {name} and is ignored");
+            server.errors.wait_for("the warning", |text| text.contains(&warning));
+        }
+        drop(server);
+        let server = serve(*architecture, &site, &own);
+        let said = server.errors.so_far();
+        assert!(!said.contains("has no meaning"), "{name}: {said}");
+    }
+}

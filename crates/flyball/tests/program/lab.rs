@@ -1,0 +1,197 @@
+//! `flyball lab` as a program: what it lists and shows, a run from set-up to verdict, and that the
+//! definitions speak of settings and architectures that there are.
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use flyball::cli;
+use flyball::configuration::CommandLine;
+use flyball_lab::catalogue;
+use flyball_lab::contestant::OURS;
+use flyball_lab::definition::{Experiment, Series, Varies};
+use flyball_lab::host::{find, is_root};
+use flyball_testkit::{binary, skip};
+use serde_json::Value;
+
+fn lab(arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.arg("lab").args(arguments).stdin(Stdio::null());
+    command.output().expect("flyball can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn experiments_are_listed_and_shown() {
+    let listed = text(&lab(&["list"]).stdout);
+    for name in ["s0-fig8", "s1-fig3", "s2-fig11", "s3-fig2", "s4-fig3"] {
+        assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
+    }
+    let shown = text(&lab(&["show", "s0-fig8"]).stdout);
+    for part in ["S0, Figure 8, M31", "Points: ", "Series:", "reproduced when the ratio is"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+}
+
+#[test]
+fn an_unknown_experiment_is_answered_with_the_nearest() {
+    for arguments in [["show", "s0-fig88"], ["run", "s0-fig88"]] {
+        let output = lab(&arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let errors = text(&output.stderr);
+        assert!(errors.contains("did you mean s0-fig8?"), "{errors}");
+    }
+}
+
+#[test]
+fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
+    if !is_root() {
+        return skip("namespaces and control groups take root");
+    }
+    if let Some(missing) = ["ip", "setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let short = ["--quick", "--seconds", "0.3", "--repetitions", "1", "--out", out];
+    let output = lab(&[&["run", "s3-sec323"], &short[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let verdict = json(&directory.path().join("verdict.json"));
+    assert_eq!(verdict["experiment"], "s3-sec323");
+    // One repetition makes no pair, and without pairs there is nothing to say.
+    assert_eq!(verdict["verdict"], "no-result");
+    assert!(!verdict["predicate"].as_array().unwrap().is_empty());
+    assert!(!verdict["figures"].as_array().unwrap().is_empty());
+    assert_eq!(verdict["reduced"], false);
+    let runs = json(&directory.path().join("runs.json"));
+    let records = runs["records"].as_array().unwrap();
+    assert!(records.len() >= 2, "{runs}");
+    for record in records {
+        assert_eq!(record["generator"]["errors"]["wrong_body"], 0, "{record}");
+        if !record["void"].as_array().unwrap().is_empty() {
+            // Something else had the machine: nobody may have been answered in so short a time.
+            continue;
+        }
+        assert!(record["figures"]["goodput_per_s"].as_f64().unwrap() > 0.0, "{record}");
+        assert!(record["figures"]["cpu_us_per_reply"].as_f64().unwrap() > 0.0, "{record}");
+    }
+    let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+    for part in ["no-result", "A quick campaign", "<svg", "flyball lab run s3-sec323 --quick"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing else");
+    for arguments in [["report", out], ["rank", out]] {
+        assert!(lab(&arguments).status.success());
+    }
+    let other = text(&lab(&["run", "s3-fig14", "--out", out]).stderr);
+    assert!(other.contains("holds the results of s3-sec323"), "{other}");
+    let same = text(&lab(&["compare", out, out]).stdout);
+    assert!(same.contains("too few valid runs"), "{same}");
+    assert_eq!(left_by_the_dead(), Vec::<String>::new());
+}
+
+fn json(path: &Path) -> Value {
+    let text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Namespaces of labs that no longer run.
+fn left_by_the_dead() -> Vec<String> {
+    let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let dead = |name: &String| {
+        let id = name.strip_prefix("flyball-lab-").and_then(|rest| rest.split('-').next());
+        id.is_some_and(|id| !Path::new("/proc").join(id).exists())
+    };
+    names.filter(dead).collect()
+}
+
+/// It makes 360 MB of files: on request, by this variable.
+#[test]
+fn dynamic_requests_are_measured_where_their_module_answers() {
+    if std::env::var_os("FLYBALL_LAB_DYNAMIC").is_none() || !is_root() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let short = ["--quick", "--seconds", "0.5", "--repetitions", "1", "--out", out];
+    let output = lab(&[&["run", "s1-fig3"], &short[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let runs = json(&directory.path().join("runs.json"));
+    for record in runs["records"].as_array().unwrap() {
+        assert_eq!(record["generator"]["errors"]["wrong_dynamic"], 0, "{record}");
+        assert!(record["generator"]["dynamic"]["posts"].as_u64().unwrap() > 0, "{record}");
+    }
+}
+
+#[test]
+fn servers_are_looked_into_by_call_and_by_stack() {
+    if std::env::var_os("FLYBALL_LAB_WHITE_BOX").is_none() || !is_root() {
+        return;
+    }
+    if let Some(missing) = ["ip", "perf", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let output = lab(&["run", "s3-fig14", "--white-box", "--out", out]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let seen = json(&directory.path().join("white-box.json"));
+    let boxes = seen["boxes"].as_array().unwrap();
+    assert_eq!(boxes.len(), 2, "{seen}");
+    for one in boxes {
+        assert!(one["samples"]["kernel"].as_u64().unwrap() > 0, "{one}");
+        assert!(one["calls"]["recvfrom"]["calls"].as_u64().unwrap() > 0, "{one}");
+        assert!(!one["record"]["counters"].as_object().unwrap().is_empty(), "{one}");
+    }
+    let page = fs::read_to_string(directory.path().join("white-box.html")).unwrap();
+    assert!(page.contains("class=\"pie\"") && page.contains("synchronisation"), "{page}");
+    assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing else");
+}
+
+/// Why the server would refuse what a series sets.
+fn refusal(experiment: &Experiment, series: &Series) -> Option<String> {
+    let mut words: Vec<String> = ["flyball", "serve", "/"].map(str::to_owned).into();
+    if let Some(architecture) = &series.architecture {
+        words.extend(["--arch".into(), architecture.clone()]);
+    }
+    for (key, value) in &series.set {
+        words.extend(["--set".into(), format!("{key}={value}")]);
+    }
+    if let (Varies::Setting, Some(key)) = (experiment.axis.varies, &experiment.axis.setting) {
+        let points = experiment.axis.points.iter();
+        words.extend(points.flat_map(|point| ["--set".into(), format!("{key}={point}")]));
+    }
+    let arguments: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
+    let typed = match cli::parse(&arguments) {
+        Ok(cli::Command::Serve(typed)) => typed,
+        Ok(other) => return Some(format!("{other:?}")),
+        Err(failure) => return Some(failure.to_string()),
+    };
+    CommandLine::new(arguments, typed).settings().err().map(|failure| failure.to_string())
+}
+
+#[test]
+fn every_definition_sets_what_the_server_takes() {
+    let mut refused = Vec::new();
+    for experiment in catalogue::all().unwrap() {
+        for series in experiment.series.iter().filter(|series| series.contestant == OURS) {
+            if let Some(why) = refusal(&experiment, series) {
+                refused.push(format!("{}, {}: {why}", experiment.name, series.name));
+            }
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+#[test]
+fn a_definition_with_a_wrong_setting_would_be_noticed() {
+    let experiments = catalogue::all().unwrap();
+    let experiment = catalogue::find(&experiments, "s0-fig8").unwrap();
+    let mut series = experiment.series[0].clone();
+    assert_eq!(refusal(experiment, &series), None);
+    series.architecture = Some("spet".into());
+    assert!(refusal(experiment, &series).is_some_and(|why| why.contains("sped")));
+}

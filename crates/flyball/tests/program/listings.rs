@@ -1,0 +1,77 @@
+//! The listing of a huge directory costs bounded memory and does not keep others waiting.
+use std::fs::File;
+
+use crate::common::{Launch, Server, Site, get, proc_status};
+use flyball_testkit::{Client, skip};
+
+/// Files in the directory.
+const FILES: usize = 100_000;
+
+/// Listings of it that are under way at once.
+const LISTINGS: usize = 4;
+
+/// Memory that they may take together, in KiB; a page of it is 20 MB, and its entries are more.
+const KIB_MAX: u64 = 16 * 1024;
+
+/// Requests of another client that are answered while they are under way, at least.
+const OTHERS_MIN: usize = 50;
+
+#[test]
+fn a_hundred_thousand_files_are_listed_in_little_memory_while_others_are_served() {
+    let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+    std::fs::create_dir(site.path().join("huge")).expect("a directory");
+    for at in 0..FILES {
+        File::create(site.path().join(format!("huge/file-{at:06}"))).expect("a file");
+    }
+    for arch in ["sped", "amped", "knot-c", "mt", "uring"] {
+        match flyball_arch::find(arch).map(|arch| arch.probe()) {
+            Some(Ok(())) => listed_in_little_memory_while_others_are_served(&site, arch),
+            _ => skip(&format!("{arch} cannot run here")),
+        }
+    }
+}
+
+fn listed_in_little_memory_while_others_are_served(site: &Site, arch: &str) {
+    let server = Launch::new(site, arch).workers_for(arch, 1).start();
+    let mut other = server.connect();
+    assert_eq!(other.ask(get("/small.txt")).status(), 200);
+    // What one needs for the first time is not what many need at once.
+    assert_eq!(other.ask(get("/")).status(), 200);
+    let before = peak_kib(&server);
+    let mut others = 0;
+    std::thread::scope(|scope| {
+        let begin = |client| scope.spawn(|| list(client));
+        let listings: Vec<_> = (0..LISTINGS).map(|_| server.connect()).map(begin).collect();
+        while listings.iter().any(|listing| !listing.is_finished()) {
+            assert_eq!(other.ask(get("/small.txt")).body.len(), 1024);
+            others += 1;
+        }
+    });
+    let grown = peak_kib(&server).saturating_sub(before);
+    println!(
+        "{arch}: {grown} KiB for {LISTINGS} listings; {others} others were answered meanwhile"
+    );
+    assert!(grown <= KIB_MAX, "{arch}: {grown} KiB for {LISTINGS} listings");
+    assert!(others >= OTHERS_MIN, "{arch}: {others} others were answered meanwhile");
+}
+
+/// Reads a listing as fast as it comes.
+fn list(mut client: Client) {
+    client.send(get("/huge/"));
+    let head = client.response_head();
+    assert_eq!((head.status(), head.expect("Transfer-Encoding")), (200, "chunked"));
+    let (mut rows, mut last) = (0, Vec::new());
+    for chunk in client.chunks() {
+        // A row may lie across two chunks, but is not here.
+        rows += chunk.windows(8).filter(|word| word == b"href=\"./").count();
+        last = chunk;
+    }
+    assert_eq!(rows, FILES);
+    assert!(last.ends_with(b"</html>\n"));
+}
+
+/// The most memory that the worker ever had.
+fn peak_kib(server: &Server) -> u64 {
+    let field = proc_status(server.worker(), "VmHWM").expect("the worker runs");
+    field.trim_end_matches("kB").trim().parse().expect("a number")
+}

@@ -1,0 +1,50 @@
+//! What the program does, seen from outside: as a process, on real sockets. All in one program of
+//! tests, which is linked once, and whose tests wait beside one another.
+
+#![forbid(unsafe_code)]
+
+mod common;
+
+mod ablations;
+mod access_log;
+mod admin;
+mod budgets;
+mod cache_memory;
+mod cache_simulate;
+mod cli;
+mod client_limits;
+mod ctl;
+mod descriptors;
+mod documents;
+mod examples;
+mod explain;
+mod faults;
+mod generations;
+mod held;
+mod helpers;
+mod honoured;
+mod knobs;
+mod lab;
+mod listings;
+mod load;
+mod load_logs;
+mod mapped;
+mod memory;
+mod overlaps;
+mod pinned;
+mod policies;
+mod reload;
+mod sandbox;
+mod settings_file;
+mod settings_hostile;
+mod settings_table;
+mod shared_symped;
+mod specweb99;
+mod supervision;
+mod systemd;
+mod top;
+mod trace;
+mod tune;
+mod upgrade;
+mod user_threads;
+mod watpipe;

@@ -1,0 +1,74 @@
+//! What is under way at the same time on one connection does not mix, and is not counted twice.
+use crate::common::{Launch, Server, Site, last_get, wait_for};
+use flyball_testkit::Client;
+
+/// More than the sockets of both ends hold, so that it leaves piece by piece.
+const LARGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Small files that no cache holds yet.
+const COLD: usize = 40;
+
+fn site() -> Site {
+    let large = vec![b'.'; LARGE_BYTES];
+    let names: Vec<_> = (0..COLD).map(|n| (format!("cold-{n}.txt"), cold(n))).collect();
+    let mut files: Vec<(&str, &[u8])> =
+        names.iter().map(|(name, body)| (name.as_str(), body.as_bytes())).collect();
+    files.push(("large.bin", &large));
+    Site::with(&files)
+}
+
+fn cold(number: usize) -> String {
+    format!("the body of cold file {number}")
+}
+
+fn architectures() -> Vec<&'static str> {
+    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
+    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
+}
+
+/// The large file is asked for with a body that comes late; behind it, a file that is not cached.
+/// So a translation begins while pieces of the large file are being read and sent.
+fn ask_for_both(client: &mut Client, number: usize) {
+    client.send("GET /large.bin HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\n");
+    let mut head = client.response_head();
+    assert_eq!((head.status(), head.content_length()), (200, Some(LARGE_BYTES)));
+    client.send(format!("z{}", last_get(&format!("/cold-{number}.txt"))));
+    head.body = client.take(LARGE_BYTES);
+    assert!(head.body.iter().all(|&byte| byte == b'.'), "the large file is not mixed with others");
+    assert_eq!(client.response().text(), cold(number));
+}
+
+#[test]
+fn a_file_that_is_opened_while_another_is_sent_is_not_mixed_with_it() {
+    let site = site();
+    for arch in architectures() {
+        let server = Launch::new(&site, arch).workers_for(arch, 1).start();
+        let worker = server.worker();
+        for number in 0..COLD {
+            ask_for_both(&mut server.connect(), number);
+        }
+        assert_eq!(server.worker(), worker, "{arch}: the worker lives on");
+    }
+}
+
+#[test]
+fn a_connection_that_is_always_ready_has_one_turn_in_each_work_phase() {
+    let site = site();
+    for events in ["select", "poll", "epoll", "epoll-edge"] {
+        let server = Launch::new(&site, "sped")
+            .args(&["--events", events, "--admin", "127.0.0.1:0"])
+            .set("send.mode=copy")
+            .set("send.piece=16KiB")
+            .start();
+        let mut client = server.connect();
+        client.send(last_get("/large.bin"));
+        assert_eq!(client.response().body.len(), LARGE_BYTES);
+        let (phases, turns) = wait_for("the turns to be counted", || counted(&server));
+        assert_eq!(turns, phases, "{events}: there is one connection");
+    }
+}
+
+fn counted(server: &Server) -> Option<(u64, u64)> {
+    let (phases, turns) = (server.counter("work_phases"), server.counter("worked_on"));
+    (server.counter("requests") > 0).then_some((phases, turns))
+}

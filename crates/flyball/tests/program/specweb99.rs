@@ -1,0 +1,106 @@
+//! The dynamic requests of SPECweb99 as a module of the server, held against the rules by the
+//! generator.
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::generator::{fileset, load, report};
+use flyball_testkit::{Launch, Server};
+use serde_json::Value;
+
+/// The example with these places, served by an architecture with so many workers.
+fn served(root: &Path, architecture: &str, workers: u32) -> Server {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let text = fs::read_to_string(examples.join("specweb99.toml")).expect("the example");
+    let program = examples.join("specweb99-cgi.sh").canonicalize().expect("the program");
+    let text = text
+        .replace("${LISTEN:-127.0.0.1:8080}", "127.0.0.1:0")
+        .replace("${SPECWEB_ROOT}", &root.display().to_string())
+        .replace(
+            "${SPECWEB_CGI:-/usr/share/doc/flyball/examples/specweb99-cgi.sh}",
+            &program.display().to_string(),
+        );
+    let text = format!("arch = {architecture:?}\nworkers = {workers}\n{text}");
+    Launch::config(text).start().unwrap_or_else(|refused| panic!("{architecture}: {refused:?}"))
+}
+
+fn dynamic(server: &Server, set: &Path, mix: &str) -> Value {
+    let (set, url) = (set.display().to_string(), format!("http://{}/", server.address()));
+    let arguments = [
+        "--connections",
+        "8",
+        "--duration",
+        "400ms",
+        "--json",
+        "--verify",
+        "--fileset",
+        &set,
+        &url,
+    ];
+    let output = load(&[&["--dynamic", mix], &arguments[..]].concat());
+    let found = report(&output);
+    assert_eq!(output.status.code(), Some(0), "{found}");
+    assert_eq!((&found["error_count"], &found["status"]["200"]), (&0.into(), &found["replies"]));
+    assert_eq!(found["dynamic"]["log_wrong"], Value::Array(Vec::new()), "{found}");
+    found
+}
+
+/// A set of files, where workers of any user may read it.
+fn set() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("set").display().to_string();
+    fileset(&["specweb99", &path, "--directories", "1"]);
+    directory
+}
+
+/// Each way of waiting once: in place, by helpers, blocking threads and processes, stages,
+/// user-level threads, both rings; and processes that append to one log.
+#[test]
+fn every_reply_keeps_the_rules_and_every_post_is_in_the_log_by_all_ways_of_waiting() {
+    let directory = set();
+    let root = directory.path().join("set");
+    for (architecture, workers) in [
+        ("sped", 1),
+        ("symped", 4),
+        ("amped", 1),
+        ("mp", 4),
+        ("mt", 1),
+        ("knot-c", 1),
+        ("watpipe", 1),
+        ("tux", 1),
+        ("uring", 1),
+    ] {
+        let server = served(&root, architecture, workers);
+        let found = dynamic(&server, &root, "100:40/2/40/18");
+        let posts = found["dynamic"]["posts"].as_u64().expect("a number");
+        assert!(posts > 0, "{architecture}: {found}");
+        assert!(found["dynamic"]["logged_posts"].as_u64() >= Some(posts), "{architecture}");
+    }
+}
+
+#[test]
+fn what_is_posted_is_reset_and_what_is_no_file_of_the_set_is_refused() {
+    let directory = set();
+    let root = directory.path().join("set");
+    let server = served(&root, "symped", 2);
+    dynamic(&server, &root, "50");
+    let ask = |target: &str| {
+        let head = format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+        server.connect().ask(head)
+    };
+    let script = "/specweb99-dynamic";
+    assert!(ask(&format!("{script}?command/Fetch")).body.len() > 139);
+    assert_eq!(
+        ask(&format!("{script}?command/Reset&maxload=7&pttime=5")).text(),
+        "7 users, 360 ads\n"
+    );
+    assert_eq!(ask(&format!("{script}?command/Fetch")).text(), "         0\n");
+    assert_eq!(fs::metadata(root.join("User.Personality")).unwrap().len(), 7 * 15);
+    for other in ["?/../etc/passwd", "?/file_set/dir00000/class9_9", "?", "?command/Other"] {
+        assert_eq!(ask(&format!("{script}{other}")).status(), 404, "{other}");
+    }
+    let body = "urlroot=/file_set/&dir=0&class=0&num=x&client=1";
+    let len = body.len();
+    let head = format!("POST {script} HTTP/1.1\r\nHost: h\r\nContent-Length: {len}\r\n\r\n{body}");
+    assert_eq!(server.connect().ask(head).status(), 400);
+}

@@ -1,0 +1,152 @@
+//! What a service manager is told and what it gives: readiness, reloads, stops, the watchdog, and
+//! listening sockets.
+use std::os::fd::AsRawFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::process::Command;
+
+use crate::common::{Launch, Site, copy_program, has, last_get, signal, text, wait_for, within};
+use flyball_testkit::{Client, wait};
+
+/// The next message that has this line; others are passed over.
+#[track_caller]
+fn message(socket: &UnixDatagram, line: &str) -> String {
+    socket.set_read_timeout(Some(wait::DEADLINE)).expect("SO_RCVTIMEO");
+    loop {
+        let mut buffer = [0; 1024];
+        let len = socket.recv(&mut buffer).unwrap_or_else(|error| panic!("{line}: {error}"));
+        let said = String::from_utf8_lossy(&buffer[..len]).into_owned();
+        if said.lines().any(|said| said == line) {
+            return said;
+        }
+    }
+}
+
+#[test]
+fn a_service_manager_is_told_of_every_change_of_state() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = within(&directory, "flyball.toml");
+    let lines = format!("arch = \"sped\"\n[[site]]\nroot = {:?}\n", text(site.path()));
+    std::fs::write(&config, &lines).expect("the file is written");
+    let name = format!("flyball-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    let manager = UnixDatagram::bind_addr(&address).expect("a socket");
+    let launch = Launch::bare::<&str>(&[]).args(&["--config", text(&config)]);
+    let launch = launch.args(&["--listen", "127.0.0.1:0"]).env("NOTIFY_SOCKET", format!("@{name}"));
+    let mut server = launch.env("WATCHDOG_USEC", "200000").start();
+    let said = message(&manager, "READY=1");
+    assert!(said.contains(&format!("MAINPID={}\n", server.master())), "{said}");
+    assert!(said.contains("STATUS=serving by sped with 1 worker, generation 1"), "{said}");
+    message(&manager, "WATCHDOG=1");
+    message(&manager, "WATCHDOG=1");
+    signal(server.master(), "HUP");
+    let said = message(&manager, "RELOADING=1");
+    let since = said.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC="));
+    assert!(since.is_some_and(|us| us.parse::<u64>().is_ok_and(|us| us > 0)), "{said}");
+    assert!(message(&manager, "READY=1").contains("generation 2"), "the status is old");
+    // A reload that fails ends as well.
+    std::fs::write(&config, "nonsense").expect("the file is written");
+    signal(server.master(), "HUP");
+    message(&manager, "RELOADING=1");
+    assert!(message(&manager, "READY=1").contains("generation 2"), "it changed");
+    signal(server.master(), "TERM");
+    message(&manager, "STOPPING=1");
+    assert!(server.ended().success());
+}
+
+/// Only the master that is watched may say who comes after it; one that goes on says nothing.
+#[test]
+fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (program, pid) = (within(&directory, "flyball"), within(&directory, "pid"));
+    copy_program(&program);
+    let notify = within(&directory, "notify");
+    let manager = UnixDatagram::bind(&notify).expect("a socket");
+    let launch = Launch::program(&[program.clone().into()]).arg(site.path());
+    let launch = launch.args(&["--listen", "127.0.0.1:0", "--arch", "sped"]);
+    let launch = launch.set(&format!("pid-file={}", text(&pid)));
+    let mut server = launch.env("NOTIFY_SOCKET", &notify).start();
+    let old = server.master();
+    assert!(message(&manager, "READY=1").contains(&format!("MAINPID={old}\n")));
+    let aside = within(&directory, "aside");
+    std::fs::rename(&program, &aside).expect("it is renamed");
+    signal(old, "USR2");
+    server.errors.wait_for("that it failed", |said| said.contains("the upgrade failed"));
+    std::fs::rename(&aside, &program).expect("it is renamed");
+    signal(old, "USR2");
+    let mut said = Vec::new();
+    assert!(server.ended().success());
+    manager.set_nonblocking(true).expect("O_NONBLOCK");
+    let mut buffer = [0; 1024];
+    while let Ok(len) = manager.recv(&mut buffer) {
+        said.push(String::from_utf8_lossy(&buffer[..len]).into_owned());
+    }
+    let new = std::fs::read_to_string(&pid).expect("the PID file").trim().to_owned();
+    assert_ne!(new, old.to_string());
+    // In whatever order the two processes ran: neither names anybody else.
+    let line = format!("MAINPID={new}\n");
+    let named: Vec<_> = said.iter().filter(|said| said.contains("MAINPID=")).collect();
+    assert!(!named.is_empty() && named.iter().all(|said| said.contains(&line)), "{said:?}");
+    assert!(named.iter().any(|said| said.contains("has taken over")), "{said:?}");
+    assert!(named.iter().all(|said| said.contains("READY=1")), "{said:?}");
+    signal(new.parse().expect("a number"), "TERM");
+    wait_for("its end", || (!pid.exists()).then_some(()));
+}
+
+/// The shell gives the sockets the numbers that systemd would, and its own process id.
+#[test]
+fn a_socket_that_was_handed_over_is_used_and_outlives_the_server() {
+    for arch in ["n-copy", "sped", "mt"] {
+        let site = Site::with(&[("small.txt", b"small")]);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let address = listener.local_addr().expect("it is bound");
+        let script = format!(
+            "exec 3<&0 </dev/null; LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web \
+             exec \"$0\" serve \"$1\" --listen {address} --arch {arch} --workers 3"
+        );
+        let mut child = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_flyball"), text(site.path())])
+            .stdin(std::os::fd::OwnedFd::from(listener.try_clone().expect("a copy")))
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("sh runs");
+        assert!(listener.as_raw_fd() > 2);
+        for _ in 0..20 {
+            let mut client = Client::connect(address);
+            assert_eq!(client.ask(last_get("/small.txt")).status(), 200, "{arch}");
+        }
+        signal(child.id(), "TERM");
+        let ended = wait_for("the end", || child.try_wait().expect("a child"));
+        assert!(ended.success(), "{arch}");
+        // Who connects now waits for the next server, which is what the socket is handed over for.
+        let mut late = Client::connect(address);
+        late.send("GET");
+        wait_for("the late connection", || listener.accept().ok());
+    }
+}
+
+#[test]
+fn the_unit_files_are_understood() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let units = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/systemd/");
+    let program = env!("CARGO_BIN_EXE_flyball");
+    for unit in ["flyball.service", "flyball.socket"] {
+        let lines = std::fs::read_to_string(format!("{units}{unit}")).expect("the unit is there");
+        let lines = lines.replace("/usr/bin/flyball", program);
+        std::fs::write(directory.path().join(unit), lines).expect("it is written");
+    }
+    let output = Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(directory.path().join("flyball.service"))
+        .arg(directory.path().join("flyball.socket"))
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let ours: Vec<&str> = said.lines().filter(|line| line.contains("flyball")).collect();
+    assert!(output.status.success() && ours.is_empty(), "{said}");
+}

@@ -1,0 +1,332 @@
+//! `flyball top`: what it draws, what it prints, and that it lives through the end of a server.
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+
+use crate::common::{Launch, Server, Site, get, has, signal, wait_for};
+use flyball::top::{Look, Screen, draw};
+use flyball_arch::AdminAddress;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::crossterm::event::{Event, KeyCode, KeyEvent};
+use serde_json::{Value, json};
+
+/// `/status` of a server that has answered so many requests in so many seconds.
+fn look(seconds: u64, requests: u64) -> Look {
+    let worker = |at: u64, share: u64| {
+        json!({
+            "role": "worker", "process": 100 + at, "worker": at, "generation": 2,
+            "requests": requests * share / 4, "accepted": 10, "connections": 3 * at + 1,
+            "cpu_ms": 250 * seconds * share, "resident_bytes": 4 << 20, "descriptors": 12,
+        })
+    };
+    let timing = |count: u64, sum: u64| {
+        let buckets = json!({"1280": count, "2048": count / 50});
+        json!({"count": count, "sum_ns": sum, "buckets": buckets})
+    };
+    let status = json!({
+        "architecture": "n-copy", "workers": 2, "generation": 2, "uptime_ms": seconds * 1_000,
+        "listen": ["127.0.0.1:8080"],
+        "counters": {
+            "requests": requests, "responses_4xx": requests / 100, "accepted": seconds * 7,
+            "bytes_sent": requests * 1_000, "path_cache_hits": requests * 9,
+            "path_cache_misses": requests, "logins_failed": 5,
+        },
+        "connections": {"idle": 40, "asked": 2, "streaming": 0},
+        "kernel_drops": {"listen_drops": seconds * 3},
+        "accept_queue": {"length": 1, "limit": 4096},
+        "timings": {
+            "request": timing(requests, requests * 1_000), "loop": timing(requests, 1),
+            "getevents": timing(requests, seconds * 3_000),
+            "work": timing(requests, seconds * 1_000),
+        },
+        "processes": [worker(0, 3), worker(1, 1), {"role": "master", "process": 1}],
+    });
+    Look::read(&status.to_string()).expect("a status")
+}
+
+fn screen() -> Screen {
+    let mut screen = Screen::new(&AdminAddress::Unix(PathBuf::from("admin.sock")));
+    screen.take(Ok(look(10, 1_000)));
+    screen.take(Ok(look(12, 5_000)));
+    screen
+}
+
+/// The lines of a terminal of this size.
+fn drawn(screen: &Screen, columns: u16, lines: u16) -> Vec<String> {
+    let mut terminal = Terminal::new(TestBackend::new(columns, lines)).expect("a terminal");
+    terminal.draw(|frame| draw(screen, frame)).expect("it is drawn");
+    let cells = terminal.backend().buffer().content();
+    let line = |cells: &[ratatui::buffer::Cell]| {
+        cells.iter().map(|cell| cell.symbol()).collect::<String>().trim_end().to_string()
+    };
+    cells.chunks(usize::from(columns)).map(line).collect()
+}
+
+fn press(screen: &mut Screen, key: KeyCode) {
+    screen.event(&Event::Key(KeyEvent::from(key)));
+}
+
+#[test]
+fn everything_is_shown_in_eighty_columns_and_twenty_four_lines() {
+    let lines = drawn(&screen(), 80, 24);
+    let expected = [
+        "flyball top  live  n-copy, workers 2, generation 2, up 12 s  127.0.0.1:8080",
+        "",
+        "requests/s  2000  4xx and 5xx 20",
+        "traffic/s   sent 1.9 MiB  received 0 B",
+        "request     p50 1.3 us  p90 1.3 us  p99 2.0 us  p99.9 2.0 us",
+        "p99 of      first-byte -  loop 2.0 us  disk-wait -",
+        "phases      getevents 75.0%  work 25.0%",
+        "connections 42  idle 40  asked 2",
+        "accepts/s   7  queue 1 of 4096  drops/s 3",
+        "cache hits  path 90.0%  head -  content -  descriptor -",
+        "refused     turned away 0  throttled 0  wrong logins 5  denied 0",
+        "short of    descriptors 0 times  log lines 0",
+        "workers; busiest to mean 1.50",
+        "worker  gen  requests/s  accepts/s    open      cpu     memory    fds",
+        "     0    2        1500          0       1    75.0%    4.0 MiB     12",
+        "     1    2         500          0       4    25.0%    4.0 MiB     12",
+    ];
+    assert_eq!(lines[..expected.len()], expected);
+    assert_eq!(lines[23], "q quit  p pause  s sort: number  h help");
+}
+
+#[test]
+fn any_size_of_a_terminal_is_drawn() {
+    let mut screen = screen();
+    for help in [false, true] {
+        for (columns, lines) in [(1, 1), (3, 2), (20, 5), (79, 23), (80, 30), (300, 100)] {
+            assert_eq!(drawn(&screen, columns, lines).len(), usize::from(lines), "{help}");
+        }
+        press(&mut screen, KeyCode::Char('h'));
+    }
+    let tall = drawn(&screen, 80, 40);
+    assert!(tall.iter().any(|line| line.contains("requests/s─")), "{tall:#?}");
+}
+
+#[test]
+fn keys_order_scroll_hold_and_end() {
+    let mut screen = screen();
+    let first_worker = |screen: &Screen| drawn(screen, 80, 24)[14].clone();
+    press(&mut screen, KeyCode::Char('s'));
+    assert!(first_worker(&screen).trim_start().starts_with("0 "), "by requests");
+    press(&mut screen, KeyCode::Char('s'));
+    assert!(first_worker(&screen).trim_start().starts_with("1 "), "by connections");
+    assert!(drawn(&screen, 80, 24)[23].contains("sort: connections"));
+    for _ in 0..9 {
+        press(&mut screen, KeyCode::Down);
+    }
+    assert!(first_worker(&screen).trim_start().starts_with("0 "), "the last one stays");
+    press(&mut screen, KeyCode::Char('p'));
+    screen.take(Ok(look(14, 99_000)));
+    let held = drawn(&screen, 80, 24);
+    assert!(held[0].contains("paused") && held[2].contains("2000"), "{held:#?}");
+    press(&mut screen, KeyCode::Char('?'));
+    assert!(drawn(&screen, 80, 24).iter().any(|line| line.contains("order workers")));
+    press(&mut screen, KeyCode::Esc);
+    assert!(!screen.is_over());
+    press(&mut screen, KeyCode::Char('q'));
+    assert!(screen.is_over());
+}
+
+#[test]
+fn a_server_that_has_gone_is_told_and_one_that_comes_is_not_compared_with_it() {
+    let mut screen = screen();
+    screen.take(Err("no server listens on unix:admin.sock".into()));
+    let lost = drawn(&screen, 80, 24);
+    assert!(lost[0].contains("LOST: no server listens"), "{}", lost[0]);
+    // What was seen last stays.
+    assert!(lost[2].contains("2000"), "{}", lost[2]);
+    screen.take(Ok(look(1, 10)));
+    assert!(drawn(&screen, 80, 24)[0].contains("live"));
+    screen.take(Ok(look(2, 110)));
+    assert!(drawn(&screen, 80, 24)[2].contains("requests/s  100"));
+    assert!(Look::read("{}").is_err() && Look::read("<html>").is_err());
+}
+
+fn top(admin: &str, more: &[&str]) -> Output {
+    let flyball = env!("CARGO_BIN_EXE_flyball");
+    let arguments = ["top", "--admin", admin, "--every", "0.2"];
+    Command::new(flyball).args(arguments).args(more).output().expect("it runs")
+}
+
+fn serve(site: &Site, socket: &Path) -> Server {
+    let admin = format!("unix:{}", crate::common::text(socket));
+    Launch::new(site, "n-copy").args(&["--workers", "2", "--admin", &admin]).start()
+}
+
+#[test]
+fn one_look_is_printed_as_text_and_as_json() {
+    let site = Site::with(&[("small.txt", b"small")]);
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let admin = format!("127.0.0.1:{}", server.admin.expect("an admin address"));
+    let told = std::thread::scope(|scope| {
+        let told = scope.spawn(|| top(&admin, &["--once", "--json"]));
+        let mut client = server.connect();
+        while !told.is_finished() {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        }
+        told.join().expect("no panic")
+    });
+    assert!(told.status.success(), "{told:?}");
+    let told: Value = serde_json::from_slice(&told.stdout).expect("a line of JSON");
+    assert!(told["requests"].as_f64().is_some_and(|rate| rate > 0.0), "{told:#}");
+    let p50 = told["request_ns"]["p50"].as_u64();
+    assert!(p50.is_some() && p50 <= told["request_ns"]["p99"].as_u64(), "{told:#}");
+    let shares = told["phases"].as_object().expect("phases").values().filter_map(Value::as_f64);
+    assert!((shares.sum::<f64>() - 1.0).abs() < 1e-6, "{told:#}");
+    assert_eq!(told["workers"].as_array().map(Vec::len), Some(1), "{told:#}");
+    assert_eq!(told["workers"][0]["connections"], 1, "{told:#}");
+    let text = String::from_utf8(top(&admin, &["--once"]).stdout).expect("text");
+    assert!(text.starts_with("flyball top  live  sped, workers 1"), "{text}");
+    assert!(text.contains("\nrequests/s  ") && text.contains("\nworker  gen"), "{text}");
+    assert!(text.bytes().all(|byte| byte == b'\n' || !byte.is_ascii_control()), "{text}");
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let nobody = top("unix:/nowhere/admin.sock", &["--once"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert_eq!(said, "flyball: no server listens on unix:/nowhere/admin.sock\n");
+    let blind = top("127.0.0.1:1", &[]);
+    assert_eq!(blind.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&blind.stderr).contains("no terminal"), "{blind:?}");
+    for wrong in [["--admin", "nonsense"], ["--every", "0"]] {
+        let flyball = env!("CARGO_BIN_EXE_flyball");
+        let mut command = Command::new(flyball);
+        command.arg("top").args(wrong);
+        if wrong[0] == "--every" {
+            command.args(["--admin", "127.0.0.1:1"]);
+        }
+        assert_eq!(command.output().expect("it runs").status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+/// A terminal that `script` makes, and what stands on it.
+struct Tty {
+    child: Child,
+    written: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tty {
+    fn run(socket: &Path) -> Tty {
+        let flyball = env!("CARGO_BIN_EXE_flyball");
+        let socket = crate::common::text(socket);
+        let command =
+            format!("stty rows 24 cols 80; exec {flyball} top --admin unix:{socket} --every 0.1");
+        let mut child = Command::new("script")
+            .args(["-qefc", &command, "/dev/null"])
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script runs");
+        let written = Arc::new(Mutex::new(Vec::new()));
+        let (mut from, to) = (child.stdout.take().expect("it is piped"), Arc::clone(&written));
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(read @ 1..) = from.read(&mut piece) {
+                to.lock().expect("nobody panics with it").extend_from_slice(&piece[..read]);
+            }
+        });
+        Tty { child, written }
+    }
+
+    fn press(&mut self, keys: &str) {
+        let to = self.child.stdin.as_mut().expect("it is piped");
+        to.write_all(keys.as_bytes()).and_then(|()| to.flush()).expect("keys are pressed");
+    }
+
+    #[track_caller]
+    fn wait_for(&self, text: &str) {
+        let mut seen = String::new();
+        let found = flyball_testkit::wait::until(flyball_testkit::wait::DEADLINE, || {
+            seen = on_screen(&self.written.lock().expect("nobody panics with it"));
+            seen.contains(text).then_some(())
+        });
+        assert!(found.is_some(), "{text:?} was never on the screen:\n{seen}");
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        wait_for("the end of top", || self.child.try_wait().expect("a child of ours"))
+    }
+}
+
+impl Drop for Tty {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The screen after this was written to it: text, and where the cursor was put (ECMA-48: CUP).
+fn on_screen(written: &[u8]) -> String {
+    let text = String::from_utf8_lossy(written);
+    let mut lines = vec![vec![' '; 200]; 100];
+    let (mut line, mut column) = (0, 0);
+    let mut chars = text.chars();
+    while let Some(char) = chars.next() {
+        match char {
+            '\x1b' if chars.clone().next() == Some('[') => {
+                chars.next();
+                let is_end = |char: &char| char.is_ascii_alphabetic();
+                let mut sequence = String::new();
+                let end = chars.by_ref().inspect(|char| sequence.push(*char)).find(is_end);
+                if end == Some('H') {
+                    let place = sequence.trim_end_matches('H');
+                    let (l, c) = place.split_once(';').unwrap_or(("1", "1"));
+                    line = l.parse::<usize>().map_or(0, |l| l.saturating_sub(1)).min(99);
+                    column = c.parse::<usize>().map_or(0, |c| c.saturating_sub(1));
+                }
+            }
+            '\r' => column = 0,
+            '\n' => line = (line + 1).min(99),
+            char if !char.is_control() && column < 200 => {
+                lines[line][column] = char;
+                column += 1;
+            }
+            _ => {}
+        }
+    }
+    let line = |line: &Vec<char>| line.iter().collect::<String>().trim_end().to_string();
+    lines.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn in_a_terminal_it_hears_keys_sees_a_new_size_and_finds_a_server_again() {
+    if !has("script") {
+        return;
+    }
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = crate::common::within(&directory, "admin.sock");
+    let mut server = serve(&site, &socket);
+    let mut tty = Tty::run(&socket);
+    tty.wait_for("live  n-copy, workers 2, generation 1");
+    tty.wait_for("busiest to mean");
+    tty.press("s");
+    tty.wait_for("sort: requests");
+    tty.press("h");
+    tty.wait_for("order workers by another column");
+    tty.press("h");
+    signal(server.master(), "TERM");
+    server.ended();
+    tty.wait_for("LOST: no server listens");
+    let _again = serve(&site, &socket);
+    tty.wait_for("live  n-copy");
+    // Larger: the keys stand in the last line.
+    let program = crate::common::children(tty.child.id())[0];
+    let terminal = std::fs::read_link(format!("/proc/{program}/fd/0")).expect("its terminal");
+    let mut resize = Command::new("stty");
+    resize.arg("-F").arg(terminal).args(["rows", "40", "cols", "100"]);
+    assert!(resize.status().expect("stty runs").success());
+    tty.wait_for("requests/s──");
+    tty.press("q");
+    assert!(tty.ended().success());
+    let written = String::from_utf8_lossy(&tty.written.lock().expect("it ended")).into_owned();
+    // The screen of before is there again, and so is its cursor.
+    assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "{written:?}");
+}

@@ -1,0 +1,90 @@
+//! `flyball tune` as a program: a short search on real servers, and what is refused.
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use flyball_lab::host::{find, is_root};
+use flyball_testkit::{binary, skip};
+use serde_json::Value;
+
+fn tune(arguments: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    command.arg("tune").args(arguments).stdin(Stdio::null());
+    command.output().expect("flyball can be started")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A directory of three small files.
+fn site(directory: &Path) -> String {
+    let site = directory.join("site");
+    fs::create_dir(&site).unwrap();
+    for (name, size) in [("a.html", 500), ("b.html", 3_000), ("c d.txt", 9_000)] {
+        fs::write(site.join(name), vec![b'x'; size]).unwrap();
+    }
+    site.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_tiny_budget_ends_in_time_with_an_answer_and_the_evidence() {
+    if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    if !is_root() {
+        return skip("files of a temporary directory are for root");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (site, out) = (site(directory.path()), directory.path().join("out"));
+    let begun = Instant::now();
+    let output = tune(&[&site, "--budget", "10s", "--out", out.to_str().unwrap()]);
+    let took = begun.elapsed();
+    let (said, errors) = (text(&output.stdout), text(&output.stderr));
+    // A machine that is busy with other tests may take half of it to start one server.
+    if errors.contains("half of the budget is gone") {
+        return skip("the machine is too busy");
+    }
+    assert!(output.status.success(), "{errors}");
+    assert!(took < Duration::from_secs(25), "{took:?}\n{errors}");
+    assert!(errors.contains("[noise 1/6") && errors.contains("left]"), "{errors}");
+    let evidence = fs::read_to_string(out.join("tune.json")).unwrap();
+    let evidence: Value = serde_json::from_str(&evidence).unwrap();
+    match evidence["end"].as_str() {
+        // Six blocks, without which nothing is certain, do not fit.
+        Some("no-difference") => assert!(said.contains("no difference found"), "{said}"),
+        end => panic!("{end:?}: {said}"),
+    }
+    assert!(!out.join("flyball.toml").exists(), "{said}");
+    assert!(!evidence["found"]["trials"].as_array().unwrap().is_empty());
+    let page = fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("Nothing beat the default significantly"), "{page}");
+    assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing else");
+}
+
+#[test]
+fn what_cannot_be_tuned_is_said_before_anything_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().to_str().unwrap();
+    let out = directory.path().join("out");
+    let out = out.to_str().unwrap();
+    let config = directory.path().join("flyball.toml");
+    fs::write(&config, "[[site]]\nroot = \".\"\n").unwrap();
+    let empty = directory.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    for (arguments, code, expected) in [
+        (&[here, "--budget", "5s"][..], 2, "10 s are the least"),
+        (&["--budget", "20s"], 2, "required"),
+        (&[here, "--log", "a", "--list", "b"], 2, "cannot be used with"),
+        (&[empty.to_str().unwrap(), "--out", out], 1, "it has no files to ask for"),
+        (&[here, "--log", "no-such.log", "--out", out], 1, "no-such.log"),
+        (&["--config", config.to_str().unwrap(), "--out", out], 1, "give --log or --list"),
+        (&["--workload", "specweb98", "--out", out], 1, "no workload \"specweb98\""),
+    ] {
+        let output = tune(arguments);
+        let errors = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
+    }
+}

@@ -1,0 +1,295 @@
+//! Another program takes a running server's place, with its listening sockets; when it fails, the
+//! one that runs goes on.
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::common::load::under_load;
+use crate::common::{
+    Launch, Server, Site, copy_program, get, is_running, refused, signal, text, told, wait_for,
+    within,
+};
+use tempfile::TempDir;
+
+/// A server that was started from a program of its own, which can be replaced.
+struct Installed {
+    directory: TempDir,
+    server: Server,
+    _site: Site,
+}
+
+impl Installed {
+    fn start(arch: &str) -> Installed {
+        Installed::with(arch, |_| (String::new(), String::new()))
+    }
+
+    /// The same with settings of the server and of its site, told where its files are.
+    fn with(arch: &str, more: impl FnOnce(&TempDir) -> (String, String)) -> Installed {
+        let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let (server, of_site) = more(&directory);
+        let program = within(&directory, "flyball");
+        copy_program(&program);
+        let config = within(&directory, "flyball.toml");
+        let lines = format!(
+            "arch = \"{arch}\"\nworkers = 2\ndrain = \"5s\"\nadmin = \"unix:{}\"\n\
+             pid-file = \"{}\"\n{server}\n[[site]]\nroot = {:?}\n{of_site}\n",
+            text(&within(&directory, "admin")),
+            text(&within(&directory, "pid")),
+            text(site.path())
+        );
+        std::fs::write(&config, lines).expect("the file is written");
+        let launch = Launch::program(&[program.into()]);
+        let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
+        let server = launch.start();
+        Installed { directory, server, _site: site }
+    }
+
+    fn socket(&self) -> PathBuf {
+        within(&self.directory, "admin")
+    }
+
+    fn program(&self) -> PathBuf {
+        within(&self.directory, "flyball")
+    }
+
+    /// Puts another program in the place of the running one, as a package does.
+    fn install(&self, make: impl FnOnce(&Path)) {
+        let new = within(&self.directory, "flyball.new");
+        make(&new);
+        std::fs::rename(&new, self.program()).expect("it is renamed");
+    }
+
+    fn install_itself(&self) {
+        self.install(copy_program);
+    }
+
+    fn install_script(&self, script: &str) {
+        self.install(|new| {
+            std::fs::write(new, format!("#!/bin/sh\n{script}\n")).expect("it is written");
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(new, mode).expect("it may be run");
+        });
+    }
+
+    /// The process id in the PID file.
+    #[track_caller]
+    fn pid(&self) -> u32 {
+        wait_for("the PID file", || {
+            std::fs::read_to_string(within(&self.directory, "pid")).ok()?.trim().parse().ok()
+        })
+    }
+}
+
+/// Ends the server of the PID file with the test.
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let pid = std::fs::read_to_string(within(&self.directory, "pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<u32>()
+            && pid != self.server.master()
+        {
+            let script = ["-c", "kill -s TERM \"$1\" 2>&-", "sh", &pid.to_string()];
+            let _ = std::process::Command::new("sh").args(script).status();
+            flyball_testkit::wait::until(flyball_testkit::wait::DEADLINE, || {
+                (!is_running(pid)).then_some(())
+            });
+        }
+    }
+}
+
+#[test]
+fn an_upgrade_under_load_fails_no_request() {
+    for arch in ["n-copy", "mt", "uring", "mp"] {
+        let mut installed = Installed::start(arch);
+        let old = installed.pid();
+        assert_eq!(old, installed.server.master());
+        installed.install_itself();
+        under_load(&installed.server, |done| {
+            done.wait_for_more();
+            let said = told(&installed.socket(), &["upgrade"]);
+            assert!(said.ends_with(" has taken over\n"), "{arch}: {said}");
+            done.wait_for_more();
+            assert_ne!(installed.pid(), old, "{arch}");
+        });
+        let new = installed.pid();
+        assert!(installed.server.ended().success(), "{arch}");
+        // The file is of the new master: the old one did not remove it.
+        assert_eq!(installed.pid(), new);
+        let exe = std::fs::read_link(format!("/proc/{new}/exe")).expect("it runs");
+        assert_eq!(exe, installed.program(), "{arch}");
+        let status: serde_json::Value =
+            serde_json::from_str(&told(&installed.socket(), &["status"])).expect("JSON");
+        assert_eq!(status["generation"], 1, "{arch}");
+        assert_eq!(installed.server.connect().ask(get("/small.txt")).status(), 200);
+        signal(new, "TERM");
+        wait_for("the new master ends", || (!is_running(new)).then_some(()));
+        assert!(!within(&installed.directory, "pid").exists(), "{arch}");
+        let said = installed.server.errors.so_far();
+        assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
+    }
+}
+
+#[test]
+fn a_program_that_fails_leaves_the_running_one_in_its_place() {
+    let installed = Installed::start("n-copy");
+    let (socket, old) = (installed.socket(), installed.pid());
+    under_load(&installed.server, |done| {
+        installed.install_script("exit 7");
+        let said = refused(&socket, &["upgrade"]);
+        assert!(said.contains("the upgrade failed, and this server goes on"), "{said}");
+        done.wait_for_more();
+        // What is no program at all.
+        installed.install(|new| std::fs::write(new, "nonsense").expect("it is written"));
+        signal(old, "USR2");
+        installed.server.errors.wait_for("that it cannot run", |said| {
+            said.contains("cannot run ") && said.matches("the upgrade failed").count() == 2
+        });
+        done.wait_for_more();
+        // A program that is right, with a configuration that is not.
+        installed.install_itself();
+        let config = within(&installed.directory, "flyball.toml");
+        let before = std::fs::read_to_string(&config).expect("it is there");
+        std::fs::write(&config, "arch = \"none\"").expect("it is written");
+        let said = refused(&socket, &["upgrade"]);
+        assert!(said.contains("this server goes on"), "{said}");
+        installed.server.errors.wait_for("why", |said| said.contains("no architecture \"none\""));
+        std::fs::write(&config, before).expect("it is written");
+        done.wait_for_more();
+    });
+    assert_eq!(installed.pid(), old);
+    assert!(is_running(old));
+}
+
+/// It has said that it is prepared, and so the workers have left their sockets.
+#[test]
+fn a_program_that_fails_after_the_workers_have_left_brings_them_back() {
+    let installed = Installed::start("n-copy");
+    installed.install_script(&says_prepared_and("s.close()"));
+    if !crate::common::has("python3") {
+        return;
+    }
+    under_load(&installed.server, |done| {
+        let said = refused(&installed.socket(), &["upgrade"]);
+        assert!(said.contains("this server goes on"), "{said}");
+        done.wait_for_more();
+    });
+    let said = told(&installed.socket(), &["status"]);
+    assert!(said.contains("\"generation\": 2"), "{said}");
+}
+
+/// What a master says to the one before, in Python, with its half of the pair as `s`.
+fn says_prepared_and(then: &str) -> String {
+    format!(
+        "fd=${{FLYBALL_HANDOVER#*ready=}}; fd=${{fd%% *}}\n\
+         exec python3 -c \"import socket, time; s = socket.socket(fileno=$fd); \
+         s.send(b'prepared'); assert s.recv(64) == b'go'; {then}\""
+    )
+}
+
+#[test]
+fn a_program_that_is_not_ready_in_time_is_ended_and_the_running_one_goes_on() {
+    if !crate::common::has("python3") {
+        return;
+    }
+    let limit = |_: &TempDir| ("upgrade-timeout = \"700ms\"".to_owned(), String::new());
+    let installed = Installed::with("n-copy", limit);
+    let (socket, old) = (installed.socket(), installed.pid());
+    under_load(&installed.server, |done| {
+        let hangs = ["exec sleep 600".to_owned(), says_prepared_and("time.sleep(600)")];
+        for (at, script) in hangs.iter().enumerate() {
+            installed.install_script(script);
+            let said = refused(&socket, &["upgrade"]);
+            assert!(said.contains("not ready within 700 ms (upgrade-timeout)"), "{said}");
+            done.wait_for_more();
+            let said = installed.server.errors.so_far();
+            let started = said.lines().filter_map(|line| line.split("started as process ").nth(1));
+            let ids: Vec<u32> = started.filter_map(|id| id.parse().ok()).collect();
+            assert_eq!(ids.len(), at + 1, "{said}");
+            wait_for("its end", || (!is_running(ids[at])).then_some(()));
+        }
+    });
+    assert_eq!(installed.pid(), old);
+    // It had not left its sockets for the first, and for the second it had.
+    let said = told(&socket, &["status"]);
+    assert!(said.contains("\"generation\": 2"), "{said}");
+}
+
+/// All processes that a master has started.
+fn family(master: u32) -> Vec<u32> {
+    let mut all = crate::common::children(master);
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(crate::common::children(all[at]));
+        at += 1;
+    }
+    all
+}
+
+#[test]
+fn the_log_and_the_programs_of_an_upgraded_server_go_on_and_the_old_ones_end() {
+    let user = if flyball_sys::process::is_root() { "user = \"root\"\n" } else { "" };
+    let mut installed = Installed::with("symped", |directory| {
+        let program = within(directory, "hello");
+        let script =
+            "#!/bin/sh\necho Content-Type: text/plain; echo Content-Length: 6; echo; echo hello\n";
+        std::fs::write(&program, script).expect("it is written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&program, mode).expect("it may be run");
+        let (log, program) = (within(directory, "access.log"), text(&program).to_owned());
+        let server = format!("{user}access-log = {:?}\nlog.format = \"$path\"", text(&log));
+        (server, format!("[[site.cgi]]\npath = \"/run\"\nprogram = {program:?}"))
+    });
+    let (socket, log) = (installed.socket(), within(&installed.directory, "access.log"));
+    let ask = |server: &Server, at: usize| {
+        let mut client = server.connect();
+        assert_eq!(client.ask(get(&format!("/none{at}"))).status(), 404);
+        assert_eq!(client.ask(get("/run")).text(), "hello\n");
+    };
+    let mut masters = vec![installed.pid()];
+    let mut families = Vec::new();
+    for round in 0..3 {
+        ask(&installed.server, round);
+        if round == 2 {
+            break;
+        }
+        let old = masters[round];
+        // Two workers, the log, who starts programs, and the admin process; no program any more.
+        families.push(wait_for("the programs' end", || {
+            Some(family(old)).filter(|family| family.len() == 5)
+        }));
+        told(&socket, &["upgrade"]);
+        let new = wait_for("the new PID", || Some(installed.pid()).filter(|pid| *pid != old));
+        masters.push(new);
+        wait_for("the old master and all of its processes end", || {
+            let mut all = families[round].iter().chain([&old]);
+            (!all.any(|process| is_running(*process))).then_some(())
+        });
+    }
+    assert!(installed.server.ended().success());
+    let lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
+    let expected = "/none0\n/run\n/none1\n/run\n/none2\n/run\n";
+    wait_for("all lines", || (lines(&log) == expected).then_some(()));
+    // A signal to the newest master opens the log anew.
+    let aside = within(&installed.directory, "access.log.old");
+    std::fs::rename(&log, &aside).expect("it is renamed");
+    signal(masters[2], "USR1");
+    wait_for("another file", || log.exists().then_some(()));
+    ask(&installed.server, 3);
+    wait_for("its lines", || (lines(&log) == "/none3\n/run\n").then_some(()));
+    assert_eq!(lines(&aside), expected);
+}
+
+#[test]
+fn an_upgraded_server_can_be_upgraded_and_reloaded() {
+    let mut installed = Installed::start("symped");
+    let socket = installed.socket();
+    let first = installed.pid();
+    told(&socket, &["upgrade"]);
+    let second = wait_for("the new PID", || Some(installed.pid()).filter(|pid| *pid != first));
+    assert!(installed.server.ended().success());
+    let said = told(&socket, &["reload"]);
+    assert!(said.contains("generation 2, symped"), "{said}");
+    told(&socket, &["upgrade"]);
+    wait_for("another PID", || Some(installed.pid()).filter(|pid| *pid != second));
+    wait_for("the second master ends", || (!is_running(second)).then_some(()));
+    assert_eq!(installed.server.connect().ask(get("/small.txt")).status(), 200);
+}
