@@ -1,5 +1,5 @@
-//! What answers in the place of files: programs, servers behind the server, and modules, with real ones
-//! and with those that fail in every way.
+//! What answers in the place of files: programs, servers behind the server, and modules, with real
+//! ones and with those that fail in every way.
 
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,6 @@ use std::sync::OnceLock;
 
 use flyball_testkit::{Client, Launch, Refused, Server, Site, many, skip};
 
-/// Part of what a server says when its architecture needs what this machine does not have.
-
 /// One architecture with one event mechanism, or with settings of its own in the place of that.
 pub(crate) struct Mount {
     architecture: &'static str,

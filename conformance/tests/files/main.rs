@@ -1,5 +1,5 @@
-//! What may go wrong on the way to a file: it changes while it is sent, its disk is slow or fails, its
-//! name leads elsewhere, and a password is asked for it.
+//! What may go wrong on the way to a file: it changes while it is sent, its disk is slow or fails,
+//! its name leads elsewhere, and a password is asked for it.
 
 #![forbid(unsafe_code)]
 

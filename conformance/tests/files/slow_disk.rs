@@ -7,8 +7,6 @@ use std::time::Duration;
 use flyball_testkit::slow_disk::{FILES, Operation, SlowDisk, content};
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves};
 
-/// Part of what a server says when its architecture needs what this machine does not have.
-
 /// How long a slow operation takes where there is no gate.
 const DELAY: Duration = Duration::from_millis(20);
 

@@ -3,8 +3,6 @@
 
 use flyball_testkit::{Client, Launch, Server, Site};
 
-/// Part of what a server says when its architecture needs what this machine does not have.
-
 /// `slow:secret`, by a hash of bcrypt that takes about a second to verify.
 const USERS: &str = "slow:$2y$13$FQsPRYJVoPhA1Z8yLUzpju7WqgWQFAdzoGc2V.UlixeeAIbxefpJS\n";
 const LOGIN: &str = "Authorization: Basic c2xvdzpzZWNyZXQ=\r\n";

@@ -6,8 +6,6 @@ use std::time::{Duration, Instant};
 
 use flyball_testkit::{Client, Launch, Server, Site, wait};
 
-/// Part of what a server says when its architecture needs what this machine does not have.
-
 /// A server has started when nothing in it is opened for so long.
 const STARTED_AFTER: Duration = Duration::from_millis(60);
 
