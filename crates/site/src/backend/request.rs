@@ -121,8 +121,16 @@ mod tests {
     }
 
     /// All that it says.
-    fn said(request: &StartRequest) -> (u32, &[u8], Vec<(&[u8], &[u8])>) {
-        (request.rule, &request.below, request.environment.iter().collect())
+    #[derive(Debug, PartialEq)]
+    struct Said<'a> {
+        rule: u32,
+        below: &'a [u8],
+        environment: Vec<(&'a [u8], &'a [u8])>,
+    }
+
+    fn said(request: &StartRequest) -> Said<'_> {
+        let StartRequest { rule, below, environment } = request;
+        Said { rule: *rule, below, environment: environment.iter().collect() }
     }
 
     fn request() -> StartRequest {
