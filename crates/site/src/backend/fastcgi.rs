@@ -13,7 +13,7 @@ use super::held::Held;
 use super::records::{self, Ended, Reader};
 use super::responder::Responder;
 use super::stream::{Received, Stream};
-use super::{FIRST_PIECE_BYTES, Failure, Flow, Link, PIECE_BYTES};
+use super::{Failure, Flow, Link};
 
 /// Most bytes of error output of one request; one that says more is ended.
 const ERROR_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -125,33 +125,21 @@ impl Link for FastCgi {
         }
         loop {
             let Some(stream) = &mut self.stream else { return Ok(Flow::End) };
-            let before = answer.len();
-            let most = if self.output == 0 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
-            answer.resize(before + most, 0);
-            let received = stream.receive(&mut answer[before..]);
-            let len = match received {
-                Ok(Received::Bytes(n)) => n,
-                _ => 0,
-            };
-            let (said, said_bytes) = (&mut self.said, &mut self.said_bytes);
-            let kept = self.reader.take(&mut answer[before..before + len], |bytes| {
-                *said_bytes += bytes.len();
-                said.take(bytes);
-            });
-            answer.truncate(before + *kept.as_ref().unwrap_or(&0));
-            let kept = kept.map_err(|why| (Failure::Malformed, format!("it sent {why}")))?;
-            self.output += kept as u64;
-            if let Some(ended) = self.reader.ended() {
-                self.said.flush();
-                return self.end(ended);
-            }
-            match received? {
-                _ if kept > 0 => return Ok(Flow::Came),
-                Received::Bytes(_) if self.said_bytes > ERROR_BYTES_MAX => {
-                    let why = format!("its error output is longer than {ERROR_BYTES_MAX} bytes");
-                    return Err((Failure::Malformed, why));
+            let (reader, said) = (&mut self.reader, &mut self.said);
+            let mut said_bytes = 0;
+            let received = stream.receive(|bytes| {
+                let kept = reader.take(bytes, |bytes| {
+                    said_bytes += bytes.len();
+                    said.take(bytes);
+                })?;
+                answer.extend_from_slice(&bytes[..kept]);
+                Ok(kept)
+            })?;
+            self.said_bytes += said_bytes;
+            let kept = match received {
+                Received::Bytes(kept) => {
+                    kept.map_err(|why: String| (Failure::Malformed, format!("it sent {why}")))?
                 }
-                Received::Bytes(_) => {}
                 Received::Nothing => return Ok(Flow::Wait),
                 Received::End => {
                     self.said.flush();
@@ -161,6 +149,18 @@ impl Link for FastCgi {
                     };
                     return Err((Failure::Gone, why.into()));
                 }
+            };
+            self.output += kept as u64;
+            if let Some(ended) = self.reader.ended() {
+                self.said.flush();
+                return self.end(ended);
+            }
+            if kept > 0 {
+                return Ok(Flow::Came);
+            }
+            if self.said_bytes > ERROR_BYTES_MAX {
+                let why = format!("its error output is longer than {ERROR_BYTES_MAX} bytes");
+                return Err((Failure::Malformed, why));
             }
         }
     }

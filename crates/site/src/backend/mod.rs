@@ -46,9 +46,6 @@ pub const BODY_QUEUED_MAX: usize = 64 * 1024;
 /// Bytes that are read from a backend at a time.
 pub const PIECE_BYTES: usize = 32 * 1024;
 
-/// Bytes that are read of an answer at first: most are shorter.
-pub(crate) const FIRST_PIECE_BYTES: usize = 8 * 1024;
-
 /// Why a backend did not answer, or not to the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {

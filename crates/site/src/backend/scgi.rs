@@ -11,7 +11,7 @@ use super::environment::Environment;
 use super::held::Held;
 use super::responder::Responder;
 use super::stream::{Received, Stream};
-use super::{FIRST_PIECE_BYTES, Failure, Flow, Link, PIECE_BYTES};
+use super::{Failure, Flow, Link};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -93,18 +93,15 @@ impl Link for Scgi {
             let why = "its body came in chunks, and is longer than may be held";
             return Err((Failure::Unmeasured, why.into()));
         }
-        let before = answer.len();
-        let most = if self.output == 0 { FIRST_PIECE_BYTES } else { PIECE_BYTES };
-        answer.resize(before + most, 0);
-        let received = self.stream.receive(&mut answer[before..]);
-        let len = match received {
-            Ok(Received::Bytes(n)) => n,
-            _ => 0,
-        };
-        answer.truncate(before + len);
-        self.output += len as u64;
-        match received? {
-            Received::Bytes(_) => Ok(Flow::Came),
+        let received = self.stream.receive(|bytes| {
+            answer.extend_from_slice(bytes);
+            bytes.len()
+        })?;
+        match received {
+            Received::Bytes(len) => {
+                self.output += len as u64;
+                Ok(Flow::Came)
+            }
             Received::Nothing => Ok(Flow::Wait),
             Received::End if self.output == 0 => {
                 Err((Failure::Gone, "its server closed the link and has said nothing".into()))

@@ -13,9 +13,9 @@ use super::{BODY_QUEUED_MAX, Failure};
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    /// So many bytes.
-    Bytes(usize),
+pub(super) enum Received<T> {
+    /// Bytes.
+    Bytes(T),
     /// The responder has closed the link.
     End,
     /// Nothing yet.
@@ -129,8 +129,24 @@ impl Stream {
         self.was_idle && self.repeats && !self.heard
     }
 
-    /// Receives into `buffer`. Never blocks.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Received, (Failure, String)> {
+    /// Receives, and has `take` look at what came, if anything did. Never blocks.
+    pub(super) fn receive<T>(
+        &mut self,
+        take: impl FnOnce(&mut [u8]) -> T,
+    ) -> Result<Received<T>, (Failure, String)> {
+        let responder = Arc::clone(&self.responder);
+        let mut buffer = responder.take_buffer();
+        let received = self.receive_into(&mut buffer);
+        let received = received.map(|received| match received {
+            Received::Bytes(len) => Received::Bytes(take(&mut buffer[..len])),
+            Received::End => Received::End,
+            Received::Nothing => Received::Nothing,
+        });
+        responder.keep_buffer(buffer);
+        received
+    }
+
+    fn receive_into(&mut self, buffer: &mut [u8]) -> Result<Received<usize>, (Failure, String)> {
         if std::mem::take(&mut self.asked) {
             return Ok(Received::Nothing);
         }
