@@ -15,7 +15,7 @@ pub use crate::asking::Asking;
 use crate::asking::{Source, source};
 use crate::engine::{self, Behaviour, Closing, Mode, Plan, Share, Timeouts};
 use crate::fileset::Kind;
-use crate::observe::{Asked, Live, Report};
+use crate::observe::{Asked, LATE_NS, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
@@ -55,6 +55,9 @@ pub struct Options {
     pub duration: Duration,
     /// What of it is not counted.
     pub warmup: Duration,
+    /// A session that begins later than this is late; with more than one in a hundred of them it is
+    /// the client that is measured.
+    pub late_after: Duration,
     /// How long a reply is waited for, connecting included.
     pub timeout: Duration,
     /// How long a connection is waited for; `None` is as long as for a reply.
@@ -124,6 +127,7 @@ impl Options {
             asking: Asking::default(),
             duration: Duration::from_secs(10),
             warmup: Duration::ZERO,
+            late_after: Duration::from_nanos(LATE_NS),
             timeout: Duration::from_secs(10),
             connect_timeout: None,
             first_byte_timeout: None,
@@ -167,6 +171,7 @@ impl Options {
             seed: self.seed,
             duration: self.duration,
             warmup: self.warmup,
+            late_after: self.late_after,
             timeout: self.timeout,
             deadline: self.deadline.unwrap_or(self.timeout),
             threads: self.threads,

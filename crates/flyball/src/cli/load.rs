@@ -142,6 +142,8 @@ fn times() -> Vec<Arg> {
     vec![
         duration("duration", "How long sessions begin").default_value("10s"),
         duration("warmup", "The first part of it, which is not counted").default_value("0s"),
+        duration("late-after", "With more than 1 % begun later than this, the client is the limit")
+            .default_value("1ms"),
         duration("timeout", "Longest wait for a reply, connecting included").default_value("10s"),
         duration("connect-timeout", "Longest wait for a connection [default: --timeout]"),
         duration("first-byte-timeout", "Longest wait for a first byte [default: --timeout]"),
@@ -439,6 +441,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
         options.duration = WHOLE_LOG;
     }
     options.warmup = time("warmup").unwrap_or_default();
+    options.late_after = time("late-after").unwrap_or(options.late_after);
     options.timeout = time("timeout").unwrap_or(options.timeout);
     options.connect_timeout = time("connect-timeout");
     options.first_byte_timeout = time("first-byte-timeout");

@@ -108,7 +108,7 @@ pub struct Tally {
 /// Statuses have three digits.
 const STATUSES: usize = 1000;
 
-/// Lateness from which a request counts as late (a run with more than 1 % of these is void).
+/// Lateness from which a request counts as late, unless the run says otherwise of its validity.
 pub const LATE_NS: u64 = 1_000_000;
 
 impl Tally {
