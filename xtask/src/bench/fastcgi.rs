@@ -28,6 +28,7 @@ const READY_MAX: Duration = Duration::from_secs(10);
 
 static HELLO: Work = Work {
     name: "fastcgi",
+    title: "hello from php-fpm, 4 connections, a link for each request",
     path: "/hello.php",
     script: "get.lua",
     connections: 4,

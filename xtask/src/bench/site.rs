@@ -1,5 +1,5 @@
 //! `cargo xtask bench site`: what the features of a site cost a cached request: rules of fields and
-//! redirects, the access log, and a body that was compressed before.
+//! redirects, the access log, a body that was compressed before, and a module that answers.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -47,12 +47,25 @@ static PLAIN: Work =
 static CODED: Work =
     Work { name: "coded", path: PAGE, script: "coded.lua", targets: &[], ..work::KEEP };
 
+/// A file, and a module that says the same.
+const PONG: &str = "/pong.txt";
+const MODULE: &str = "/module";
+const SAID: &str = "pong";
+
+static FILE: Work =
+    Work { name: "pong", path: PONG, script: "get.lua", targets: &[], ..work::KEEP };
+
+static ANSWERED: Work =
+    Work { name: "module", path: MODULE, script: "get.lua", targets: &[], ..work::KEEP };
+
 const DRESSES: &[Dress] = &[
     Dress { name: "bare", work: &SMALL, target: None },
     Dress { name: "rules", work: &SMALL, target: Some(("bare", 1.10)) },
     Dress { name: "logged", work: &SMALL, target: Some(("bare", 1.08)) },
     Dress { name: "equal", work: &PLAIN, target: None },
     Dress { name: "coded", work: &CODED, target: Some(("equal", 1.05)) },
+    Dress { name: "file", work: &FILE, target: None },
+    Dress { name: "module", work: &ANSWERED, target: Some(("file", 1.15)) },
 ];
 
 /// Compares, prints and records. Whether all targets were met.
@@ -99,6 +112,7 @@ pub(crate) fn compare(
 fn prepare(site: &Path) -> std::io::Result<()> {
     fs::create_dir_all(site)?;
     fs::write(files::on_disk(site, files::SMALL), vec![b'.'; 1024])?;
+    fs::write(files::on_disk(site, PONG), SAID)?;
     let line = |at: usize| format!("<p>Line {at} of a page, number {}.</p>\n", at * 7919 % 1000);
     let mut page: String = (0..).map(line).take(PAGE_BYTES / 30).collect();
     page.truncate(PAGE_BYTES);
@@ -118,6 +132,16 @@ fn dressed(dress: &Dress, setup: &Setup) -> Result<Setup, Failure> {
         "rules" => {
             let file = setup.scratch.join("rules.toml");
             fs::write(&file, rules(&setup.site)).map_err(Failure::io(file.display()))?;
+            setup.config = Some(file);
+        }
+        "module" => {
+            let file = setup.scratch.join("module.toml");
+            let root = setup.site.display().to_string();
+            let text = format!(
+                "[[site]]\nroot = {root:?}\n[[site.module]]\npath = {MODULE:?}\n\
+                 name = \"hello\"\noptions = {{ text = {SAID:?} }}\n"
+            );
+            fs::write(&file, text).map_err(Failure::io(file.display()))?;
             setup.config = Some(file);
         }
         _ => {}
