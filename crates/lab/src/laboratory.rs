@@ -138,13 +138,16 @@ fn predicate(claim: &crate::definition::Claim) -> String {
     format!("{}: reproduced when the ratio is {needed}{paper}", claim.says)
 }
 
-/// Writes the pages of these campaigns again, and says where they are. Blocks.
+/// Judges these campaigns again, writes their pages, and says where they are. Blocks.
 ///
 /// # Errors
 /// When a directory holds none.
 pub fn report(directories: &[PathBuf]) -> Result<String, String> {
     let mut text = String::new();
-    for campaign in campaigns(directories)? {
+    for mut campaign in campaigns(directories)? {
+        campaign.judge_again();
+        write(&campaign.directory.join("verdict.json"), &campaign.outcome)
+            .map_err(|error| error.to_string())?;
         let page = campaign.write().map_err(|error| error.to_string())?;
         let _ = writeln!(text, "{}", page.display());
     }

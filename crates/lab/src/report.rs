@@ -15,6 +15,7 @@ use crate::catalogue;
 use crate::definition::{Experiment, Measure};
 use crate::host::SetupError;
 use crate::laboratory::Outcome;
+use crate::verdict::judge;
 
 pub use figure::{Figure, Line, Spot, label};
 pub use reproduction::{keep, reproduction};
@@ -69,6 +70,15 @@ impl Campaign {
             return Err(SetupError(format!("{}: {why}", directory.display())));
         }
         found.iter().map(|path| Campaign::read(path)).collect()
+    }
+
+    /// Judges its runs by the rules that hold now.
+    pub fn judge_again(&mut self) {
+        if let Some(runs) = &self.runs {
+            let noise = runs.noise.as_ref();
+            let (verdict, figures) = judge(&self.experiment, &runs.valid(), noise, runs.seed);
+            (self.outcome.verdict, self.outcome.figures) = (verdict, figures);
+        }
     }
 
     /// Whether it is what these options ask for, with nothing left to run.

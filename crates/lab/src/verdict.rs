@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Claim, Experiment, Measure, Place, Relation};
 use crate::noise::Noise;
-use crate::statistics::{Comparison, Finding, Interval, holm, median};
+use crate::statistics::{Comparison, Finding, Interval, holm, median, pairs_needed};
 
 /// What came of a figure, or of one claim about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,6 +82,7 @@ pub fn judge(
     let compare = |claim| Comparison::of(&pairs(claim, runs), seed);
     let comparisons: Vec<Option<Comparison>> = experiment.claims.iter().map(compare).collect();
     let corrected = holm(&comparisons.iter().flatten().map(|one| one.p).collect::<Vec<_>>());
+    let needed = pairs_needed(corrected.len());
     let mut corrected = corrected.into_iter();
     let judged: Vec<Judged> = experiment
         .claims
@@ -91,7 +92,7 @@ pub fn judge(
             let p = comparison.and_then(|_| corrected.next());
             let pairs = comparison.map_or(0, |comparison| comparison.pairs);
             let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs));
-            judge_claim(claim, comparison, p, floor.unwrap_or(1.0))
+            judge_claim(claim, comparison, p, (floor.unwrap_or(1.0), needed))
         })
         .collect();
     let all = judged.iter().map(|one| one.verdict).max().unwrap_or(Verdict::NoResult);
@@ -102,10 +103,10 @@ fn judge_claim(
     claim: &Claim,
     comparison: Option<Comparison>,
     p: Option<f64>,
-    floor: f64,
+    bounds: (f64, usize),
 ) -> Judged {
     let (verdict, note) = match (comparison, p) {
-        (Some(comparison), Some(p)) => weigh(claim, &comparison, p, floor),
+        (Some(comparison), Some(p)) => weigh(claim, &comparison, p, bounds),
         _ => (Verdict::NoResult, "fewer than two valid pairs of runs"),
     };
     Judged {
@@ -119,13 +120,25 @@ fn judge_claim(
     }
 }
 
-/// `floor` is the ratio, above 1, up to which a difference is noise.
-fn weigh(claim: &Claim, comparison: &Comparison, p: f64, floor: f64) -> (Verdict, &'static str) {
+/// `floor` is the ratio, above 1, up to which a difference is noise, and `pairs_min` the number
+/// of pairs without which no difference can be certain.
+fn weigh(
+    claim: &Claim,
+    comparison: &Comparison,
+    p: f64,
+    (floor, pairs_min): (f64, usize),
+) -> (Verdict, &'static str) {
     let ratio = comparison.ratio.middle;
     let needed = claim.reproduced.unwrap_or(1.0);
     let told = matches!(comparison.finding(p), Finding::Greater | Finding::Less);
     if told && ratio.ln().abs() <= floor.ln() && !comparison.is_equal() {
         return (Verdict::Weaker, "a difference, but no larger than that of two copies of one");
+    }
+    if comparison.finding(p) == Finding::Unclear
+        && comparison.pairs < pairs_min
+        && !(claim.is == Relation::Equal && comparison.is_equal())
+    {
+        return (Verdict::NoResult, "too few valid pairs of runs to tell a difference");
     }
     match (claim.is, comparison.finding(p)) {
         (Relation::Greater, Finding::Greater) if ratio >= needed => (Verdict::Reproduced, ""),
@@ -264,7 +277,7 @@ mod tests {
 
     fn verdict(claim: &Claim, runs: &[Measured]) -> Verdict {
         let comparison = Comparison::of(&pairs(claim, runs), 1);
-        judge_claim(claim, comparison, comparison.map(|comparison| comparison.p), 1.0).verdict
+        judge_claim(claim, comparison, comparison.map(|comparison| comparison.p), (1.0, 6)).verdict
     }
 
     #[test]
@@ -283,7 +296,7 @@ mod tests {
     fn a_difference_within_the_noise_is_none() {
         let greater = claim(Relation::Greater, Some(1.05), Place::Last);
         let comparison = Comparison::of(&pairs(&greater, &runs(1.1)), 1).unwrap();
-        let verdict = |floor| weigh(&greater, &comparison, comparison.p, floor).0;
+        let verdict = |floor| weigh(&greater, &comparison, comparison.p, (floor, 6)).0;
         assert_eq!((verdict(1.02), verdict(1.2)), (Verdict::Reproduced, Verdict::Weaker));
     }
 
@@ -292,6 +305,10 @@ mod tests {
         let greater = claim(Relation::Greater, Some(1.2), Place::Last);
         let one = [run("a", 1.0, 0, 2.0), run("b", 1.0, 0, 1.0), run("a", 1.0, 1, 2.0)];
         assert_eq!(verdict(&greater, &one), Verdict::NoResult);
+        // Half as much again in each of four blocks: no flip of signs makes four pairs certain.
+        let of_block = |run: &Measured| run.cell.block < 4;
+        let four: Vec<Measured> = runs(1.5).into_iter().filter(of_block).collect();
+        assert_eq!(verdict(&greater, &four), Verdict::NoResult);
     }
 
     #[test]

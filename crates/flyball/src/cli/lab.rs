@@ -66,7 +66,7 @@ pub(super) fn program() -> clap::Command {
                 .arg(name().required(true)),
         )
         .subcommand(run())
-        .subcommand(directories("report", "Write report.html of campaigns again"))
+        .subcommand(directories("report", "Judge campaigns again, and write report.html"))
         .subcommand(
             clap::Command::new("compare")
                 .about("Put two campaigns of one experiment beside each other: A by B")
