@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
+use crate::common::trace::whole_lines;
 use crate::common::{Launch, Server, Site, get, has, last_get, proc_status, signal, wait_for};
 use flyball_testkit::Client;
 use tempfile::TempDir;
@@ -44,8 +45,7 @@ impl Traced {
     /// Everything that was traced so far, without the numbers of processes.
     fn lines(&self) -> Vec<String> {
         let trace = std::fs::read_to_string(&self.log).expect("there is a trace");
-        let call = |line: &str| line.split_once(' ').map(|(_, call)| call.trim_start().to_string());
-        trace.lines().filter_map(call).collect()
+        whole_lines(&trace).into_iter().map(|(_, call)| call).collect()
     }
 
     /// A kept connection that was answered before.

@@ -116,28 +116,32 @@ impl Traced {
     }
 }
 
-/// The calls in a trace with the processes that made them; a call that was interrupted by another
-/// process's line is put together again.
-pub fn whole_calls(trace: &str) -> Vec<(&str, Call)> {
+/// The lines of a trace with their processes; a call that was interrupted by another process's line
+/// is put together again, in the place of its end.
+pub fn whole_lines(trace: &str) -> Vec<(&str, String)> {
     let mut unfinished: BTreeMap<&str, String> = BTreeMap::new();
-    let mut calls = Vec::new();
+    let mut lines = Vec::new();
     for line in trace.lines() {
         let Some((process, text)) = line.split_once(' ') else { continue };
         let text = text.trim_start();
-        if text.starts_with("---") || text.starts_with("+++") {
-            continue;
-        }
         let text = match text.strip_prefix("<... ").and_then(|rest| rest.split_once(" resumed>")) {
             Some((_, rest)) => unfinished.remove(process).unwrap_or_default() + rest,
             None => text.to_string(),
         };
-        if let Some(start) = text.strip_suffix("<unfinished ...>") {
-            unfinished.insert(process, start.to_string());
-        } else if let Some(call) = parse(&text).filter(|call| !call.is_of_debug_build()) {
-            calls.push((process, call));
+        match text.strip_suffix("<unfinished ...>") {
+            Some(start) => drop(unfinished.insert(process, start.to_string())),
+            None => lines.push((process, text)),
         }
     }
-    calls
+    lines
+}
+
+/// The calls in a trace with the processes that made them.
+pub fn whole_calls(trace: &str) -> Vec<(&str, Call)> {
+    let lines = whole_lines(trace).into_iter();
+    let calls = lines.filter(|(_, text)| !text.starts_with("---") && !text.starts_with("+++"));
+    let calls = calls.filter_map(|(process, text)| Some((process, parse(&text)?)));
+    calls.filter(|(_, call)| !call.is_of_debug_build()).collect()
 }
 
 /// `recvfrom(9, "GET ", 4, 0, NULL, NULL) = 4`.
