@@ -139,6 +139,8 @@ fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
     signal(worker, "STOP");
     for place in [2, 0, 3, 1] {
         clients[places[place]].send(get(&format!("/turn-{place}")));
+        // Segments of different connections may overtake one another on the way.
+        flyball_testkit::wait::dawdle(std::time::Duration::from_millis(20));
     }
     signal(worker, "CONT");
     for client in &mut clients {
