@@ -2,7 +2,7 @@
 //! reads and writes the bytes itself.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{Shutdown, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -62,6 +62,13 @@ const TABLES: &str = "[[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nLIMITS\n
 
 /// The responder's end of a link.
 struct Link(UnixStream);
+
+impl Drop for Link {
+    /// Ends the link even while a process that another test starts has it open too.
+    fn drop(&mut self) {
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
 
 /// A record: its type and its content.
 type Record = (u8, Vec<u8>);
@@ -189,6 +196,17 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
 }
 
+/// A body in chunks.
+fn chunked(bytes: &[u8]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for chunk in bytes.chunks(50_000) {
+        all.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        all.extend_from_slice(chunk);
+        all.extend_from_slice(b"\r\n");
+    }
+    [all, b"0\r\n\r\n".to_vec()].concat()
+}
+
 /// An answer whose content may come in chunks.
 fn answer(client: &mut Client) -> (Response, String) {
     let head = client.response_head();
@@ -257,15 +275,6 @@ fn a_request_and_its_answer_are_records(architecture: &str) {
 fn bodies_go_both_ways_in_records(architecture: &str) {
     let Some(front) = start(architecture, TABLES) else { return };
     let body = crate::common_programs::noise(7, 700_001);
-    let chunked = |bytes: &[u8]| {
-        let mut all = Vec::new();
-        for chunk in bytes.chunks(50_000) {
-            all.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-            all.extend_from_slice(chunk);
-            all.extend_from_slice(b"\r\n");
-        }
-        [all, b"0\r\n\r\n".to_vec()].concat()
-    };
     let length = format!("Content-Length: {}", body.len());
     let whole = body.len().to_string();
     // What is held is told with its length; `/app` holds nothing.
@@ -400,6 +409,16 @@ fn a_link_that_was_kept_for_too_long_costs_no_request(architecture: &str) {
     link.say(&record(6, b"A: "));
     drop(link);
     assert_eq!(answer(&mut client).0.status(), 502);
+    // Nor one of which a part was sent and is not held any more: its rest is no request.
+    let mut link = keep(&mut client);
+    let body = crate::common_programs::noise(7, 700_001);
+    client.send("POST /e.php HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send(chunked(&body));
+    link.params(1);
+    drop(link);
+    assert_eq!(answer(&mut client).0.status(), 502);
+    let more = front.listener.accept().map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(more, Err(std::io::ErrorKind::WouldBlock), "it came on another link");
 }
 
 fn a_backend_has_a_file_sent(architecture: &str) {

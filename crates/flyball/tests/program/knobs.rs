@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
+use crate::common::sockets::sockets_at;
 use crate::common::trace::whole_lines;
 use crate::common::{Launch, Server, Site, get, has, last_get, proc_status, signal, wait_for};
 use flyball_testkit::Client;
@@ -137,10 +138,14 @@ fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
         assert_eq!(clients[places[place]].ask(get("/small.txt")).status(), 200);
     }
     signal(worker, "STOP");
-    for place in [2, 0, 3, 1] {
+    for (sent, place) in (1..).zip([2, 0, 3, 1]) {
         clients[places[place]].send(get(&format!("/turn-{place}")));
         // Segments of different connections may overtake one another on the way.
-        flyball_testkit::wait::dawdle(std::time::Duration::from_millis(20));
+        wait_for("a request that waits to be received", || {
+            let sockets = sockets_at(traced.server.port);
+            let waiting = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
+            (waiting.count() == sent).then_some(())
+        });
     }
     signal(worker, "CONT");
     for client in &mut clients {

@@ -3,6 +3,7 @@ use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::common::sockets::sockets_at;
 use crate::common::{Launch, Server, Site, get, is_running, proc_status, signal, wait_for};
 use flyball_testkit::Client;
 
@@ -310,24 +311,14 @@ fn pinned_workers_take_the_allowed_cpus_in_turn() {
     assert!(free.children(2).into_iter().all(|worker| cpus(worker) == allowed));
 }
 
-/// How many sockets listen on this port of 127.0.0.1.
-fn listeners(port: u16) -> usize {
-    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of sockets");
-    let local = format!("0100007F:{port:04X}");
-    let listens = |line: &&str| {
-        let mut words = line.split_whitespace().skip(1);
-        words.next() == Some(&local) && words.nth(1) == Some("0A")
-    };
-    table.lines().filter(listens).count()
-}
-
 #[test]
 fn copies_have_a_listening_socket_each_and_symmetric_processes_share_one() {
     let site = small_site();
     for (arch, sockets) in [("n-copy", 3), ("symped", 1)] {
         let server = Launch::new(&site, arch).args(&["--workers", "3"]).start();
         server.children(3);
-        assert_eq!(listeners(server.port), sockets, "{arch}");
+        let listening = sockets_at(server.port).into_iter().filter(|socket| socket.listens);
+        assert_eq!(listening.count(), sockets, "{arch}");
         // Wherever connections end up, they are served.
         for _ in 0..20 {
             assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);

@@ -2,6 +2,7 @@
 //! before it works, what bounds the threads, and what a thread costs.
 use std::time::Duration;
 
+use crate::common::sockets::sockets_at;
 use crate::common::trace::Traced;
 use crate::common::{
     Launch, Server, Site, children, get, has, last_get, proc_status, signal, wait_for,
@@ -173,22 +174,14 @@ fn anonymous_bytes(process: u32) -> u64 {
 
 /// The worker of a server that has an admin process too: the one that has its listening socket.
 fn worker(server: &Server) -> u32 {
-    let listening = listening_inode(server.port);
-    let socket = std::path::PathBuf::from(format!("socket:[{listening}]"));
+    let listening = sockets_at(server.port).into_iter().find(|socket| socket.listens);
+    let inode = listening.expect("it listens").inode;
+    let socket = std::path::PathBuf::from(format!("socket:[{inode}]"));
     let has_socket = |pid: &u32| {
         let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
         open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == socket))
     };
     wait_for("a process that serves", || children(server.master()).into_iter().find(has_socket))
-}
-
-/// The inode of the socket that listens on a port: fields 2, 4 and 10 of a line.
-fn listening_inode(port: u16) -> String {
-    let sockets = std::fs::read_to_string("/proc/net/tcp").expect("there is one");
-    let mut lines = sockets.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let local = format!(":{port:04X}");
-    let line = lines.find(|line| line[1].ends_with(&local) && line[3] == "0A");
-    line.expect("it listens")[9].to_owned()
 }
 
 #[test]

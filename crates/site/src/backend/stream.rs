@@ -83,7 +83,7 @@ impl Stream {
         if self.broken.is_none() {
             write(&mut self.queue);
         } else {
-            // What is not in the queue cannot be sent again.
+            // As when it was let go of: not all of the request is in the queue.
             self.was_idle = false;
         }
     }
@@ -119,7 +119,8 @@ impl Stream {
             return;
         }
         if self.at == self.queue.len() || self.at >= BODY_QUEUED_MAX / 2 {
-            self.repeats &= self.at == 0;
+            // What is not in the queue cannot be sent again, and its rest is no request.
+            self.was_idle &= self.at == 0;
             self.queue.drain(..self.at);
             self.at = 0;
         }
