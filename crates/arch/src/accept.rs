@@ -24,12 +24,6 @@ pub struct AcceptPolicy {
 enum Limit {
     Fixed(AcceptLimit),
     Shared(Arc<Blocks>),
-    /// `own` for as long as the server's limit is `unwritten`.
-    Own {
-        own: AcceptLimit,
-        unwritten: AcceptLimit,
-        blocks: Arc<Blocks>,
-    },
 }
 
 /// How an accept phase ended.
@@ -59,17 +53,6 @@ impl AcceptPolicy {
         AcceptPolicy { limit: Limit::Shared(Arc::clone(blocks)), credit: 0.0 }
     }
 
-    /// As [`AcceptPolicy::shared`], for an architecture with a default of its own: `own` holds when
-    /// nobody wrote a limit, until one is set that differs from the `unwritten`.
-    pub fn shared_or_own(
-        blocks: &Arc<Blocks>,
-        own: AcceptLimit,
-        unwritten: AcceptLimit,
-    ) -> AcceptPolicy {
-        let limit = Limit::Own { own, unwritten, blocks: Arc::clone(blocks) };
-        AcceptPolicy { limit, credit: 0.0 }
-    }
-
     /// The same limit, but no less than one connection in each phase, for ever.
     pub fn at_least_one(&self) -> AcceptPolicy {
         AcceptPolicy::new(match self.limit() {
@@ -82,10 +65,6 @@ impl AcceptPolicy {
         match &self.limit {
             Limit::Fixed(limit) => *limit,
             Limit::Shared(blocks) => blocks.accept_limit(),
-            Limit::Own { own, unwritten, blocks } => match blocks.accept_limit() {
-                limit if limit == *unwritten => *own,
-                set => set,
-            },
         }
     }
 
@@ -294,15 +273,11 @@ mod tests {
     }
 
     #[test]
-    fn a_default_of_its_own_holds_until_a_limit_is_set() {
+    fn a_limit_below_one_is_one_for_a_thread_that_waits_for_a_connection() {
         let blocks = Arc::new(Blocks::new(1).unwrap());
-        let (one, sixteen) = (AcceptLimit::At(1.0), AcceptLimit::At(16.0));
-        blocks.set_accept_limit(sixteen);
-        let policy = AcceptPolicy::shared_or_own(&blocks, one, sixteen);
-        assert_eq!(policy.limit(), one);
         blocks.set_accept_limit(AcceptLimit::At(0.5));
-        assert_eq!(policy.limit(), AcceptLimit::At(0.5));
-        assert_eq!(policy.at_least_one().limit(), one);
+        let policy = AcceptPolicy::shared(&blocks);
+        assert_eq!(policy.at_least_one().limit(), AcceptLimit::At(1.0));
         blocks.set_accept_limit(AcceptLimit::Infinite);
         assert_eq!(policy.at_least_one().limit(), AcceptLimit::Infinite);
     }

@@ -31,15 +31,12 @@ struct Listener {
     cancelled: bool,
 }
 
-/// The accepts of one worker. At accept-limit inf, which is the default here, one for each
-/// listening socket completes again and again; else that many complete once, and each is submitted
-/// anew (S0, section 4.3).
+/// The accepts of one worker. At accept-limit inf, the default of rings, one for each listening
+/// socket completes again and again; else that many complete once, and each is submitted anew (S0,
+/// section 4.3).
 #[derive(Debug)]
 pub(crate) struct Accepts {
     listeners: Vec<Listener>,
-    limit: AcceptLimit,
-    /// The server's limit as long as nobody wrote or set one: inf stands for it.
-    unwritten: Option<AcceptLimit>,
     /// Connections that may come before an accept that repeats is cancelled.
     margin: usize,
     /// Descriptors ran out; then one accept at a time tries whether there are any.
@@ -55,13 +52,9 @@ impl Accepts {
     /// room, so that accepting is counted when only so many more may fit.
     pub(crate) fn new(worker: &Worker, direct: bool) -> Accepts {
         let bounded = direct || worker.settings.max_connections.is_some();
-        let settings = &worker.settings;
-        let written = settings.given.contains(&"accept.limit");
         let queue = usize::try_from(worker.settings.backlog).unwrap_or(usize::MAX);
         Accepts {
             listeners: worker.listeners.iter().map(|_| Listener::default()).collect(),
-            limit: AcceptLimit::Infinite,
-            unwritten: (!written).then_some(settings.accept_limit),
             // Every queue twice: while it is emptied, it fills again.
             margin: if bounded { queue.saturating_mul(2 * worker.listeners.len()) } else { 0 },
             rests_until_ms: None,
@@ -84,14 +77,11 @@ impl Accepts {
         if self.ended || self.rests_until_ms.is_some_and(|_| self.under_way() > 0) {
             return;
         }
-        self.limit = match worker.blocks.accept_limit() {
-            limit if Some(limit) == self.unwritten => AcceptLimit::Infinite,
-            limit => limit,
-        };
+        let limit = worker.blocks.accept_limit();
         let most = worker.connections_max;
-        let repeats = self.limit == AcceptLimit::Infinite
+        let repeats = limit == AcceptLimit::Infinite
             && (self.margin == 0 || open.saturating_add(self.margin) < most);
-        let singles = match self.limit {
+        let singles = match limit {
             _ if self.rests_until_ms.is_some() => 1,
             AcceptLimit::Infinite => SINGLES_MAX,
             AcceptLimit::At(limit) => (limit.ceil() as usize).clamp(1, SINGLES_MAX),

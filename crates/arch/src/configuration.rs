@@ -30,6 +30,9 @@ pub trait Configuration: fmt::Debug {
     /// Why not: there is no such key, or the value is not one of its.
     fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String>;
 
+    /// The keys of all settings.
+    fn keys(&self) -> Vec<&'static str>;
+
     /// What was written for this key in the configuration that was loaded last, or its default.
     fn written(&self, key: &str) -> Option<String>;
 }

@@ -7,7 +7,7 @@ use crate::architectures::{
     amped, knot_a, knot_c, mp, mt, n_copy, shared_symped, sped, symped, thread_per_connection, tux,
     uring, watpipe,
 };
-use crate::settings::Settings;
+use crate::settings::{AcceptLimit, Settings};
 use crate::worker::{Report, Worker};
 
 /// Whose listening sockets a worker reads.
@@ -147,8 +147,8 @@ pub(crate) const fn join<const N: usize>(
     all
 }
 
-/// Defaults that are an architecture's own: its name, the key, and the value. `accepts`, `knot_c`
-/// and `mp` go by them.
+/// Defaults that are an architecture's own: its name, the key, and the value. [`accept_limit`] and
+/// `mp` go by them.
 pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
     ("uring", "accept.limit", "inf"),
     ("knot-c", "accept.limit", "1"),
@@ -157,6 +157,14 @@ pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
     ("mp", "cache.files", "32"),
     ("mp", "cache.mapped", "4MiB"),
 ];
+
+/// The accept-limit that a server begins with: what was written, or the default.
+pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
+    let (key, name) = ("accept.limit", architecture.name());
+    let own = OWN_DEFAULTS.iter().find(|(of, known, _)| (*of, *known) == (name, key));
+    let own = own.filter(|_| !settings.given.contains(&key));
+    own.and_then(|(_, _, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
+}
 
 /// Whether this architecture makes nothing of a setting, while another does.
 fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {

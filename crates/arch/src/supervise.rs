@@ -97,13 +97,13 @@ impl Master {
         let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
         let hosts = HostCounts::new(&hosts::labels(&server.settings.sites), blocks.len())?;
         let blocks = Arc::new(blocks.with_hosts(hosts));
-        blocks.set_accept_limit(server.settings.accept_limit);
+        let architecture = server.architecture;
+        blocks.set_accept_limit(registry::accept_limit(architecture, &server.settings));
         blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
         let started_ms = clock::monotonic_ms();
-        let architecture = server.architecture;
         let (number, workers, previous) = (0, 0, None);
         Ok(Master {
             generation: Generation {
@@ -198,6 +198,9 @@ impl Master {
     /// What ran before takes over again: in this process, or in that of the master before.
     fn take_back_or_fail(&mut self) -> io::Result<()> {
         if self.is_ready {
+            if self.upgrade.is_some() {
+                self.roll_back("what runs now failed meanwhile");
+            }
             self.take_back();
             return Ok(());
         }
@@ -207,9 +210,14 @@ impl Master {
 
     /// What the server does, in a few words.
     fn status_line(&self) -> String {
-        let Generation { architecture, workers, number, .. } = &self.generation;
+        format!("serving by {}, generation {}", self.what_runs(), self.generation.number)
+    }
+
+    /// The architecture, and how many workers there are.
+    fn what_runs(&self) -> String {
+        let Generation { architecture, workers, .. } = &self.generation;
         let noun = if *workers == 1 { "worker" } else { "workers" };
-        format!("serving by {} with {workers} {noun}, generation {number}", architecture.name())
+        format!("{} with {workers} {noun}", architecture.name())
     }
 
     fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {

@@ -87,6 +87,10 @@ impl Configuration for CommandLine {
         Ok(settings)
     }
 
+    fn keys(&self) -> Vec<&'static str> {
+        SETTINGS.iter().map(|setting| setting.key).collect()
+    }
+
     fn written(&self, key: &str) -> Option<String> {
         let setting = find(SETTINGS, key)?;
         let written = self.typed.values.iter().rev().find(|written| written.key == setting.key);

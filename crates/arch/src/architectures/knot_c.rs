@@ -38,7 +38,7 @@ use flyball_sys::user_thread::stacks_max;
 
 use crate::accept::AcceptPolicy;
 use crate::registry::{Architecture, Sockets};
-use crate::settings::{AcceptLimit, Settings};
+use crate::settings::Settings;
 use crate::user_threads::{Commons, Here, Scheduler, Wake, Why, serve_connection};
 use crate::worker::{Report, Worker};
 
@@ -100,12 +100,7 @@ impl Architecture for KnotC {
         if running < threads && settings.given.contains(&"knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
-        let accept = if settings.given.contains(&"accept.limit") {
-            AcceptPolicy::shared(&worker.blocks)
-        } else {
-            let one = AcceptLimit::At(1.0);
-            AcceptPolicy::shared_or_own(&worker.blocks, one, settings.accept_limit)
-        };
+        let accept = AcceptPolicy::shared(&worker.blocks);
         let mut scheduler = Scheduler::new(settings, |_, _, _| ());
         for _ in 0..running {
             scheduler.spawn(serve)?;

@@ -1,19 +1,25 @@
 //! One setting changed while the server runs: in place where workers look for it, by a new
 //! generation of workers where they do not.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use flyball_sys::error_log;
+use flyball_sys::error_log::{self, Level};
+use flyball_sys::say;
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::control::{CHANGEABLE, Reply, changeable};
+use crate::explain::{self, Effect};
 use crate::server::{Setup, bound_files};
-use crate::settings::AcceptLimit;
-use crate::{explain, live, registry};
+use crate::settings::Settings;
+use crate::{live, registry};
 
-/// The one that all processes look at where they say something.
-const LOG_LEVEL: &str = "log.level";
+/// Settings beside the limits of connections that all processes look at where they go by them.
+const IN_PLACE: [&str; 2] = ["accept.limit", "log.level"];
+
+/// Settings and their values.
+pub(super) type Values = BTreeMap<&'static str, String>;
 
 impl Master {
     /// Gives a setting another value, as somebody asks for it.
@@ -26,11 +32,6 @@ impl Master {
             "architecture" | "arch" => {
                 let found = registry::find(value);
                 self.switch(found.ok_or_else(|| format!("there is no architecture {value:?}"))?)
-            }
-            "accept.limit" => {
-                let limit = AcceptLimit::parse(value)
-                    .ok_or_else(|| format!("expected {}, found {value:?}", AcceptLimit::FORM))?;
-                Ok(Reply::Done(self.set_accept_limit(limit)))
             }
             _ => self.set_other(key, value).map(Reply::Done),
         }
@@ -47,33 +48,44 @@ impl Master {
         let Some(configuration) = &self.server.configuration else {
             return Err("this server has no configuration to change".into());
         };
-        let mut settings = configuration.changed(&self.server.settings, key, value)?;
-        bound_files(&mut settings);
-        let mut how = String::new();
-        if live::is_live(key) || key == LOG_LEVEL {
-            self.blocks.live().set(&settings.limits);
-            error_log::set_level(settings.log.level);
-            self.server.settings = Arc::new(settings);
+        let change = |settings: &Settings| {
+            let mut settings = configuration.changed(settings, key, value)?;
+            bound_files(&mut settings);
+            Ok::<_, String>(Arc::new(settings))
+        };
+        let settings = change(&self.server.settings)?;
+        let mut more = String::new();
+        if live::is_live(key) || IN_PLACE.contains(&key) {
+            // What runs again when this generation fails goes by it too.
+            if let Some(previous) = &mut self.generation.previous
+                && let Ok(settings) = change(&previous.setup.settings)
+            {
+                previous.setup.settings = settings;
+                previous.changed.insert(key.to_owned(), value.to_owned());
+            }
+            self.server.settings = settings;
+            self.use_in_place();
         } else {
-            let next = Setup { settings: Arc::new(settings), ..self.server.setup() };
+            let next = Setup { settings, ..self.server.setup() };
             let listening = self.server.listening.clone();
             self.renew(next, listening, GENERATIONS_MAX)
                 .map_err(|why| format!("{key} stays {before}: {why}"))?;
-            how = format!("; generation {} goes by it", self.generation.number);
+            more = format!("; generation {} goes by it", self.generation.number);
         }
         self.changed.insert(key.to_owned(), value.to_owned());
-        Ok(format!("{key} is {}; it was {before}{how}", self.value_of(key)?))
+        let architecture = self.generation.architecture;
+        if registry::unused_keys(architecture, &self.server.settings).contains(&key) {
+            more += &format!("; {} does not use it", architecture.name());
+        }
+        Ok(format!("{key} is {}; it was {before}{more}", self.value_of(key)?))
     }
 
-    fn set_accept_limit(&mut self, limit: AcceptLimit) -> String {
-        let before = self.blocks.accept_limit();
-        self.blocks.set_accept_limit(limit);
-        let architecture = self.generation.architecture;
-        let unused = match architecture.settings().contains(&"accept.limit") {
-            true => String::new(),
-            false => format!("; {} does not use it", architecture.name()),
-        };
-        format!("accept.limit is {limit}; it was {before}{unused}")
+    /// Has all processes look at the settings that they take over as they are.
+    pub(super) fn use_in_place(&self) {
+        let settings = &self.server.settings;
+        self.blocks.live().set(&settings.limits);
+        self.blocks.set_accept_limit(registry::accept_limit(self.server.architecture, settings));
+        error_log::set_level(settings.log.level);
     }
 
     /// The value of a setting that holds now.
@@ -81,22 +93,45 @@ impl Master {
     /// # Errors
     /// When there is no such setting.
     pub(super) fn value_of(&self, key: &str) -> Result<String, String> {
-        let (architecture, settings) = (self.generation.architecture, &self.server.settings);
+        let value = self.value_among(key, &self.effects());
+        value.ok_or_else(|| format!("there is no setting {key:?}"))
+    }
+
+    /// The values of all settings.
+    pub(super) fn values(&self) -> Values {
+        let keys = self.server.configuration.iter().flat_map(|configuration| configuration.keys());
+        let effects = self.effects();
+        keys.filter_map(|key| Some((key, self.value_among(key, &effects)?))).collect()
+    }
+
+    /// Says which settings have other values than those had.
+    pub(super) fn say_what_changed(&self, before: &Values) {
+        for (key, now) in self.values() {
+            if let Some(before) = before.get(key).filter(|before| **before != now) {
+                say!(Level::Info, "{key} is {now}; it was {before}");
+            }
+        }
+    }
+
+    fn effects(&self) -> Vec<Effect> {
+        explain::effects(self.generation.architecture, &self.server.settings)
+    }
+
+    fn value_among(&self, key: &str, effects: &[Effect]) -> Option<String> {
         match key {
-            "architecture" | "arch" => return Ok(architecture.name().into()),
-            "accept.limit" => return Ok(self.blocks.accept_limit().to_string()),
-            "workers" => return Ok(self.generation.workers.to_string()),
+            "architecture" | "arch" => return Some(self.generation.architecture.name().into()),
+            "accept.limit" => return Some(self.blocks.accept_limit().to_string()),
+            "workers" => return Some(self.generation.workers.to_string()),
             "listen" => {
                 let addresses: Vec<_> =
                     self.server.addresses().iter().map(ToString::to_string).collect();
-                return Ok(addresses.join(","));
+                return Some(addresses.join(","));
             }
             _ => {}
         }
-        let effects = explain::effects(architecture, settings);
-        let effect = effects.into_iter().filter(|effect| effect.key == key).find_map(|e| e.value);
+        let effect = effects.iter().filter(|effect| effect.key == key);
+        let effect = effect.filter_map(|effect| effect.value.clone()).next();
         let written = || self.server.configuration.as_ref()?.written(key);
-        let value = effect.or_else(|| self.changed.get(key).cloned()).or_else(written);
-        value.ok_or_else(|| format!("there is no setting {key:?}"))
+        effect.or_else(|| self.changed.get(key).cloned()).or_else(written)
     }
 }

@@ -19,7 +19,7 @@ use crate::listening::Listening;
 use crate::registry::{self, Architecture};
 use crate::sandbox::Confinement;
 use crate::server::Setup;
-use crate::settings::{AcceptLimit, Settings};
+use crate::settings::Settings;
 
 /// Generations of workers alive at the same time.
 pub(super) const GENERATIONS_MAX: usize = 3;
@@ -44,10 +44,9 @@ pub(super) struct Generation {
 
 /// What ran before, to be run again.
 pub(super) struct Previous {
-    setup: Setup,
-    /// Settings that had been changed by then.
-    changed: BTreeMap<String, String>,
-    accept_limit: AcceptLimit,
+    pub(super) setup: Setup,
+    /// Settings that somebody has changed in it, and their values.
+    pub(super) changed: BTreeMap<String, String>,
 }
 
 impl Generation {
@@ -168,8 +167,7 @@ impl Master {
         let Some(before) = self.replaced.take() else { return begun };
         let Err(why) = begun else {
             let changed = self.changed.clone();
-            let accept_limit = self.blocks.accept_limit();
-            self.generation.previous = Some(Previous { setup: before, changed, accept_limit });
+            self.generation.previous = Some(Previous { setup: before, changed });
             return Ok(());
         };
         self.retire();
@@ -201,7 +199,7 @@ impl Master {
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {
         let architecture = self.server.architecture;
         self.server.listening.prepare(architecture, &self.server.settings)?;
-        self.blocks.live().set(&self.server.settings.limits);
+        self.use_in_place();
         self.change_log().map_err(|error| format!("the log process: {error}"))?;
         self.change_spawner().map_err(|error| format!("programs cannot be started: {error}"))?;
         let name = architecture.name();
@@ -248,7 +246,8 @@ impl Master {
     /// A new generation failed at once: what ran before takes over again.
     pub(super) fn take_back(&mut self) {
         let Some(previous) = self.generation.previous.take() else { return };
-        let Previous { setup, changed, accept_limit } = previous;
+        let Previous { setup, changed } = previous;
+        let values = self.values();
         let failed = self.generation.architecture.name();
         let name = setup.architecture.name();
         let listening = self.server.listening.rebound(&setup.settings);
@@ -257,7 +256,7 @@ impl Master {
             Err(why) => say!(Level::Error, "{failed} failed; {why}"),
         }
         self.changed = changed;
-        self.blocks.set_accept_limit(accept_limit);
+        self.say_what_changed(&values);
         // It has proved itself before.
         self.generation.previous = None;
         self.admin_is_stale = true;

@@ -49,6 +49,7 @@ impl Master {
 
     fn load_and_renew(&mut self) -> Result<String, String> {
         self.is_free_to_change()?;
+        let values = self.values();
         let Some(configuration) = &mut self.server.configuration else {
             return Err("this server has no configuration to load again".into());
         };
@@ -61,13 +62,13 @@ impl Master {
         for warning in self.server.warnings() {
             say!(Level::Warn, "warning: {warning}");
         }
+        self.say_what_changed(&values);
         let addresses: Vec<String> =
             self.server.addresses().iter().map(ToString::to_string).collect();
         Ok(format!(
-            "the configuration is loaded: generation {}, {} with {} workers at {} ({} ms)",
+            "the configuration is loaded: generation {}, {} at {} ({} ms)",
             self.generation.number,
-            self.generation.architecture.name(),
-            self.generation.workers,
+            self.what_runs(),
             addresses.join(", "),
             clock::monotonic_ms() - begun_ms
         ))
@@ -104,7 +105,6 @@ impl Master {
                 net::unlink_unix(path);
             }
         }
-        self.blocks.set_accept_limit(self.server.settings.accept_limit);
         self.changed.clear();
         self.admin_is_stale = true;
         Ok(())

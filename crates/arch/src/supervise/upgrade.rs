@@ -170,7 +170,7 @@ impl Master {
     }
 
     /// The new master failed: it is ended, and this one goes on as before.
-    fn roll_back(&mut self, why: &str) {
+    pub(super) fn roll_back(&mut self, why: &str) {
         let Some(upgrade) = self.upgrade.take() else { return };
         self.mechanism.remove(upgrade.way.as_fd());
         process::kill(upgrade.process);

@@ -55,3 +55,18 @@ fn every_line_of_the_production_configuration_has_its_reason() {
         assert!(is_told, "{paragraph}");
     }
 }
+
+/// Who stops the server waits for longer than its downloads may take.
+#[test]
+fn the_unit_gives_the_production_configuration_time_to_drain() {
+    let text = |name: &str| std::fs::read_to_string(file(name)).expect("it is there");
+    let seconds = |text: &str, key: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(key)).expect(key);
+        let value = value.trim_matches('"');
+        let minutes = value.strip_suffix("min").map(|n| 60 * n.parse::<u64>().expect("minutes"));
+        minutes.or_else(|| value.strip_suffix('s')?.parse().ok()).expect("a time")
+    };
+    let stop = seconds(&text("deploy/systemd/flyball.service"), "TimeoutStopSec=");
+    let drain = seconds(&text("examples/production.toml"), "drain = ");
+    assert!(stop > drain + 2, "{drain} s to drain, and it is killed after {stop}");
+}

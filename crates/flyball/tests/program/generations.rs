@@ -2,7 +2,8 @@
 //! workers, old ones finish, and nobody notices.
 use crate::common::load::{Done, under_load};
 use crate::common::{
-    Launch, Server, Site, children, get, last_get, refused, signal, text, told, wait_for, within,
+    Launch, Server, Site, architectures, children, get, last_get, refused, signal, text, told,
+    wait_for, within,
 };
 use flyball_testkit::Client;
 use std::path::Path;
@@ -19,12 +20,6 @@ const ALL_PAIRS: &str = "FLYBALL_ALL_PAIRS";
 fn site() -> Site {
     let large: Vec<u8> = (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect();
     Site::with(&[("small.txt", &[b'x'; 1024]), ("large.bin", &large)])
-}
-
-/// The architectures that run here.
-fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
 fn launch(site: &Site, arch: &str, socket: &Path) -> Launch {
@@ -129,6 +124,69 @@ fn the_accept_limit_changes_while_the_server_runs() {
     assert_eq!(told(&socket, &["get", "accept.limit"]), "inf\n");
     let logged = "flyball: accept.limit is inf; it was 4 (asked for by user ";
     server.errors.wait_for("both values", |said| said.contains(logged));
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+}
+
+#[test]
+fn an_accept_limit_of_an_architecture_s_own_holds_until_one_is_set() {
+    let site = site();
+    for (arch, own) in [("sped", "16"), ("knot-c", "1"), ("uring", "inf")] {
+        if !architectures().contains(&arch) {
+            continue;
+        }
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let socket = within(&directory, "admin");
+        let _server = launch(&site, "mt", &socket).start();
+        told(&socket, &["set", "architecture", arch]);
+        assert_eq!(told(&socket, &["get", "accept.limit"]), format!("{own}\n"), "{arch}");
+        let status: serde_json::Value =
+            serde_json::from_str(&told(&socket, &["status"])).expect("the status is JSON");
+        assert_eq!(status["accept_limit"], own, "{arch}");
+        let said = told(&socket, &["set", "accept.limit", "16"]);
+        assert_eq!(said, format!("accept.limit is 16; it was {own}\n"), "{arch}");
+        // It holds for what comes after it too.
+        told(&socket, &["set", "architecture", "symped"]);
+        told(&socket, &["set", "architecture", arch]);
+        assert_eq!(told(&socket, &["get", "accept.limit"]), "16\n", "{arch}");
+    }
+}
+
+/// The first worker of a generation, once it runs.
+fn worker_of(socket: &Path, generation: u64) -> u32 {
+    let process = || {
+        let status: serde_json::Value = serde_json::from_str(&told(socket, &["status"])).ok()?;
+        let mut processes = status["processes"].as_array()?.iter();
+        let worker = processes.find(|process| process["generation"] == generation)?;
+        worker["process"].as_u64()?.try_into().ok()
+    };
+    wait_for("a worker of that generation", process)
+}
+
+/// What somebody has set is not lost when the generation that ran by then is taken back.
+#[test]
+fn a_generation_that_fails_takes_no_change_along_and_what_ran_before_runs_again() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, "sped", &socket).set("timeout.idle=20s").start();
+    told(&socket, &["set", "cache.paths", "50"]);
+    told(&socket, &["set", "cache.paths", "60"]);
+    for (key, value) in [("timeout.idle", "31s"), ("accept.limit", "3"), ("log.level", "debug")] {
+        told(&socket, &["set", key, value]);
+    }
+    // The generation is on trial for three seconds.
+    signal(worker_of(&socket, 3), "ABRT");
+    let errors = &server.errors;
+    errors.wait_for("the way back", |said| said.contains("sped failed; sped runs again as before"));
+    errors.wait_for("what goes back", |said| said.contains("cache.paths is 50; it was 60"));
+    for (key, value) in [
+        ("timeout.idle", "31s"),
+        ("accept.limit", "3"),
+        ("log.level", "debug"),
+        ("cache.paths", "50"),
+    ] {
+        assert_eq!(told(&socket, &["get", key]), format!("{value}\n"), "{key}");
+    }
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
 }
 

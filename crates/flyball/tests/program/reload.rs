@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use crate::common::load::under_load;
 use crate::common::{
-    Launch, Server, Site, children, get, last_get, refused, signal, text, told, wait_for, within,
+    Launch, Server, Site, architectures, children, get, last_get, refused, signal, text, told,
+    wait_for, within,
 };
 use flyball_testkit::Client;
 use tempfile::TempDir;
@@ -66,12 +67,6 @@ impl Configured {
 
 fn whole(site: &Site, lines: &str) -> String {
     format!("{lines}\n[[site]]\nroot = {:?}\n", text(site.path()))
-}
-
-/// The architectures that run here.
-fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
 #[test]
@@ -309,6 +304,41 @@ fn generations_do_not_pile_up() {
     wait_for("room for another", || {
         crate::common::ctl(&configured.socket(), &["reload"]).status.success().then_some(())
     });
+}
+
+#[test]
+fn a_download_that_outlasts_the_drain_of_a_reload_is_cut() {
+    let large: Vec<u8> = vec![b'x'; LARGE_BYTES];
+    for arch in architectures() {
+        let configured = Configured::start(&format!("arch = {arch:?}\ndrain = \"1s\""));
+        std::fs::write(configured.site.path().join("large.bin"), &large).expect("it is written");
+        let mut client = configured.server.connect();
+        client.send(last_get("/large.bin"));
+        assert_eq!(client.response_head().status(), 200, "{arch}");
+        configured.reload();
+        let told = "1 connections were still open at the drain deadline";
+        configured.server.errors.wait_for("the drain deadline", |said| said.contains(told));
+        assert!(client.rest_before_end().len() < LARGE_BYTES, "{arch}");
+        assert_eq!(configured.server.connect().ask(last_get("/small.txt")).status(), 200, "{arch}");
+    }
+}
+
+#[test]
+fn what_a_reload_changes_is_told_with_both_values() {
+    let configured = Configured::start("arch = \"sped\"\ntimeout.idle = \"20s\"");
+    told(&configured.socket(), &["set", "rate.window", "9s"]);
+    configured.write("arch = \"mt\"\ntimeout.idle = \"21s\"\nmt.threads = 7");
+    configured.reload();
+    let said = configured.server.errors.so_far();
+    for change in [
+        "arch is mt; it was sped",
+        "timeout.idle is 21s; it was 20s",
+        "rate.window is 10s; it was 9s",
+        "mt.threads is 7; it was ",
+    ] {
+        assert!(said.contains(&format!("flyball: {change}")), "{change} is not in\n{said}");
+    }
+    assert_eq!(said.matches("; it was ").count(), 5, "{said}");
 }
 
 #[test]

@@ -5,8 +5,11 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::process::Command;
 
-use crate::common::{Launch, Site, copy_program, has, last_get, signal, text, wait_for, within};
-use flyball_testkit::{Client, wait};
+use crate::common::{
+    Launch, Site, copy_program, has, last_get, proc_status, signal, text, wait_for, within,
+};
+use flyball_sys::process::is_root;
+use flyball_testkit::{Client, skip, wait};
 
 /// The next message that has this line; others are passed over.
 #[track_caller]
@@ -149,4 +152,45 @@ fn the_unit_files_are_understood() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("flyball")).collect();
     assert!(output.status.success() && ours.is_empty(), "{said}");
+}
+
+/// A line of the unit, without its name; it may go on in the next one.
+fn line_of_unit(name: &str) -> String {
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/systemd/flyball.service");
+    let unit = std::fs::read_to_string(unit).expect("the unit is there").replace("\\\n", "");
+    let line = unit.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    line.expect("it is set").to_owned()
+}
+
+#[test]
+fn the_rights_that_the_unit_leaves_are_enough() {
+    if !is_root() {
+        return skip("only the superuser has rights to be left");
+    }
+    if !has("setpriv") {
+        return;
+    }
+    let capabilities = line_of_unit("CapabilityBoundingSet").to_lowercase();
+    let mut set = "-all".to_owned();
+    for name in capabilities.split_ascii_whitespace() {
+        set += &format!(",+{}", name.strip_prefix("cap_").expect("a capability"));
+    }
+    let site = Site::with(&[("small.txt", b"small")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = within(&directory, "flyball.toml");
+    let lines = format!("[[site]]\nroot = {:?}\n", text(site.path()));
+    std::fs::write(&config, lines).expect("the file is written");
+    for arch in ["n-copy", "uring", "watpipe"] {
+        let launch = Launch::bare(&["setpriv", "--bounding-set", &set, "--no-new-privs"]);
+        let launch = launch.args(&["--config", text(&config), "--listen", "127.0.0.1:0"]);
+        let launch = launch.args(&["--arch", arch, "--workers", "1"]).set("sandbox=required");
+        let server = launch.start();
+        for _ in 0..2 {
+            assert_eq!(server.connect().ask(last_get("/small.txt")).body, b"small", "{arch}");
+            let worker = server.worker();
+            assert_eq!(proc_status(worker, "CapBnd").as_deref(), Some("0000000000000000"));
+            signal(server.master(), "HUP");
+            wait_for("another worker", || (server.worker() != worker).then_some(()));
+        }
+    }
 }

@@ -46,6 +46,12 @@ pub fn has(program: &str) -> bool {
     found
 }
 
+/// The architectures that run here.
+pub fn architectures() -> Vec<&'static str> {
+    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
+    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
+}
+
 /// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards.
 pub fn signal(process: u32, name: &str) {
     let status = Command::new("sh")
