@@ -27,7 +27,7 @@ impl Besieged {
         let root = Site::shared().root().display().to_string();
         let config = format!(
             "arch = \"{arch}\"\n{workers}{settings}\n[[site]]\nroot = \"{root}\"\n\
-             digest-path = \"/digest\"\n"
+             digest-path = \"/digest\"\nlisting = true\n"
         );
         let server = Launch::config(config).start_where_possible()?;
         let mut besieged = Besieged { server, memory: 0, descriptors: 0 };

@@ -65,18 +65,37 @@ fn requests(besieged: &Besieged, how: Cut) {
     }
 }
 
-/// After each number of bytes of an answer.
+/// After each number of bytes of an answer: of a file, of a part and of several of it, of none that
+/// is new, of a listing, of an error and of two that are pipelined.
 fn small_answers(besieged: &Besieged, how: Cut) {
-    let request = get("/hello.txt");
-    let mut client = besieged.server.connect();
-    let whole = client.ask(last_get("/hello.txt"));
-    let len = whole.head.len() + whole.body.len();
-    for n in (0..len - 32).step_by(3) {
-        let mut client = besieged.server.connect();
-        client.send(&request);
-        client.take(n);
-        cut(client, how);
+    let tag = besieged.server.connect().ask(get("/hello.txt")).expect("ETag").to_owned();
+    let file = |more: &str| format!("GET /hello.txt HTTP/1.1\r\nHost: a\r\n{more}\r\n");
+    for (request, begins) in [
+        (file(""), "HTTP/1.1 200 OK\r\n"),
+        (file("Range: bytes=2-4\r\n"), "HTTP/1.1 206 Partial Content\r\n"),
+        (file("Range: bytes=0-0,2-2\r\n"), "HTTP/1.1 206 Partial Content\r\n"),
+        (file(&format!("If-None-Match: {tag}\r\n")), "HTTP/1.1 304 Not Modified\r\n"),
+        (get("/empty/?format=json"), "HTTP/1.1 200 OK\r\n"),
+        (get("/missing"), "HTTP/1.1 404 Not Found\r\n"),
+        (file("") + &get("/missing"), "HTTP/1.1 200 OK\r\n"),
+    ] {
+        let whole = whole_answer(besieged, &request);
+        assert!(whole.starts_with(begins.as_bytes()), "{request}");
+        for n in 0..=whole.len() {
+            let mut client = besieged.server.connect();
+            client.send(&request);
+            client.take(n);
+            cut(client, how);
+        }
     }
+}
+
+/// All that comes for these requests.
+fn whole_answer(besieged: &Besieged, requests: &str) -> Vec<u8> {
+    let mut client = besieged.server.connect();
+    client.send(requests);
+    client.half_close();
+    client.rest_before_end()
 }
 
 /// At many places of a body that the socket cannot hold.

@@ -123,13 +123,32 @@ fn storms_of_connections_and_resets_leave_nothing_behind(arch: &str) {
     besieged.expect_descriptors_back();
 }
 
-/// Connections that are opened and closed as fast as one thread can.
-fn storm(address: SocketAddr, ended: &AtomicBool) -> u64 {
+/// How honest clients are crowded out.
+#[derive(Clone, Copy, Debug)]
+enum Flood {
+    /// Connections that are opened and closed.
+    Connections,
+    /// Connections that ask for something and are reset.
+    Resets,
+    /// Requests whose answers nobody reads, on a few connections.
+    Pipelines,
+}
+
+/// Floods as fast as one thread can; how many connections it opened.
+fn flood(kind: Flood, address: SocketAddr, ended: &AtomicBool) -> u64 {
+    let requests = get("/hello.txt").repeat(FLOOD);
     let mut opened = 0;
     while !ended.load(SeqCst) {
-        if let Ok(stream) = TcpStream::connect(address) {
-            let _ = stream.shutdown(Shutdown::Both);
-            opened += 1;
+        let Ok(mut stream) = TcpStream::connect(address) else { continue };
+        opened += 1;
+        match kind {
+            Flood::Connections => drop(stream.shutdown(Shutdown::Both)),
+            // What was received and not read makes it a reset.
+            Flood::Resets => drop(stream.write(get("/hello.txt").as_bytes())),
+            Flood::Pipelines => {
+                stream.set_nonblocking(true).expect("O_NONBLOCK");
+                while !ended.load(SeqCst) && stream.write(requests.as_bytes()).is_ok() {}
+            }
         }
     }
     opened
@@ -137,29 +156,36 @@ fn storm(address: SocketAddr, ended: &AtomicBool) -> u64 {
 
 /// Of floods the figure is told: they take processor time, which nothing can give back.
 #[test]
-fn what_honest_clients_keep_beside_a_flood_of_connections_is_told() {
-    let Some(besieged) = Besieged::start("sped", "") else { return };
+fn what_honest_clients_keep_beside_a_flood_is_told() {
+    for arch in ["sped", "mt", "uring"] {
+        for kind in [Flood::Connections, Flood::Resets, Flood::Pipelines] {
+            let Some(besieged) = Besieged::start(arch, "") else { continue };
+            let kept = share_kept(&besieged, kind);
+            println!("{arch}: {kind:?} leave honest clients {:.0} %", kept * 100.0);
+            assert!(kept > 0.0, "{arch}: {kind:?}");
+            besieged.expect_descriptors_back();
+        }
+    }
+}
+
+/// The throughput of honest clients beside a flood, as a share of that without one.
+fn share_kept(besieged: &Besieged, kind: Flood) -> f64 {
     let (mut honest, _) = Honest::connect(&besieged.server);
     let _alone = measuring();
     let slice = Duration::from_millis(if is_strict() { 500 } else { 60 });
     let address = besieged.server.address();
     let ended = AtomicBool::new(false);
-    let mut ratios = Vec::new();
-    for _ in 0..5 {
+    let mut pair = |_| {
         let before = honest.throughput(slice);
         let during = std::thread::scope(|scope| {
             ended.store(false, SeqCst);
-            let flood = scope.spawn(|| storm(address, &ended));
+            let flood = scope.spawn(|| flood(kind, address, &ended));
             let during = honest.throughput(slice);
             ended.store(true, SeqCst);
             assert!(flood.join().expect("the flood ends") > 0);
             during
         });
-        ratios.push(during / before);
-    }
-    let kept = median(ratios);
-    println!("sped: a flood of connections leaves honest clients {:.0} %", kept * 100.0);
-    assert!(kept > 0.0);
-    drop(honest);
-    besieged.expect_descriptors_back();
+        during / before
+    };
+    median((0..5).map(&mut pair).collect())
 }
