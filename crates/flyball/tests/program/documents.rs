@@ -1,6 +1,7 @@
 //! Pages of the manual, completions and tables of documents are made from the tables of the code.
 use std::process::Command;
 
+use flyball::settings::SETTINGS;
 use flyball_arch::{HelperKind, SERVING, Settings, TABLE};
 use flyball_sys::sandbox::Calls;
 use flyball_testkit::binary;
@@ -97,4 +98,25 @@ fn the_document_names_each_system_call_that_a_process_may_make() {
         return std::fs::write(path, text).expect("it can be written");
     }
     assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it anew");
+}
+
+/// Whoever runs the server finds every bound where limits are told, with its default.
+#[test]
+fn every_bound_is_among_the_limits_with_its_default() {
+    const BOUNDS: [&str; 7] =
+        ["Most", "Longest", "Largest", "Threads", "Processes", "User-level", "Time"];
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
+    let text = std::fs::read_to_string(path).expect("the document is there");
+    // Sizes and times are written with a space there, and large numbers with a comma.
+    let text: String = text.chars().filter(|c| *c != ' ' && *c != ',').collect();
+    let is_bound = |doc: &str| BOUNDS.contains(&doc.split(' ').next().unwrap_or_default());
+    let bounds = SETTINGS.iter().filter(|setting| is_bound(setting.doc));
+    let missing: Vec<String> = bounds
+        .filter_map(|setting| Some((setting.key, setting.default?)))
+        .filter(|(key, default)| {
+            ["(", "|"].iter().all(|open| !text.contains(&format!("`{key}`{open}{default}")))
+        })
+        .map(|(key, default)| format!("{key} ({default})"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
 }

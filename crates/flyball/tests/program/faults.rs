@@ -215,6 +215,44 @@ fn a_system_call_that_fails_costs_an_answer_and_no_more() {
     }
 }
 
+/// The process among the children of the master that has this file open.
+fn process_with(server: &Server, file: &std::path::Path) -> u32 {
+    let has_it = |process: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+        open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == file))
+    };
+    wait_for("the process of the file", || children(server.master()).into_iter().find(has_it))
+}
+
+#[test]
+fn a_disk_that_fails_under_the_logs_costs_lines_and_no_request() {
+    if !has("strace") {
+        return;
+    }
+    let (site, directory) = (site(), tempfile::tempdir().expect("a temporary directory"));
+    let [access, slow] = ["access.log", "slow.log"].map(|name| directory.path().join(name));
+    let set = |key: &str, path: &std::path::Path| format!("{key}={}", crate::common::text(path));
+    let launch = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]);
+    let launch = launch.set(&set("access-log", &access)).set(&set("slow-log", &slow));
+    let server = launch.set("log.slow-threshold=0ms").set("sandbox=off").start();
+    let ask = || assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL);
+    let lines = |path: &std::path::Path| {
+        std::fs::read_to_string(path).map_or(0, |text| text.lines().count())
+    };
+    ask();
+    wait_for("the first lines", || (lines(&access) == 1 && lines(&slow) == 1).then_some(()));
+    let process = process_with(&server, &access);
+    let injection = Injection::attach(process, "write,writev,pwritev", "error=EIO");
+    for _ in 0..20 {
+        ask();
+    }
+    wait_for("the count", || (server.counter("access_log_lost") == 20).then_some(()));
+    injection.end(process);
+    assert_eq!(lines(&access), 1);
+    ask();
+    wait_for("a line again", || (lines(&access) == 2).then_some(()));
+}
+
 /// Files that caches may keep open beside those from before.
 const FILES_SLACK: usize = 4;
 
