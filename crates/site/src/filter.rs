@@ -1,6 +1,7 @@
 //! The protocol pipeline (S3, section 3.1: M113): filters over the body of a response, in a chain
 //! that is chosen for each response (section 6: M140). A filter is one file below `filter/` and a
-//! row of [`FILTERS`].
+//! row of [`FILTERS`]; one that is a content coding of a new name has that name among the
+//! [`Coding`]s, and a setting for its level.
 
 mod brotli;
 mod gzip;
