@@ -8,6 +8,7 @@ mod mount;
 mod access;
 mod access_log;
 mod arrival;
+mod closed_files;
 mod coded_streams;
 mod codings;
 mod conditionals;
@@ -142,6 +143,9 @@ for_each_architecture! {
         links_that_leave_the_root_lead_nowhere,
         names_that_cannot_be_are_not_there,
         a_listing_names_what_is_there_and_not_what_is_hidden,
+    ],
+    closed_files: [
+        what_may_not_be_read_is_403_and_what_has_gone_404_to_nobody_else,
     ],
     streams: [
         a_body_of_unknown_length_comes_in_chunks,

@@ -501,6 +501,8 @@ impl Service {
                 Source::Cached(file)
             }
             Err(entry) => {
+                // What was known of the path before is not so any more.
+                self.forget_path(site, &request);
                 self.transient = Some(entry);
                 Source::Transient
             }
