@@ -210,9 +210,9 @@ impl HeldCaches {
         Bytes::from(body)
     }
 
-    /// Whether a body can be kept only as a file.
-    pub(crate) fn holds_only_files(&self) -> bool {
-        matches!(&self.backend, Backend::Table(_)) && self.settings.files_max > 0
+    /// Whether a body of so many bytes that was coded here is to be kept as a file.
+    pub(crate) fn keeps_as_file(&self, bytes: u64) -> bool {
+        matches!(&self.backend, Backend::Table(part) if part.keeps(bytes))
     }
 
     /// The entry that the last operation found at this place.

@@ -1,7 +1,9 @@
 //! One table of cached files for processes that share nothing else but their descriptors (S4,
 //! section 4: shared-SYMPED's application cache): names, stamps and prebuilt heads in a shared
 //! mapping, made of nothing but atomic words. It holds no bodies: each is sent from the file's
-//! descriptor, which stands on the shelf of a [`DescriptorTable`] and is lent for as long.
+//! descriptor, which stands on the shelf of a [`DescriptorTable`] and is lent for as long. A body
+//! that was coded here is a file in memory; of those there are as many bytes as `cache.content`
+//! says, in all processes together.
 //!
 //! Two tiers of locks (M145): one for names, held by many to look up and by one to insert; and one
 //! for each file, held while its head is copied out. Nobody waits for a file's lock while reading
@@ -28,8 +30,10 @@ use crate::entry::{Content, Cuts, FileEntry, OpenFile};
 use crate::pid_locks::{self, Locked, NameLock};
 use crate::settings::CacheSettings;
 
+mod coded;
 mod words;
 
+use coded::{CodedBytes, coded_bytes};
 use words::{
     STAMP_WORDS, load_bytes, place, stamp_of_words, stamp_to_words, store, target_of_word,
     target_to_word, words_of,
@@ -76,16 +80,19 @@ pub struct SharedTable {
     names: NameLock,
     paths: Records,
     files: Records,
+    coded: CodedBytes,
 }
 
 impl SharedTable {
-    /// An empty table for so many processes. `cache.content` means nothing to it.
+    /// An empty table for so many processes. Bodies count only where they were coded here.
     ///
     /// # Errors
     /// When memory is out.
     pub fn new(settings: CacheSettings, processes: usize) -> io::Result<Arc<SharedTable>> {
+        let coded_bytes_max = settings.content_bytes_max;
         let settings = CacheSettings { content_bytes_max: 0, ..settings };
         let files = Records::new(settings.files_max, FILE_WORDS)?;
+        let coded = CodedBytes::new(files.len(), coded_bytes_max)?;
         let descriptors = Arc::new(DescriptorTable::new(processes, files.len())?);
         Ok(Arc::new(SharedTable {
             hasher: DefaultHashBuilder::default(),
@@ -93,6 +100,7 @@ impl SharedTable {
             names: NameLock::new(processes)?,
             paths: Records::new(settings.paths_max, PATH_WORDS)?,
             files,
+            coded,
             settings,
         }))
     }
@@ -416,19 +424,16 @@ impl Part {
             }
             record[HASH].store(0, SeqCst);
         }
+        if !self.make_room(entry, counts) {
+            return None;
+        }
         for index in table.files.victims(name) {
-            let _locked = lock_file(table, index, &self.member, counts)?;
-            let record = table.files.record(index);
-            // Without its hash nobody finds it; who knows its number sees that it is empty.
-            let before = record[HASH].swap(0, SeqCst);
-            if !self.member.unshelve(index) {
-                // A body is on its way from it.
-                record[HASH].store(before, SeqCst);
+            let locked = lock_file(table, index, &self.member, counts)?;
+            if !self.empty(index, &locked, &entry.content, counts) {
                 continue;
             }
-            if before != 0 {
-                counts.evicted(&entry.content, true);
-            }
+            let record = table.files.record(index);
+            table.coded.set(index, coded_bytes(entry));
             record[SCOPE_AND_LEN].store(scope_and_len(name), SeqCst);
             store(&record[NAME..], words_of(name.name));
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
@@ -443,6 +448,32 @@ impl Part {
             return Some(place(index as u32, generation));
         }
         None
+    }
+
+    /// Empties a record and closes its file, which is of this kind; false when a body is on its way
+    /// from it.
+    fn empty(
+        &self,
+        index: usize,
+        _locked: &Locked<'_>,
+        kind: &Content,
+        counts: &mut CacheCounts,
+    ) -> bool {
+        let record = self.table.files.record(index);
+        // Without its hash nobody finds it; who knows its number sees that it is empty.
+        let before = record[HASH].swap(0, SeqCst);
+        let emptied = self.member.unshelve(index);
+        if !emptied {
+            record[HASH].store(before, SeqCst);
+        } else if before != 0 {
+            counts.evicted(kind, true);
+        }
+        emptied
+    }
+
+    /// Whether a body of so many bytes that was coded here can be kept, as a file in memory.
+    pub(crate) fn keeps(&self, bytes: u64) -> bool {
+        self.table.files.len() > 0 && self.table.coded.can_hold(bytes)
     }
 
     pub(crate) fn entry(&self) -> Option<&FileEntry> {

@@ -371,7 +371,8 @@ pub(super) const ROWS: &[Setting] = &[
                `send.mode` mapped keeps mapped does not: it has a limit of its own, \
                `cache.mapped`. `tux` pins what it caches: each body is locked in memory, in whole \
                pages, as far as RLIMIT_MEMLOCK allows, and when the cache is full nothing is \
-               pushed out for another file.",
+               pushed out for another file. `shared-symped` sends files from the page cache; what \
+               counts are the bodies that it has coded, in all of its processes together.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
     },
     Setting {

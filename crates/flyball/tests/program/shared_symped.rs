@@ -252,6 +252,57 @@ fn no_way_to_accept_or_to_close_leaks_a_descriptor() {
     kill_under_load(FEWER_KILLS, &[&accepting[..], &closing].concat());
 }
 
+/// Bytes of files in memory that stand in the table which this process uses.
+fn bytes_in_memory(process: u32) -> u64 {
+    let entries = std::fs::read_dir(format!("/proc/{process}/fd")).expect("the process runs");
+    let bytes = |entry: std::io::Result<std::fs::DirEntry>| {
+        let path = entry.ok()?.path();
+        let target = std::fs::read_link(&path).ok()?;
+        let is_in_memory = target.to_string_lossy().starts_with("/memfd:");
+        Some(std::fs::metadata(path).ok().filter(|_| is_in_memory)?.len())
+    };
+    entries.filter_map(bytes).sum()
+}
+
+#[test]
+fn coded_bodies_stay_within_the_limit_of_all_processes_and_texts_go_on_being_coded() {
+    const FILES: usize = 40;
+    const LIMIT: u64 = 64 * 1024;
+    // Its hexadecimal digits shrink to half and no further.
+    let digits = |file: usize| -> String {
+        let mut state = file as u64 + 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            format!("{:08x}", state >> 32)
+        };
+        (0..2_000).map(|_| next()).collect()
+    };
+    let texts: Vec<String> = (0..FILES).map(digits).collect();
+    let names: Vec<String> = (0..FILES).map(|file| format!("{file}.txt")).collect();
+    let files: Vec<(&str, &[u8])> =
+        names.iter().zip(&texts).map(|(name, text)| (&**name, text.as_bytes())).collect();
+    let site = Site::with(&files);
+    let mut most = Vec::new();
+    for limit in ["cache.content=64KiB", "cache.content=128MiB"] {
+        let server = launch(&site, "3").set(limit).start();
+        group(&server, 3);
+        let mut held = 0;
+        for _ in 0..2 {
+            for name in &names {
+                let asks = last_get(&format!("/{name}"));
+                let asks = asks.replace("\r\n\r\n", "\r\nAccept-Encoding: gzip\r\n\r\n");
+                let answer = server.connect().ask(asks);
+                assert_eq!(answer.expect("Content-Encoding"), "gzip", "{limit} {name}");
+                held = held.max(bytes_in_memory(server.worker()));
+            }
+        }
+        most.push(held);
+    }
+    // One is being sent, or was just now; without the limit there are many times more.
+    assert!((LIMIT / 2..=LIMIT + 16 * 1024).contains(&most[0]), "{most:?}");
+    assert!(most[1] > 4 * LIMIT, "{most:?}");
+}
+
 /// The CPUs that a process may use, as the kernel writes them.
 fn cpus(process: u32) -> String {
     proc_status(process, "Cpus_allowed_list").expect("the process runs")

@@ -188,7 +188,7 @@ impl Service {
         };
         self.compress_counts.compressions += 1;
         self.compress_counts.saved_bytes += (work.body().len() - coded.len()) as u64;
-        if self.caches.holds_only_files() {
+        if self.caches.keeps_as_file(coded.len() as u64) {
             return Lookup::Wait(Plan::keep(request, site, found, coded.into()));
         }
         let content = Content::Memory(self.caches.body(coded));

@@ -249,3 +249,74 @@ fn a_switched_off_table_keeps_nothing() {
     caches.set_path(SCOPE, b"a", Target::NeedsSlash, 0);
     assert!(caches.path(SCOPE, b"a", 1).is_none());
 }
+
+/// A body of so many bytes that process `who` coded, of the file of this name.
+fn coded(bench: &Bench, who: usize, name: &str, bytes: usize) -> Arc<FileEntry> {
+    let made = file::in_memory(&vec![b'x'; bytes]).unwrap();
+    let body = file::stamp(&made).unwrap();
+    let open = OpenFile::new(Arc::new(bench.parts[who].1.keep(made)), body);
+    let content = Content::Open(Arc::new(open));
+    Arc::new(FileEntry::new(SCOPE, name.as_bytes(), stamp(9), &Head::of("text/plain"), content))
+}
+
+impl Bench {
+    /// Process `who` puts a coded body into the table.
+    fn code(&mut self, who: usize, name: &str, bytes: usize) -> bool {
+        let entry = coded(self, who, name, bytes);
+        let admitted = self.parts[who].0.admit(entry, UNIX_MS).is_ok();
+        self.parts[who].0.rest();
+        admitted
+    }
+
+    /// Which of these names it holds.
+    fn holding(&mut self, names: &str) -> String {
+        let caches = &mut self.parts[0].0;
+        let mut holds = |name: char| {
+            let held = caches.file(SCOPE, name.to_string().as_bytes(), &stamp(9)).is_some();
+            caches.rest();
+            held
+        };
+        names.chars().filter(|name| holds(*name)).collect()
+    }
+}
+
+#[test]
+fn coded_bodies_count_in_all_processes_together_and_those_used_longest_ago_go() {
+    let content_bytes_max = 16_384;
+    let mut bench = bench_with(CacheSettings { content_bytes_max, ..CacheSettings::default() });
+    // Files count for nothing, and take no room from what does.
+    assert!(bench.bring_in(0, "plain", stamp(1)));
+    for (who, name) in [(0, "a"), (1, "b"), (2, "c"), (0, "d")] {
+        assert!(bench.code(who, name, 4_000));
+    }
+    assert_eq!(bench.holding("abcd"), "abcd");
+    // Two pages more than there are: those of two others, whoever put them there.
+    for (name, used_ms) in [("c", 1), ("a", 2), ("b", 3), ("d", 4)] {
+        let place = bench.parts[1].0.file(SCOPE, name.as_bytes(), &stamp(9)).unwrap();
+        let index = place.handle.parts().0 as usize;
+        bench.table.files.record(index)[USED_MS].store(used_ms, SeqCst);
+        bench.parts[1].0.rest();
+    }
+    assert!(bench.code(1, "e", 4_097));
+    assert_eq!(bench.holding("abcde"), "bde");
+    assert!(bench.hits(2, "plain"));
+    // One that would be too large for an empty table takes nobody's place.
+    assert!(!bench.parts[0].0.keeps_as_file(16_385) && bench.parts[0].0.keeps_as_file(16_384));
+    assert!(!bench.code(0, "f", 16_385));
+    assert_eq!(bench.holding("abcdef"), "bde");
+    // Nor does one for which others would have to go that are being sent.
+    let lent = bench.parts[2].0.file(SCOPE, b"e", &stamp(9)).unwrap();
+    assert!(bench.parts[2].0.entry(lent).is_some());
+    assert!(!bench.code(0, "g", 12_000));
+    assert_eq!(bench.holding("eg"), "e");
+    bench.parts[2].0.rest();
+    assert!(bench.code(0, "g", 12_000));
+}
+
+#[test]
+fn without_bytes_for_bodies_no_coded_one_is_kept() {
+    let settings = CacheSettings { content_bytes_max: 0, ..CacheSettings::default() };
+    let mut bench = bench_with(settings);
+    assert!(!bench.parts[0].0.keeps_as_file(1) && !bench.code(0, "a", 1));
+    assert!(bench.bring_in(0, "plain", stamp(1)));
+}
