@@ -1,15 +1,16 @@
 //! The mapped-file cache of Flash (S2, section 5.4): files are mapped in chunks, a small one in one
 //! chunk. A chunk is active while a connection sends from it. One that nobody uses any more goes to
 //! the end of a list of inactive chunks and stays mapped, to be found again; when more is mapped
-//! than `cache.mapped` allows, the inactive chunks that were used longest ago are unmapped.
+//! than `cache.mapped` allows, the inactive chunks that were used longest ago are unmapped, and
+//! those of files that a hint keeps or pins after all others. Those of a file that is never held do
+//! not stay.
 
-use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flyball_site::OpenFile;
+use flyball_site::{Class, OpenFile};
 use flyball_sys::file::Stamp;
 use flyball_sys::mapping::{Advice, Mapping};
 
@@ -34,8 +35,8 @@ pub struct Chunks {
 #[derive(Debug, Default)]
 struct Table {
     chunks: HashMap<Key, Chunk>,
-    /// By when their last use ended.
-    inactive: BTreeMap<u64, Key>,
+    /// By what hints say of them, and when their last use ended.
+    inactive: BTreeMap<(Class, u64), Key>,
     /// Uses that have ended.
     ended: u64,
     mapped_bytes: u64,
@@ -53,7 +54,9 @@ struct Key {
 struct Chunk {
     mapping: Arc<Mapping>,
     uses: u32,
-    /// Its place among the inactive ones.
+    /// `None` when it does not stay.
+    class: Option<Class>,
+    /// When its last use ended.
     ended: u64,
 }
 
@@ -115,7 +118,7 @@ impl Chunks {
         let _ = mapping.advise(self.advice);
         self.misses.fetch_add(1, Relaxed);
         let mut table = self.lock();
-        let mapping = table.insert(key, mapping);
+        let mapping = table.insert(key, mapping, file.class);
         let unmapped = table.make_room(self.bytes_max);
         drop(table);
         self.unmap(unmapped);
@@ -149,49 +152,56 @@ impl Table {
     /// A chunk that is mapped; it is active from now on.
     fn find(&mut self, key: Key) -> Option<Arc<Mapping>> {
         let chunk = self.chunks.get_mut(&key)?;
-        if chunk.uses == 0 {
-            self.inactive.remove(&chunk.ended);
+        if chunk.uses == 0
+            && let Some(class) = chunk.class
+        {
+            self.inactive.remove(&(class, chunk.ended));
         }
         chunk.uses += 1;
         Some(Arc::clone(&chunk.mapping))
     }
 
     /// Takes a chunk in, which is active, unless another thread has mapped it meanwhile.
-    fn insert(&mut self, key: Key, mapping: Arc<Mapping>) -> Arc<Mapping> {
+    fn insert(&mut self, key: Key, mapping: Arc<Mapping>, class: Option<Class>) -> Arc<Mapping> {
         if let Some(found) = self.find(key) {
             return found;
         }
         self.mapped_bytes += mapping.len() as u64;
-        let chunk = Chunk { mapping: Arc::clone(&mapping), uses: 1, ended: 0 };
+        let chunk = Chunk { mapping: Arc::clone(&mapping), uses: 1, class, ended: 0 };
         self.chunks.insert(key, chunk);
         mapping
     }
 
-    /// One use of a chunk has ended.
-    fn end_use(&mut self, key: Key) {
-        let Some(chunk) = self.chunks.get_mut(&key) else { return };
+    /// One use of a chunk has ended; gives it out when it does not stay.
+    fn end_use(&mut self, key: Key) -> Option<Arc<Mapping>> {
+        let chunk = self.chunks.get_mut(&key)?;
         chunk.uses -= 1;
-        if chunk.uses == 0 {
-            self.ended += 1;
-            chunk.ended = self.ended;
-            self.inactive.insert(self.ended, key);
+        if chunk.uses > 0 {
+            return None;
         }
+        let Some(class) = chunk.class else { return self.take_out(key) };
+        self.ended += 1;
+        chunk.ended = self.ended;
+        self.inactive.insert((class, self.ended), key);
+        None
     }
 
-    /// Takes out inactive chunks, those that were used longest ago first, until no more than so
-    /// many bytes are mapped or all are active.
+    /// Takes out inactive chunks, in the order of their list, until no more than so many bytes are
+    /// mapped or all are active.
     fn make_room(&mut self, bytes_max: u64) -> Vec<Arc<Mapping>> {
         let mut out = Vec::new();
         while self.mapped_bytes > bytes_max
             && let Some((_, key)) = self.inactive.pop_first()
         {
-            if let Place::Occupied(chunk) = self.chunks.entry(key) {
-                let mapping = chunk.remove().mapping;
-                self.mapped_bytes -= mapping.len() as u64;
-                out.push(mapping);
-            }
+            out.extend(self.take_out(key));
         }
         out
+    }
+
+    fn take_out(&mut self, key: Key) -> Option<Arc<Mapping>> {
+        let mapping = self.chunks.remove(&key)?.mapping;
+        self.mapped_bytes -= mapping.len() as u64;
+        Some(mapping)
     }
 }
 
@@ -210,8 +220,9 @@ impl ChunkInUse {
 impl Drop for ChunkInUse {
     fn drop(&mut self) {
         let mut table = self.chunks.lock();
-        table.end_use(self.key);
-        let unmapped = table.make_room(self.chunks.bytes_max);
+        let ended = table.end_use(self.key);
+        let mut unmapped = table.make_room(self.chunks.bytes_max);
+        unmapped.extend(ended);
         drop(table);
         self.chunks.unmap(unmapped);
     }
@@ -283,6 +294,29 @@ mod tests {
         drop(second);
         assert_eq!(chunks.take_counts(), counts(0, 0, 0));
         assert_eq!(chunks.lock().mapped_bytes, CHUNK as u64);
+    }
+
+    #[test]
+    fn chunks_of_what_is_never_held_do_not_stay_and_those_that_a_hint_keeps_go_last() {
+        let chunks = Chunks::new(CHUNK, 2 * CHUNK as u64, Advice::None);
+        let of = |class| open(1).of_class(class);
+        let files = [Class::Pinned, Class::Plain, Class::Kept].map(|class| of(Some(class)));
+        let never = of(None);
+        let take = |file: &OpenFile| chunks.take(file, 0).unwrap();
+        let (one, other) = (take(&never), take(&never));
+        drop(one);
+        assert_eq!(chunks.take_counts(), counts(1, 1, 0));
+        drop(other);
+        assert_eq!(chunks.take_counts(), counts(0, 0, 1));
+        files.iter().for_each(|file| drop(take(file)));
+        assert_eq!(chunks.take_counts(), counts(0, 3, 1));
+        // The plain one went, though the pinned one was used before it.
+        drop((take(&files[0]), take(&files[2])));
+        assert_eq!(chunks.take_counts(), counts(2, 0, 0));
+        // For another, the one that is kept goes and the pinned one stays.
+        drop(take(&of(Some(Class::Plain))));
+        drop(take(&files[0]));
+        assert_eq!(chunks.take_counts(), counts(1, 1, 1));
     }
 
     #[test]

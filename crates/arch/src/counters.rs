@@ -89,7 +89,7 @@ counters! {
     Prefetches "cache_prefetches" "Files brought in before anybody asked for them.",
     MappedHits "mapped_chunk_hits" "Chunks of files that were found mapped.",
     MappedMisses "mapped_chunk_misses" "Chunks of files that were mapped to be sent.",
-    MappedUnmaps "mapped_chunk_unmaps" "Chunks of files that were unmapped to make room.",
+    MappedUnmaps "mapped_chunk_unmaps" "Chunks of files that were unmapped again.",
     Handovers "stage_handovers" "Connections handed to the queue of another stage.",
     QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     Compressions "compressions" "Bodies that were compressed.",

@@ -14,7 +14,7 @@ use flyball_sys::pinned::Pinned;
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
 use crate::files::{Files, Room, block_bytes};
-use crate::policy::{Class, Lru, Traits};
+use crate::policy::{Lru, Traits};
 use crate::settings::{CachePolicy, CacheSettings};
 use crate::store::{Handle, Store};
 use crate::variant::Scope;
@@ -230,7 +230,7 @@ impl Caches {
         if let Some(handle) = self.find_file(name) {
             self.files.remove(handle);
         }
-        let (heads, class) = (self.settings.heads, self.class_of(plain_name(&entry.name)));
+        let (heads, class) = (self.settings.heads, self.settings.class_of(plain_name(&entry.name)));
         counts.missed(&entry.content, heads);
         let changed_ms = u64::try_from(entry.stamp.changed_ns / 1_000_000).unwrap_or(0);
         let is_young = unix_ms.saturating_sub(changed_ms) < YOUNG_MS;
@@ -239,14 +239,6 @@ impl Caches {
         let room = self.room();
         let gone = |file: &Arc<FileEntry>| counts.evicted(&file.content, heads);
         self.files.admit(name.hash, entry, &traits, room, gone)
-    }
-
-    /// What hints say of a file, if they matter; `None` when it is never held.
-    fn class_of(&self, name: &[u8]) -> Option<Class> {
-        match self.settings.policy {
-            CachePolicy::Hinted => self.settings.hints.class_of(name),
-            _ => Some(Class::Plain),
-        }
     }
 
     /// What the paths leave to the files.

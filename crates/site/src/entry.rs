@@ -12,6 +12,7 @@ use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 
 use crate::files::{Held, block_bytes, shared_bytes};
+use crate::policy::Class;
 use crate::variant::Scope;
 
 /// An open file whose body is sent in pieces, and the stamp that its head was built from.
@@ -21,13 +22,20 @@ pub struct OpenFile {
     pub file: Arc<Descriptor>,
     /// The stamp that must still hold before the last piece leaves.
     pub stamp: Stamp,
+    /// What hints say of it; `None` when it is not held once it was sent.
+    pub class: Option<Class>,
     changed: AtomicBool,
 }
 
 impl OpenFile {
     /// A file that is open and was looked at.
     pub fn new(file: Arc<Descriptor>, stamp: Stamp) -> OpenFile {
-        OpenFile { file, stamp, changed: AtomicBool::new(false) }
+        OpenFile { file, stamp, class: Some(Class::Plain), changed: AtomicBool::new(false) }
+    }
+
+    /// The same file, of which hints say this.
+    pub fn of_class(self, class: Option<Class>) -> OpenFile {
+        OpenFile { class, ..self }
     }
 
     /// Tells that the stamp does not hold any more: no further answer is made of it.

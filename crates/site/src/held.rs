@@ -16,7 +16,7 @@ use hashbrown::DefaultHashBuilder;
 use crate::caches::{Caches, Key, Place, Target};
 use crate::counts::CacheCounts;
 use crate::entry::FileEntry;
-use crate::policy::Traits;
+use crate::policy::{Class, Traits};
 use crate::settings::{CachePolicy, CacheSettings};
 use crate::shared::{SharedCaches, Sharing};
 use crate::shared_table::{Part, SharedTable};
@@ -173,9 +173,21 @@ impl HeldCaches {
 
     /// Whether pages are kept together with what they refer to.
     pub(crate) fn keeps_groups(&self) -> bool {
-        self.settings.policy == CachePolicy::Structured
-            && !self.settings.pinned
-            && !matches!(self.backend, Backend::Table(_))
+        self.settings.policy == CachePolicy::Structured && self.has_policy()
+    }
+
+    /// Whether the order in which files are pushed out is that of the settings.
+    fn has_policy(&self) -> bool {
+        !self.settings.pinned && !matches!(self.backend, Backend::Table(_))
+    }
+
+    /// What hints say of a file of this name and size; `None` when it is never held.
+    pub(crate) fn class_of(&self, name: &[u8], size: u64) -> Option<Class> {
+        match (self.settings.holds(size), self.has_policy()) {
+            (false, _) => None,
+            (true, false) => Some(Class::Plain),
+            (true, true) => self.settings.class_of(name),
+        }
     }
 
     /// What makes a file of a site known to those that refer to it, and what it refers to itself.

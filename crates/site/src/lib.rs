@@ -47,6 +47,7 @@ pub use compress::{CompressCounts, CompressSettings};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
 pub use plan::Plan;
+pub use policy::Class;
 pub use second_end::SecondEnd;
 pub use service::{Answer, File, Lookup, Out, Service, Sites, fields_beside};
 pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};

@@ -204,6 +204,14 @@ impl CacheSettings {
     pub(crate) fn holds(&self, bytes: u64) -> bool {
         bytes >= self.least_bytes && self.most_bytes.is_none_or(|most| bytes <= most)
     }
+
+    /// What hints say of a file, if they matter; `None` when it is never held.
+    pub(crate) fn class_of(&self, name: &[u8]) -> Option<Class> {
+        match self.policy {
+            CachePolicy::Hinted => self.hints.class_of(name),
+            _ => Some(Class::Plain),
+        }
+    }
 }
 
 impl Default for CacheSettings {

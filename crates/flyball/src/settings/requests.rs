@@ -342,8 +342,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("6000"),
         doc: "Entries of the path-translation cache; 0 turns it off",
-        more: "Paths that name nothing are held too. As all caches, it is per worker where caches \
-               are private and in all where they are shared.",
+        more: "Paths that name nothing are held too. When there are too many, the one that was \
+               used longest ago is forgotten, whatever `cache.policy` says. As all caches, it is \
+               per worker where caches are private and in all where they are shared.",
         source: "S2 section 5.2 (M89)",
     },
     Setting {
@@ -398,10 +399,11 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Bytes of files that stay mapped, per worker, with `send.mode` mapped",
         more: "Beside `cache.content`, and not a part of it: what is mapped is memory of the page \
                cache, which the kernel may take back. Beyond the limit, chunks that are not being \
-               sent are unmapped, those first that were used longest ago; what is being sent may \
-               be more. A file that is removed is not \
-               freed before its chunks are unmapped. Unless it is written, it is 4MiB for each \
-               process of `mp`.",
+               sent are unmapped, those first that were used longest ago, and with `hinted` those \
+               of `cache.keep` and then of `cache.pin` after all others; what is being sent may be \
+               more. What the caches never hold (`cache.never`, `cache.least`, `cache.most`) is \
+               unmapped as soon as it was sent. A file that is removed is not freed before its \
+               chunks are unmapped. Unless it is written, it is 4MiB for each process of `mp`.",
         source: "S2 section 5.4 (M91)",
     },
     Setting {
@@ -464,7 +466,7 @@ pub(super) const ROWS: &[Setting] = &[
          `/assets/**`. `*` and `?` stand for no slash, `**` for anything. Files that are named \
          without any of them are brought in as soon as a connection has nothing else to do, the \
          others when they are first asked for. When the pinned ones fill the cache, no other is \
-         admitted.",
+         admitted. What is mapped of them (`send.mode` mapped) is unmapped last.",
         |s, patterns| s.caches.hints.pin = patterns,
         |s| s.caches.hints.pin.clear(),
     ),

@@ -95,6 +95,35 @@ fn what_no_connection_sends_from_is_unmapped_when_there_is_no_room() {
 }
 
 #[test]
+fn what_is_never_held_does_not_stay_mapped_and_what_is_pinned_stays_longest() {
+    let site = site();
+    for unheld in [&["cache.policy=hinted", "cache.never=*.bin"][..], &["cache.most=100KiB"]] {
+        let server = start(&site, "sped", unheld);
+        for _ in 0..ROUNDS {
+            assert_eq!(server.connect().ask(get("/large.bin")).body.len(), LARGE_BYTES);
+        }
+        wait_for_misses(&server, CHUNKS * ROUNDS);
+        wait_for("all is unmapped", || {
+            (counter(&server, "unmaps") == (CHUNKS * ROUNDS) as u64).then_some(())
+        });
+    }
+    std::fs::copy(site.path().join("large.bin"), site.path().join("other.bin")).expect("a copy");
+    let pinned = ["cache.policy=hinted", "cache.pin=large*", "cache.mapped=512KiB"];
+    let server = start(&site, "sped", &pinned);
+    for _ in 0..ROUNDS {
+        for target in ["/large.bin", "/other.bin"] {
+            assert_eq!(server.connect().ask(get(target)).body.len(), LARGE_BYTES, "{target}");
+        }
+    }
+    // Of the other file, only the chunks for which there is no room are mapped anew.
+    let hits = wait_for("all is counted", || {
+        let [hits, misses] = ["hits", "misses"].map(|what| counter(&server, what));
+        (hits + misses == (2 * CHUNKS * ROUNDS) as u64).then_some(hits)
+    });
+    assert!(hits >= (CHUNKS * (ROUNDS - 1)) as u64, "{hits} hits");
+}
+
+#[test]
 fn the_processes_of_mp_keep_as_much_mapped_as_the_paper_says() {
     let large = vec![7; 6 << 20];
     let site = Site::with(&[("large.bin", &large)]);

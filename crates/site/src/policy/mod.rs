@@ -43,9 +43,9 @@ pub(crate) trait Nodes {
     fn links(&mut self, index: u32) -> &mut Links;
 }
 
-/// What a hint says of an entry (policy `hinted`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Class {
+/// What a hint says of an entry (policy `hinted`), in the order in which entries are pushed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Class {
     /// Nothing.
     #[default]
     Plain,

@@ -110,7 +110,8 @@ impl Service {
         found: &Found,
         now: &Now,
     ) -> Lookup<'_> {
-        let open = OpenFile::new(Arc::clone(&found.file), found.stamp);
+        let class = self.caches.class_of(&found.name, found.stamp.size);
+        let open = OpenFile::new(Arc::clone(&found.file), found.stamp).of_class(class);
         self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
     }
 
