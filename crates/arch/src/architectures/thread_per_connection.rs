@@ -50,6 +50,9 @@ const SPARE_DESKS_MAX: usize = 64;
 /// How long the acceptor rests when it cannot take a connection, in milliseconds.
 const PAUSE_MS: i32 = 250;
 
+/// How often it looks after the lines of the access log that ended threads left, in milliseconds.
+const LOG_MS: i32 = 1_000;
+
 /// A thread for each connection.
 #[derive(Debug)]
 pub struct ThreadPerConnection;
@@ -110,7 +113,7 @@ impl Architecture for ThreadPerConnection {
         std::thread::scope(|scope| {
             let stack_bytes = worker.settings.stack_bytes;
             let start = |socket, peer| start(scope, &crew, &desks, stack_bytes, socket, peer);
-            let accepted = Acceptor::new(&worker, &crew, desks.lend(), start)
+            let accepted = Acceptor::new(&worker, &crew, &desks, start)
                 .and_then(|mut acceptor| acceptor.run());
             if accepted.is_err() {
                 // The scope waits for those that run, which must not wait for a stop.
@@ -174,12 +177,21 @@ impl Desks<'_> {
             spare.push(desk);
         }
     }
+
+    /// Hands over what the log has waited for long enough: nobody else may come to these desks.
+    fn publish_spare(&self) {
+        for desk in self.spare.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            desk.tick();
+            desk.publish();
+        }
+    }
 }
 
 /// The thread that accepts.
 struct Acceptor<'a, S> {
     worker: &'a Worker,
     crew: &'a Crew<'a>,
+    desks: &'a Desks<'a>,
     desk: Desk,
     start: S,
     mechanism: Box<dyn Readiness>,
@@ -205,12 +217,17 @@ const CHANGED: u64 = 1;
 const LISTENERS: u64 = 2;
 
 impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
-    fn new(worker: &'a Worker, crew: &'a Crew<'a>, desk: Desk, start: S) -> io::Result<Self> {
-        let mut mechanism = readiness::open("poll")?;
+    fn new(
+        worker: &'a Worker,
+        crew: &'a Crew<'a>,
+        desks: &'a Desks<'a>,
+        start: S,
+    ) -> io::Result<Self> {
+        let (desk, mut mechanism) = (desks.lend(), readiness::open("poll")?);
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         mechanism.add(crew.changed().as_fd(), CHANGED, Interest::READ)?;
         let mut acceptor =
-            Acceptor { worker, crew, desk, start, mechanism, listens: false, warned: false };
+            Acceptor { worker, crew, desks, desk, start, mechanism, listens: false, warned: false };
         acceptor.listen(true)?;
         Ok(acceptor)
     }
@@ -235,10 +252,16 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
 
     /// Accepts until the worker is told to end.
     fn run(&mut self) -> io::Result<()> {
-        let (mut events, mut wait_ms) = (Vec::new(), -1);
+        let idle_ms = if self.desk.log.is_on() { LOG_MS } else { -1 };
+        let (mut events, mut wait_ms) = (Vec::new(), idle_ms);
+        let mut looked_ms = self.desk.now.ms();
         loop {
             self.mechanism.wait(&mut events, wait_ms)?;
             self.desk.tick();
+            if idle_ms >= 0 && self.desk.now.ms().saturating_sub(looked_ms) >= LOG_MS as u64 {
+                looked_ms = self.desk.now.ms();
+                self.desks.publish_spare();
+            }
             self.crew.changed().clear();
             self.crew.take_orders();
             let told = self.crew.told();
@@ -248,7 +271,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
             if told.is_some() {
                 return Ok(());
             }
-            wait_ms = if matches!(ended, Ended::Failed) { PAUSE_MS } else { -1 };
+            wait_ms = if matches!(ended, Ended::Failed) { PAUSE_MS } else { idle_ms };
             self.listen(matches!(ended, Ended::Drained))?;
         }
     }
