@@ -91,6 +91,20 @@ pub(crate) fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
     plain
 }
 
+fn encode(coding: &str, body: &[u8]) -> Vec<u8> {
+    let mut coded = Vec::new();
+    match coding {
+        "gzip" => flate2::read::GzEncoder::new(body, Default::default()).read_to_end(&mut coded),
+        "br" => brotli::CompressorReader::new(body, 4096, 5, 20).read_to_end(&mut coded),
+        "zstd" => {
+            zstd::stream::read::Encoder::new(body, 1).expect("a coder").read_to_end(&mut coded)
+        }
+        other => panic!("nobody knows {other}"),
+    }
+    .expect("it can be coded");
+    coded
+}
+
 /// The body is the file itself.
 #[track_caller]
 fn assert_plain(answer: &Response, file: &[u8]) {
@@ -301,6 +315,30 @@ pub(crate) fn what_was_coded_beforehand_is_sent_unless_it_is_older(mount: &Mount
     // What is in the place of one and no file is passed over.
     fs::create_dir(&neighbour).expect("the site can be written");
     assert!(decoded(&coded.ask("/text.txt", &accepts)) == text(1));
+}
+
+pub(crate) fn what_was_coded_beforehand_is_sent_in_each_coding(mount: &Mount) {
+    let coded = Coded::start(mount, "cache.revalidate = 0\n", "");
+    let modified = fs::metadata(coded.path("text.txt")).and_then(|m| m.modified()).expect("a time");
+    for (version, coding, suffix) in [(2, "gzip", "gz"), (3, "br", "br"), (4, "zstd", "zst")] {
+        let neighbour = coded.path(&format!("text.txt.{suffix}"));
+        fs::write(&neighbour, encode(coding, &text(version))).expect("the site can be written");
+        set_modified(&neighbour, modified);
+    }
+    let asks = |accepts: &str| coded.ask("/text.txt", &[&format!("Accept-Encoding: {accepts}")]);
+    for _ in 0..2 {
+        for (version, coding) in [(2, "gzip"), (3, "br"), (4, "zstd")] {
+            let answer = asks(coding);
+            assert_eq!(answer.expect("Content-Encoding"), coding);
+            assert_eq!(answer.expect("Vary"), "Accept-Encoding");
+            assert_eq!(answer.expect("Content-Type"), "text/plain; charset=utf-8");
+            assert!(decoded(&answer) == text(version), "{coding}");
+        }
+    }
+    // Of several, the one that the client likes best.
+    assert!(decoded(&asks("gzip, br;q=0.5")) == text(2));
+    assert!(decoded(&asks("gzip;q=0.5, br")) == text(3));
+    assert_plain(&asks("identity"), &text(1));
 }
 
 pub(crate) fn codings_are_chosen_and_switched_off_by_settings(mount: &Mount) {

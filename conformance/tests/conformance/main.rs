@@ -210,6 +210,7 @@ for_each_architecture! {
         conditions_are_compared_with_the_coded_body,
         a_range_is_one_of_the_plain_body,
         what_was_coded_beforehand_is_sent_unless_it_is_older,
+        what_was_coded_beforehand_is_sent_in_each_coding,
         codings_are_chosen_and_switched_off_by_settings,
         a_file_that_was_replaced_is_never_sent_as_it_was,
         a_file_that_changes_is_never_sent_torn,
