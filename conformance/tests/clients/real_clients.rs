@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common_programs::served::{Served, put};
-use crate::common_programs::{have, noise, on_architectures, program, run};
+use crate::common_programs::{have, noise, on_every_architecture, program, run};
 use flyball_testkit::crc32;
 
 /// Length of a file that leaves in pieces.
@@ -14,19 +14,7 @@ const LARGE: usize = 3 * 1024 * 1024 + 17;
 /// Length of what is fetched in parts at once: 8 parts of more than 1 MiB, aria2c's least.
 const PARTED: usize = 20 * 1024 * 1024;
 
-on_architectures! {
-    [
-        sped = "sped",
-        shared_symped = "shared-symped",
-        n_copy = "n-copy",
-        amped = "amped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_every_architecture! {
     [
         curl_gets_whole_files_and_heads,
         curl_gets_ranges_and_resumes,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::common_programs::exchange::{Answer, Client, get};
 use crate::common_programs::served::Served;
-use crate::common_programs::{Random, on_architectures};
+use crate::common_programs::{Random, on_every_architecture};
 use flyball_testkit::wait::until;
 
 /// Length of a file that is held in memory.
@@ -57,19 +57,7 @@ const CHANGES: [Change; 6] = [
     Change::Chmod,
 ];
 
-on_architectures! {
-    [
-        sped = "sped",
-        shared_symped = "shared-symped",
-        amped = "amped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        knot_c = "knot-c",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_every_architecture! {
     [
         no_body_is_torn_while_files_change_and_bodies_are_copied,
         no_body_is_torn_while_files_change_and_bodies_are_sent_from_mappings,

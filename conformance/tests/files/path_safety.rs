@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common_programs::exchange::{Answer, Client, get};
-use crate::common_programs::on_architectures;
+use crate::common_programs::on_every_architecture;
 use crate::common_programs::served::{Served, put};
 
 /// Held by everything that must not be served, and by nothing else.
@@ -19,21 +19,9 @@ const MARKER: &str = "the marker 7d1f0c52 of what lies outside";
 const INSIDE: &str = "what lies inside";
 
 /// How long names are exchanged beneath the clients.
-const RACE: Duration = Duration::from_secs(3);
+const RACE: Duration = Duration::from_secs(2);
 
-on_architectures! {
-    [
-        sped = "sped",
-        shared_symped = "shared-symped",
-        amped = "amped",
-        mp = "mp",
-        mt = "mt",
-        thread_per_connection = "thread-per-connection",
-        knot_c = "knot-c",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
+on_every_architecture! {
     [
         no_spelling_of_a_path_climbs_out_of_the_root,
         bytes_that_no_path_may_hold_are_refused,

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::common::{Launch, Server, Site, children, get, signal, wait_for};
+use crate::common::{Launch, Server, Site, architectures, children, get, signal, wait_for};
 use flyball_testkit::Client;
 use serde_json::Value;
 
@@ -112,18 +112,28 @@ fn read_available(reader: &mut File) -> String {
 /// Architectures with one thread, several, and several processes.
 const SOME: [&str; 4] = ["sped", "mt", "shared-symped", "uring"];
 
+/// Tests every architecture, all at once: each spends its time waiting.
+fn on_every_architecture(test: impl Fn(&str) + Sync) {
+    let test = &test;
+    std::thread::scope(|scope| {
+        for arch in architectures() {
+            scope.spawn(move || test(arch));
+        }
+    });
+}
+
 #[test]
 fn a_full_disk_fails_no_request_and_its_lines_are_counted() {
-    for arch in SOME {
+    on_every_architecture(|arch| {
         let link = |path: &Path| std::os::unix::fs::symlink("/dev/full", path).expect("a link");
         let mut logged = Logged::start(arch, "log", &[], link);
-        logged.ask(0, 2_000);
-        let lost = logged.wait_for_counter("access_log_lost", 2_000);
-        assert_eq!((lost, logged.server.counter("access_log_lines")), (2_000, 0), "{arch}");
+        logged.ask(0, 500);
+        let lost = logged.wait_for_counter("access_log_lost", 500);
+        assert_eq!((lost, logged.server.counter("access_log_lines")), (500, 0), "{arch}");
         logged.stop();
         let said = logged.server.errors.whole();
         assert_eq!(said.matches("lines are lost").count(), 1, "{arch}: said once: {said}");
-    }
+    });
 }
 
 #[test]
@@ -198,7 +208,7 @@ fn a_reader_that_never_reads_does_not_hold_the_end_of_the_server_up() {
 #[test]
 fn a_log_that_is_moved_away_and_opened_anew_loses_and_tears_no_line() {
     const CLIENTS: usize = 3;
-    for arch in ["sped", "mt", "n-copy", "uring", "watpipe"] {
+    for arch in architectures() {
         let mut logged = Logged::start(arch, "log", &[], |_| {});
         let stop = AtomicBool::new(false);
         let mut files = Vec::new();
@@ -241,12 +251,16 @@ fn a_log_that_is_moved_away_and_opened_anew_loses_and_tears_no_line() {
 
 #[test]
 fn a_log_that_is_too_long_is_put_aside_and_so_many_are_kept() {
+    on_every_architecture(is_put_aside_when_it_is_too_long);
+}
+
+fn is_put_aside_when_it_is_too_long(arch: &str) {
     let settings = ["log.rotate-size=64KiB", "log.keep=3", "log.format=$query"];
-    let mut logged = Logged::start("sped", "log", &settings, |_| {});
+    let mut logged = Logged::start(arch, "log", &settings, |_| {});
     let mut client = logged.server.connect();
     let tail = "z".repeat(1_000);
     for n in 0..500 {
-        assert_eq!(client.ask(get(&format!("/small.txt?{n}-{tail}"))).status(), 200);
+        assert_eq!(client.ask(get(&format!("/small.txt?{n}-{tail}"))).status(), 200, "{arch}");
     }
     drop(client);
     logged.stop();
@@ -258,8 +272,9 @@ fn a_log_that_is_too_long_is_put_aside_and_so_many_are_kept() {
             (name, fs::read_to_string(entry.path()).expect("a log"))
         })
         .collect();
-    assert_eq!(files.keys().collect::<Vec<_>>(), ["log", "log.1", "log.2", "log.3"]);
-    assert!(files.values().all(|text| (1..=64 * 1024).contains(&text.len())));
+    let names: Vec<&String> = files.keys().collect();
+    assert_eq!(names, ["log", "log.1", "log.2", "log.3"], "{arch}");
+    assert!(files.values().all(|text| (1..=64 * 1024).contains(&text.len())), "{arch}");
     // From the oldest on, nothing is missing up to the last.
     let text = ["log.3", "log.2", "log.1", "log"].map(|name| files[name].as_str()).concat();
     let numbers: Vec<usize> = text
@@ -267,19 +282,21 @@ fn a_log_that_is_too_long_is_put_aside_and_so_many_are_kept() {
         .map(|line| line.strip_suffix(&tail).expect("a whole line"))
         .map(|line| line.trim_end_matches('-').parse().expect("a number"))
         .collect();
-    assert_eq!(numbers, (numbers[0]..500).collect::<Vec<_>>());
+    assert_eq!(numbers, (numbers[0]..500).collect::<Vec<_>>(), "{arch}");
 }
 
 #[test]
 fn a_log_that_is_too_old_is_put_aside() {
-    let mut logged = Logged::start("sped", "log", &["log.rotate-age=1s"], |_| {});
-    logged.ask(0, 3);
-    wait_for("it is put aside", || logged.path("log.1").exists().then_some(()));
-    logged.ask(3, 3);
-    logged.stop();
-    let names = ["log", "log.1", "log.2", "log.3"].map(|name| logged.path(name));
-    let files: Vec<PathBuf> = names.into_iter().filter(|path| path.exists()).collect();
-    assert_eq!(logged.numbers(&files), [0, 1, 2, 3, 4, 5]);
+    on_every_architecture(|arch| {
+        let mut logged = Logged::start(arch, "log", &["log.rotate-age=1s"], |_| {});
+        logged.ask(0, 3);
+        wait_for(arch, || logged.path("log.1").exists().then_some(()));
+        logged.ask(3, 3);
+        logged.stop();
+        let names = ["log", "log.1", "log.2", "log.3"].map(|name| logged.path(name));
+        let files: Vec<PathBuf> = names.into_iter().filter(|path| path.exists()).collect();
+        assert_eq!(logged.numbers(&files), [0, 1, 2, 3, 4, 5], "{arch}");
+    });
 }
 
 #[test]

@@ -4,7 +4,8 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use crate::common::{
-    Launch, Server, Site, children, copy_program, get, refused, text, told, wait_for, within,
+    Launch, Server, Site, architectures, children, copy_program, get, refused, text, told,
+    wait_for, within,
 };
 use tempfile::TempDir;
 
@@ -31,8 +32,7 @@ impl Controlled {
 
 #[test]
 fn a_time_out_changes_in_place_for_new_connections() {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    for arch in flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()) {
+    for arch in architectures() {
         let controlled = Controlled::start(arch, &["workers=1"]);
         let (socket, server) = (controlled.socket(), &controlled.server);
         assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n", "{arch}");

@@ -2,7 +2,7 @@
 use std::fs::File;
 
 use crate::common::trace::{Call, Traced, tally};
-use crate::common::{Launch, Server, Site, children, get, has, wait_for};
+use crate::common::{Launch, Server, Site, architectures, children, get, has, wait_for};
 
 /// `cache.chunk` of the tests.
 const CHUNK_BYTES: usize = 64 * 1024;
@@ -145,11 +145,7 @@ fn the_processes_of_mp_keep_as_much_mapped_as_the_paper_says() {
 
 #[test]
 fn a_mapped_file_that_shrinks_costs_one_connection_and_no_process() {
-    for arch in ["sped", "symped", "amped", "mp", "mt", "knot-c", "watpipe", "tux", "uring"] {
-        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
-            flyball_testkit::skip(&format!("{arch} cannot run here"));
-            continue;
-        }
+    for arch in architectures() {
         let site = Site::with(&[("small.txt", b"small"), ("huge.bin", &vec![7; HUGE_BYTES])]);
         let server = start(&site, arch, &[]);
         let mut other = server.connect();

@@ -1,5 +1,5 @@
 //! What is under way at the same time on one connection does not mix, and is not counted twice.
-use crate::common::{Launch, Server, Site, last_get, wait_for};
+use crate::common::{Launch, Server, Site, architectures, last_get, wait_for};
 use flyball_testkit::Client;
 
 /// More than the sockets of both ends hold, so that it leaves piece by piece.
@@ -19,11 +19,6 @@ fn site() -> Site {
 
 fn cold(number: usize) -> String {
     format!("the body of cold file {number}")
-}
-
-fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
 /// The large file is asked for with a body that comes late; behind it, a file that is not cached.

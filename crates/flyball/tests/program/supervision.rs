@@ -4,7 +4,9 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use crate::common::sockets::sockets_at;
-use crate::common::{Launch, Server, Site, get, is_running, proc_status, signal, wait_for};
+use crate::common::{
+    Launch, Server, Site, architectures, get, is_running, proc_status, signal, wait_for,
+};
 use flyball_testkit::Client;
 
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
@@ -27,12 +29,6 @@ fn large_site() -> Site {
 
 fn large() -> Vec<u8> {
     (0..LARGE_BYTES).map(|at| (at % 251) as u8).collect()
-}
-
-/// The architectures that run here.
-fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
 /// The server does not start: its exit code is 1, and what it says is given back.
