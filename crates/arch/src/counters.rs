@@ -155,8 +155,11 @@ const STATES: usize = State::ALL.len();
 const TIMINGS_AT: usize = COUNTERS + REASONS;
 const STATES_AT: usize = TIMINGS_AT + histogram::ALL_CELLS;
 
+/// Where a block says how many lines of the access log wait in the memory of their process.
+const GATHERED_AT: usize = STATES_AT + STATES;
+
 /// Values in one block; whole cache lines, so that blocks do not share one.
-const BLOCK: usize = (STATES_AT + STATES).next_multiple_of(8);
+const BLOCK: usize = (GATHERED_AT + 1).next_multiple_of(8);
 
 /// What one thread of control has counted since it last published.
 #[derive(Clone, Debug)]
@@ -438,8 +441,14 @@ impl Blocks {
         }
     }
 
-    /// Moves what a dead worker counted to the block of the dead; its connections are gone.
-    pub fn fold(&self, index: usize) {
+    /// Lines of the access log that a thread of control has gathered: so many before, so many now.
+    pub fn change_gathered(&self, index: usize, before: u64, now: u64) {
+        self.block(index)[GATHERED_AT].fetch_add(now.wrapping_sub(before), Relaxed);
+    }
+
+    /// Moves what a dead worker counted to the block of the dead; its connections are gone, and so
+    /// are lines of the log if it could not hand them over.
+    pub fn fold(&self, index: usize, abruptly: bool) {
         self.clients.release(index);
         if self.owner(index).is_none() {
             return;
@@ -450,6 +459,9 @@ impl Blocks {
             let value = cell.swap(0, Relaxed);
             if at < STATES_AT && value > 0 {
                 dead[at].fetch_add(value, Relaxed);
+            }
+            if at == GATHERED_AT && abruptly {
+                dead[Counter::AccessLogLost as usize].fetch_add(value, Relaxed);
             }
         }
         self.owner_words(index)[0].store(0, Relaxed);
@@ -575,7 +587,7 @@ mod tests {
         blocks.time(1, Timing::Request, 7_000, 1);
         blocks.time_among_others(1, Timing::Loop, 1, 1);
         assert_eq!(blocks.owner(0).map(|owner| owner.worker), Some(Some(0)));
-        blocks.fold(0);
+        blocks.fold(0, false);
         let totals = blocks.totals();
         let request = totals.timing(Timing::Request);
         assert_eq!((request.count(), request.sum_ns()), (4, 22_000));
@@ -597,7 +609,7 @@ mod tests {
         blocks.publish(1, &mut tally);
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().connections(State::Idle), 2);
-        blocks.fold(0);
+        blocks.fold(0, false);
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().closed(CloseReason::IdleTimeout), 1);
         assert_eq!(blocks.totals().connections(State::Idle), 0);
@@ -608,7 +620,7 @@ mod tests {
         let blocks = used(1);
         assert_eq!(blocks.accept_limit(), AcceptLimit::Infinite);
         blocks.set_accept_limit(AcceptLimit::At(0.25));
-        blocks.fold(0);
+        blocks.fold(0, false);
         assert_eq!(blocks.accept_limit(), AcceptLimit::At(0.25));
         assert_eq!(blocks.totals().sums, [0; BLOCK]);
     }

@@ -170,6 +170,8 @@ pub struct Desk {
     /// Whether other threads count in the same block.
     pub(crate) shares_block: bool,
     published_ms: u64,
+    /// Lines that the log had gathered then.
+    gathered: u64,
     /// Where the one connection of a thread that blocks stands, as it was last shown.
     shown: Option<State>,
     cache_counts: CacheCounts,
@@ -218,6 +220,7 @@ impl Desk {
             owner: block,
             shares_block: false,
             published_ms: 0,
+            gathered: 0,
             shown: None,
             cache_counts: CacheCounts::default(),
             compress_counts: CompressCounts::default(),
@@ -336,10 +339,15 @@ impl Desk {
         }
     }
 
-    /// Publishes what was counted, and lets the log go out when it is due.
+    /// Lets the log go out when it is due, and publishes what was counted.
     pub fn publish(&mut self) {
         self.count_caches();
+        self.log.flush_when_due(&self.now);
         self.tally.add(Counter::AccessLogLost, self.log.take_lost());
+        let before = std::mem::replace(&mut self.gathered, self.log.gathered());
+        if before != self.gathered {
+            self.blocks.change_gathered(self.block, before, self.gathered);
+        }
         if self.settings.send == SendMode::Mapped {
             self.count_chunks();
         }
@@ -349,7 +357,6 @@ impl Desk {
             self.blocks.publish(self.block, &mut self.tally);
         }
         self.published_ms = self.now.ms();
-        self.log.flush_when_due(&self.now);
     }
 
     /// Publishes unless that was done a moment ago, for a thread that may now wait: it looks around

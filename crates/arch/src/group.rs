@@ -329,7 +329,7 @@ impl Group {
             self.table.recover(index, id.number());
             self.table.descriptors().bury(index);
             self.sweeping.plan();
-            self.worker.blocks.fold(self.worker.block + index);
+            self.worker.blocks.fold(self.worker.block + index, ending.is_abrupt());
             if self.order.is_none() {
                 self.plan_restart(index, ending);
             }

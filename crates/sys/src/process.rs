@@ -277,6 +277,11 @@ pub enum Ending {
 }
 
 impl Ending {
+    /// Whether it was given no time to end in order.
+    pub fn is_abrupt(self) -> bool {
+        matches!(self, Ending::Killed(_))
+    }
+
     /// Whether it is the process's own fault: an exit code above 0, or a signal that nobody sends
     /// to end a process.
     pub fn is_failure(self) -> bool {

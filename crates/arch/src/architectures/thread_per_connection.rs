@@ -175,6 +175,9 @@ impl Desks<'_> {
         let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_DESKS_MAX {
             spare.push(desk);
+        } else {
+            desk.log.flush();
+            desk.publish();
         }
     }
 

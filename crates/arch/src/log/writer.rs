@@ -67,6 +67,8 @@ struct Open {
     decoded: Vec<u8>,
     dates: Dates,
     buffer: Vec<u8>,
+    /// Lines in the buffer.
+    gathered: u64,
     /// Bytes of the buffer beyond one batch that were asked for and granted.
     granted: usize,
     since_ms: u64,
@@ -118,6 +120,7 @@ impl AccessLogWriter {
                 decoded: Vec::new(),
                 dates: Dates::new(),
                 buffer: Vec::with_capacity(BATCH_BYTES_MAX),
+                gathered: 0,
                 granted: 0,
                 since_ms: 0,
                 offer_ms: 0,
@@ -191,6 +194,11 @@ impl AccessLogWriter {
         }
     }
 
+    /// Lines that wait to be handed over: they are lost when the process is killed.
+    pub fn gathered(&self) -> u64 {
+        self.0.as_ref().map_or(0, |open| open.gathered)
+    }
+
     /// Lines that were lost since this was asked last.
     pub fn take_lost(&mut self) -> u64 {
         self.0.as_mut().map_or(0, |open| std::mem::take(&mut open.lost))
@@ -228,11 +236,13 @@ impl Open {
             }
         }
         self.buffer.push(b'\n');
+        self.gathered += 1;
         if self.buffer.len() > BATCH_BYTES {
             self.offer(now.ms());
             if self.buffer.len() > BATCH_BYTES_MAX + self.granted && !self.ask_for_more() {
                 // There is no room anywhere: this line is lost, and nobody waits.
                 self.buffer.truncate(start);
+                self.gathered -= 1;
                 self.lost += 1;
             }
         }
@@ -264,9 +274,11 @@ impl Open {
         }
         if sent == self.buffer.len() {
             self.buffer.clear();
+            self.gathered = 0;
             self.give_back();
             return true;
         }
+        self.gathered -= count_lines(&self.buffer[..sent]);
         self.buffer.drain(..sent);
         false
     }

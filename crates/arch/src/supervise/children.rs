@@ -398,7 +398,7 @@ impl Master {
             child.process = None;
             child.accepting = None;
             for block in child.block..child.block + child.blocks {
-                child.counters.fold(block);
+                child.counters.fold(block, ending.is_abrupt());
             }
             say!(Level::Debug, "{} has ended: {ending:?}", name(child.role));
             if child.is_retired() {

@@ -314,6 +314,25 @@ fn a_log_process_that_dies_is_started_again_and_what_waits_is_written() {
 }
 
 #[test]
+fn lines_that_a_killed_worker_had_gathered_count_as_lost() {
+    for arch in ["sped", "mt", "uring", "watpipe"] {
+        if !architectures().contains(&arch) {
+            continue;
+        }
+        let logged = Logged::start(arch, "log", &[], |_| {});
+        let mut client = logged.server.connect();
+        ask(&mut client, 0, 100);
+        // It has published what it has gathered, and not waited for a second yet.
+        assert_eq!(logged.wait_for_counter("responses_2xx", 100), 100, "{arch}");
+        // The log process, the worker and the admin process.
+        signal(logged.server.children(3)[1], "KILL");
+        let of = |name| logged.server.counter(name);
+        let is_told = || (of("access_log_lines") + of("access_log_lost") == 100).then_some(());
+        wait_for(arch, is_told);
+    }
+}
+
+#[test]
 fn signals_to_the_log_process_and_to_workers_end_neither() {
     let mut logged = Logged::start("sped", "log", &[], |_| {});
     // The log process, a worker and the admin process.
