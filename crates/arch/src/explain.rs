@@ -16,6 +16,7 @@ use crate::group;
 use crate::registry::{self, Architecture};
 use crate::server::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::settings::{ResidencyTest, Settings};
+use crate::warnings;
 
 pub use machine::{Fact, facts};
 
@@ -86,7 +87,7 @@ impl Effects<'_> {
     }
 
     fn is_given(&self, key: &str) -> bool {
-        self.settings.given.contains(&key)
+        self.settings.given.contains_key(key)
     }
 
     /// Whether the architecture can run, and which settings it makes nothing of.
@@ -232,19 +233,8 @@ impl Effects<'_> {
     /// What the kernel makes of the sockets' options.
     fn sockets(&mut self) {
         let settings = self.settings;
-        let asked = [
-            ("accept.backlog", Some(settings.backlog), "somaxconn"),
-            ("send.buffer", settings.send_buffer, "wmem_max"),
-            ("receive.buffer", settings.receive_buffer, "rmem_max"),
-        ];
-        for (key, asked, limit) in asked {
-            let most = kernel::sysctl_number(&format!("net/core/{limit}"));
-            if let (Some(asked), Some(most)) = (asked, most)
-                && u64::from(asked) > most
-            {
-                let unit = if key == "accept.backlog" { "" } else { "B" };
-                self.cut(key, format!("{most}{unit}"), format!("by net.core.{limit}"));
-            }
+        for warnings::Cut { key, most, limit, unit, .. } in warnings::cuts(settings) {
+            self.cut(key, format!("{most}{unit}"), format!("by {limit}"));
         }
         let available = kernel::sysctl("net/ipv4/tcp_available_congestion_control");
         match &settings.congestion {
@@ -327,7 +317,8 @@ mod tests {
         let settings = Settings::default();
         let own = find(&of("uring", &settings), "accept.limit", Kind::Derived).unwrap();
         assert_eq!((own.value.as_deref(), own.why.as_str()), (Some("inf"), "the default of uring"));
-        let given = Settings { given: vec!["accept.limit"], ..settings };
+        let written = [("accept.limit", String::new())].into();
+        let given = Settings { given: written, ..settings };
         assert_eq!(find(&of("uring", &given), "accept.limit", Kind::Derived), None);
     }
 

@@ -42,11 +42,13 @@ mod settings;
 mod slots;
 mod stages;
 mod supervise;
+mod surroundings;
 mod timers;
 pub mod trace;
 mod transmit;
 mod turn;
 mod user_threads;
+mod warnings;
 mod worker;
 
 pub use configuration::Configuration;
@@ -61,4 +63,5 @@ pub use settings::{
     CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings,
     RunningSettings, SendMode, Settings, StageSettings, ThreadOrder, WorkOrder,
 };
+pub use surroundings::{Lack, lacks};
 pub use worker::{Order, Report, Worker};

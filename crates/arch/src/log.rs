@@ -59,15 +59,19 @@ struct Lines {
 /// Opens the logs: where workers send lines, and who takes them; nobody when all are off.
 ///
 /// # Errors
-/// With the key of the log whose file cannot be opened for appending. A named pipe that nobody
-/// reads yet is no error.
+/// With the place and the path of the log whose file cannot be opened for appending. A named pipe
+/// that nobody reads yet is no error.
 pub(crate) fn open(settings: &Settings) -> Result<(LogSender, Option<Appender>), String> {
     let (mut sender, mut appender) = (LogSender::off(), Appender::new());
-    let mut pipe = |which, key: &str, to: &AccessLog| {
+    let mut pipe = |which, key, to: &AccessLog| {
         if *to == AccessLog::Off {
             return Ok(None);
         }
-        let (sender, receiver) = channel(to).map_err(|error| format!("{key}: {error}"))?;
+        let fail = |error: io::Error| match to {
+            AccessLog::File(path) => settings.blame(key, format!("{}: {error}", path.display())),
+            _ => settings.blame(key, error),
+        };
+        let (sender, receiver) = channel(to).map_err(fail)?;
         appender.add(which, to, settings, receiver);
         Ok::<_, String>(Some(sender))
     };

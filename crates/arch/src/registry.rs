@@ -162,7 +162,7 @@ pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
 pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
     let (key, name) = ("accept.limit", architecture.name());
     let own = OWN_DEFAULTS.iter().find(|(of, known, _)| (*of, *known) == (name, key));
-    let own = own.filter(|_| !settings.given.contains(&key));
+    let own = own.filter(|_| !settings.given.contains_key(key));
     own.and_then(|(_, _, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
 }
 
@@ -201,6 +201,6 @@ fn says_what_is_so(architecture: &dyn Architecture, settings: &Settings, key: &s
 pub fn unused_settings(architecture: &dyn Architecture, settings: &Settings) -> Vec<String> {
     let unused =
         |key: &&&str| is_unused(architecture, key) && !says_what_is_so(architecture, settings, key);
-    let (name, unused) = (architecture.name(), settings.given.iter().filter(unused));
+    let (name, unused) = (architecture.name(), settings.given.keys().filter(unused));
     unused.map(|key| format!("`{key}` has no meaning for {name} and is ignored")).collect()
 }

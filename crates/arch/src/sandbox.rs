@@ -163,9 +163,10 @@ impl Confinement {
         let missing = kernel.missing(uses_ring(architecture));
         if sandbox.mode == SandboxMode::Required && !missing.is_empty() {
             let missing = missing.join(", ");
-            return Err(format!("sandbox is required, but this kernel lacks {missing}"));
+            let why = format!("it is required, but this kernel lacks {missing}");
+            return Err(settings.blame("sandbox", why));
         }
-        let identity = sandbox.identity().map_err(|why| format!("user: {why}"))?;
+        let identity = sandbox.identity().map_err(|why| settings.blame("user", why))?;
         // Found out from files that workers may not open, and kept for them.
         let _ = (Probe::here(), stacks_max());
         Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: sandbox.violation() })

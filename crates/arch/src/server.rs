@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flyball_site::{CachePolicy, Sites};
+use flyball_site::Sites;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{error_log, lock, process};
@@ -14,10 +14,11 @@ use crate::handover::Inherited;
 use crate::lab::{self, AcceptLock};
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
-use crate::registry::{self, Architecture};
-use crate::sandbox::{self, Confinement};
+use crate::registry::Architecture;
+use crate::sandbox::Confinement;
 use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
+use crate::{surroundings, warnings};
 
 /// Descriptors a worker keeps for things other than connections.
 pub(crate) const DESCRIPTORS_RESERVED: usize = 64;
@@ -77,10 +78,12 @@ impl Setup {
         bound_files(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
         settings.cpus.get_or_insert_with(process::cpu_allowance);
-        architecture
-            .probe()
-            .map_err(|why| format!("{} cannot run here: {why}", architecture.name()))?;
-        check_cpus(&settings)?;
+        architecture.probe().map_err(|why| {
+            settings.blame("arch", format!("{} cannot run here: {why}", architecture.name()))
+        })?;
+        if let Some(lack) = surroundings::lacks(&settings).first() {
+            return Err(settings.blame(lack.key, &lack.why));
+        }
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check(&sites)?;
@@ -184,8 +187,9 @@ impl Server {
         error_log::set_level(self.settings.log.level);
     }
 
-    /// Whether a server with these settings could open its sites, and its workers enter them; what
-    /// would be told of the kernel. Binds nothing. To be called by a process of one thread.
+    /// Whether a server with these settings could open its sites, and its workers enter them; the
+    /// warnings that it would give, but for those of the sockets that it is handed. Binds nothing.
+    /// To be called by a process of one thread.
     ///
     /// # Errors
     /// Why not.
@@ -193,11 +197,20 @@ impl Server {
         architecture: &'static dyn Architecture,
         settings: &Settings,
     ) -> Result<Vec<String>, String> {
+        let mut settings = settings.clone();
+        lab::apply(&mut settings);
+        bound_files(&mut settings);
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
-        let confinement = Confinement::new(architecture, settings)?;
+        let confinement = Confinement::new(architecture, &settings)?;
         confinement.check(&sites)?;
-        let mut warnings = sites.warnings();
-        warnings.extend(confinement.warnings(sandbox::uses_ring(architecture)));
+        let lacks = surroundings::lacks(&settings);
+        let mut warnings: Vec<String> =
+            lacks.iter().map(|lack| settings.blame(lack.key, &lack.why)).collect();
+        if let Err(why) = architecture.probe() {
+            let why = format!("{} cannot run here: {why}", architecture.name());
+            warnings.push(settings.blame("arch", why));
+        }
+        warnings.extend(warnings::all(architecture, &settings, &sites, &confinement));
         Ok(warnings)
     }
 
@@ -221,72 +234,16 @@ impl Server {
         self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
     }
 
-    /// What the kernel will do differently than asked, for whoever started the server.
+    /// What is not as asked for, for whoever started the server.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = registry::unused_settings(self.architecture, &self.settings);
-        warnings.extend(self.idle_hints());
-        warnings.extend(self.sites.warnings());
+        let Server { architecture, settings, sites, confinement, .. } = self;
+        let mut warnings = warnings::all(*architecture, settings, sites, confinement);
         if self.is_lent {
             warnings.extend(self.listening.unlisted().iter().map(|address| {
                 format!("a socket for {address} was handed over, which `listen` does not list")
             }));
         }
-        warnings.extend(self.confinement.warnings(sandbox::uses_ring(self.architecture)));
-        let backlog = self.settings.backlog;
-        if let Some(cap) = net::backlog_cap().filter(|cap| *cap < backlog) {
-            warnings.push(format!(
-                "accept.backlog is {backlog}, but net.core.somaxconn cuts it to {cap}"
-            ));
-        }
-        if let Some(module) = self.sites.blocking_module()
-            && sandbox::works_in_place(self.architecture)
-        {
-            warnings.push(format!(
-                "module {module} may block, and {} stands still meanwhile: an architecture with \
-                 helpers or threads does not",
-                self.architecture.name()
-            ));
-        }
-        warnings.extend(self.cut_buffers());
-        let room = connections_that_fit(&self.settings);
-        if let Some(most) = self.settings.max_connections.filter(|most| *most > room) {
-            warnings.push(format!(
-                "connections.max is {most}, but the descriptor limit leaves room for {room}"
-            ));
-        }
         warnings
-    }
-
-    /// Hints that the policy does not go by.
-    fn idle_hints(&self) -> Vec<String> {
-        let Settings { given, caches, .. } = &*self.settings;
-        if caches.policy == CachePolicy::Hinted {
-            return Vec::new();
-        }
-        let hints = ["cache.pin", "cache.keep", "cache.never"];
-        let idle = hints.into_iter().filter(|key| given.contains(key));
-        idle.map(|key| format!("`{key}` has a meaning only with cache.policy = \"hinted\""))
-            .collect()
-    }
-
-    /// Socket buffers that the kernel made smaller than asked for.
-    fn cut_buffers(&self) -> Vec<String> {
-        let Settings { send_buffer, receive_buffer, .. } = *self.settings;
-        let sockets = self.listening.all();
-        let Some(Ok((sent, received))) = sockets.first().map(net::buffer_sizes) else {
-            return Vec::new();
-        };
-        let cut = |(key, asked, got, limit): (&str, Option<u32>, u64, &str)| {
-            let asked = asked.filter(|asked| u64::from(*asked) > got)?;
-            Some(format!("{key} is {asked}B, but net.core.{limit} cuts it to {got}B"))
-        };
-        [
-            ("send.buffer", send_buffer, sent, "wmem_max"),
-            ("receive.buffer", receive_buffer, received, "rmem_max"),
-        ]
-        .into_iter()
-        .filter_map(cut)
-        .collect()
     }
 
     /// In a process that serves no site: closes its roots and its log.
@@ -325,15 +282,6 @@ fn open_accept_lock(way: AcceptLock) -> Result<Option<Arc<OwnedFd>>, String> {
     Ok(Some(Arc::new(file)))
 }
 
-/// Whether workers may be bound to the CPUs that are named.
-fn check_cpus(settings: &Settings) -> Result<(), String> {
-    let allowed = process::allowed_cpus();
-    match settings.pin_cpus.iter().find(|cpu| settings.pin && !allowed.contains(cpu)) {
-        Some(cpu) => Err(format!("pin-cpus: CPU {cpu} is not one of those allowed: {allowed:?}")),
-        None => Ok(()),
-    }
-}
-
 /// How many connections a worker's descriptors leave room for, beside files and the rest.
 pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
     let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
@@ -343,11 +291,13 @@ pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
 pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {
     let socket = match &settings.admin {
         None => return Ok(None),
-        Some(AdminAddress::Tcp(address)) => net::bind(*address, false).and_then(|socket| {
-            net::set_blocking(&socket, true)?;
-            net::listen(&socket, 16, &ListenOptions::default())?;
-            Ok(socket)
-        }),
+        Some(AdminAddress::Tcp(address)) => net::bind(*address, false)
+            .and_then(|socket| {
+                net::set_blocking(&socket, true)?;
+                net::listen(&socket, 16, &ListenOptions::default())?;
+                Ok(socket)
+            })
+            .map_err(|error| format!("{address}: {}", explain(&error))),
         Some(AdminAddress::Unix(path)) => {
             let RunningSettings { admin_mode, admin_group, .. } = &settings.running;
             let group = |name: &String| {
@@ -355,11 +305,15 @@ pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, St
                 found.map(|identity| identity.group)
             };
             let group = admin_group.as_ref().map(group).transpose();
-            let group = group.map_err(|why| format!("admin-group: {why}"))?;
-            net::listen_unix(path)
-                .and_then(|socket| net::admit_to_unix(path, *admin_mode, group).map(|()| socket))
+            let group = group.map_err(|why| settings.blame("admin-group", why))?;
+            let socket = net::listen_unix(path)
+                .and_then(|socket| net::admit_to_unix(path, *admin_mode, group).map(|()| socket));
+            let taken = |error: io::Error| match error.kind() {
+                io::ErrorKind::AddrInUse => "another server listens there".to_owned(),
+                _ => error.to_string(),
+            };
+            socket.map_err(|error| format!("unix:{}: {}", path.display(), taken(error)))
         }
     };
-    let socket = socket.map(Arc::new).map_err(|error| format!("admin: {}", explain(&error)));
-    socket.map(Some)
+    socket.map(|socket| Some(Arc::new(socket))).map_err(|why| settings.blame("admin", why))
 }

@@ -1,5 +1,6 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -157,8 +158,9 @@ pub struct Settings {
     pub caches: CacheSettings,
     /// How it is run and controlled.
     pub running: RunningSettings,
-    /// Keys that were written by the user, whatever their value.
-    pub given: Vec<&'static str>,
+    /// Keys that were written by the user, whatever their value, with what a message about each
+    /// begins with: where it was written, and the key.
+    pub given: BTreeMap<&'static str, String>,
 }
 
 /// The event mechanisms of the readiness architectures.
@@ -578,7 +580,7 @@ impl Default for Settings {
             sites: Vec::new(),
             caches: CacheSettings::default(),
             running: RunningSettings::default(),
-            given: Vec::new(),
+            given: BTreeMap::new(),
         }
     }
 }
@@ -588,6 +590,14 @@ impl Settings {
     /// each is bound to and however the quota has changed since.
     pub(crate) fn cpus(&self) -> usize {
         self.cpus.unwrap_or_else(process::cpu_allowance)
+    }
+
+    /// A message about a setting, with the place where that was written.
+    pub(crate) fn blame(&self, key: &'static str, why: impl fmt::Display) -> String {
+        match self.given.get(key) {
+            Some(place) => format!("{place}{why}"),
+            None => format!("{key}: {why}"),
+        }
     }
 
     /// Whether anybody asks for the addresses of clients: `uring` keeps sockets that cannot tell

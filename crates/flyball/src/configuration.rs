@@ -81,9 +81,7 @@ impl Configuration for CommandLine {
         setting.apply(&mut settings, &Raw::Text(value.to_owned()), Path::new("")).map_err(
             |wrong| format!("{key}: expected {}, found {}", wrong.expected, wrong.found),
         )?;
-        if !settings.given.contains(&setting.key) {
-            settings.given.push(setting.key);
-        }
+        settings.given.insert(setting.key, format!("{}: ", setting.key));
         Ok(settings)
     }
 

@@ -16,6 +16,7 @@ pub mod descriptors;
 pub mod disk;
 pub mod error_log;
 pub mod file;
+pub mod file_kind;
 pub mod inherit;
 pub mod lock;
 pub mod log_file;

@@ -160,16 +160,15 @@ pub fn prefer_cpu(socket: impl AsFd, cpu: u32) -> io::Result<()> {
     Ok(sockopt::set_socket_incoming_cpu(socket, cpu)?)
 }
 
-/// Sizes of the send and the receive buffer, in bytes, as far as they can hold data: the kernel
-/// doubles what it is asked for, to account for its own needs.
+/// Whether sockets may have the congestion control of this name (`TCP_CONGESTION`). For the
+/// superuser the kernel may load a module for it.
 ///
 /// # Errors
-/// Never, in practice.
-pub fn buffer_sizes(socket: impl AsFd) -> io::Result<(u64, u64)> {
-    let socket = socket.as_fd();
-    let sent = sockopt::socket_send_buffer_size(socket)?;
-    let received = sockopt::socket_recv_buffer_size(socket)?;
-    Ok((sent as u64 / 2, received as u64 / 2))
+/// `NotFound` when there is none, `PermissionDenied` when only the superuser may have it.
+pub fn try_congestion(name: &str) -> io::Result<()> {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok(sockopt::set_tcp_congestion(socket, name)?)
 }
 
 /// Refuses new connections, for every process that holds the socket; what is in the accept queue is
@@ -638,11 +637,6 @@ pub fn accept_queue(socket: impl AsFd) -> io::Result<(u32, u32)> {
     let field =
         |at: usize| u32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
     Ok((field(UNACKED), field(SACKED)))
-}
-
-/// The kernel's cap on any backlog, `net.core.somaxconn`.
-pub fn backlog_cap() -> Option<u32> {
-    std::fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]

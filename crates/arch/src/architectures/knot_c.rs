@@ -97,7 +97,7 @@ impl Architecture for KnotC {
         let settings = &worker.settings;
         let threads = settings.knot_threads;
         let running = threads.min(worker.connections_max).min(stacks_max());
-        if running < threads && settings.given.contains(&"knot.threads") {
+        if running < threads && settings.given.contains_key("knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
         let accept = AcceptPolicy::shared(&worker.blocks);

@@ -98,7 +98,7 @@ impl Architecture for Mp {
 /// The caches of one process: small, unless the user has said how large.
 fn caches(settings: &Settings) -> CacheSettings {
     let mut caches = settings.caches.clone();
-    let is_given = |key: &str| settings.given.contains(&key);
+    let is_given = |key: &str| settings.given.contains_key(key);
     if !is_given("cache.paths") {
         caches.paths_max = caches.paths_max.min(PATHS_MAX);
     }
@@ -113,7 +113,7 @@ fn caches(settings: &Settings) -> CacheSettings {
 
 /// What stays mapped of one process.
 fn mapped_bytes_max(settings: &Settings) -> u64 {
-    let is_given = settings.given.contains(&"cache.mapped");
+    let is_given = settings.given.contains_key("cache.mapped");
     if is_given { settings.mapped_bytes_max } else { MAPPED_BYTES_MAX }
 }
 
@@ -123,8 +123,10 @@ mod tests {
 
     #[test]
     fn a_process_has_small_caches_unless_their_size_was_given() {
+        let written =
+            |keys: &[&'static str]| keys.iter().map(|key| (*key, String::new())).collect();
         let sizes = |given: &[&'static str]| {
-            let settings = Settings { given: given.to_vec(), ..Settings::default() };
+            let settings = Settings { given: written(given), ..Settings::default() };
             let caches = caches(&settings);
             (caches.paths_max, caches.content_bytes_max, caches.files_max)
         };
@@ -135,7 +137,7 @@ mod tests {
         let all = ["cache.paths", "cache.content", "cache.files"];
         assert_eq!(sizes(&all), (default.paths_max, bytes, default.files_max));
         let default = Settings::default();
-        let given = Settings { given: vec!["cache.mapped"], ..Settings::default() };
+        let given = Settings { given: written(&["cache.mapped"]), ..Settings::default() };
         assert_eq!(mapped_bytes_max(&default), 4 << 20);
         assert_eq!(mapped_bytes_max(&given), default.mapped_bytes_max);
     }

@@ -11,7 +11,6 @@ const FAILED: u8 = 1;
 pub(crate) fn run(typed: Typed) -> ExitCode {
     match super::settings(typed) {
         Ok(settings) => {
-            // What an architecture could not do here is told when it is started.
             let checked = match flyball_arch::find(&settings.arch) {
                 Some(architecture) => Server::check(architecture, &settings),
                 None => Ok(Vec::new()),

@@ -51,6 +51,18 @@ impl Origin {
         }
     }
 
+    /// What a message about this key begins with: the place, and the key unless the place says it.
+    pub(super) fn lead(&self, key: &str) -> String {
+        let key = if key.is_empty() { String::new() } else { format!("{key}: ") };
+        match self {
+            Origin::Default => key,
+            Origin::Set => format!("--set {key}"),
+            // A flag and DIR already say which setting they are.
+            Origin::Flag(_) | Origin::Directory => format!("{self}: "),
+            Origin::File { .. } => format!("{self}: {key}"),
+        }
+    }
+
     /// Sorts errors in reading order: a file from its top, then the command line.
     pub(super) fn order(&self) -> (u8, usize) {
         match self {
@@ -77,17 +89,7 @@ impl fmt::Display for Origin {
 
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.origin {
-            Origin::Default => {}
-            Origin::Set => write!(f, "--set ")?,
-            origin => write!(f, "{origin}: ")?,
-        }
-        // A flag and DIR already say which setting they are.
-        let named = matches!(self.origin, Origin::Flag(_) | Origin::Directory);
-        if !named && !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.why)
+        write!(f, "{}{}", self.origin.lead(&self.key), self.why)
     }
 }
 

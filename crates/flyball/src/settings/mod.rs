@@ -14,6 +14,8 @@ mod architectures;
 mod backends;
 mod clients;
 mod compress;
+mod contradictions;
+mod duplicates;
 mod error;
 mod expand;
 mod explain;

@@ -47,10 +47,9 @@ pub(super) fn faults<'a>(
     origins: &'a Origins,
     tables: &'a Tables,
 ) -> impl Iterator<Item = SettingError> + use<'a> {
+    let of = |(key, at)| tables.iter().filter(move |(table, ..)| *table == key).nth(at);
     routes::faults(routes).into_iter().map(move |fault| {
-        let table = fault
-            .table
-            .and_then(|(key, at)| tables.iter().filter(|(table, ..)| *table == key).nth(at));
+        let table = fault.table.and_then(of);
         let (above, origins) = match table {
             Some((_, table, origins)) => (table, origins),
             None => (site, origins),
@@ -60,6 +59,9 @@ pub(super) fn faults<'a>(
             None => format!("site.{}", fault.key),
         };
         let origin = origins.of_entry(fault.key, fault.entry).unwrap_or(above).clone();
-        SettingError { key, value: None, why: fault.why, origin }
+        let other =
+            fault.other.and_then(of).map(|(_, table, _)| format!("; the first is at {table}"));
+        let why = fault.why + &other.unwrap_or_default();
+        SettingError { key, value: None, why, origin }
     })
 }

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::path::Path;
 
-use flyball_arch::{AccessLog, AdminAddress, ClientAddress, Settings};
+use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
 use flyball_sys::sandbox::Identity;
 
-use super::access_files;
 use super::error::{ERRORS_MAX, Origin, SettingError};
 use super::expand::{Environment, process_environment};
 use super::file::SITE;
@@ -21,6 +20,7 @@ use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
 use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
+use super::{access_files, contradictions, duplicates};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -57,9 +57,8 @@ pub fn resolve_in(
         settings.running.port_tries = PORT_TRIES;
     }
     resolver.addresses(&settings, &origins);
-    resolver.clients(&settings, &origins);
-    settings.given = origins.keys.keys().copied().collect();
-    settings.given.sort_unstable();
+    settings.given = origins.keys.iter().map(|(key, origin)| (*key, origin.lead(key))).collect();
+    resolver.together(&settings, &origins);
     settings.sandbox.by_file = typed.file.is_some();
     resolver.user(&settings, &origins);
     settings.sites = resolver.sites(typed);
@@ -150,27 +149,13 @@ impl Resolver<'_> {
         }
     }
 
-    /// Somebody must be trusted before anybody is believed, and only a file can be put aside.
-    fn clients(&mut self, settings: &Settings, origins: &Origins) {
-        if settings.clients.address != ClientAddress::Peer && settings.clients.trusted.is_empty() {
-            let why = "nobody would be believed; list the proxies in client.trusted".to_owned();
-            self.errors.push(missing("client.address", why, origins));
-        }
-        let logs = [&settings.access_log, &settings.log.slow];
-        if logs.iter().any(|log| matches!(log, AccessLog::File(_))) {
-            return;
-        }
-        for (key, is_set) in [
-            ("log.rotate-size", settings.log.bytes_max.is_some()),
-            ("log.rotate-age", settings.log.ms_max.is_some()),
-        ] {
-            if is_set {
-                let why =
-                    "there is no file to put aside: neither access-log nor slow-log is a path"
-                        .to_owned();
-                self.errors.push(missing(key, why, origins));
-            }
-        }
+    /// Values must fit each other and the machine. What whoever starts the server makes, or has the
+    /// right to, is looked at then.
+    fn together(&mut self, settings: &Settings, origins: &Origins) {
+        let lacks = flyball_arch::lacks(settings).into_iter().filter(|lack| !lack.may_come);
+        let faults =
+            lacks.map(|lack| (lack.key, lack.why)).chain(contradictions::of_server(settings));
+        self.errors.extend(faults.map(|(key, why)| missing(key, why, origins)));
     }
 
     fn sites(&mut self, typed: &Typed) -> Vec<SiteSettings> {
@@ -233,9 +218,12 @@ impl Resolver<'_> {
             if self.errors.len() == before {
                 self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
+                self.fallback(&site, &origins);
                 self.programs(&site, &tables);
                 self.modules(&site, &tables);
                 self.errors.extend(access_files::faults(&site, &origins));
+                self.errors.extend(duplicates::faults(&site, &tables));
+                self.errors.extend(contradictions::of_site(&site, &origins));
             }
             sites.push(site);
         }
@@ -317,6 +305,21 @@ impl Resolver<'_> {
             let why = format!("{} cannot be read: {error}", path.display());
             self.errors.push(path_error("site.user-table", path, why, origin));
         }
+    }
+
+    /// What answers for whatever is not there must be there itself, in some language at least.
+    fn fallback(&mut self, site: &SiteSettings, origins: &Origins) {
+        let (Some(path), Some(origin)) = (&site.routes.fallback, origins.get("fallback")) else {
+            return;
+        };
+        let path = path.trim_start_matches('/');
+        let names = site.routes.languages.iter().map(|language| format!("{path}.{language}"));
+        if [path.to_owned()].into_iter().chain(names).any(|name| site.root.join(name).is_file()) {
+            return;
+        }
+        let file = site.root.join(path);
+        let why = format!("there is no file {}", file.display());
+        self.errors.push(path_error("site.fallback", &file, why, origin.clone()));
     }
 
     /// Programs that answer must be there, and be executable; of servers it must be said where they

@@ -38,6 +38,7 @@ mod sandbox;
 mod settings_file;
 mod settings_hostile;
 mod settings_table;
+mod settings_together;
 mod shared_symped;
 mod specweb99;
 mod supervision;

@@ -1,6 +1,7 @@
 //! What is wrong with the routes of a site, told before it starts.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use flyball_http::Status;
 
@@ -32,6 +33,8 @@ pub struct Fault {
     pub entry: Option<String>,
     /// What is wrong, in words.
     pub why: String,
+    /// The table that says the same already.
+    pub other: Option<(&'static str, usize)>,
 }
 
 /// Whether a text may be a pattern of paths; [`faults`] says whether it is one.
@@ -73,24 +76,40 @@ pub fn faults(routes: &RouteSettings) -> Vec<Fault> {
 }
 
 fn fault(table: &'static str, at: usize, key: &'static str, why: String) -> Fault {
-    Fault { table: Some((table, at)), key, entry: None, why }
+    Fault { table: Some((table, at)), key, entry: None, why, other: None }
 }
 
-/// Patterns, targets, and patterns that come twice.
+/// A table says what another one says already.
+fn repeated(table: &'static str, at: usize, key: &'static str, why: String, other: usize) -> Fault {
+    Fault { other: Some((table, other)), ..fault(table, at, key, why) }
+}
+
+/// Patterns, targets, and patterns that come twice, however they are spelled.
 fn rules(table: &'static str, rules: Vec<(&str, &str)>, faults: &mut Vec<Fault>) {
     let mut seen = HashMap::new();
     for (at, (from, to)) in rules.into_iter().enumerate() {
-        match Pattern::parse(from) {
-            Err(why) => faults.push(fault(table, at, "from", why)),
+        let same = match Pattern::parse(from) {
+            Err(why) => {
+                faults.push(fault(table, at, "from", why));
+                continue;
+            }
             Ok(pattern) => {
                 if let Err(why) = Target::parse(to, pattern.groups()) {
                     faults.push(fault(table, at, "to", why));
                 }
+                match pattern {
+                    Pattern::Exact(path) => ("exact", path),
+                    Pattern::Prefix(path) => ("prefix", path),
+                    Pattern::Regex(_) => ("expression", from.to_owned()),
+                }
             }
-        }
-        if seen.insert(from, at).is_some() {
-            let why = format!("{from} has a {table} already, above; this one would never count");
-            faults.push(fault(table, at, "from", why));
+        };
+        match seen.entry(same) {
+            Entry::Vacant(place) => drop(place.insert(at)),
+            Entry::Occupied(first) => {
+                let why = format!("{from} has a {table} already, and this one would never count");
+                faults.push(repeated(table, at, "from", why, *first.get()));
+            }
         }
     }
 }
@@ -128,9 +147,9 @@ fn amount(routes: &RouteSettings, faults: &mut Vec<Fault>) {
 
 fn aliases(routes: &RouteSettings, faults: &mut Vec<Fault>) {
     for (at, alias) in routes.aliases.iter().enumerate() {
-        if routes.aliases[..at].iter().any(|other| other.path == alias.path) {
-            let why = format!("{} is an alias already, above", alias.path);
-            faults.push(fault("alias", at, "path", why));
+        if let Some(other) = routes.aliases[..at].iter().position(|one| one.path == alias.path) {
+            let why = format!("{} is an alias already", alias.path);
+            faults.push(repeated("alias", at, "path", why, other));
         }
         if at == ALIASES_MAX {
             let why = format!("too many: at most {ALIASES_MAX} aliases");
@@ -141,7 +160,7 @@ fn aliases(routes: &RouteSettings, faults: &mut Vec<Fault>) {
 }
 
 fn keys(routes: &RouteSettings, faults: &mut Vec<Fault>) {
-    let of_site = |key, entry, why| Fault { table: None, key, entry, why };
+    let of_site = |key, entry, why| Fault { table: None, key, entry, why, other: None };
     for (status, _) in &routes.error_pages {
         if !Status::ALL.iter().any(|known| known.code() == *status) {
             let known = Status::ALL.iter().map(|known| known.code()).filter(|code| *code >= 400);

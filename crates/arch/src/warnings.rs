@@ -1,0 +1,122 @@
+//! What is not as it was asked for, and does not keep a server from running: told to whoever starts
+//! it, and by `flyball check`.
+
+use flyball_site::{CachePolicy, Sites};
+use flyball_sys::machine::sysctl_number;
+
+use crate::registry::{self, Architecture};
+use crate::sandbox::{self, Confinement};
+use crate::server::connections_that_fit;
+use crate::settings::{AccessLog, AdminAddress, SendMode, Settings};
+
+/// All warnings about settings on this machine, the sites opened.
+pub(crate) fn all(
+    architecture: &'static dyn Architecture,
+    settings: &Settings,
+    sites: &Sites,
+    confinement: &Confinement,
+) -> Vec<String> {
+    let mut warnings = registry::unused_settings(architecture, settings);
+    warnings.extend(idle(settings));
+    warnings.extend(idle_of_sites(settings));
+    warnings.extend(sites.warnings());
+    warnings.extend(confinement.warnings(sandbox::uses_ring(architecture)));
+    warnings.extend(cuts(settings).iter().map(|cut| {
+        let Cut { key, asked, most, limit, unit } = cut;
+        format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")
+    }));
+    if let Some(module) = sites.blocking_module()
+        && sandbox::works_in_place(architecture)
+    {
+        warnings.push(format!(
+            "module {module} may block, and {} stands still meanwhile: an architecture with \
+             helpers or threads does not",
+            architecture.name()
+        ));
+    }
+    let room = connections_that_fit(settings);
+    if let Some(most) = settings.max_connections.filter(|most| *most > room) {
+        warnings.push(format!(
+            "connections.max is {most}, but the descriptor limit leaves room for {room}"
+        ));
+    }
+    warnings
+}
+
+/// Settings that say something which only another one gives a meaning to.
+fn idle(settings: &Settings) -> Vec<String> {
+    let Settings { caches, log, running, .. } = settings;
+    let (hints, default) = (&caches.hints, Settings::default());
+    let is_hinted = caches.policy == CachePolicy::Hinted;
+    let is_mapped = settings.send == SendMode::Mapped;
+    let rotates = log.bytes_max.is_some() || log.ms_max.is_some();
+    let has_socket = matches!(settings.admin, Some(AdminAddress::Unix(_)));
+    let (hinted, mapped) = ("cache.policy = \"hinted\"", "send.mode = \"mapped\"");
+    let (pinned, socket) = ("pin = true", "admin = \"unix:PATH\"");
+    [
+        ("cache.pin", !hints.pin.is_empty(), is_hinted, hinted),
+        ("cache.keep", !hints.keep.is_empty(), is_hinted, hinted),
+        ("cache.never", !hints.never.is_empty(), is_hinted, hinted),
+        ("cache.advice", settings.mapped_advice != default.mapped_advice, is_mapped, mapped),
+        ("cache.mapped", settings.mapped_bytes_max != default.mapped_bytes_max, is_mapped, mapped),
+        ("cache.chunk", settings.chunk_bytes != default.chunk_bytes, is_mapped, mapped),
+        ("pin-cpus", !settings.pin_cpus.is_empty(), settings.pin, pinned),
+        ("accept.incoming-cpu", settings.incoming_cpu, settings.pin, pinned),
+        ("admin-mode", running.admin_mode != default.running.admin_mode, has_socket, socket),
+        ("admin-group", running.admin_group.is_some(), has_socket, socket),
+        ("log.keep", log.keep != default.log.keep, rotates, "log.rotate-size or log.rotate-age"),
+        (
+            "log.slow-threshold",
+            log.slow_ms != default.log.slow_ms,
+            log.slow != AccessLog::Off,
+            "slow-log",
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, says_something, has_meaning, _)| *says_something && !has_meaning)
+    .map(|(key, _, _, other)| format!("`{key}` has a meaning only with {other}"))
+    .collect()
+}
+
+/// The same of the settings of sites.
+fn idle_of_sites(settings: &Settings) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for site in &settings.sites {
+        let (routes, default) = (&site.routes, flyball_site::routes::RouteSettings::default());
+        for (key, says_something) in [
+            ("site.user-table", routes.user_table != default.user_table),
+            ("site.user-id-min", routes.user_id_min != default.user_id_min),
+        ] {
+            if says_something && routes.user_directories.is_none() {
+                warnings.push(format!("`{key}` has a meaning only with site.user-directories"));
+            }
+        }
+    }
+    warnings
+}
+
+/// What the kernel gives less of than was asked for.
+pub(crate) struct Cut {
+    pub(crate) key: &'static str,
+    pub(crate) asked: u64,
+    pub(crate) most: u64,
+    pub(crate) limit: &'static str,
+    pub(crate) unit: &'static str,
+}
+
+/// What it will not give to the sockets.
+pub(crate) fn cuts(settings: &Settings) -> Vec<Cut> {
+    let Settings { backlog, send_buffer, receive_buffer, .. } = *settings;
+    let cut = |(key, asked, limit, path, unit): (_, Option<u32>, _, &str, _)| {
+        let (asked, most) = (u64::from(asked?), sysctl_number(path)?);
+        (asked > most).then_some(Cut { key, asked, most, limit, unit })
+    };
+    [
+        ("accept.backlog", Some(backlog), "net.core.somaxconn", "net/core/somaxconn", ""),
+        ("send.buffer", send_buffer, "net.core.wmem_max", "net/core/wmem_max", "B"),
+        ("receive.buffer", receive_buffer, "net.core.rmem_max", "net/core/rmem_max", "B"),
+    ]
+    .into_iter()
+    .filter_map(cut)
+    .collect()
+}

@@ -1,0 +1,92 @@
+//! Values that are right each by itself and contradict each other: something that is written would
+//! not be so. What is merely without effect is a warning, and no business of this file.
+
+use flyball_arch::{AccessLog, ClientAddress, Settings};
+use flyball_site::SiteSettings;
+
+use super::error::SettingError;
+use super::origins::Origins;
+use super::text::shown_size;
+
+/// What is at fault, and why.
+type Fault = (&'static str, String);
+
+/// The contradictions between settings of the server. Nothing blocks.
+pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    clients(settings, &mut faults);
+    logs(settings, &mut faults);
+    caches(settings, &mut faults);
+    // A default gives way to what is written.
+    let is_written = |key: &str| settings.given.contains_key(key);
+    let (target, head) = (settings.limits.target_bytes_max, settings.limits.head_bytes_max);
+    if is_written("limit.target") && target > head {
+        faults.push(("limit.target", more(target as u64, "limit.head", head as u64)));
+    }
+    let (reserve, helpers) = (settings.helper_reserve, settings.helpers);
+    if is_written("amped.reserve") && reserve > helpers {
+        let why = format!("{reserve} is more than amped.helpers, which is {helpers}");
+        faults.push(("amped.reserve", why));
+    }
+    faults
+}
+
+/// Somebody must be trusted before anybody is believed.
+fn clients(settings: &Settings, faults: &mut Vec<Fault>) {
+    let clients = &settings.clients;
+    if clients.address != ClientAddress::Peer && clients.trusted.is_empty() {
+        let why = "nobody would be believed; list the proxies in client.trusted";
+        faults.push(("client.address", why.to_owned()));
+    }
+    if clients.requests_burst.is_some() && clients.requests_per_address.is_none() {
+        let why = "limits nothing without limit.requests-per-address; set that too";
+        faults.push(("limit.requests-burst", why.to_owned()));
+    }
+}
+
+/// Only a file can be put aside.
+fn logs(settings: &Settings, faults: &mut Vec<Fault>) {
+    let log = &settings.log;
+    if [&settings.access_log, &log.slow].iter().any(|log| matches!(log, AccessLog::File(_))) {
+        return;
+    }
+    let why = "there is no file to put aside: neither access-log nor slow-log is a path";
+    let size = log.bytes_max.map(|_| "log.rotate-size");
+    let age = log.ms_max.map(|_| "log.rotate-age");
+    faults.extend(size.into_iter().chain(age).map(|key| (key, why.to_owned())));
+}
+
+fn caches(settings: &Settings, faults: &mut Vec<Fault>) {
+    let caches = &settings.caches;
+    if let Some(most) = caches.most_bytes.filter(|most| caches.least_bytes > *most) {
+        let why = more(caches.least_bytes, "cache.most", most) + ": no file would be held";
+        faults.push(("cache.least", why));
+    }
+    let hints = &caches.hints;
+    for (key, held) in [("cache.pin", &hints.pin), ("cache.keep", &hints.keep)] {
+        if let Some(pattern) = hints.never.iter().find(|pattern| held.contains(pattern)) {
+            faults.push(("cache.never", format!("{pattern} is in {key} too; take one away")));
+        }
+    }
+}
+
+/// The contradictions between settings of a site. Nothing blocks.
+pub(super) fn of_site(site: &SiteSettings, origins: &Origins) -> Option<SettingError> {
+    let compress = &site.compress;
+    let (whole, streamed) = (compress.max_bytes, compress.stream_bytes_max);
+    let (largest, most) = match streamed > whole {
+        true => ("compress.stream-max-size", streamed),
+        false => ("compress.max-size", whole),
+    };
+    let origin = origins.get("compress.min-size").filter(|_| compress.min_bytes > most)?;
+    Some(SettingError {
+        key: "site.compress.min-size".into(),
+        value: None,
+        why: more(compress.min_bytes, largest, most) + ": no body would be compressed",
+        origin: origin.clone(),
+    })
+}
+
+fn more(bytes: u64, other: &str, most: u64) -> String {
+    format!("{} is more than {other}, which is {}", shown_size(bytes), shown_size(most))
+}

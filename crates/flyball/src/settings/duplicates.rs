@@ -1,0 +1,87 @@
+//! Tables of a site that claim the same path: one of them would never count, and whoever wrote it
+//! believes that it does.
+
+use flyball_site::{SiteSettings, path};
+
+use super::error::{Origin, SettingError};
+use super::origins::Tables;
+
+/// What a table is for.
+struct Claim<'a> {
+    table: &'static str,
+    path: &'a str,
+    /// What a name of the path must end in; empty is anything.
+    extensions: &'a [String],
+    /// Whether what is beneath the path is not meant.
+    exact: bool,
+}
+
+/// What is claimed twice: the later table is at fault, and told where the earlier one is.
+pub(super) fn faults(site: &SiteSettings, tables: &Tables) -> Vec<SettingError> {
+    let mut faults = Vec::new();
+    let mut claims: Vec<(Claim<'_>, &Origin)> = Vec::new();
+    for (at, (table, origin, origins)) in tables.iter().enumerate() {
+        let number = tables[..at].iter().filter(|(other, ..)| other == table).count();
+        let Some(claim) = claim(site, table, number) else { continue };
+        let earlier = claims.iter().find_map(|(first, at)| Some((first, at, claim.meets(first)?)));
+        if let Some((first, first_at, what)) = earlier {
+            let why = format!(
+                "{what} has a [[site.{}]] already, at {first_at}; only one can count: join them, \
+                 or give this one another path",
+                first.table
+            );
+            let origin = origins.get("path").unwrap_or(origin).clone();
+            let key = format!("site.{table}.path");
+            faults.push(SettingError { key, value: None, why, origin });
+        }
+        claims.push((claim, origin));
+    }
+    faults
+}
+
+/// What the table of this number of its kind claims, if that kind claims paths.
+fn claim<'a>(site: &'a SiteSettings, table: &'static str, number: usize) -> Option<Claim<'a>> {
+    let of = |path: &'a str, extensions: &'a [String], exact: bool| {
+        Some(Claim { table, path, extensions, exact })
+    };
+    match table {
+        "access" => of(&site.access.rules.get(number)?.path, &[], false),
+        "cgi" => of(&site.cgi.get(number)?.path, &[], false),
+        "fastcgi" => site.fastcgi.get(number).and_then(|one| of(&one.path, &one.extensions, false)),
+        "scgi" => site.scgi.get(number).and_then(|one| of(&one.path, &one.extensions, false)),
+        "module" => site.modules.get(number).and_then(|one| of(&one.path, &[], one.exact)),
+        _ => None,
+    }
+}
+
+impl Claim<'_> {
+    /// What both claim, if one of them leaves nothing to the other.
+    fn meets(&self, other: &Claim<'_>) -> Option<String> {
+        let is_access = |claim: &Claim<'_>| claim.table == "access";
+        let is_module = |claim: &Claim<'_>| claim.table == "module";
+        let alike = is_access(self) == is_access(other) && self.exact == other.exact;
+        if !alike || mapped(self.path) != mapped(other.path) {
+            return None;
+        }
+        let shared = self.extensions.iter().find(|one| other.extensions.contains(one));
+        match shared {
+            Some(extension) => Some(format!("{} with .{extension}", self.path)),
+            // A module comes before the others, and one with an extension before one without.
+            None if self.extensions.is_empty() && other.extensions.is_empty()
+                || is_module(self)
+                || is_module(other) =>
+            {
+                Some(self.path.to_owned())
+            }
+            None => None,
+        }
+    }
+}
+
+/// A path however it is spelled.
+fn mapped(path: &str) -> Vec<u8> {
+    let mut relative = Vec::new();
+    // One that is wrong has its error already.
+    let _ = path::map(path.as_bytes(), true, &mut relative);
+    relative
+}
