@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer { least: 1, most: WORKERS_MAX, set: |s, n| s.processes = n as usize },
         word: None,
         default: Some("32"),
-        doc: "Processes of `mp`",
+        doc: "Processes of `mp`, in all",
         more: "A process serves one connection at a time, so this also bounds the connections that \
                are served at once. Each has caches of its own: 200 paths, 4 MiB of bodies and 32 \
                open files unless `cache.paths`, `cache.content` or `cache.files` are written.",
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.groups = None }),
         default: Some("auto"),
-        doc: "Groups of processes of `shared-symped` with a socket each",
+        doc: "Groups of processes of `shared-symped` with a socket each, in all",
         more: "The processes of a group share a listening socket on the same port, and with `pin` \
                a CPU. `auto` is one group for each CPU that the server may use; there are never \
                more groups than processes.",

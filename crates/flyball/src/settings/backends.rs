@@ -74,7 +74,7 @@ const CGI: &[Setting<SiteSettings>] = &[
     limits::answer_timeout(
         |s, ms| limits_of(s).answer_ms = ms,
         "Time until a program has begun to answer once it has the request",
-        "Later than that the answer is 504.",
+        "Per request. Later than that the answer is 504.",
     ),
     limits::idle_timeout(|s, ms| limits_of(s).idle_ms = ms),
     limits::whole_timeout(
@@ -97,8 +97,8 @@ const CGI: &[Setting<SiteSettings>] = &[
         },
         word: None,
         default: Some("64"),
-        doc: "Programs of this table that run at the same time",
-        more: "All workers together. One more is answered with 503.",
+        doc: "Programs of this table that run at the same time, in all",
+        more: "All workers together count. One more is answered with 503.",
         source: "",
     },
     limits::memory(

@@ -25,10 +25,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("true"),
         doc: "Whether bodies are compressed for clients that accept it",
         more: "A body is compressed once for each coding that is asked for, and kept beside the \
-               plain one in the cache; one that is large or being produced is compressed while it \
-               is sent; an error page when the server starts. What does not become smaller leaves \
-               plain. A request for a range is answered from the plain body. A client that accepts \
-               no coding, and refuses a body without one too, gets it all the same.",
+               plain one in the cache; one that is large, and a listing, while it is sent; an \
+               error page when the server starts. What a backend or a module says leaves as it is. \
+               What does not become smaller leaves plain. A request for a range is answered from \
+               the plain body. A client that accepts no coding, and refuses a body without one \
+               too, gets it all the same.",
         source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
     },
     Setting {
@@ -130,7 +131,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: None,
         default: Some("16"),
         doc: "Bodies compressed while they are sent; others leave plain",
-        more: "For each process. Each holds the memory of its encoder for as long as its client \
+        more: "Per process. Each body holds the memory of its encoder for as long as its client \
                takes.",
         source: "S3 section 6 (M140)",
     },
@@ -175,7 +176,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: None,
         default: Some("8"),
         doc: "Bodies being compressed from which on others leave plain",
-        more: "For each process. What left plain is counted as `compressions_shed`, and is \
+        more: "Per process. What left plain is counted as `compressions_shed`, and is \
                compressed when it is asked for later. One body is compressed once in a process at \
                a time: whoever asks meanwhile gets it plain.",
         source: "S3 section 6 (M140)",
@@ -187,8 +188,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: None,
         default: Some("50"),
         doc: "Percent of a CPU that compression may take",
-        more: "For each process, over a few seconds: one that has just started may take a second \
-               or two at once. Beyond it bodies leave plain, as with `compress.shed`.",
+        more: "Per process, over a few seconds: one that has just started may take a second \
+               or two at once. Beyond it bodies leave plain, as with `compress.shed`. How \
+               busy the server is otherwise does not count.",
         source: "S3 section 6 (M140)",
     },
 ];

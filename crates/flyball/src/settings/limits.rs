@@ -23,7 +23,7 @@ pub(super) const fn answer_timeout(
 }
 
 pub(super) const fn idle_timeout(set: Set<u64>) -> Setting<SiteSettings> {
-    duration("idle-timeout", set, "Time between two pieces of its answer", "")
+    duration("idle-timeout", set, "Time between two pieces of its answer", "Per request.")
 }
 
 const fn duration(
@@ -50,7 +50,7 @@ pub(super) const fn whole_timeout(
     doc: &'static str,
 ) -> Setting<SiteSettings> {
     let kind = Kind::Duration { least_ms: 1, most_ms: DAY_MS, set };
-    limit("whole-timeout", kind, off, doc, "")
+    Setting { more: "Per request.", ..limit("whole-timeout", kind, off, doc, "") }
 }
 
 pub(super) const fn output_max(
@@ -58,12 +58,13 @@ pub(super) const fn output_max(
     off: Off,
     doc: &'static str,
 ) -> Setting<SiteSettings> {
-    limit("output-max", Kind::Size { least: 1024, most: 1 << 50, set }, off, doc, "")
+    let kind = Kind::Size { least: 1024, most: 1 << 50, set };
+    Setting { more: "Per request.", ..limit("output-max", kind, off, doc, "") }
 }
 
 pub(super) const fn memory(set: Set<u64>, off: Off, doc: &'static str) -> Setting<SiteSettings> {
     let kind = Kind::Size { least: 1 << 20, most: 1 << 50, set };
-    limit("memory", kind, off, doc, "RLIMIT_AS in setrlimit(2)")
+    Setting { more: "Per process.", ..limit("memory", kind, off, doc, "RLIMIT_AS in setrlimit(2)") }
 }
 
 /// `most_ms` is the longest that can be set.
@@ -74,7 +75,10 @@ pub(super) const fn cpu_time(
     doc: &'static str,
 ) -> Setting<SiteSettings> {
     let kind = Kind::Duration { least_ms: 1_000, most_ms, set };
-    limit("cpu-time", kind, off, doc, "RLIMIT_CPU in setrlimit(2)")
+    Setting {
+        more: "Per process.",
+        ..limit("cpu-time", kind, off, doc, "RLIMIT_CPU in setrlimit(2)")
+    }
 }
 
 const fn limit(

@@ -52,7 +52,7 @@ pub(super) const PROCESSES: Setting<SiteSettings> = Setting {
     kind: Kind::Integer { least: 1, most: 1_000, set: |s, n| pool(s).processes_max = n as usize },
     word: None,
     default: Some("4"),
-    doc: "Most processes of `program`",
+    doc: "Most processes of `program`, in all",
     more: "Another is started when somebody waits and nobody accepts. With `idle-links` each link \
            that is kept may occupy one: workers times `idle-links` should be less than this.",
     source: "",
@@ -64,7 +64,7 @@ pub(super) const PROCESSES_MIN: Setting<SiteSettings> = Setting {
     kind: Kind::Integer { least: 0, most: 1_000, set: |s, n| pool(s).processes_min = n as usize },
     word: None,
     default: Some("1"),
-    doc: "Fewest processes of `program`, started with the server",
+    doc: "Fewest processes of `program`, in all, started with the server",
     more: "With 0 the first is started by the first request.",
     source: "",
 };

@@ -180,8 +180,9 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Most connections of one client address at a time, in all",
         more: "One more is answered with 429, whatever it asks for, and closed. It holds in all: \
                over all workers, and what a worker held that died is free. The address is that of \
-               the peer, which behind a proxy is the proxy. An IPv6 client is its network of 64 \
-               bits. Of clients beyond 128Ki divided by the number of workers, connections are \
+               the peer, or of the client whom the PROXY protocol names; a trusted proxy's own are \
+               not counted where `client.address` is not `peer`. An IPv6 client is its network of \
+               64 bits. Of clients beyond 128Ki divided by the number of workers, connections are \
                not counted.",
         source: "RFC 6585 section 4",
     },
@@ -241,7 +242,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("10s"),
         doc: "Time for a whole request head",
-        more: "It counts from the first byte, and on a new connection from accept.",
+        more: "Per connection. It counts from the first byte, and on a new connection from accept.",
         source: "RFC 9112 section 9.5",
     },
     Setting {
@@ -255,7 +256,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("1min"),
         doc: "Time between requests on a kept connection",
-        more: "",
+        more: "Per connection.",
         source: "RFC 9112 section 9.5",
     },
     Setting {
@@ -269,7 +270,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("1min"),
         doc: "Time for the work behind one answer",
-        more: "",
+        more: "Per connection, for each answer anew.",
         source: "",
     },
     Setting {
@@ -283,7 +284,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("2s"),
         doc: "Time spent waiting for the client to read a refusal",
-        more: "",
+        more: "Per connection.",
         source: "RFC 9112 section 9.6",
     },
     Setting {
@@ -297,7 +298,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("10s"),
         doc: "Length of the windows over which the minimum data rates hold",
-        more: "",
+        more: "Per connection.",
         source: "",
     },
     Setting {
@@ -307,7 +308,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("512B"),
         doc: "Least bytes of request body per second; 0 demands none",
-        more: "The average over `rate.window` counts. A connection that is slower is closed.",
+        more: "Per connection. The average over `rate.window` counts. A connection that is slower \
+               is closed.",
         source: "",
     },
     Setting {
@@ -317,8 +319,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("512B"),
         doc: "Least bytes of answer taken by the client per second; 0 demands none",
-        more: "The average over `rate.window` counts; bytes that only went into the socket's \
-               buffer do not. A connection that is slower is closed.",
+        more: "Per connection. The average over `rate.window` counts; bytes that only went into \
+               the socket's buffer do not. A connection that is slower is closed.",
         source: "",
     },
     Setting {
@@ -342,9 +344,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("6000"),
         doc: "Entries of the path-translation cache; 0 turns it off",
-        more: "Paths that name nothing are held too. When there are too many, the one that was \
-               used longest ago is forgotten, whatever `cache.policy` says. As all caches, it is \
-               per worker where caches are private and in all where they are shared.",
+        more: "Per worker, whose threads share it; in all for the processes of `shared-symped`, \
+               which share theirs. Paths that name nothing are held too. They are given up in \
+               the order of their use, whatever `cache.policy` says.",
         source: "S2 section 5.2 (M89)",
     },
     Setting {
@@ -367,13 +369,14 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: None,
         default: Some("128MiB"),
-        doc: "Bytes of memory that all caches take; 0 holds no bodies",
-        more: "Bodies, heads, names, paths and the maps count, with what the allocator adds. What \
-               `send.mode` mapped keeps mapped does not: it has a limit of its own, \
-               `cache.mapped`. `tux` pins what it caches: each body is locked in memory, in whole \
-               pages, as far as RLIMIT_MEMLOCK allows, and when the cache is full nothing is \
-               pushed out for another file. `shared-symped` sends files from the page cache; what \
-               counts are the bodies that it has coded, in all of its processes together.",
+        doc: "Bytes of memory that all caches take, per worker; 0 holds no bodies",
+        more: "Threads of a worker share it. Bodies, heads, names, paths and the maps count, with \
+               what the allocator adds. What `send.mode` mapped keeps mapped does not: it has a \
+               limit of its own, `cache.mapped`. `tux` pins what it caches: each body is locked in \
+               memory, in whole pages, as far as RLIMIT_MEMLOCK allows, and when the cache is full \
+               nothing is pushed out for another file. `shared-symped` sends files from the page \
+               cache; what counts are the bodies that it has coded, in all of its processes \
+               together.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
     },
     Setting {
@@ -387,7 +390,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: None,
         default: Some("1024"),
         doc: "Open descriptors of larger files held; 0 holds none",
-        more: "",
+        more: "Per worker, whose threads share them; in all for the processes of `shared-symped`.",
         source: "S4 section 4 (M148)",
     },
     Setting {

@@ -137,7 +137,7 @@ macro_rules! settings_of {
             limits::answer_timeout(
                 |s, ms| $last(s).limits.answer_ms = ms,
                 "Time until the server has begun to answer once it has the request",
-                "Connecting counts. Later than that the answer is 504.",
+                "Per request. Connecting counts. Later than that the answer is 504.",
             ),
             limits::idle_timeout(|s, ms| $last(s).limits.idle_ms = ms),
             limits::whole_timeout(

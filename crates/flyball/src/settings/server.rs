@@ -141,7 +141,8 @@ const ROWS: &[Setting] = &[
         word: None,
         default: Some("4096"),
         doc: "Length of the accept queue asked of the kernel, in connections",
-        more: "The kernel cuts it to `net.core.somaxconn`; the server warns when it does.",
+        more: "Per listening socket, of which an address has as many as the architecture wants. \
+               The kernel cuts it to `net.core.somaxconn`; the server warns when it does.",
         source: "S0 section 5.2, S3 section 4 (M124), listen(2)",
     },
     Setting {

@@ -401,13 +401,80 @@ fn check_docs<T>(setting: &Setting<T>) {
     assert!(setting.more.is_empty() || setting.more.ends_with('.'), "{key}: {}", setting.more);
 }
 
+/// Beginnings of keys whose numbers are bounds.
+const BOUNDS: &[&str] = &[
+    "limit.",
+    "timeout.",
+    "rate.",
+    "cache.",
+    "connections.",
+    "accept.backlog",
+    "send.piece",
+    "send.buffer",
+    "receive.buffer",
+    "amped.",
+    "mt.",
+    "mp.",
+    "shared-symped.",
+    "thread.",
+    "knot.",
+    "watpipe.",
+    "uring.",
+    "auth.",
+    "compress.",
+];
+
+/// What each file, body or helper is measured by, whoever has it.
+const OF_ONE: &[&str] = &[
+    "cache.chunk",
+    "cache.small",
+    "cache.least",
+    "cache.most",
+    "cache.revalidate",
+    "amped.idle",
+    "compress.min-size",
+    "compress.max-size",
+    "compress.stream-max-size",
+    "compress.gzip-level",
+    "compress.brotli-level",
+    "compress.zstd-level",
+    "process-idle",
+];
+
+/// For what a bound may hold.
+const SCOPES: &[&str] = &[
+    "in all",
+    "per worker",
+    "per process",
+    "per partition",
+    "per listening socket",
+    "per connection",
+    "per request",
+    "of each connection",
+    "of each thread",
+    "of each user-level thread",
+    "as `send.buffer`",
+];
+
+#[track_caller]
+fn says_for_what_it_holds<T>(setting: &Setting<T>) {
+    let is_number =
+        matches!(setting.kind, Kind::Integer { .. } | Kind::Size { .. } | Kind::Duration { .. });
+    if !is_number || OF_ONE.contains(&setting.key) {
+        return;
+    }
+    let text = format!("{} {}", setting.doc, setting.more).to_lowercase();
+    assert!(SCOPES.iter().any(|scope| text.contains(scope)), "{}: {text}", setting.key);
+}
+
 #[test]
 fn each_limit_says_for_what_it_holds() {
-    for setting in SETTINGS.iter().filter(|setting| setting.key.starts_with("limit.")) {
-        let text = format!("{} {}", setting.doc, setting.more);
-        let scopes = ["per connection", "per worker", "in all"];
-        assert!(scopes.iter().any(|scope| text.contains(scope)), "{}: {text}", setting.key);
-    }
+    let is_bound = |key: &str| BOUNDS.iter().any(|begins| key.starts_with(begins));
+    let of_server = SETTINGS.iter().filter(|setting| is_bound(setting.key));
+    of_server.for_each(says_for_what_it_holds);
+    let of_site = SITE_SETTINGS.iter().filter(|setting| is_bound(setting.key));
+    of_site.for_each(says_for_what_it_holds);
+    SITE_TABLES.iter().flat_map(|table| table.settings).for_each(says_for_what_it_holds);
 }
 
 #[test]
