@@ -11,8 +11,9 @@ use flyball_sys::{machine, net, process};
 
 use crate::settings::{AccessLog, AdminAddress, Settings};
 
-/// Where directories are made by whoever starts a server, and are gone while none runs.
-const MADE_AT_START: [&str; 2] = ["/run", "/var/run"];
+/// Where a service manager makes directories when it starts a server: `RuntimeDirectory` and
+/// `LogsDirectory` in systemd.exec(5). Those below the first are gone while none runs.
+const MADE_AT_START: [&str; 3] = ["/run", "/var/run", "/var/log"];
 
 /// Something that a setting needs and that is not so.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,6 +150,7 @@ mod tests {
         assert_eq!(told(&log("/dev/null")), []);
         assert_eq!(told(&log("/no-such/access.log")), [("access-log", false)]);
         assert_eq!(told(&log("/run/no-such/access.log")), [("access-log", true)]);
+        assert_eq!(told(&log("/var/log/no-such/access.log")), [("access-log", true)]);
         assert_eq!(told(&log("/running/access.log")), [("access-log", false)]);
     }
 }

@@ -50,7 +50,7 @@ pub(super) const fn whole_timeout(
     doc: &'static str,
 ) -> Setting<SiteSettings> {
     let kind = Kind::Duration { least_ms: 1, most_ms: DAY_MS, set };
-    Setting { more: "Per request.", ..limit("whole-timeout", kind, off, doc, "") }
+    limit("whole-timeout", kind, off, [doc, "Per request.", ""])
 }
 
 pub(super) const fn output_max(
@@ -59,12 +59,12 @@ pub(super) const fn output_max(
     doc: &'static str,
 ) -> Setting<SiteSettings> {
     let kind = Kind::Size { least: 1024, most: 1 << 50, set };
-    Setting { more: "Per request.", ..limit("output-max", kind, off, doc, "") }
+    limit("output-max", kind, off, [doc, "Per request.", ""])
 }
 
 pub(super) const fn memory(set: Set<u64>, off: Off, doc: &'static str) -> Setting<SiteSettings> {
     let kind = Kind::Size { least: 1 << 20, most: 1 << 50, set };
-    Setting { more: "Per process.", ..limit("memory", kind, off, doc, "RLIMIT_AS in setrlimit(2)") }
+    limit("memory", kind, off, [doc, "Per process.", "RLIMIT_AS in setrlimit(2)"])
 }
 
 /// `most_ms` is the longest that can be set.
@@ -75,21 +75,17 @@ pub(super) const fn cpu_time(
     doc: &'static str,
 ) -> Setting<SiteSettings> {
     let kind = Kind::Duration { least_ms: 1_000, most_ms, set };
-    Setting {
-        more: "Per process.",
-        ..limit("cpu-time", kind, off, doc, "RLIMIT_CPU in setrlimit(2)")
-    }
+    limit("cpu-time", kind, off, [doc, "Per process.", "RLIMIT_CPU in setrlimit(2)"])
 }
 
 const fn limit(
     key: &'static str,
     kind: Kind<SiteSettings>,
     off: Off,
-    doc: &'static str,
-    source: &'static str,
+    [doc, more, source]: [&'static str; 3],
 ) -> Setting<SiteSettings> {
     let word = Some(Word { name: "off", set: off });
-    Setting { key, flag: None, kind, word, default: Some("off"), doc, more: "", source }
+    Setting { key, flag: None, kind, word, default: Some("off"), doc, more, source }
 }
 
 pub(super) const fn sendfile_roots(
