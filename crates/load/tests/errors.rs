@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::job::{Job, Load};
-use flyball_load::observe::{Kind, Report};
+use flyball_load::observe::{Kind, Report, csv};
 use flyball_load::workload::{Catalog, Content, Expected, Message};
 use flyball_sys::net;
 
@@ -72,6 +72,16 @@ fn a_server_that_says_nothing_times_first_bytes_out() {
     assert_eq!(latency.count(), 10);
     let censored = latency.percentile_us(50.0);
     assert!((299_000.0..330_000.0).contains(&censored), "at the time-out: {censored}");
+}
+
+#[test]
+fn the_seconds_of_a_run_have_its_time_outs_in_their_percentiles() {
+    let report = ten(server(|_, stream| hold(stream)), |options| options.series = true);
+    let text = csv(&report);
+    let first: Vec<&str> = text.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!(first[..5], ["0", "10", "0", "0", "10"], "{text}");
+    let p99_us: f64 = first[7].parse().unwrap();
+    assert!((299_000.0..700_000.0).contains(&p99_us), "{text}");
 }
 
 #[test]

@@ -359,7 +359,8 @@ impl Generator<'_> {
         let (counts, tally) = (connection.counts, &mut self.tally);
         tally.error(kind, counts);
         if let Some(series) = &mut tally.series {
-            series.failed(now_ns);
+            let given_up = connection.waiting.iter().filter(|_| kind.is_timeout());
+            series.failed(now_ns, given_up.map(|one| now_ns.saturating_sub(one.intended_ns)));
         }
         if counts {
             tally.unanswered += connection.unanswered();

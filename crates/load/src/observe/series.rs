@@ -21,7 +21,8 @@ pub struct Interval {
     pub good: u64,
     /// Failures in it.
     pub errors: u64,
-    /// The latencies of its replies, in nanoseconds, with how often each was met.
+    /// The latencies of its replies, and of what was given up in it at the time that it took, in
+    /// nanoseconds, with how often each was met.
     pub latencies: Vec<(u64, u64)>,
 }
 
@@ -87,8 +88,10 @@ impl Series {
         self.latencies.record(latency_ns);
     }
 
-    pub(crate) fn failed(&mut self, now_ns: u64) {
+    /// A session failed, and these of its requests were given up after so many nanoseconds.
+    pub(crate) fn failed(&mut self, now_ns: u64, given_up_ns: impl Iterator<Item = u64>) {
         self.at(now_ns).errors += 1;
+        given_up_ns.for_each(|ns| self.latencies.record(ns));
     }
 
     /// The intervals that are over, from the `from`-th on.
@@ -127,7 +130,7 @@ mod tests {
         one.sent(5, 2);
         one.replied(6, 1000, true);
         one.replied(2_000_000_010, 3000, false);
-        other.failed(7);
+        other.failed(7, [9000].into_iter());
         other.replied(2_000_000_010, 5000, true);
         assert_eq!(one.closed(0).len(), 1);
         let mut all = one.finish();
@@ -136,6 +139,7 @@ mod tests {
         let counts: Vec<_> =
             merged.iter().map(|i| (i.second, i.sent, i.replies, i.good, i.errors)).collect();
         assert_eq!(counts, [(0, 2, 1, 1, 1), (2, 0, 2, 1, 0)]);
+        assert!((merged[0].times().max_us() - 9.0).abs() < 0.01, "given up, and not forgotten");
         assert!((merged[1].times().max_us() - 5.0).abs() < 0.01);
         assert_eq!(merged[1].times().count(), 2);
     }
