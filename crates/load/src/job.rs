@@ -14,14 +14,14 @@ use flyball_sys::netstat::Drops;
 pub use crate::asking::Asking;
 use crate::asking::{Source, source};
 use crate::engine::{self, Behaviour, Closing, Mode, Plan, Share, Timeouts};
+use crate::expecting::expect;
 use crate::fileset::Kind;
 use crate::observe::{Asked, LATE_NS, Live, Report};
 use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
 use crate::workload::{
-    Catalog, Conditional, DynamicOptions, PostLog, SurgeParameters, Workload, expect_files,
-    fetch_log,
+    Catalog, Conditional, DynamicOptions, PostLog, SurgeParameters, Workload, fetch_log,
 };
 
 /// What a replay goes on for after its last arrival, so that it is within the run.
@@ -223,9 +223,7 @@ impl Job {
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
         let Source { mut workload, words, notes: mut told, starts_ns } =
             source(options, &target, &mut catalog)?;
-        if let Some(directory) = &options.verify_with {
-            told.extend(expect_files(&mut catalog, directory)?);
-        }
+        told.extend(expect(options, &mut catalog)?);
         let mut duration = options.duration;
         if matches!(options.load, Load::Replay(_)) {
             let Some(starts_ns) = &starts_ns else {

@@ -10,6 +10,7 @@ pub mod agent;
 mod ask;
 mod asking;
 pub mod engine;
+mod expecting;
 pub mod fileset;
 pub mod job;
 pub mod observe;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{OK, answer_all, options, rate, request, run, server};
-use flyball_load::job::{Job, Load};
+use flyball_load::job::{Asking, Job, Load};
 use flyball_load::observe::{Kind, Report, csv};
 use flyball_load::workload::{Catalog, Content, Expected, Message};
 use flyball_sys::net;
@@ -218,9 +218,8 @@ fn a_body_that_is_not_what_it_should_be_is_wrong() {
     for (body, wrong) in [("abcdefgh", 0), ("abcdefgx", 10), ("abcdefg", 10)] {
         let text = answer(body);
         let address = server(move |_, stream| answer_all(stream, text.as_bytes()));
-        let mut options = options(address, rate("100"), 100);
-        options.verify = true;
-        let mut job = Job::prepare(&options).unwrap();
+        let mut job = Job::prepare(&options(address, rate("100"), 100)).unwrap();
+        job.plan.behaviour.verify = true;
         let mut catalog = Catalog::new("h", Vec::new());
         let content: Option<Arc<dyn Content>> = Some(Arc::new(Alphabet));
         let expected =
@@ -247,15 +246,51 @@ impl Content for Zeros {
 fn a_body_that_begins_right_and_goes_on_wrong_is_torn() {
     let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 200\r\n\r\n{:0100}{:x>100}", 0, "");
     let address = server(move |_, stream| answer_all(stream, text.as_bytes()));
-    let mut options = options(address, rate("100"), 100);
-    options.verify = true;
-    let mut job = Job::prepare(&options).unwrap();
+    let mut job = Job::prepare(&options(address, rate("100"), 100)).unwrap();
+    job.plan.behaviour.verify = true;
     let content: Option<Arc<dyn Content>> = Some(Arc::new(Zeros));
     let expected = Expected { content, ..Expected::default() };
     job.plan.catalog = Catalog::new("h", Vec::new());
     job.plan.catalog.add(&Message { target: "/".into(), expected, ..Message::default() });
     let tally = job.run(&Arc::default(), &false.into()).unwrap().tally;
     assert_eq!((tally.errors_of(Kind::TornBody), tally.errors_of(Kind::WrongBody)), (10, 0));
+}
+
+#[test]
+fn replies_that_nothing_is_known_of_cannot_be_compared() {
+    let list = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(list.path(), "/a\n").unwrap();
+    let mut options = options("127.0.0.1:9".parse().unwrap(), rate("10"), 100);
+    options.verify = true;
+    for asking in [Asking::Url, Asking::List(list.path().into())] {
+        options.asking = asking;
+        let why = Job::prepare(&options).unwrap_err();
+        assert!(why.contains("name the files that the server sends, as a --fileset"), "{why}");
+    }
+}
+
+#[test]
+fn a_conditional_request_gets_its_file_or_that_it_was_not_modified() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("index.html"), "hi").unwrap();
+    let not_modified: &[u8] = b"HTTP/1.1 304 Not Modified\r\n\r\n";
+    let other: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nho";
+    let failed: &[u8] = b"HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n";
+    for (share, answer, wrong) in [
+        (1.0, OK, 0),
+        (1.0, not_modified, 0),
+        (1.0, other, 10),
+        (1.0, failed, 10),
+        (0.0, not_modified, 10),
+    ] {
+        let report = ten(server(move |_, stream| answer_all(stream, answer)), |options| {
+            (options.verify, options.conditional) = (true, share);
+            options.verify_with = Some(directory.path().into());
+        });
+        let tally = &report.tally;
+        assert_eq!(tally.replies, 10);
+        assert_eq!(tally.errors_of(Kind::WrongBody), wrong, "{share} {answer:?}");
+    }
 }
 
 #[test]

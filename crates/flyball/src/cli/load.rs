@@ -170,7 +170,7 @@ fn requests() -> Vec<Arg> {
             "As --verify, with the files of a directory: what is served at /",
         )
         .value_parser(value_parser!(PathBuf))
-        .conflicts_with_all(["accept-encoding", "conditional"]),
+        .conflicts_with("accept-encoding"),
         text("method", "NAME", "The method").default_value("GET"),
         text("header", "'NAME: VALUE'", "A header field of every request; may be repeated")
             .action(ArgAction::Append)

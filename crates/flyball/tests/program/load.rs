@@ -60,6 +60,7 @@ fn what_cannot_be_run_says_what_to_do() {
         // Descriptors or ports, whichever are fewer here.
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
         (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
+        (&["--verify", "http://127.0.0.1/"], 1, "as a --fileset or by --verify-with"),
         (&["--agents", "127.0.0.1:1", "http://127.0.0.1/"], 1, "agent 127.0.0.1:1"),
     ] {
         let (found, errors) = told(arguments);

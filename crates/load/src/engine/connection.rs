@@ -266,7 +266,8 @@ impl Connection {
         if let Some(page) = &expected.page {
             self.page.get_or_insert_default().begin(page, head, bytes);
         }
-        if judge.verify && expected.status.is_some_and(|status| status != head.status) {
+        let is_other = expected.status.is_some_and(|status| status != head.status);
+        if judge.verify && is_other && !expected.is_not_modified(head.status) {
             self.wrong = Some(Kind::WrongBody);
         }
     }
@@ -298,7 +299,8 @@ impl Connection {
         self.burst_replied = true;
         self.in_body = false;
         let request = judge.catalog.request(done.request);
-        if judge.verify && !request.is_head {
+        let has_body = !request.is_head && !request.expected.is_not_modified(self.status);
+        if judge.verify && has_body {
             let length = request.expected.length;
             if length.is_some_and(|length| length != self.body_bytes) {
                 self.wrong.get_or_insert(Kind::WrongBody);

@@ -118,7 +118,12 @@ fn message_for(
     Message {
         target: format!("{}/{}", base.trim_end_matches('/'), file.name),
         class: class_of(file.size),
-        expected: Expected { status: Some(200), length: Some(file.size), content, page: None },
+        expected: Expected {
+            status: Some(200),
+            length: Some(file.size),
+            content,
+            ..Expected::default()
+        },
         ..message.clone()
     }
 }

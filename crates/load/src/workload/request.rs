@@ -23,6 +23,23 @@ pub struct Expected {
     pub content: Option<Arc<dyn Content>>,
     /// The page that it is, of a dynamic request of SPECweb99.
     pub page: Option<Arc<Page>>,
+    /// Whether it may be 304 (Not Modified) in the place of all that.
+    pub or_not_modified: bool,
+}
+
+impl Expected {
+    /// Whether anything would be wrong.
+    pub(crate) fn is_something(&self) -> bool {
+        self.status.is_some()
+            || self.length.is_some()
+            || self.content.is_some()
+            || self.page.is_some()
+    }
+
+    /// Whether a reply of this status needs no body: the client has it.
+    pub(crate) fn is_not_modified(&self, status: u16) -> bool {
+        self.or_not_modified && status == 304
+    }
 }
 
 /// A request as it is written down.
@@ -96,8 +113,7 @@ impl Catalog {
             let mut bytes = request.bytes.to_vec();
             bytes.splice(end..end, field.bytes());
             request.bytes = bytes.into();
-            // Not modified: no body, which is no error.
-            request.expected = Expected::default();
+            request.expected.or_not_modified = true;
             self.requests.push(request);
         }
         offset as RequestId
@@ -109,6 +125,11 @@ impl Catalog {
     /// When there is none: a workload names what it has added.
     pub fn request(&self, id: RequestId) -> &Prepared {
         &self.requests[id as usize]
+    }
+
+    /// Whether anything is expected of any reply, so that one can be wrong.
+    pub(crate) fn expects_something(&self) -> bool {
+        self.requests.iter().any(|request| request.expected.is_something())
     }
 
     /// Every request, to say what is expected of it.
@@ -202,6 +223,9 @@ mod tests {
             text(&catalog, id + offset),
             "GET /a HTTP/1.1\r\nHost: h\r\nIf-Modified-Since: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n"
         );
-        assert_eq!(catalog.request(id + offset).expected.status, None);
+        let conditional = &catalog.request(id + offset).expected;
+        assert_eq!((conditional.status, conditional.is_not_modified(304)), (Some(200), true));
+        assert!(!conditional.is_not_modified(200));
+        assert!(!catalog.request(id).expected.is_not_modified(304), "nobody asked for that");
     }
 }
