@@ -136,4 +136,11 @@ fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_ma
     for kind in ["wrong_body", "torn_body"] {
         assert!(found["errors"][kind].as_u64().unwrap() > 0, "{kind}: {found}");
     }
+    // So does a curve of which a rate had wrong bodies.
+    let peak = ["--find-peak", "--rate", "200", "--duration", "50ms", "--timeout", "200ms"];
+    let more = ["--quiet", "--json", "--verify-with", &other, &url];
+    let output = load(&[&cut[..], &peak, &more].concat());
+    assert_eq!(output.status.code(), Some(3), "{}", report(&output));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("/s: ") && errors.contains(" wrong bodies, "), "{errors}");
 }

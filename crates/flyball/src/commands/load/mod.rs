@@ -70,6 +70,18 @@ fn measured(asked: &Run, options: &Options, arguments: &[String]) -> Result<Repo
 
 /// Says why a run failed or is void, and the exit code for it.
 fn verdict(asked: &Run, report: &Report) -> ExitCode {
+    let failures = failures(asked, report);
+    failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
+    let judges = !asked.fail_if.is_empty();
+    if !report.void.is_empty() || judges && !report.is_valid() {
+        eprintln!("flyball: the run is void: it says nothing about the server");
+        return ExitCode::from(VOID_EXIT);
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED_EXIT) }
+}
+
+/// Why a run failed.
+fn failures(asked: &Run, report: &Report) -> Vec<String> {
     let mut failures: Vec<String> =
         asked.fail_if.iter().filter_map(|threshold| threshold.failed_by(report)).collect();
     if asked.options.verify {
@@ -85,13 +97,7 @@ fn verdict(asked: &Run, report: &Report) -> ExitCode {
         failures.push(format!("{broken} dynamic replies broke a rule of SPECweb99"));
     }
     failures.extend(report.post_log.iter().flat_map(|log| log.wrong.iter().cloned()));
-    failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
-    let judges = !asked.fail_if.is_empty();
-    if !report.void.is_empty() || judges && !report.is_valid() {
-        eprintln!("flyball: the run is void: it says nothing about the server");
-        return ExitCode::from(VOID_EXIT);
-    }
-    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED_EXIT) }
+    failures
 }
 
 fn told(file: &Path, error: &std::io::Error) -> String {

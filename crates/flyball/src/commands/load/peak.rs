@@ -18,6 +18,7 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         Load::Connections(_) | Load::Replay(_) => (FIRST_PER_S, false),
     };
     // Rates of the curve are requests; what is scheduled are sessions of some requests each.
+    let mut failures = Vec::new();
     let mut per_session = f64::from(asked.options.requests_per_connection.unwrap_or(1));
     let curve = peak::find(first * per_session, |rate| {
         let profile = Profile::constant(rate / per_session);
@@ -33,6 +34,8 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         }
         per_session = report.asked.requests_per_session.max(1e-9);
         let point = Point::of(&report);
+        let failed = super::failures(asked, &report).into_iter();
+        failures.extend(failed.map(|why| format!("at {:.1}/s: {why}", point.offered)));
         if !asked.quiet {
             let (offered, good) = (point.offered, point.goodput);
             eprintln!("offered {offered:.1}/s: {good:.1}/s good");
@@ -48,7 +51,8 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
     } else {
         peak::text(&curve)
     });
-    Ok(ExitCode::SUCCESS)
+    failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED_EXIT) })
 }
 
 fn seconds(asked: &Run) -> String {
