@@ -114,7 +114,8 @@ impl Curve {
     }
 }
 
-/// Finds the curve, beginning at `first` requests per second; `measure` offers a rate.
+/// Finds the curve, beginning at `first` requests per second; `measure` offers a rate, as nearly as
+/// it can: what was offered is what its point says.
 ///
 /// # Errors
 /// Those of `measure`.
@@ -127,13 +128,16 @@ pub fn find(
     let (mut low, mut high) = (None, None);
     for _ in 0..DOUBLINGS_MAX {
         let point = measure(rate)?;
-        let is_sustained = point.is_sustained();
-        points.push(point);
-        if is_sustained {
+        // Of a first rate of sessions it is not known yet how many requests they have.
+        if point.offered > 0.0 {
+            rate = point.offered;
+        }
+        if point.is_sustained() {
             low = Some(rate);
         } else {
             high = Some(rate);
         }
+        points.push(point);
         match (low, high) {
             (Some(_), Some(_)) => break,
             (None, Some(_)) => rate /= 2.0,
@@ -247,6 +251,21 @@ mod tests {
             let last = curve.points.last().unwrap().offered;
             assert!(last >= 2.9 * 12_345.0, "{first}: offered up to {last}");
             assert!(!curve.is_client_limited());
+        }
+    }
+
+    #[test]
+    fn the_knee_of_sessions_is_found_whatever_was_thought_of_their_length() {
+        for (first, thought) in [(1000.0, 1.0), (50_000.0, 1.0), (1000.0, 40.0)] {
+            let (mut inner, mut per_session) = (server(12_345.0, 0.0), thought);
+            let curve = find(first * per_session, |rate| {
+                // Sessions turn out to have 7.3 requests, which is known from then on.
+                let offered = rate / per_session * 7.3;
+                per_session = 7.3;
+                inner(offered)
+            });
+            let saturation = curve.unwrap().saturation().unwrap();
+            assert!((0.93..=1.06).contains(&(saturation / 12_345.0)), "{first}: {saturation}");
         }
     }
 
