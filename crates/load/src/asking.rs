@@ -136,8 +136,9 @@ fn files(
         Asking::Mix(manifest) => FilesetMix::of_paths(manifest, base, &message, catalog, numbers)?,
         Asking::Fileset(directory) => {
             let made = FilesetMix::new(directory, options.mix, base, &message, catalog, numbers)?;
-            if options.verify {
-                check(directory, target, catalog)?;
+            fileset::check_disk(directory, &fileset::open(directory)?)?;
+            if let Some(address) = target.addresses.first().filter(|_| options.verify) {
+                fileset::check_server(*address, catalog)?;
             }
             made
         }
@@ -168,15 +169,6 @@ fn with_off_periods(source: Source, parameters: SurgeParameters, seed: u64) -> S
     let workload = Box::new(Surge::new(source.workload, parameters, seed));
     let words = format!("{}; {parameters}", source.words);
     Source { workload, words, ..source }
-}
-
-/// Whether what is on the disk and what the server sends are the set.
-fn check(directory: &Path, target: &Target, catalog: &Catalog) -> Result<(), String> {
-    fileset::check_disk(directory, &fileset::open(directory)?)?;
-    match target.addresses.first() {
-        Some(address) => fileset::check_server(*address, catalog, catalog.len()),
-        None => Ok(()),
-    }
 }
 
 /// All of a file.

@@ -1,16 +1,30 @@
 //! From what is asked for to what replies must be.
 
+use crate::fileset;
 use crate::job::Options;
-use crate::workload::{Catalog, expect_files};
+use crate::target::Target;
+use crate::workload::{Catalog, expect_files, expect_set};
 
 /// Says of the requests of a catalog what their replies must be, as far as that is known; what
 /// whoever reads the report should know. Blocks on the disk.
 ///
 /// # Errors
-/// When files that are named are not those that are asked for, or replies are to be compared and
-/// nothing is known of any.
-pub(crate) fn expect(options: &Options, catalog: &mut Catalog) -> Result<Vec<String>, String> {
+/// When files that are named are not those that are asked for, the set is not what its seed makes
+/// of it, or replies are to be compared and nothing is known of any.
+pub(crate) fn expect(
+    options: &Options,
+    target: &Target,
+    catalog: &mut Catalog,
+) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
+    if let Some(directory) = &options.set {
+        let manifest = fileset::open(directory)?;
+        fileset::check_disk(directory, &manifest)?;
+        notes.extend(expect_set(catalog, directory, &manifest, &target.path)?);
+        if let Some(address) = target.addresses.first().filter(|_| options.verify) {
+            fileset::check_server(*address, catalog)?;
+        }
+    }
     if let Some(directory) = &options.verify_with {
         notes.extend(expect_files(catalog, directory)?);
     }

@@ -111,6 +111,8 @@ pub struct Options {
     pub client_gap: Option<Duration>,
     /// Bytes of the distinct files at which an access log is cut off.
     pub data_set: Option<u64>,
+    /// The set whose files a list or a log asks for: replies are judged by it.
+    pub set: Option<PathBuf>,
     /// A directory with whose files bodies are compared.
     pub verify_with: Option<PathBuf>,
     /// Whether it is counted second by second, too.
@@ -154,6 +156,7 @@ impl Options {
             surge: None,
             client_gap: None,
             data_set: None,
+            set: None,
             verify_with: None,
             series: false,
         }
@@ -223,7 +226,7 @@ impl Job {
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
         let Source { mut workload, words, notes: mut told, starts_ns } =
             source(options, &target, &mut catalog)?;
-        told.extend(expect(options, &mut catalog)?);
+        told.extend(expect(options, &target, &mut catalog)?);
         let mut duration = options.duration;
         if matches!(options.load, Load::Replay(_)) {
             let Some(starts_ns) = &starts_ns else {

@@ -189,14 +189,18 @@ fn workloads() -> Vec<Arg> {
         text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
             .value_parser(value_parser!(PathBuf)),
         text("fileset", "DIR", "A set of `flyball fileset`: its files, as often as its kind asks")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with("list"),
+            .long_help(
+                "A set of `flyball fileset`: its files, as often as its kind asks for each. With \
+                 --list, --wsesslog or --log these say what is asked for, and the set what the \
+                 replies must be and which class of sizes each is of.",
+            )
+            .value_parser(value_parser!(PathBuf)),
         text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
             .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["list", "fileset"]),
+            .conflicts_with("list"),
         text("log", "FILE", "An access log, common, combined or of the World Cup 1998, in order")
             .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["list", "fileset", "wsesslog"]),
+            .conflicts_with_all(["list", "wsesslog"]),
         duration("client-gap", "Make requests of one client of --log within this time a session")
             .requires("log"),
         bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
@@ -406,9 +410,9 @@ fn ask(given: &ArgMatches, options: &mut Options) {
     });
     let asked = [
         file("list").map(Asking::List),
-        file("fileset").map(Asking::Fileset),
         file("wsesslog").map(Asking::SessionLog),
         file("log").map(Asking::AccessLog),
+        file("fileset").map(Asking::Fileset),
         options.mix.map(|kind| {
             let parameters = kind.defaults();
             let directories = given.get_one("directories").copied();
@@ -417,6 +421,8 @@ fn ask(given: &ArgMatches, options: &mut Options) {
         }),
     ];
     options.asking = asked.into_iter().flatten().next().unwrap_or_default();
+    let is_mix = matches!(options.asking, Asking::Fileset(_));
+    options.set = file("fileset").filter(|_| !is_mix);
 }
 
 fn options(given: &ArgMatches) -> Result<Options, String> {

@@ -73,8 +73,11 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
     let found = report(&load(&[&paths, &quick[..]].concat()));
     assert_eq!(found["workload"], "36 paths of specweb99", "{found}");
     assert_eq!(found["status"]["200"], found["replies"], "{found}");
-    let other = path("two");
+    let (other, changed) = (path("two"), path("changed"));
+    fileset(&["specweb99", &changed, "--directories", "1"]);
+    fs::write(path("changed/file_set/dir00000/class0_0"), "changed").unwrap();
     for (arguments, why) in [
+        (["--mix=specweb99", "--fileset", &changed], "class0_0 is not what seed 1 makes of it"),
         (["--verify", "--fileset", &other], "other than the set of files says"),
         (["--verify", "--mix", "s4"], "name its --fileset"),
         (["--mix=webstone", "--fileset", &own], "holds a set of specweb99"),
@@ -84,6 +87,35 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
         assert_eq!(output.status.code(), Some(1), "{errors}");
         assert!(errors.contains(why), "{errors}");
     }
+}
+
+#[test]
+fn sessions_of_a_log_are_judged_by_the_set_that_they_ask_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let logs = ["--session-logs", &path("logs"), "--logs", "1", "--sessions", "40"];
+    fileset(&[&["s4", &path("set"), "--directories", "1"], &logs[..]].concat());
+    fileset(&["s4", &path("other"), "--directories", "1", "--seed", "2"]);
+    let log = path("logs/sessions-01.log");
+    // Without what its sessions think, which is minutes.
+    let text = fs::read_to_string(&log).unwrap();
+    let lines = text.lines().map(|line| line.split(" think=").next().unwrap_or_default());
+    fs::write(&log, lines.collect::<Vec<_>>().join("\n")).unwrap();
+    let server = server_of(path("set").as_ref());
+    let url = format!("http://{}/", server.address());
+    let quick = ["--sessions", "40", "--duration", "500ms", "--json", "--verify", &url];
+    let judged = |set: &str| load(&[&["--wsesslog", &log, "--fileset", set], &quick[..]].concat());
+    let output = judged(&path("set"));
+    let found = report(&output);
+    assert_eq!((output.status.code(), &found["error_count"]), (Some(0), &0.into()), "{found}");
+    assert_eq!(found["qos"]["verdict"], "pass", "{found}");
+    let classes = found["classes"].as_array().unwrap();
+    let replies: u64 = classes.iter().map(|class| class["replies"].as_u64().unwrap()).sum();
+    assert_eq!((found["sessions"].as_u64(), found["replies"].as_u64()), (Some(20), Some(replies)));
+    let output = judged(&path("other"));
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("other than the set of files says"), "{errors}");
 }
 
 #[test]

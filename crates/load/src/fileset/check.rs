@@ -12,7 +12,7 @@ use flyball_http::h1::{Client, Event};
 
 use super::content::FileContent;
 use super::kinds::Manifest;
-use crate::workload::{Catalog, Content, Prepared, RequestId};
+use crate::workload::{Catalog, Content, Prepared};
 
 /// Files that are looked at, evenly over the set.
 const FILES: usize = 8;
@@ -54,14 +54,16 @@ pub fn check_disk(directory: &Path, manifest: &Manifest) -> Result<(), String> {
     Ok(())
 }
 
-/// Asks the server for some of the first `count` requests of a catalog. What does not answer is
+/// Asks the server for some of the files that requests of a catalog expect. What does not answer is
 /// left to the run, which counts it. Blocks for at most two seconds for each.
 ///
 /// # Errors
 /// What a reply was instead of the file, and what to do.
-pub fn check_server(address: SocketAddr, catalog: &Catalog, count: usize) -> Result<(), String> {
-    for at in places(count) {
-        let request = catalog.request(at as RequestId);
+pub fn check_server(address: SocketAddr, catalog: &Catalog) -> Result<(), String> {
+    let known: Vec<&Prepared> =
+        catalog.requests().filter(|request| request.expected.content.is_some()).collect();
+    for at in places(known.len()) {
+        let request = known[at];
         let Ok(Some(why)) = difference(address, request) else { continue };
         let line = request.bytes.split(|byte| *byte == b'\r').next().unwrap_or_default();
         return Err(format!(

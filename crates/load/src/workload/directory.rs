@@ -76,7 +76,7 @@ pub(crate) fn expect_files(
 }
 
 /// The path of a GET beneath the root of its server; `None` where it leaves it, or has a query.
-fn path_of(request: &Prepared) -> Option<PathBuf> {
+pub(super) fn path_of(request: &Prepared) -> Option<PathBuf> {
     let line = request.bytes.split(|byte| *byte == b'\r').next()?;
     let line = str::from_utf8(line).ok()?.strip_prefix("GET /")?;
     let target = line.split(' ').next()?;

@@ -9,7 +9,7 @@ use crate::random::{Purpose, Random};
 
 /// Sizes up to which replies are counted together, for the rule that no size may be treated worse
 /// than others (S4, Section 5).
-const CLASSES: [(u64, &str); 4] = [
+pub(super) const CLASSES: [(u64, &str); 4] = [
     (1 << 10, "below 1 KiB"),
     (10 << 10, "below 10 KiB"),
     (100 << 10, "below 100 KiB"),
@@ -118,14 +118,14 @@ fn message_for(
     Message {
         target: format!("{}/{}", base.trim_end_matches('/'), file.name),
         class: class_of(file.size),
-        expected: Expected {
-            status: Some(200),
-            length: Some(file.size),
-            content,
-            ..Expected::default()
-        },
+        expected: expected(file, content),
         ..message.clone()
     }
+}
+
+/// What a reply with a file must be.
+pub(super) fn expected(file: &File, content: Option<Arc<dyn Content>>) -> Expected {
+    Expected { status: Some(200), length: Some(file.size), content, ..Expected::default() }
 }
 
 /// The class of a file of so many bytes.

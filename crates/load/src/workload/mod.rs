@@ -23,6 +23,7 @@ mod directory;
 mod dynamic;
 mod fileset;
 mod list;
+mod of_set;
 mod recorded;
 mod request;
 mod session_log;
@@ -38,6 +39,7 @@ pub use dynamic::{Dynamic, DynamicOptions, Page, PageSeen, PostLog, RULES, Rule}
 pub(crate) use dynamic::{Place as DynamicPlace, fetch_log};
 pub use fileset::FilesetMix;
 pub use list::WeightedList;
+pub(crate) use of_set::expect_set;
 pub use recorded::Recorded;
 pub use request::{Catalog, Content, Expected, Message, Prepared};
 pub use session_log::session_log;
@@ -47,6 +49,9 @@ pub use url::OneUrl;
 
 /// The number of a request in its [`Catalog`].
 pub type RequestId = u32;
+
+/// The class of a request that is counted in none.
+pub(crate) const NO_CLASS: u16 = u16::MAX;
 
 /// When a step is sent, beside the steps before it in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -129,7 +129,12 @@ impl Catalog {
 
     /// Whether anything is expected of any reply, so that one can be wrong.
     pub(crate) fn expects_something(&self) -> bool {
-        self.requests.iter().any(|request| request.expected.is_something())
+        self.requests().any(|request| request.expected.is_something())
+    }
+
+    /// Every request.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &Prepared> {
+        self.requests.iter()
     }
 
     /// Every request, to say what is expected of it.
