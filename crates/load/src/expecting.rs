@@ -16,6 +16,9 @@ pub(crate) fn expect(
     target: &Target,
     catalog: &mut Catalog,
 ) -> Result<Vec<String>, String> {
+    if options.conditional > 0.0 && options.dynamic.is_some() {
+        return Err("a dynamic reply has no date: use --conditional or --dynamic".into());
+    }
     let mut notes = Vec::new();
     if let Some(directory) = &options.set {
         let manifest = fileset::open(directory)?;

@@ -98,7 +98,7 @@ pub struct Options {
     pub conditional: f64,
     /// Whether replies are compared with what is expected.
     pub verify: bool,
-    /// Whether a wrong line of a log is an error, and not only skipped and counted.
+    /// Whether a wrong line of a log, and what may run out, is an error, and not only told.
     pub strict: bool,
     /// The mix that the files of a set are asked for by; `None` is that of its own kind.
     pub mix: Option<Kind>,
@@ -222,33 +222,27 @@ impl Job {
     /// # Errors
     /// What is wrong, and what to do about it.
     pub fn prepare(options: &Options) -> Result<Job, String> {
+        Job::prepare_share(options, Share::ALL)
+    }
+
+    /// As [`Job::prepare`], for a part of the load that several machines generate together.
+    ///
+    /// # Errors
+    /// As [`Job::prepare`].
+    pub fn prepare_share(options: &Options, share: Share) -> Result<Job, String> {
         let target = Target::resolve(&options.url)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
         let Source { mut workload, words, notes: mut told, starts_ns } =
             source(options, &target, &mut catalog)?;
         told.extend(expect(options, &target, &mut catalog)?);
-        let mut duration = options.duration;
-        if matches!(options.load, Load::Replay(_)) {
-            let Some(starts_ns) = &starts_ns else {
-                return Err("--replay-times needs the times of a --log".into());
-            };
-            let last_ns = starts_ns.last().copied().unwrap_or(0);
-            duration = duration.min(Duration::from_nanos(last_ns) + AFTER_LAST);
-        }
-        if options.conditional > 0.0 && options.dynamic.is_some() {
-            return Err("a dynamic reply has no date: use --conditional or --dynamic".into());
-        }
+        let duration = duration(options, starts_ns.as_deref())?;
         if options.conditional > 0.0 {
             let date = format_date(clock::unix_ms() / 1000);
             let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
             let share = options.conditional;
             workload = Box::new(Conditional::new(workload, share, offset, options.seed));
         }
-        if options.warmup >= duration {
-            return Err("the --warmup must be shorter than the --duration".into());
-        }
         let (mode, _, _) = mode(options, starts_ns);
-        let deadline = options.deadline.unwrap_or(options.timeout);
         let plan = Plan {
             addresses: target.addresses.clone(),
             mode,
@@ -257,12 +251,12 @@ impl Job {
             threads: options.threads,
             seed: options.seed,
             behaviour: behaviour(options),
-            deadline,
+            deadline: options.deadline.unwrap_or(options.timeout),
             series: options.series,
-            share: Share::ALL,
+            share,
             catalog,
         };
-        let mut notes = preflight::check(&plan, &target)?;
+        let mut notes = preflight::check(&plan, &target, options)?;
         notes.append(&mut told);
         let mut asked = options.asked();
         asked.workload = words;
@@ -270,7 +264,7 @@ impl Job {
         asked.requests_per_session = workload.requests_per_session();
         let posts_to = options.dynamic.as_ref();
         let posts_to = posts_to.map(|asked| (asked.script.clone(), target.authority.clone()));
-        Ok(Job { plan, workload, asked, is_local: target.is_loopback(), posts_to, notes })
+        Ok(Job { plan, workload, asked, is_local: target.is_local(), posts_to, notes })
     }
 
     /// What whoever reads the report should know.
@@ -337,6 +331,23 @@ impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Job").field("asked", &self.asked).finish_non_exhaustive()
     }
+}
+
+/// How long sessions begin: a replay ends with its log.
+///
+/// # Errors
+/// When there is no log to replay, or the warm-up is all of it.
+fn duration(options: &Options, starts_ns: Option<&[u64]>) -> Result<Duration, String> {
+    let mut duration = options.duration;
+    if matches!(options.load, Load::Replay(_)) {
+        let starts_ns = starts_ns.ok_or("--replay-times needs the times of a --log")?;
+        let last_ns = starts_ns.last().copied().unwrap_or(0);
+        duration = duration.min(Duration::from_nanos(last_ns) + AFTER_LAST);
+    }
+    if options.warmup >= duration {
+        return Err("the --warmup must be shorter than the --duration".into());
+    }
+    Ok(duration)
 }
 
 /// The mode, and what it and the load are called; a replay is of sessions at `starts_ns`.

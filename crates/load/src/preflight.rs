@@ -1,68 +1,117 @@
 //! What is looked at before a run: whether this machine can do what is asked of it.
 
 use std::fs;
+use std::time::Duration;
 
 use flyball_sys::process;
 
-use crate::engine::{CONNECTIONS_MAX, Mode, Plan};
-use crate::target::Target;
+use crate::engine::{CONNECTIONS_MAX, Closing, Mode, Plan};
+use crate::job::Options;
+use crate::schedule::Schedule;
+use crate::target::{Target, is_ours};
 
 /// Descriptors that are not connections: standard ones, event mechanisms, files.
 const OTHER_DESCRIPTORS: usize = 32;
 
-/// Seconds for which a port rests after an orderly close.
-const TIME_WAIT_S: f64 = 60.0;
+/// For how long a port rests after an orderly close.
+const TIME_WAIT: Duration = Duration::from_secs(60);
 
-/// Seconds after which a resting port is used again where the kernel allows it.
-const REUSE_S: f64 = 1.0;
+/// When a resting port is used again where the kernel allows it.
+const REUSE: Duration = Duration::from_secs(1);
 
-/// Raises what can be raised; what whoever reads the report should know.
+/// Raises what can be raised; what whoever reads the report should know, which is an error where
+/// that is asked for.
 ///
 /// # Errors
-/// What this machine has too little of for the plan, and what to do about it.
-pub(crate) fn check(plan: &Plan, target: &Target) -> Result<Vec<String>, String> {
+/// What this machine has too little of for its share of the plan, and what to do about it.
+pub(crate) fn check(
+    plan: &Plan,
+    target: &Target,
+    options: &Options,
+) -> Result<Vec<String>, String> {
+    if let Some(source) = plan.behaviour.sources.iter().find(|source| !is_ours(**source)) {
+        return Err(format!(
+            "--source {source} is no address of this machine: name one that is, or give it to an \
+             interface (ip address add)"
+        ));
+    }
+    let notes = match &plan.mode {
+        Mode::Closed(connections) => closed(*connections, plan)?,
+        Mode::Open(schedule) => open(schedule, plan, target, options)?,
+    };
+    match notes.first() {
+        Some(note) if options.strict => Err(note.clone()),
+        _ => Ok(notes),
+    }
+}
+
+/// Whether so many connections can be kept busy.
+fn closed(connections: u32, plan: &Plan) -> Result<Vec<String>, String> {
+    let connections = connections.div_ceil(plan.share.of.max(1)) as usize;
+    if connections > CONNECTIONS_MAX {
+        return Err(format!("at most {CONNECTIONS_MAX} connections can be kept busy"));
+    }
+    descriptors(connections, plan)?;
+    let sources = sources(plan);
+    if let Some(ports) = local_ports().filter(|ports| ports * sources < connections) {
+        return Err(format!(
+            "{connections} connections need as many ports, and there are {ports} for each of \
+             {sources} source addresses: add --source addresses, or widen \
+             net.ipv4.ip_local_port_range"
+        ));
+    }
+    Ok(Vec::new())
+}
+
+/// Whether connections can be opened as a schedule says.
+fn open(
+    schedule: &Schedule,
+    plan: &Plan,
+    target: &Target,
+    options: &Options,
+) -> Result<Vec<String>, String> {
     let mut notes = Vec::new();
-    let sources = plan.behaviour.sources.len().max(1) * plan.addresses.len();
-    let ports = local_ports();
-    match &plan.mode {
-        Mode::Closed(connections) => {
-            let connections = *connections as usize;
-            if connections > CONNECTIONS_MAX {
-                return Err(format!("at most {CONNECTIONS_MAX} connections can be kept busy"));
-            }
-            descriptors(connections, plan)?;
-            if let Some(ports) = ports.filter(|ports| ports * sources < connections) {
-                return Err(format!(
-                    "{connections} connections need as many ports, and there are {ports} for \
-                     each of {sources} source addresses: add --source addresses, or widen \
-                     net.ipv4.ip_local_port_range"
-                ));
-            }
-        }
-        Mode::Open(schedule) => {
-            let rate = schedule.highest_per_s(plan.duration);
-            let arrivals = schedule.expected(plan.duration);
-            let waiting = (rate * plan.behaviour.timeouts.reply.as_secs_f64()).min(arrivals);
-            let limit = process::raise_descriptor_limit_to(waiting as usize + OTHER_DESCRIPTORS);
-            if (limit as f64) < waiting {
-                notes.push(format!(
-                    "if the server stands still, {waiting:.0} connections wait for their \
-                     time-out; this process may hold {limit}"
-                ));
-            }
-            let rest = if reuses_ports(target) { REUSE_S } else { TIME_WAIT_S };
-            let is_reset = plan.behaviour.closing == crate::engine::Closing::Reset;
-            let resting = (rate * rest).min(arrivals);
-            let too_few = |ports: &usize| !is_reset && (ports * sources) as f64 <= resting;
-            if let Some(ports) = ports.filter(too_few) {
-                notes.push(format!(
-                    "{resting:.0} ports may rest at once, and there are {ports} for each of \
-                     {sources} source addresses: add --source addresses, or --close reset"
-                ));
-            }
+    let of = f64::from(plan.share.of.max(1));
+    let most_within = |span| schedule.most_within(span, plan.duration) / of;
+    let waiting = most_within(plan.behaviour.timeouts.reply);
+    let limit = process::raise_descriptor_limit_to(waiting as usize + OTHER_DESCRIPTORS);
+    if (limit as f64) < waiting {
+        notes.push(format!(
+            "if the server stands still, {waiting:.0} connections wait for their time-out, and \
+             this process may hold {limit} descriptors: raise the hard limit (ulimit -Hn), or \
+             shorten the --timeout"
+        ));
+    }
+    let rest = if reuses_ports(target) { REUSE } else { TIME_WAIT };
+    let (resting, sources) = (most_within(rest), sources(plan));
+    let too_few = |ports: &usize| ((ports * sources) as f64) < resting;
+    if let Some(ports) = local_ports().filter(too_few) {
+        let told = format!(
+            "{resting:.0} connections are opened within {} s, for which a port rests when the \
+             client ends its connection, and there are {ports} for each of {sources} source \
+             addresses: add --source addresses, or --close reset",
+            rest.as_secs()
+        );
+        match options.closing {
+            Closing::Reset => {}
+            Closing::Orderly if server_ends(options) => notes.push(told),
+            Closing::Orderly => return Err(told),
         }
     }
     Ok(notes)
+}
+
+/// Whether it is the server that ends connections, as far as it keeps to what it is asked.
+fn server_ends(options: &Options) -> bool {
+    let is_connection = |field: &String| {
+        field.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("connection"))
+    };
+    options.http10 || options.fields.iter().any(is_connection)
+}
+
+/// Addresses and ports to connect to and from, each pair of which has all local ports.
+fn sources(plan: &Plan) -> usize {
+    plan.behaviour.sources.len().max(1) * plan.addresses.len()
 }
 
 fn descriptors(connections: usize, plan: &Plan) -> Result<(), String> {

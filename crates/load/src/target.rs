@@ -1,7 +1,7 @@
 //! What is loaded: a URL and the addresses behind it.
 
 use std::fmt;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 
 /// An `http:` URL, resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +40,20 @@ impl Target {
         Ok(Target { url: url.into(), authority, path, addresses })
     }
 
+    /// True when every address is of this machine, whichever of its interfaces has it.
+    pub fn is_local(&self) -> bool {
+        self.addresses.iter().all(|address| is_ours(address.ip()))
+    }
+
     /// True when every address is of this machine's loopback.
     pub fn is_loopback(&self) -> bool {
         self.addresses.iter().all(|address| address.ip().is_loopback())
     }
+}
+
+/// Whether an address is of this machine: only such a one can be bound to.
+pub(crate) fn is_ours(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }
 
 impl fmt::Display for Target {
@@ -99,6 +109,17 @@ mod tests {
         assert_eq!((target.authority.as_str(), target.path.as_str()), ("[::1]", "/?q"));
         assert_eq!(target.addresses, ["[::1]:80".parse().unwrap()]);
         assert!(target.is_loopback());
+    }
+
+    #[test]
+    fn a_server_on_any_address_of_this_machine_is_local() {
+        let is_local = |host: &str| Target::resolve(&format!("http://{host}/")).unwrap().is_local();
+        assert!(is_local("127.0.0.1") && !is_local("192.0.2.1"));
+        // The address by which others are reached, if there is a way to any: nothing is sent.
+        let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+        if socket.connect("192.0.2.1:9").is_ok() {
+            assert!(is_local(&socket.local_addr().unwrap().ip().to_string()));
+        }
     }
 
     #[test]

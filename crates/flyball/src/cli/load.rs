@@ -205,7 +205,7 @@ fn workloads() -> Vec<Arg> {
             .requires("log"),
         bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
             .requires("log"),
-        switch("strict", "A wrong line of a log is an error, instead of skipped and counted"),
+        switch("strict", "A wrong line of a log, or what may run out, is an error before the run"),
         text("mix", "KIND", "Files as often as this kind asks: of --fileset, or by their paths")
             .value_parser(PossibleValuesParser::new(Kind::names()))
             .conflicts_with_all(["list", "log", "wsesslog"]),

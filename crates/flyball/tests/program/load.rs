@@ -60,6 +60,7 @@ fn what_cannot_be_run_says_what_to_do() {
         // Descriptors or ports, whichever are fewer here.
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
         (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
+        (&["--source", "192.0.2.1", "http://127.0.0.1/"], 1, "192.0.2.1 is no address of this"),
         (&["--verify", "http://127.0.0.1/"], 1, "as a --fileset or by --verify-with"),
         (&["--agents", "127.0.0.1:1", "http://127.0.0.1/"], 1, "agent 127.0.0.1:1"),
     ] {
@@ -202,11 +203,23 @@ fn a_machine_without_ports_says_so_before_the_run_or_after_it() {
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("there are 4") && errors.contains("add --source"), "{errors}");
 
-    let found = report(&load(&["--rate", "100", "--duration", "500ms"]));
+    let rate = ["--rate", "100", "--duration", "500ms"];
+    let output = load(&rate);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("50 connections are opened within 1 s"), "{errors}");
+    // Where the server ends connections, ports may do, and the run says whether they did.
+    let close = ["--header", "Connection: close"];
+    let found = report(&load(&[&rate[..], &close].concat()));
+    assert!(found["notes"].to_string().contains("there are 4 for each of 1"), "{found}");
+    assert_eq!(load(&[&rate[..], &close, &["--strict"]].concat()).status.code(), Some(1));
+    // Connections that stay open, which nobody knows before.
+    let slow = ["--close", "reset", "--read-rate", "100", "--timeout", "1s"];
+    let found = report(&load(&[&rate[..], &slow].concat()));
     assert!(found["errors"]["no_port"].as_u64().unwrap() > 20, "{found}");
     assert_eq!(found["client_limited"], true);
-    let sources = ["--rate", "100", "--duration", "500ms", "--source", "127.0.0.2-127.0.0.40"];
-    let found = report(&load(&sources));
+    let sources = ["--source", "127.0.0.2-127.0.0.40"];
+    let found = report(&load(&[&rate[..], &sources].concat()));
     assert_eq!((&found["errors"]["no_port"], &found["replies"]), (&0.into(), &50.into()));
 }
 

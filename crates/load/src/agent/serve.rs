@@ -100,9 +100,7 @@ fn prepare(
     }
     let arguments: Vec<String> =
         arguments.iter().filter_map(|text| text.as_str().map(String::from)).collect();
-    let mut job = Job::prepare(&parse(&arguments)?)?;
-    job.plan.share = Share { index, of };
-    Ok(job)
+    Job::prepare_share(&parse(&arguments)?, Share { index, of })
 }
 
 /// Generates from `start_ns` on, giving signs of life; a coordinator that goes ends it.

@@ -77,6 +77,8 @@ impl Point {
 pub struct Curve {
     /// By offered load, ascending.
     pub points: Vec<Point>,
+    /// Why a further rate could not be offered, which ended the search.
+    pub stopped: Option<String>,
 }
 
 impl Curve {
@@ -118,12 +120,25 @@ impl Curve {
 /// it can: what was offered is what its point says.
 ///
 /// # Errors
-/// Those of `measure`.
+/// That of the first `measure`. A later one ends the search: the curve goes as far as it came.
 pub fn find(
     first: f64,
     mut measure: impl FnMut(f64) -> Result<Point, String>,
 ) -> Result<Curve, String> {
     let mut points: Vec<Point> = Vec::new();
+    let stopped = search(first, &mut measure, &mut points).err();
+    if points.is_empty() {
+        return Err(stopped.unwrap_or_default());
+    }
+    points.sort_by(|one, other| one.offered.total_cmp(&other.offered));
+    Ok(Curve { points, stopped })
+}
+
+fn search(
+    first: f64,
+    measure: &mut dyn FnMut(f64) -> Result<Point, String>,
+    points: &mut Vec<Point>,
+) -> Result<(), String> {
     let mut rate = first;
     let (mut low, mut high) = (None, None);
     for _ in 0..DOUBLINGS_MAX {
@@ -153,7 +168,7 @@ pub fn find(
             if is_sustained { low = middle } else { high = middle }
         }
     }
-    let peak = Curve { points: points.clone() }.peak();
+    let peak = Curve { points: points.clone(), stopped: None }.peak();
     for multiple in BEYOND {
         let rate = peak * multiple;
         let is_known = points.iter().any(|point| (point.offered / rate - 1.0).abs() < 0.05);
@@ -161,8 +176,7 @@ pub fn find(
             points.push(measure(rate)?);
         }
     }
-    points.sort_by(|one, other| one.offered.total_cmp(&other.offered));
-    Ok(Curve { points })
+    Ok(())
 }
 
 /// The curve as a table and a plot of characters.
@@ -192,6 +206,9 @@ pub fn text(curve: &Curve) -> String {
         "area under the curve: {:.3} of a server that stays at its peak",
         curve.area()
     );
+    if let Some(why) = &curve.stopped {
+        let _ = writeln!(out, "STOPPED: {why}");
+    }
     if curve.is_client_limited() {
         out.push_str("CLIENT-LIMITED: the generator came to its limit before the server did\n");
         for point in curve.points.iter().filter(|point| !point.is_valid()).take(1) {
@@ -225,6 +242,7 @@ pub fn to_json(curve: &Curve) -> Value {
         "saturation_per_s": curve.saturation(),
         "area": curve.area(),
         "client_limited": curve.is_client_limited(),
+        "stopped_because": curve.stopped,
         "points": points,
     })
 }
@@ -290,6 +308,16 @@ mod tests {
         assert!(curve.peak() <= 5001.0, "{}", curve.peak());
         assert!(text(&curve).contains("CLIENT-LIMITED"));
         assert_eq!(to_json(&curve)["client_limited"], true);
+    }
+
+    #[test]
+    fn a_curve_goes_as_far_as_rates_can_be_offered() {
+        let mut inner = server(50_000.0, 0.0);
+        let out = || Err("no ports".to_string());
+        let curve = find(1000.0, |rate| if rate > 5000.0 { out() } else { inner(rate) }).unwrap();
+        assert_eq!((curve.points.len(), curve.stopped.as_deref()), (3, Some("no ports")));
+        assert!(curve.is_client_limited() && text(&curve).contains("STOPPED: no ports"));
+        assert_eq!(find(1000.0, |_| out()), Err("no ports".into()));
     }
 
     #[test]

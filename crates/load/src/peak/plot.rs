@@ -128,7 +128,8 @@ mod tests {
 
     fn curve() -> Curve {
         let point = |offered, goodput| Point { offered, goodput, ..Point::default() };
-        Curve { points: vec![point(100.0, 100.0), point(200.0, 150.0), point(450.0, 120.0)] }
+        let points = vec![point(100.0, 100.0), point(200.0, 150.0), point(450.0, 120.0)];
+        Curve { points, stopped: None }
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub use replay::Replay;
 
 use crate::random::{Purpose, Random};
 
+/// Beginnings that are tried to find the busiest time of a schedule.
+const SPANS: u32 = 256;
+
 /// When sessions arrive.
 #[derive(Clone, Debug)]
 pub enum Schedule {
@@ -71,12 +74,13 @@ impl Schedule {
         }
     }
 
-    /// The highest rate within the first `time`, in arrivals per second.
-    pub fn highest_per_s(&self, time: Duration) -> f64 {
-        match self {
-            Schedule::Rate { profile, .. } => profile.highest_per_s(),
-            Schedule::Replay(_) => self.expected(time) / time.as_secs_f64().max(1e-9),
-        }
+    /// The most arrivals that are expected within a `span` of the first `time`.
+    pub fn most_within(&self, span: Duration, time: Duration) -> f64 {
+        let within = |nth: u32| {
+            let from = time * nth / SPANS;
+            self.expected(time.min(from + span)) - self.expected(from)
+        };
+        (0..SPANS).map(within).fold(0.0, f64::max)
     }
 }
 
@@ -98,6 +102,16 @@ impl Iterator for Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_busiest_time_of_a_schedule_is_found() {
+        let second = Duration::from_secs(1);
+        let spike = schedule("spike:100,1000@5s+1s", Spread::default());
+        assert!((spike.most_within(second, 10 * second) - 1000.0).abs() < 20.0);
+        assert!((spike.most_within(60 * second, 10 * second) - 1900.0).abs() < 1e-6);
+        let times: Vec<u64> = (0..10).chain(5_000_000_000..5_000_000_030).collect();
+        assert_eq!(Schedule::Replay(times.into()).most_within(second, 10 * second), 30.0);
+    }
 
     fn schedule(rate: &str, spread: Spread) -> Schedule {
         Schedule::Rate { profile: rate.parse().unwrap(), spread }

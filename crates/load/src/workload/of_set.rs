@@ -74,7 +74,9 @@ mod tests {
         assert!(note.starts_with("2 requests name no file of the set in set"), "{note}");
         let first = catalog.request(0);
         assert_eq!((first.expected.status, first.expected.length), (Some(200), Some(921_600)));
-        assert!(first.expected.content.as_ref().unwrap().matches(0, b"   921600 file_set/dir00000"));
+        assert!(
+            first.expected.content.as_ref().unwrap().matches(0, b"   921600 file_set/dir00000")
+        );
         assert_eq!(catalog.classes[usize::from(first.class)], "100 KiB and more");
         assert!(catalog.classes.get(usize::from(catalog.request(1).class)).is_none());
         assert!(catalog.request(2).expected.content.is_none(), "it is elsewhere");

@@ -52,6 +52,9 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         peak::text(&curve)
     });
     failures.iter().for_each(|why| eprintln!("flyball: failed: {why}"));
+    if let Some(why) = curve.stopped {
+        return Err(why);
+    }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(super::FAILED_EXIT) })
 }
 
