@@ -47,7 +47,9 @@ fn a_server_that_answers_has_no_errors() {
 #[test]
 fn a_port_that_nobody_listens_on_refuses() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    all_failed_by(Kind::Refused, &ten(free, |_| {}));
+    let report = ten(free, |_| {});
+    all_failed_by(Kind::Refused, &report);
+    assert_eq!((report.tally.intended, report.tally.sent), (10, 0), "no socket took a request");
 }
 
 #[test]

@@ -4,14 +4,15 @@ mod common;
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use common::{OK, answer_all, options, rate, request, run, server};
-use flyball_load::job::Load;
-use flyball_load::observe::Report;
-use flyball_testkit::wait::dawdle;
+use flyball_load::job::{Job, Load};
+use flyball_load::observe::{Live, Report};
+use flyball_sys::clock::monotonic_ns;
+use flyball_testkit::wait::{DEADLINE, dawdle, until};
 
 fn wait_until(at: Instant) {
     dawdle(at.saturating_duration_since(Instant::now()));
@@ -151,4 +152,40 @@ fn a_closed_loop_sends_when_an_answer_has_come() {
     // Four at a time, 20 ms each: 80 at most, and fewer on a busy machine.
     assert!((20..=84).contains(&report.tally.replies), "{}", report.tally.replies);
     assert!(report.tally.latency.min_us() >= 20_000.0);
+}
+
+#[test]
+fn a_generator_that_comes_late_says_so_and_hides_nothing() {
+    let address = server(|_, stream| answer_all(stream, OK));
+    let job = Job::prepare(&options(address, rate("100"), 100)).unwrap();
+    // It begins a second after the first session was due.
+    let start_ns = monotonic_ns() - 1_000_000_000;
+    let report = job.run_from(start_ns, &Arc::default(), &false.into()).unwrap();
+    assert_eq!((report.tally.replies, report.tally.late), (10, 10));
+    assert!(report.tally.lateness.min_us() >= 900_000.0, "{}", report.tally.lateness.min_us());
+    assert!(report.tally.latency.min_us() >= 900_000.0, "it counts from when they were due");
+    assert!(report.tally.latency_actual.min_us() < report.tally.latency.min_us() - 800_000.0);
+    let why = report.client_limits().join("; ");
+    assert!(why.contains("ms late or later"), "{why}");
+}
+
+#[test]
+fn a_run_that_is_broken_off_intended_what_it_had_come_to() {
+    let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("100"), 60_000);
+    options.requests_per_connection = Some(3);
+    options.think = Duration::from_secs(60);
+    let job = Job::prepare(&options).unwrap();
+    let (live, stop) = (Arc::new(Live::default()), AtomicBool::new(false));
+    let report = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            until(DEADLINE, || (live.glance().replies >= 5).then_some(()));
+            stop.store(true, SeqCst);
+        });
+        job.run(&live, &stop).unwrap()
+    });
+    let tally = &report.tally;
+    // Each session has its first reply, and thinks.
+    assert!(tally.replies >= 5 && tally.unanswered == 0);
+    assert!((tally.replies..=tally.replies + 1).contains(&tally.intended), "{}", tally.intended);
+    assert!(tally.sent >= tally.replies);
 }

@@ -38,6 +38,8 @@ pub(super) struct Outstanding {
     pub(super) intended_ns: u64,
     /// When the client began with it.
     pub(super) actual_ns: u64,
+    /// Whether it was handed to a socket, on this connection or one before it.
+    pub(super) sent: bool,
     /// Whether any of its reply has come.
     pub(super) begun: bool,
 }
@@ -190,6 +192,7 @@ impl Connection {
             request,
             intended_ns,
             actual_ns: now_ns,
+            sent: false,
             begun: false,
         });
         self.next_step += 1;
@@ -204,13 +207,17 @@ impl Connection {
         }
     }
 
-    /// `count` requests that wait were handed to the socket, or to `unsent`.
-    pub(super) fn wrote(&mut self, count: usize, catalog: &Catalog) {
+    /// `count` requests that wait were handed to the socket, or to `unsent`; how many of them for
+    /// the first time.
+    pub(super) fn wrote(&mut self, count: usize, catalog: &Catalog) -> u64 {
         if self.written == 0 && count > 0 {
             self.await_front(catalog);
         }
+        let these = self.waiting.range_mut(self.written..self.written + count);
+        let first = these.map(|one| u64::from(!std::mem::replace(&mut one.sent, true))).sum();
         self.written += count;
         self.requests_here += count as u32;
+        first
     }
 
     fn await_front(&mut self, catalog: &Catalog) {

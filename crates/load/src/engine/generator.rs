@@ -152,13 +152,19 @@ impl<'a> Generator<'a> {
         Ok(std::mem::take(&mut self.tally))
     }
 
-    /// What is left when the run is broken off counts as neither reply nor failure.
+    /// What is left when the run is broken off counts as neither reply nor failure, and as not
+    /// intended.
     fn finish(&mut self, busy: &Busy) {
         let now_ns = monotonic_ns();
         if self.stop.load(Relaxed) {
             // It has the length that it had.
             let end_ns = now_ns.max(self.place.start_ns);
             self.tally.window.to_ns = self.tally.window.to_ns.min(end_ns);
+            let under_way = |connection: &&Connection| {
+                connection.counts && !matches!(connection.phase, Phase::Free | Phase::Pausing)
+            };
+            let left = self.table.iter().filter(under_way).map(Connection::unanswered);
+            self.tally.intended -= left.sum::<u64>();
         }
         let (cpu_ns, share) = busy.end();
         self.tally.cpu_ns = cpu_ns;

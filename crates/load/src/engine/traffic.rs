@@ -119,15 +119,7 @@ impl Generator<'_> {
         let connection = &mut self.table[slot as usize];
         let depth = self.behaviour.pipeline as usize;
         let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
-        let before = connection.waiting.len();
         while connection.admit(now_ns, depth, limit) {}
-        let admitted = (connection.waiting.len() - before) as u64;
-        if connection.counts {
-            self.tally.sent += admitted;
-        }
-        if let Some(series) = &mut self.tally.series {
-            series.sent(now_ns, admitted);
-        }
     }
 
     /// Sends what is due, or what is left of it.
@@ -197,7 +189,13 @@ impl Generator<'_> {
         };
         self.tally.bytes_out += sent as u64;
         connection.unsent.extend_from_slice(&bytes[sent..]);
-        connection.wrote(count, catalog);
+        let first = connection.wrote(count, catalog);
+        if connection.counts {
+            self.tally.sent += first;
+        }
+        if let Some(series) = &mut self.tally.series {
+            series.sent(monotonic_ns(), first);
+        }
         if self.behaviour.write_rate.is_some() {
             self.flush(slot, monotonic_ns())?;
         }

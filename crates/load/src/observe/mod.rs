@@ -23,7 +23,7 @@ pub use kind::{KINDS, Kind};
 pub(crate) use live::Published;
 pub use live::{Glance, Live};
 pub use qos::Qos;
-pub use report::{Asked, BUSY_SHARE_MAX, LATE_SHARE_MAX, Report, SENT_SHARE_MIN};
+pub use report::{Asked, BUSY_SHARE_MAX, LATE_SHARE_MAX, Report};
 pub(crate) use series::Series;
 pub use series::{Interval, merged};
 pub use tally::{ClassTally, LATE_NS, Tally, Window};

@@ -12,9 +12,6 @@ pub const LATE_SHARE_MAX: f64 = 0.01;
 /// Share of its time for which a thread may be busy before it is the client that is measured.
 pub const BUSY_SHARE_MAX: f64 = 0.95;
 
-/// Share of the intended requests that must have been sent.
-pub const SENT_SHARE_MIN: f64 = 0.99;
-
 /// How a run was asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
@@ -124,10 +121,6 @@ impl Report {
                 tally.busy_max * 100.0
             ));
         }
-        let intended = tally.intended.saturating_sub(tally.unanswered);
-        if self.asked.mode != "closed" && (tally.sent as f64) < intended as f64 * SENT_SHARE_MIN {
-            why.push(format!("of {intended} requests that were due {} were sent", tally.sent));
-        }
         why
     }
 
@@ -141,5 +134,44 @@ fn remedy(kind: Kind) -> &'static str {
     match kind {
         Kind::NoDescriptor => "raise the limit of descriptors (ulimit -n)",
         _ => "use more --source addresses, or --close reset",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of a hundred sessions, so many began this late.
+    fn late(count: u32, ns: u64) -> Report {
+        let asked = Asked { late_after: Duration::from_millis(1), ..Asked::default() };
+        let mut report = Report { asked, ..Report::default() };
+        (0..100).for_each(|nth| report.tally.late_by(if nth < count { ns } else { 1_000 }));
+        report
+    }
+
+    #[test]
+    fn a_client_that_begins_late_was_the_limit_and_one_session_is_no_measure() {
+        assert_eq!(late(1, 50_000_000).client_limits(), Vec::<String>::new());
+        assert_eq!(late(100, 900_000).client_limits(), Vec::<String>::new());
+        let report = late(2, 50_000_000);
+        let why = report.client_limits().join("; ");
+        assert!(why.contains("began 50.0 ms late") && why.contains("more than 1 ms"), "{why}");
+        assert!(!report.is_valid() && (report.late_share() - 0.02).abs() < 1e-9);
+        let later = Asked { late_after: Duration::from_millis(60), ..Asked::default() };
+        assert!(Report { asked: later, ..report }.is_valid(), "it is late when it was said to be");
+    }
+
+    #[test]
+    fn a_client_without_a_cpu_or_a_port_was_the_limit() {
+        let mut report = late(0, 0);
+        report.tally.busy_max = 0.94;
+        assert!(report.is_valid());
+        report.tally.busy_max = 0.96;
+        let why = report.client_limits().join("; ");
+        assert!(why.contains("for 96 % of its time: use more --threads"), "{why}");
+        report.tally.busy_max = 0.0;
+        report.tally.error(Kind::NoPort, true);
+        let why = report.client_limits().join("; ");
+        assert!(why.starts_with("1 times no_port: use more --source addresses"), "{why}");
     }
 }

@@ -43,9 +43,9 @@ pub struct ClassTally {
 pub struct Tally {
     /// What counts.
     pub window: Window,
-    /// Requests that the schedule intended.
+    /// Requests that the schedule intended; of a run that was broken off, without what was under way.
     pub intended: u64,
-    /// Requests that were sent, each once.
+    /// Requests that were handed to a socket, each once.
     pub sent: u64,
     /// Replies of sessions that were due within the window.
     pub replies: u64,
