@@ -12,6 +12,7 @@ use flyball_load::job::{Asking, Job, Load};
 use flyball_load::observe::{Kind, Report, csv};
 use flyball_load::workload::{Catalog, Content, Expected, Message};
 use flyball_sys::net;
+use flyball_testkit::wait::{DEADLINE, until};
 
 /// Ten connections in a tenth of a second, each with one request.
 fn ten(address: SocketAddr, change: impl FnOnce(&mut flyball_load::job::Options)) -> Report {
@@ -101,6 +102,19 @@ fn a_connection_that_ends_within_a_body_was_too_short() {
     let serve = |_, mut stream: TcpStream| {
         request(&mut stream);
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
+    };
+    all_failed_by(Kind::ShortBody, &ten(server(serve), |_| {}));
+}
+
+#[test]
+fn a_body_that_a_reset_cuts_off_was_too_short() {
+    let serve = |_, mut stream: TcpStream| {
+        request(&mut stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
+        // Until the client has the head: a reset throws away what it has not read.
+        let queue = || net::unacknowledged(&stream);
+        assert!(until(DEADLINE, || (queue() == 0).then_some(())).is_some());
+        net::reset_on_close(&stream).unwrap();
     };
     all_failed_by(Kind::ShortBody, &ten(server(serve), |_| {}));
 }
@@ -209,7 +223,7 @@ struct Alphabet;
 
 impl Content for Alphabet {
     fn matches(&self, offset: u64, bytes: &[u8]) -> bool {
-        b"abcdefgh"[offset as usize..].starts_with(bytes)
+        b"abcdefgh".get(offset as usize..).is_some_and(|rest| rest.starts_with(bytes))
     }
 }
 
@@ -217,7 +231,13 @@ impl Content for Alphabet {
 fn a_body_that_is_not_what_it_should_be_is_wrong() {
     let answer =
         |body: &str| format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len());
-    for (body, wrong) in [("abcdefgh", 0), ("abcdefgx", 10), ("abcdefg", 10)] {
+    for (body, wrong, short) in [
+        ("abcdefgh", 0, 0),
+        ("abcdefgx", 10, 0),
+        ("abcdefghi", 10, 0),
+        ("abcdefg", 0, 10),
+        ("", 0, 10),
+    ] {
         let text = answer(body);
         let address = server(move |_, stream| answer_all(stream, text.as_bytes()));
         let mut job = Job::prepare(&options(address, rate("100"), 100)).unwrap();
@@ -230,8 +250,9 @@ fn a_body_that_is_not_what_it_should_be_is_wrong() {
         job.plan.catalog = catalog;
         let tally = job.run(&Arc::default(), &false.into()).unwrap().tally;
         assert_eq!(tally.errors_of(Kind::WrongBody), wrong, "{body}");
-        assert_eq!((tally.replies, tally.error_count()), (10, wrong), "{body}");
-        assert!(tally.good_in_window <= 10 - wrong, "{body}");
+        assert_eq!(tally.errors_of(Kind::ShortBody), short, "{body}");
+        assert_eq!((tally.replies, tally.error_count()), (10, wrong + short), "{body}");
+        assert!(tally.good_in_window <= 10 - wrong - short, "{body}");
     }
 }
 

@@ -308,9 +308,15 @@ impl Connection {
         let request = judge.catalog.request(done.request);
         let has_body = !request.is_head && !request.expected.is_not_modified(self.status);
         if judge.verify && has_body {
-            let length = request.expected.length;
-            if length.is_some_and(|length| length != self.body_bytes) {
-                self.wrong.get_or_insert(Kind::WrongBody);
+            // What there is of it was compared.
+            match request.expected.length {
+                Some(length) if self.body_bytes < length => {
+                    self.wrong.get_or_insert(Kind::ShortBody);
+                }
+                Some(length) if self.body_bytes > length => {
+                    self.wrong.get_or_insert(Kind::WrongBody);
+                }
+                _ => {}
             }
         }
         let page = request.expected.page.as_ref().zip(self.page.as_mut());

@@ -330,10 +330,9 @@ impl Generator<'_> {
         if connection.replies_here > 0 && !is_begun {
             return self.reconnect(slot, now_ns);
         }
-        let kind = match error {
-            Some(error) => Kind::of(error),
-            None if connection.is_within_body() => Kind::ShortBody,
-            None => Kind::Closed,
+        let kind = match error.map_or(Kind::Closed, Kind::of) {
+            Kind::Closed | Kind::Reset if connection.is_within_body() => Kind::ShortBody,
+            kind => kind,
         };
         self.fail(slot, kind, now_ns);
     }

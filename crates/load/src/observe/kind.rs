@@ -19,7 +19,7 @@ pub enum Kind {
     ReplyTimeout,
     /// The connection was closed in good order before a reply.
     Closed,
-    /// The connection ended within a body.
+    /// The connection ended within a body, or a body ends before it should.
     ShortBody,
     /// A body, or a status, other than expected.
     WrongBody,
