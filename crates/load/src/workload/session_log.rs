@@ -1,11 +1,13 @@
 //! Session logs of httperf (its `--wsesslog`).
 //!
-//! A line that begins at the margin begins a burst; lines that are indented follow when its first
-//! reply has come; a blank line ends a session; `#` at the margin begins a comment. After a path
-//! come `method=NAME`, `think=SECONDS` (after the burst) and `contents='...'`.
+//! A line that begins at the margin begins a burst, as does the first one of a session; others that
+//! are indented follow when its first reply has come; a blank line ends a session; `#` at the margin
+//! begins a comment. After a path come `method=NAME`, `think=SECONDS` (after the burst) and
+//! `contents='...'`, of which any part may be quoted.
 //!
-//! Two things differ from httperf: there is no limit of sessions, and bytes of a path that no
-//! request line can have are written as `%20` and the like.
+//! Four things differ from httperf: there is no limit of sessions; bytes of a path that no request
+//! line can have, `#` among them, are written as `%20` and the like; a quote that is not closed is
+//! wrong; and a wrong line is skipped with the rest of its burst, where httperf ends.
 
 use std::collections::HashMap;
 
@@ -38,6 +40,8 @@ struct Reader<'a> {
     after_ns: u64,
     /// Whether a line of the present session has begun a burst.
     has_burst: bool,
+    /// Whether the line that began the present burst was skipped.
+    is_lost: bool,
 }
 
 /// Reads a session log into the catalog: requests are as `base` where a line says nothing else,
@@ -61,6 +65,7 @@ pub fn session_log(
         think_ns,
         after_ns: think_ns,
         has_burst: false,
+        is_lost: false,
     };
     let mut at = 0;
     let mut number = 0;
@@ -77,8 +82,7 @@ pub fn session_log(
             continue;
         }
         let is_indented = line[0].is_ascii_whitespace();
-        let taken = call(line.trim_ascii()).and_then(|call| reader.take(call, is_indented));
-        if let Err(why) = taken {
+        if let Err(why) = reader.line(line.trim_ascii(), is_indented) {
             skipped.skip(&format!("line {first}"), &why)?;
         }
     }
@@ -108,23 +112,30 @@ fn logical_line(text: &[u8]) -> (&[u8], usize) {
 }
 
 impl Reader<'_> {
-    fn take(&mut self, mut call: Call, is_indented: bool) -> Result<(), String> {
-        if is_indented && !self.has_burst {
-            return Err("an indented line without a burst before it".into());
+    fn line(&mut self, line: &[u8], is_indented: bool) -> Result<(), String> {
+        if is_indented && self.is_lost {
+            return Err("its burst begins with a line that was skipped".into());
         }
+        let begins = !is_indented || !self.has_burst;
+        let read = call(line);
+        self.is_lost = begins && read.is_err();
+        self.take(read?, begins);
+        Ok(())
+    }
+
+    fn take(&mut self, mut call: Call, begins: bool) {
         let think_ns = call.think_ns.take();
-        let follow = if is_indented {
-            Follow::AfterFirst
-        } else {
+        let follow = if begins {
             let before_ns = self.after_ns;
             self.after_ns = self.think_ns;
             Follow::Think(if self.has_burst { before_ns } else { 0 })
+        } else {
+            Follow::AfterFirst
         };
         self.has_burst = true;
         self.after_ns = think_ns.unwrap_or(self.after_ns);
         let request = self.request(call);
         self.steps.push(Step { request, follow });
-        Ok(())
     }
 
     fn request(&mut self, call: Call) -> RequestId {
@@ -146,6 +157,7 @@ impl Reader<'_> {
             self.ends.push(end);
         }
         self.has_burst = false;
+        self.is_lost = false;
         self.after_ns = self.think_ns;
     }
 }
@@ -190,34 +202,40 @@ fn think(seconds: &str) -> Result<u64, String> {
     Ok((seconds_max.ok_or_else(wrong)? * 1e9) as u64)
 }
 
-/// What is quoted, its escapes resolved, and what follows it.
+/// What stands there up to a blank that is not quoted, without its quotes and escapes, and what
+/// follows it.
 fn contents(text: &[u8]) -> Result<(Vec<u8>, &[u8]), String> {
-    let Some(quote @ (b'\'' | b'"')) = text.first().copied() else {
-        return Err("contents= without a quote".into());
-    };
     let mut contents = Vec::new();
-    let mut at = 1;
+    let (mut at, mut quoted) = (0, None);
     while let Some(byte) = text.get(at).copied() {
         at += 1;
-        if byte == quote {
-            return Ok((contents, &text[at..]));
-        }
-        if byte != b'\\' {
-            contents.push(byte);
-            continue;
-        }
-        let Some(escaped) = text.get(at).copied() else { break };
-        at += 1;
-        match escaped {
-            b'n' => contents.push(b'\n'),
-            b'r' => contents.push(b'\r'),
-            b't' => contents.push(b'\t'),
-            b'\n' => {}
-            b'\r' if text.get(at) == Some(&b'\n') => at += 1,
-            other => contents.push(other),
+        match byte {
+            b'\\' => {
+                let Some(escaped) = text.get(at).copied() else { break };
+                at += 1;
+                contents.push(match escaped {
+                    b'n' => b'\n',
+                    b'r' => b'\r',
+                    b't' => b'\t',
+                    b'\r' if text.get(at) == Some(&b'\n') => {
+                        at += 1;
+                        b'\n'
+                    }
+                    other => other,
+                });
+            }
+            _ if quoted == Some(byte) => quoted = None,
+            b'\'' | b'"' if quoted.is_none() => quoted = Some(byte),
+            _ if quoted.is_none() && byte.is_ascii_whitespace() => {
+                return Ok((contents, &text[at..]));
+            }
+            _ => contents.push(byte),
         }
     }
-    Err("contents= without an end".into())
+    match quoted {
+        Some(_) => Err("contents= without an end".into()),
+        None => Ok((contents, &text[at..])),
+    }
 }
 
 /// The bytes up to a blank, and the rest.
@@ -260,24 +278,37 @@ mod tests {
 
     #[test]
     fn contents_have_escapes_and_may_go_over_lines() {
-        let text =
-            "/f method=POST contents='a\\n\\t\\'b\\\\ \\\nc' think=1\n/g contents=\"it's\"\n";
+        let text = "/f method=POST contents='a\\n\\t\\'b\\\\ \\\nc' think=1\n\
+                    /g contents=\"it's\"\n/h contents=a=\\ b' c'\"d\" method=PUT\n";
         let (sessions, catalog, _) = read(text);
         assert_eq!(sessions.len(), 1);
         let bytes = &catalog.request(0).bytes;
         assert!(bytes.starts_with(b"POST /f HTTP/1.1\r\n"));
-        assert!(bytes.ends_with(b"Content-Length: 8\r\n\r\na\n\t'b\\ c"), "{bytes:?}");
+        // The line end that an escape continues over is a part of it.
+        assert!(bytes.ends_with(b"Content-Length: 9\r\n\r\na\n\t'b\\ \nc"), "{bytes:?}");
         assert!(catalog.request(1).bytes.ends_with(b"\r\n\r\nit's"));
+        let bytes = &catalog.request(2).bytes;
+        assert!(bytes.starts_with(b"PUT /h ") && bytes.ends_with(b"\r\n\r\na= b cd"), "{bytes:?}");
         assert_eq!(sessions[0][1].follow, Follow::Think(1_000_000_000));
     }
 
     #[test]
+    fn the_first_line_of_a_session_begins_a_burst_also_where_it_is_indented() {
+        let (sessions, catalog, skipped) = read("\t/a#b think=1\n\t/c\n/d\n");
+        let follows: Vec<Follow> = sessions[0].iter().map(|step| step.follow).collect();
+        assert_eq!(follows, [Follow::Think(0), Follow::AfterFirst, Follow::Think(1_000_000_000)]);
+        assert_eq!(skipped.count(), 0);
+        assert!(catalog.request(0).bytes.starts_with(b"GET /a%23b HTTP/1.1\r\n"));
+    }
+
+    #[test]
     fn wrong_lines_are_skipped_with_their_numbers_and_strict_ones_end_it() {
-        let text = "\t/early\n/a\n/b think=x\n/c contents='x\n/d foo=1\nnopath\n/e method=get\n/f";
+        let text = "/a\n/b think=x\n\t/of-b\n/c contents='x\n/d foo=1\nnopath\n/e method=get\n/f";
         let (sessions, catalog, skipped) = read(text);
         assert_eq!((sessions.len(), catalog.len(), skipped.count()), (1, 2, 6));
         let note = skipped.note().unwrap();
-        for line in ["line 1: an indented", "line 3: think=x", "line 4: contents=", "line 5:"] {
+        let lost = "line 3: its burst begins with a line that was skipped";
+        for line in ["line 2: think=x", lost, "line 4: contents=", "line 5:"] {
             assert!(note.contains(line), "{note}");
         }
         let mut catalog = Catalog::new("h", Vec::new());

@@ -75,7 +75,10 @@ fn request(line: &[u8]) -> Result<(&str, String, bool), &'static str> {
     let protocol = rest[last..].get(..5).filter(|start| start.eq_ignore_ascii_case(b"HTTP/"));
     let path = if protocol.is_some() { &rest[..last] } else { rest };
     let is_http10 = protocol.is_none() || rest[last..].ends_with(b"1.0");
-    let target = target_of(&unescaped(path.trim_ascii())).ok_or("its request has no path")?;
+    let path = unescaped(path.trim_ascii());
+    // A fragment is the browser's affair, and no part of what it meant to ask for.
+    let whole = path.split(|byte| *byte == b'#').next().unwrap_or(&path);
+    let target = target_of(whole).ok_or("its request has no path")?;
     Ok((method, target, is_http10))
 }
 
