@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
-use clap::{Arg, ArgMatches, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, value_parser};
 use flyball_load::fileset::{Kind, Manifest, Parameters, SessionLogs};
 use flyball_load::units::parse_bytes;
 use flyball_load::workload::SurgeParameters;
@@ -21,6 +21,8 @@ pub struct Fileset {
     pub manifest: Manifest,
     /// The access log whose files are made, and where it is cut off.
     pub log: Option<(PathBuf, Option<u64>)>,
+    /// Whether a wrong line of it is an error, and not only skipped and told.
+    pub strict: bool,
     /// Logs of sessions that are written, and where.
     pub sessions: Option<(SessionLogs, PathBuf)>,
     /// Where.
@@ -73,6 +75,13 @@ pub(super) fn program() -> clap::Command {
                 .help("Cut the log off where its files have so many bytes together"),
         )
         .arg(
+            Arg::new("strict")
+                .long("strict")
+                .action(ArgAction::SetTrue)
+                .requires("log")
+                .help("A wrong line of the --log is an error, instead of skipped and told"),
+        )
+        .arg(
             Arg::new("session-logs")
                 .long("session-logs")
                 .value_name("DIR")
@@ -112,5 +121,6 @@ pub(super) fn parsed(given: &ArgMatches) -> Fileset {
         let sessions = number("sessions").unwrap_or(SESSIONS);
         (SessionLogs { logs, sessions, surge }, directory)
     });
-    Fileset { manifest: Manifest { kind, parameters }, log, sessions, directory }
+    let strict = given.get_flag("strict");
+    Fileset { manifest: Manifest { kind, parameters }, log, strict, sessions, directory }
 }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use flyball::cli::Fileset;
 use flyball_load::fileset::{make, make_of_log, write_sessions};
-use flyball_load::workload::files_of_log;
+use flyball_load::workload::{Skipped, files_of_log};
 
 /// Files between two words about how far it is.
 const PROGRESS_FILES: usize = 64;
@@ -49,10 +49,15 @@ fn made(asked: &Fileset, progress: &mut dyn FnMut(usize, usize)) -> Result<Strin
     };
     let named = |why: &dyn Display| format!("{}: {why}", log.display());
     let text = fs::read(log).map_err(|error| named(&error))?;
-    let (files, unnamed) = files_of_log(&text, *data_set).map_err(|why| named(&why))?;
+    let mut skipped = Skipped::new(asked.strict);
+    let (files, unnamed) =
+        files_of_log(&text, *data_set, &mut skipped).map_err(|why| named(&why))?;
     make_of_log(&files, asked.manifest.parameters.seed, directory, progress)?;
     let bytes: u64 = files.iter().map(|file| file.size).sum();
     let mut told = format!("{} files with {bytes} bytes of a log in {shown}\n", files.len());
+    if let Some(note) = skipped.note() {
+        told += &format!("{}\n", named(&note));
+    }
     if unnamed > 0 {
         told += &format!("{unnamed} paths of the log can be no files beside the others\n");
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::common::generator::{fileset, load, report, server_of};
+use crate::common::generator::{fileset, load, report, run, server_of};
 use flyball_testkit::Site;
 
 #[test]
@@ -134,11 +134,17 @@ fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_ma
     ];
     let log: String =
         requests.iter().enumerate().map(|(nth, (asked, got))| line(nth, asked, got)).collect();
-    fs::write(path("log"), log).unwrap();
+    fs::write(path("log"), log + "nothing of a log\n").unwrap();
     let (log, site) = (path("log"), path("site"));
     let cut = ["--log", &log, "--data-set", "70900"];
+    let output = run("fileset", &[&["log", &site, "--strict"], &cut[..]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains(&format!("{log}: line 6: it has no [time]")), "{errors}");
+    assert!(!fs::exists(&site).unwrap(), "nothing is made of it");
     let told = fileset(&[&["log", &site], &cut[..]].concat());
     assert!(told.starts_with("2 files with 70900 bytes of a log in "), "{told}");
+    assert!(told.contains("1 lines were skipped: line 6: it has no [time]"), "{told}");
     assert!(fs::read(path("site/b/index.html")).unwrap().starts_with(b"      900 b/index.html\n"));
     let server = server_of(site.as_ref());
     let url = format!("http://{}/", server.address());

@@ -20,7 +20,8 @@ pub fn fileset(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn run(subcommand: &str, arguments: &[&str]) -> Output {
+/// Runs `flyball` with this subcommand and these arguments.
+pub fn run(subcommand: &str, arguments: &[&str]) -> Output {
     let mut command = Command::new(binary());
     command.arg(subcommand).args(arguments).stdin(Stdio::null());
     command.output().expect("flyball can be started")

@@ -67,14 +67,18 @@ fn sizes(log: &[u8]) -> Result<HashMap<String, (u64, bool)>, String> {
 /// with a slash is the `index.html` beneath it.
 ///
 /// # Errors
-/// When there are fewer bytes.
-pub fn files_of_log(log: &[u8], data_set: Option<u64>) -> Result<(Vec<File>, usize), String> {
+/// When there are fewer bytes, or a line is wrong and `skipped` refuses it.
+pub fn files_of_log(
+    log: &[u8],
+    data_set: Option<u64>,
+    skipped: &mut Skipped,
+) -> Result<(Vec<File>, usize), String> {
     let mut sizes = sizes(log)?;
     let mut left = data_set.map(|bytes| Truncation::new(log, bytes)).transpose()?;
     let (mut files, mut unnamed) = (Vec::new(), 0);
     let mut directories = std::collections::HashSet::new();
     let mut names = std::collections::HashSet::new();
-    read(log, &mut Skipped::new(false), &mut |entry, _| {
+    read(log, skipped, &mut |entry, _| {
         let taken = left.as_mut().map_or(entry.is_file(), |left| left.takes(&entry));
         if !taken {
             return;
@@ -175,7 +179,8 @@ mod tests {
     #[test]
     fn its_files_are_those_it_asks_for_and_can_be_made() {
         let named = |data_set| {
-            let (files, unnamed) = files_of_log(&log(), data_set).unwrap();
+            let mut strict = Skipped::new(true);
+            let (files, unnamed) = files_of_log(&log(), data_set, &mut strict).unwrap();
             let files: Vec<_> = files.into_iter().map(|file| (file.name, file.size)).collect();
             (files, unnamed)
         };
