@@ -149,7 +149,7 @@ where
             json: given.get_flag("json"),
         },
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
-        Some(("fileset", given)) => Command::Fileset(fileset::parsed(given)),
+        Some(("fileset", given)) => Command::Fileset(fileset::parsed(given)?),
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
         Some(("load", given)) => Command::Load(load::parsed(given)?),
         Some(("ctl", given)) => ctl_command(given),

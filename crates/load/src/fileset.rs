@@ -13,7 +13,9 @@ mod write;
 
 pub use check::{check_disk, check_server};
 pub use content::FileContent;
-pub use kinds::{File, Kind, Manifest, Parameters};
+pub use kinds::{
+    File, Kind, Manifest, Parameters, directories_for_connections, directories_for_rate,
+};
 pub use mixes::Mix;
 pub use sessions::{SessionLogs, write_sessions};
 pub use write::{make, make_of_log, open};

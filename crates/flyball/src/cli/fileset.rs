@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
+use clap::builder::ValueParser;
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, value_parser};
-use flyball_load::fileset::{Kind, Manifest, Parameters, SessionLogs};
-use flyball_load::units::parse_bytes;
+use flyball_load::fileset::{
+    Kind, Manifest, Parameters, SessionLogs, directories_for_connections, directories_for_rate,
+};
+use flyball_load::units::{parse_bytes, parse_rate};
 use flyball_load::workload::SurgeParameters;
 
 /// What is made for the files that a log asks for.
@@ -56,6 +60,18 @@ pub(super) fn program() -> clap::Command {
                 .help("Where to: a directory that is new, or holds this set"),
         )
         .arg(number("directories", "N", "Directories of specweb99, specweb96 and s4"))
+        .arg(
+            number("for-connections", "N", "As many as specweb99 has for so many connections")
+                .conflicts_with("directories"),
+        )
+        .arg(
+            Arg::new("for-rate")
+                .long("for-rate")
+                .value_name("R")
+                .value_parser(ValueParser::new(parse_rate))
+                .conflicts_with_all(["directories", "for-connections"])
+                .help("As many as specweb96 has for so many requests per second"),
+        )
         .arg(number("size", "BYTES", "Bytes of single-file"))
         .arg(number("mib", "N", "MiB of the files of trace"))
         .arg(
@@ -91,6 +107,15 @@ pub(super) fn program() -> clap::Command {
         .arg(number("logs", "N", "How many [default: 16]").requires("session-logs"))
         .arg(number("sessions", "N", "Sessions of each [default: 26400]").requires("session-logs"))
         .arg(
+            Arg::new("surge")
+                .long("surge")
+                .value_name("NAME=NUMBER,...")
+                .require_equals(true)
+                .requires("session-logs")
+                .value_parser(ValueParser::new(off_periods))
+                .help("Their off periods, as for `flyball load --surge`, or none"),
+        )
+        .arg(
             Arg::new("seed")
                 .long("seed")
                 .value_name("N")
@@ -99,15 +124,42 @@ pub(super) fn program() -> clap::Command {
         )
 }
 
+/// The directories that a load asks for, where it is said.
+///
+/// # Errors
+/// When files of this kind do not grow with it.
+fn grown(given: &ArgMatches, kind: Kind) -> Result<Option<u64>, clap::Error> {
+    let connections = given.get_one::<u64>("for-connections").copied();
+    let rate = given.get_one::<f64>("for-rate").copied();
+    let wrong = |option: &str, of: Kind| {
+        let why = format!("--{option} is of {of}: give {kind} its --directories\n");
+        clap::Error::raw(ErrorKind::ArgumentConflict, why)
+    };
+    match (connections, rate) {
+        (Some(_), _) if kind != Kind::SpecWeb99 => Err(wrong("for-connections", Kind::SpecWeb99)),
+        (_, Some(_)) if kind != Kind::SpecWeb96 => Err(wrong("for-rate", Kind::SpecWeb96)),
+        (Some(connections), _) => Ok(Some(directories_for_connections(connections))),
+        (_, rate) => Ok(rate.map(directories_for_rate)),
+    }
+}
+
+/// The off periods of SURGE, or `none`.
+fn off_periods(text: &str) -> Result<Option<SurgeParameters>, String> {
+    if text == "none" { Ok(None) } else { text.parse().map(Some) }
+}
+
 /// What the command line asks for.
-pub(super) fn parsed(given: &ArgMatches) -> Fileset {
+///
+/// # Errors
+/// When options are of another kind of set.
+pub(super) fn parsed(given: &ArgMatches) -> Result<Fileset, clap::Error> {
     let name = given.get_one::<String>("kind").map_or("", String::as_str);
     // The parser takes no other names.
     let kind = Kind::named(name).unwrap_or(Kind::Trace);
     let number = |id: &str| given.get_one::<u64>(id).copied();
     let Parameters { directories, size, mib, seed } = kind.defaults();
     let parameters = Parameters {
-        directories: number("directories").unwrap_or(directories),
+        directories: number("directories").or(grown(given, kind)?).unwrap_or(directories),
         size: number("size").unwrap_or(size),
         mib: number("mib").unwrap_or(mib),
         seed: number("seed").unwrap_or(seed),
@@ -116,11 +168,53 @@ pub(super) fn parsed(given: &ArgMatches) -> Fileset {
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
     let log = file("log").filter(|_| name == LOG).map(|log| (log, number("data-set")));
     let sessions = file("session-logs").map(|directory| {
-        let surge = Some(SurgeParameters::default());
+        let surge = given.get_one::<Option<SurgeParameters>>("surge").copied();
+        let surge = surge.unwrap_or_else(|| Some(SurgeParameters::default()));
         let logs = number("logs").unwrap_or(16);
         let sessions = number("sessions").unwrap_or(SESSIONS);
         (SessionLogs { logs, sessions, surge }, directory)
     });
     let strict = given.get_flag("strict");
-    Fileset { manifest: Manifest { kind, parameters }, log, strict, sessions, directory }
+    Ok(Fileset { manifest: Manifest { kind, parameters }, log, strict, sessions, directory })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(arguments: &[&str]) -> Result<Fileset, clap::Error> {
+        let words = ["fileset"].iter().chain(arguments);
+        parsed(&program().try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn logs_of_sessions_are_those_of_s4_unless_something_else_is_said() {
+        let logs = |more: &[&str]| {
+            let arguments = [&["s4", "d", "--session-logs", "l"], more].concat();
+            asked(&arguments).unwrap().sessions.unwrap().0
+        };
+        let surge = Some(SurgeParameters::default());
+        assert_eq!(logs(&[]), SessionLogs { logs: 16, sessions: 26_400, surge });
+        let capped = Some("inactive-cap=10".parse().unwrap());
+        assert_eq!(logs(&["--surge=inactive-cap=10"]).surge, capped);
+        assert_eq!(logs(&["--surge=none"]).surge, None);
+        assert!(asked(&["s4", "d", "--session-logs", "l", "--surge=cap=1"]).is_err());
+        assert!(asked(&["s4", "d", "--surge=none"]).is_err(), "there are no sessions");
+    }
+
+    #[test]
+    fn sets_have_the_directories_of_a_load() {
+        let directories = |arguments: &[&str]| {
+            asked(arguments).map(|asked| asked.manifest.parameters.directories)
+        };
+        assert_eq!(directories(&["specweb99", "d", "--for-connections", "1000"]).unwrap(), 680);
+        assert_eq!(directories(&["specweb96", "d", "--for-rate", "2k"]).unwrap(), 200);
+        for wrong in [
+            ["specweb96", "d", "--for-connections=9", "--seed=1"],
+            ["s4", "d", "--for-rate=9", "--seed=1"],
+            ["specweb99", "d", "--for-connections=9", "--directories=9"],
+        ] {
+            assert!(directories(&wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

@@ -101,6 +101,16 @@ impl Kind {
     }
 }
 
+/// Directories of SPECweb99 for so many simultaneous connections (S1, Section 4.2).
+pub fn directories_for_connections(connections: u64) -> u64 {
+    25 + connections.saturating_mul(400_000) / (122_000 * 5)
+}
+
+/// Directories of SPECweb96 for so many requests per second.
+pub fn directories_for_rate(per_s: f64) -> u64 {
+    (10.0 * (per_s / 5.0).sqrt()) as u64
+}
+
 impl fmt::Display for Kind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(self.name())
@@ -209,6 +219,28 @@ mod tests {
         assert_eq!(all[..36].iter().map(|file| file.size).sum::<u64>(), 5_119_484);
         assert_eq!(all[36].name, "file_set/dir00001/class0_0");
         assert_eq!(all[35].size, 921_600);
+    }
+
+    #[test]
+    fn sets_of_spec_grow_with_the_load() {
+        let gib = |directories: u64| directories as f64 * 5_119_484.0 / f64::from(1 << 30);
+        // S1 has 1.7, 3.3 and 4.8 GB.
+        for (connections, directories, size) in
+            [(500, 352, 1.68), (1000, 680, 3.24), (1500, 1008, 4.81)]
+        {
+            assert_eq!(directories_for_connections(connections), directories);
+            assert!((gib(directories) - size).abs() < 0.01, "{}", gib(directories));
+        }
+        assert_eq!(directories_for_connections(0), 25);
+        assert_eq!([5.0, 20.0, 500.0].map(directories_for_rate), [10, 20, 100]);
+    }
+
+    #[test]
+    fn sets_of_one_file_have_it_by_its_name_and_size() {
+        assert_eq!(files(Kind::OnePacket), [File { name: "one_pkt".into(), size: 1_024 }]);
+        let parameters = Parameters { size: 77, ..Kind::SingleFile.defaults() };
+        let single = Manifest { kind: Kind::SingleFile, parameters }.files().unwrap();
+        assert_eq!(single, [File { name: "file".into(), size: 77 }]);
     }
 
     #[test]
