@@ -89,6 +89,22 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
     }
 }
 
+/// Bytes of a segment on an Ethernet, whose packets have time stamps.
+const SEGMENT: u64 = 1_448;
+
+#[test]
+fn a_reply_with_the_one_packet_file_is_one_packet() {
+    let directory = tempfile::tempdir().unwrap();
+    let set = directory.path().join("set").display().to_string();
+    fileset(&["one-packet", &set]);
+    let server = server_of(set.as_ref());
+    let url = format!("http://{}/", server.address());
+    let quick = ["--rate", "50", "--duration", "200ms", "--timeout", "5s", "--json", "--verify"];
+    let found = report(&load(&[&quick[..], &["--fileset", &set, &url]].concat()));
+    assert_eq!((&found["replies"], &found["error_count"]), (&10.into(), &0.into()), "{found}");
+    assert!((1_024..=SEGMENT).contains(&(found["bytes_in"].as_u64().unwrap() / 10)), "{found}");
+}
+
 #[test]
 fn sessions_of_a_log_are_judged_by_the_set_that_they_ask_for() {
     let directory = tempfile::tempdir().unwrap();
