@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fileset::{self, Manifest};
-use crate::job::Options;
+use crate::job::{Load, Options};
 use crate::target::Target;
 use crate::workload::{
     AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
@@ -60,6 +60,7 @@ pub(crate) fn source(
     target: &Target,
     catalog: &mut Catalog,
 ) -> Result<Source, String> {
+    without_effect(options)?;
     let message = |path: &str| message(options, path);
     let requests = options.requests_per_session();
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
@@ -110,6 +111,24 @@ pub(crate) fn source(
     })
 }
 
+/// Refuses what would change nothing: whoever asks for it expects something else.
+fn without_effect(options: &Options) -> Result<(), String> {
+    let is_log = matches!(options.asking, Asking::SessionLog(_) | Asking::AccessLog(_));
+    let is_open = !matches!(options.load, Load::Connections(_));
+    if is_log && is_open && options.requests_per_connection.is_some() {
+        return Err("--requests-per-connection has no effect on sessions of a log, which have \
+                    lengths of their own: leave it out, or use --connections"
+            .into());
+    }
+    let is_paused = options.surge.is_some() || matches!(options.asking, Asking::AccessLog(_));
+    if is_paused && options.pipeline > 1 {
+        return Err("--pipeline has no effect on a --log or with --surge, where each request \
+                    follows the reply before it: leave it out"
+            .into());
+    }
+    Ok(())
+}
+
 fn message(options: &Options, path: &str) -> Message {
     Message {
         method: options.method.clone(),
@@ -144,6 +163,7 @@ fn files(
         }
         _ => return Err("no set of files is named".into()),
     };
+    let mix = mix.pipelined(options.pipeline > 1);
     let Some(dynamic) = &options.dynamic else { return Ok((Box::new(mix), words)) };
     let manifest = match &options.asking {
         Asking::Mix(manifest) => *manifest,

@@ -60,6 +60,16 @@ fn what_cannot_be_run_says_what_to_do() {
         // Descriptors or ports, whichever are fewer here.
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
         (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
+        (
+            &["--rate=1", "--log=/dev/null", "--requests-per-connection=2", "http://127.0.0.1/"],
+            1,
+            "--requests-per-connection has no effect on sessions of a log",
+        ),
+        (
+            &["--mix=s4", "--surge", "--pipeline=2", "http://127.0.0.1/"],
+            1,
+            "--pipeline has no effect on a --log or with --surge",
+        ),
         (&["--source", "192.0.2.1", "http://127.0.0.1/"], 1, "192.0.2.1 is no address of this"),
         (&["--verify", "http://127.0.0.1/"], 1, "as a --fileset or by --verify-with"),
         (&["--agents", "127.0.0.1:1", "http://127.0.0.1/"], 1, "agent 127.0.0.1:1"),

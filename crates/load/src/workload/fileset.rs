@@ -25,6 +25,7 @@ pub struct FilesetMix {
     /// Requests of a session, where they are not the kind's.
     requests: Option<u32>,
     think_ns: u64,
+    pipelined: bool,
     seed: u64,
     random: Random,
 }
@@ -86,6 +87,12 @@ impl FilesetMix {
         Ok((made, format!("{} paths of {}", files.len(), manifest.kind)))
     }
 
+    /// The same, with the requests of a session sent together as far as they may be pipelined.
+    #[must_use]
+    pub fn pipelined(self, pipelined: bool) -> FilesetMix {
+        FilesetMix { pipelined, ..self }
+    }
+
     /// The same with a part of its requests dynamic ones.
     pub(crate) fn with_dynamic(self, dynamic: Dynamic) -> FilesetMix {
         FilesetMix { dynamic: Some(dynamic), ..self }
@@ -105,7 +112,7 @@ impl FilesetMix {
         catalog.classes = CLASSES.iter().map(|(_, name)| (*name).to_owned()).collect();
         let mix = Arc::new(Mix::new(manifest, files));
         let random = Random::new(seed, Purpose::Requests);
-        FilesetMix { mix, dynamic: None, requests, think_ns, seed, random }
+        FilesetMix { mix, dynamic: None, requests, think_ns, pipelined: false, seed, random }
     }
 }
 
@@ -137,11 +144,12 @@ pub(super) fn class_of(size: u64) -> u16 {
 impl Workload for FilesetMix {
     fn next_session(&mut self, steps: &mut Vec<Step>) -> bool {
         let requests = self.requests.unwrap_or_else(|| self.mix.session(&mut self.random));
+        let follow = if self.pipelined { Follow::Together } else { Follow::Think(self.think_ns) };
         for _ in 0..requests {
             let file = self.mix.draw(&mut self.random);
             let drawn = |dynamic: &Dynamic| dynamic.draw(file, &mut self.random);
             let request = self.dynamic.as_ref().and_then(drawn).unwrap_or(file);
-            steps.push(Step { request, follow: Follow::Think(self.think_ns) });
+            steps.push(Step { request, follow });
         }
         true
     }
@@ -180,6 +188,9 @@ mod tests {
         let mut steps = Vec::new();
         assert!(mix.next_session(&mut steps) && !steps.is_empty());
         assert!(steps.iter().all(|step| step.follow == Follow::Think(5)));
+        steps.clear();
+        assert!(mix.pipelined(true).next_session(&mut steps));
+        assert!(steps.iter().all(|step| step.follow == Follow::Together));
     }
 
     #[test]
