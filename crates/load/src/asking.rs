@@ -47,6 +47,8 @@ pub(crate) struct Source {
     pub(crate) words: String,
     /// What whoever reads the report should know.
     pub(crate) notes: Vec<String>,
+    /// Lines of a log that say nothing that could be asked for.
+    pub(crate) skipped_lines: u64,
     /// When its sessions begin, if it says so: nanoseconds from the first.
     pub(crate) starts_ns: Option<Arc<[u64]>>,
 }
@@ -65,7 +67,7 @@ pub(crate) fn source(
     let requests = options.requests_per_session();
     let think_ns = u64::try_from(options.think.as_nanos()).unwrap_or(u64::MAX);
     let pipelined = options.pipeline > 1;
-    let (mut notes, mut starts_ns) = (Vec::new(), None);
+    let (mut notes, mut starts_ns, mut skipped_lines) = (Vec::new(), None, 0);
     let (workload, words): (Box<dyn Workload>, String) = match &options.asking {
         Asking::Url => {
             let request = catalog.add(&message(&target.path));
@@ -88,6 +90,7 @@ pub(crate) fn source(
             let log = session_log(&text, &message(""), catalog, think_ns, &mut skipped)
                 .map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
+            skipped_lines = skipped.count();
             let words = format!("{} sessions of {}", log.sessions(), file.display());
             (Box::new(log), words)
         }
@@ -99,12 +102,13 @@ pub(crate) fn source(
             let log = access_log(&text, &message(""), catalog, replaying, &mut skipped);
             let AccessLog { sessions, starts_ns: starts } = log.map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
+            skipped_lines = skipped.count();
             starts_ns = Some(starts);
             let words = format!("{} sessions of {}", sessions.sessions(), file.display());
             (Box::new(sessions), words)
         }
     };
-    let source = Source { workload, words, notes, starts_ns };
+    let source = Source { workload, words, notes, skipped_lines, starts_ns };
     Ok(match options.surge {
         Some(parameters) => with_off_periods(source, parameters, options.seed),
         None => source,

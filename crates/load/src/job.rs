@@ -21,7 +21,7 @@ use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
 use crate::workload::{
-    Catalog, Conditional, DynamicOptions, PostLog, SurgeParameters, Workload, fetch_log,
+    Catalog, Conditional, DynamicOptions, Limited, PostLog, SurgeParameters, Workload, fetch_log,
 };
 
 /// What a replay goes on for after its last arrival, so that it is within the run.
@@ -68,6 +68,8 @@ pub struct Options {
     pub deadline: Option<Duration>,
     /// Requests on a connection; `None` is one at a rate, and no limit of connections kept busy.
     pub requests_per_connection: Option<u32>,
+    /// Requests after which the run is over, if that is before its time; `None` is no such number.
+    pub requests: Option<u64>,
     /// Time between a reply and the next request of its session.
     pub think: Duration,
     /// Most requests that wait for their replies on one connection.
@@ -135,6 +137,7 @@ impl Options {
             first_byte_timeout: None,
             deadline: None,
             requests_per_connection: None,
+            requests: None,
             think: Duration::ZERO,
             pipeline: 1,
             threads: 1,
@@ -171,6 +174,7 @@ impl Options {
             load,
             arrivals: self.spread.name().into(),
             workload: String::new(),
+            skipped_lines: 0,
             seed: self.seed,
             duration: self.duration,
             warmup: self.warmup,
@@ -232,7 +236,7 @@ impl Job {
     pub fn prepare_share(options: &Options, share: Share) -> Result<Job, String> {
         let target = Target::resolve(&options.url)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
-        let Source { mut workload, words, notes: mut told, starts_ns } =
+        let Source { mut workload, words, notes: mut told, skipped_lines, starts_ns } =
             source(options, &target, &mut catalog)?;
         told.extend(expect(options, &target, &mut catalog)?);
         let duration = duration(options, starts_ns.as_deref())?;
@@ -241,6 +245,9 @@ impl Job {
             let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
             let share = options.conditional;
             workload = Box::new(Conditional::new(workload, share, offset, options.seed));
+        }
+        if let Some(requests) = options.requests {
+            workload = Box::new(Limited::new(workload, requests));
         }
         let (mode, _, _) = mode(options, starts_ns);
         let plan = Plan {
@@ -260,6 +267,7 @@ impl Job {
         notes.append(&mut told);
         let mut asked = options.asked();
         asked.workload = words;
+        asked.skipped_lines = skipped_lines;
         asked.duration = duration;
         asked.requests_per_session = workload.requests_per_session();
         let posts_to = options.dynamic.as_ref();

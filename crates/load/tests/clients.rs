@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::engine::Closing;
@@ -23,6 +24,29 @@ fn a_connection_that_is_kept_carries_as_many_requests_as_it_may() {
     assert_eq!(tally.error_count(), 0, "{:?}", tally.errors);
     assert_eq!(tally.connections, tally.replies.div_ceil(5), "{} replies", tally.replies);
     assert!(tally.replies > 5);
+}
+
+#[test]
+fn a_run_of_so_many_requests_ends_with_the_last_of_them() {
+    // S3, Section 2.4: fifteen connections with a thousand requests each; fewer here.
+    let mut options = options(server(|_, s| answer_all(s, OK)), Load::Connections(15), 60_000);
+    options.requests = Some(300);
+    options.threads = 2;
+    let begin = Instant::now();
+    let report = run(&options);
+    let tally = &report.tally;
+    assert_eq!((tally.sent, tally.replies, tally.error_count()), (300, 300, 0));
+    assert_eq!((tally.connections, tally.replies_in_window), (15, 300));
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    assert!(tally.window.seconds() <= begin.elapsed().as_secs_f64(), "rates are of that time");
+    options.load = rate("1000");
+    options.requests_per_connection = Some(7);
+    let tally = run(&options).tally;
+    assert_eq!(
+        (tally.replies, tally.sessions, tally.intended),
+        (300, 44, 300),
+        "22 on each thread"
+    );
 }
 
 #[test]

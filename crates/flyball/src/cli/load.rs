@@ -160,6 +160,8 @@ fn requests() -> Vec<Arg> {
                  limit with --connections.",
             )
             .value_parser(value_parser!(u32).range(1..)),
+        text("requests", "N", "Requests after which the run is over, if not by its --duration")
+            .value_parser(value_parser!(u64).range(1..)),
         text("pipeline", "N", "Most requests that wait for replies on one connection")
             .default_value("1")
             .value_parser(value_parser!(u32).range(1..=4096)),
@@ -454,6 +456,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.deadline = time("deadline");
     options.think = time("think").unwrap_or_default();
     options.requests_per_connection = count("requests-per-connection");
+    options.requests = size("requests");
     options.pipeline = count("pipeline").unwrap_or(1);
     options.method = text("method").unwrap_or_default();
     if !options.method.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-') {

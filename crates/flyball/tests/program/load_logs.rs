@@ -21,6 +21,7 @@ fn sessions_of_a_log_are_asked_for_whole_and_wrong_lines_are_told() {
     assert_eq!((&found["status"]["200"], &found["status"]["404"]), (&20.into(), &10.into()));
     assert_eq!(found["connections"], 10, "a session has one connection: {found}");
     assert!(found["notes"].to_string().contains("line 5: it begins with no path"), "{found}");
+    assert_eq!(found["skipped_lines"], 1);
     let output = load(&[&["--strict"], &asked[..]].concat());
     assert_eq!(output.status.code(), Some(1));
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -70,6 +70,7 @@ pub fn coordinate(
     });
     if let Some(first) = outcomes.first() {
         asked.workload = first.ready["workload"].as_str().unwrap_or_default().into();
+        asked.skipped_lines = first.ready["skipped_lines"].as_u64().unwrap_or(0);
         // A replay is as long as the log, which the agents have read.
         let duration_s = first.ready["duration_s"].as_f64();
         let duration = duration_s.and_then(|s| Duration::try_from_secs_f64(s).ok());

@@ -55,6 +55,7 @@ fn attend(
     lines.say(&json!({
         "ready": true,
         "workload": asked.workload,
+        "skipped_lines": asked.skipped_lines,
         "requests_per_session": asked.requests_per_session,
         "duration_s": asked.duration.as_secs_f64(),
         "classes": job.plan.catalog.classes,

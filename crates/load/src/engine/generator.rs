@@ -56,6 +56,8 @@ pub(super) struct Generator<'a> {
     next_arrival_ns: Option<u64>,
     /// Connections of a closed loop that are not begun yet.
     unopened: u32,
+    /// Whether the workload is at its end.
+    is_exhausted: bool,
     live: &'a Arc<Live>,
     published: Published,
     stop: &'a AtomicBool,
@@ -115,6 +117,7 @@ impl<'a> Generator<'a> {
             arrivals,
             next_arrival_ns: None,
             unopened,
+            is_exhausted: false,
             live,
             published: Published::default(),
             stop,
@@ -156,10 +159,12 @@ impl<'a> Generator<'a> {
     /// intended.
     fn finish(&mut self, busy: &Busy) {
         let now_ns = monotonic_ns();
-        if self.stop.load(Relaxed) {
+        if self.stop.load(Relaxed) || self.is_exhausted {
             // It has the length that it had.
             let end_ns = now_ns.max(self.place.start_ns);
             self.tally.window.to_ns = self.tally.window.to_ns.min(end_ns);
+        }
+        if self.stop.load(Relaxed) {
             let under_way = |connection: &&Connection| {
                 connection.counts && !matches!(connection.phase, Phase::Free | Phase::Pausing)
             };
@@ -220,6 +225,7 @@ impl<'a> Generator<'a> {
         let connection = &mut self.table[slot as usize];
         connection.steps.clear();
         if !self.workload.next_session(&mut connection.steps) {
+            self.is_exhausted = true;
             return false;
         }
         connection.begin_session(due_ns, self.tally.window.holds(due_ns));

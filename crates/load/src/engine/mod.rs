@@ -158,7 +158,9 @@ pub fn run_from(
     };
     live.begin(window);
     let threads = plan.threads.max(1) as usize;
-    let mut total = Tally::new(window, plan.catalog.classes.len());
+    // It is as long as the thread that ended last.
+    let begun = Window { to_ns: window.from_ns, ..window };
+    let mut total = Tally::new(begun, plan.catalog.classes.len());
     thread::scope(|scope| {
         let mut running = Vec::new();
         for thread in 0..threads {
@@ -173,12 +175,7 @@ pub fn run_from(
         }
         for thread in running {
             match thread.join() {
-                Ok(tally) => {
-                    let tally = tally?;
-                    // A run that was stopped is as long as it was.
-                    total.window.to_ns = total.window.to_ns.min(tally.window.to_ns);
-                    total.merge(&tally);
-                }
+                Ok(tally) => total.merge(&tally?),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }

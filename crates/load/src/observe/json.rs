@@ -19,6 +19,7 @@ pub fn json(report: &Report) -> Value {
         "load": asked.load,
         "arrivals": asked.arrivals,
         "workload": asked.workload,
+        "skipped_lines": asked.skipped_lines,
         "seed": asked.seed,
         "started_unix_ms": report.started_unix_ms,
         "duration_s": asked.duration.as_secs_f64(),

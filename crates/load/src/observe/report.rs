@@ -25,6 +25,8 @@ pub struct Asked {
     pub arrivals: String,
     /// The workload, in words.
     pub workload: String,
+    /// Lines of a log that were skipped.
+    pub skipped_lines: u64,
     /// The seed of everything random.
     pub seed: u64,
     /// How long sessions began, warm-up included.

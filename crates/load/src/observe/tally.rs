@@ -139,8 +139,9 @@ impl Tally {
         self.errors.iter().sum()
     }
 
-    /// Adds the counts of another thread or machine.
+    /// Adds the counts of another thread or machine, which began at the same time.
     pub fn merge(&mut self, other: &Tally) {
+        self.window.to_ns = self.window.to_ns.max(other.window.to_ns);
         self.intended += other.intended;
         self.sent += other.sent;
         self.replies += other.replies;
