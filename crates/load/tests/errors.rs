@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{OK, answer_all, options, rate, request, run, server};
+use flyball_load::fileset::{Kind as Set, Manifest};
 use flyball_load::job::{Asking, Job, Load};
-use flyball_load::observe::{Kind, Report, csv};
+use flyball_load::observe::{Kind, Report, csv, json};
 use flyball_load::workload::{Catalog, Content, Expected, Message};
 use flyball_sys::net;
-use flyball_testkit::wait::{DEADLINE, until};
+use flyball_testkit::wait::{DEADLINE, dawdle, until};
+use serde_json::Value;
 
 /// Ten connections in a tenth of a second, each with one request.
 fn ten(address: SocketAddr, change: impl FnOnce(&mut flyball_load::job::Options)) -> Report {
@@ -75,6 +77,74 @@ fn a_server_that_says_nothing_times_first_bytes_out() {
     assert_eq!(latency.count(), 10);
     let censored = latency.percentile_us(50.0);
     assert!((299_000.0..330_000.0).contains(&censored), "at the time-out: {censored}");
+}
+
+#[test]
+fn connections_and_first_bytes_have_times_of_their_own() {
+    let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    net::listen(&listener, 0, &net::ListenOptions::default()).unwrap();
+    let full = net::local_address(&listener).unwrap();
+    let _queued = TcpStream::connect(full).unwrap();
+    let is_short = |report: &Report| {
+        let latency = &report.tally.latency;
+        let (least, most) = (latency.min_us(), latency.max_us());
+        assert!(least >= 99_000.0 && most < 5_000_000.0, "{least} to {most}");
+    };
+    let own = Duration::from_millis(100);
+    let report = ten(full, |options| {
+        (options.timeout, options.connect_timeout) = (DEADLINE, Some(own));
+    });
+    all_failed_by(Kind::ConnectTimeout, &report);
+    is_short(&report);
+    let report = ten(server(|_, stream| hold(stream)), |options| {
+        (options.timeout, options.first_byte_timeout) = (DEADLINE, Some(own));
+    });
+    all_failed_by(Kind::FirstByteTimeout, &report);
+    is_short(&report);
+}
+
+#[test]
+fn a_reply_after_the_deadline_is_a_reply_and_not_a_good_one() {
+    let serve = |_, mut stream: TcpStream| {
+        while request(&mut stream).is_some() {
+            dawdle(Duration::from_millis(60));
+            stream.write_all(OK).unwrap();
+        }
+    };
+    let address = server(serve);
+    for (deadline, is_good) in [(Duration::from_millis(50), false), (DEADLINE, true)] {
+        // Kept busy, so that replies are within the window.
+        let mut options = options(address, Load::Connections(2), 500);
+        options.deadline = Some(deadline);
+        let tally = run(&options).tally;
+        assert!(tally.replies_in_window > 0 && tally.error_count() == 0);
+        let good = if is_good { tally.replies_in_window } else { 0 };
+        assert_eq!(tally.good_in_window, good, "{deadline:?}");
+    }
+}
+
+#[test]
+fn a_server_that_gives_up_requests_of_a_size_fails_by_its_quality_of_service() {
+    let serve = |gives_up: bool| {
+        server(move |_, mut stream: TcpStream| {
+            while let Some(head) = request(&mut stream) {
+                if gives_up && head.starts_with("GET /file50k.html ") {
+                    return hold(stream);
+                }
+                stream.write_all(OK).unwrap();
+            }
+        })
+    };
+    let manifest = Manifest { kind: Set::WebStone, parameters: Set::WebStone.defaults() };
+    for (gives_up, verdict, class) in
+        [(false, "pass", Value::Null), (true, "fail", "below 100 KiB".into())]
+    {
+        let mut options = options(serve(gives_up), rate("400"), 500);
+        options.timeout = Duration::from_millis(300);
+        options.asking = Asking::Mix(manifest);
+        let qos = &json(&run(&options))["qos"];
+        assert_eq!((&qos["verdict"], &qos["class"]), (&verdict.into(), &class), "{qos}");
+    }
 }
 
 #[test]

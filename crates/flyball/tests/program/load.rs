@@ -234,6 +234,27 @@ fn a_machine_without_ports_says_so_before_the_run_or_after_it() {
 }
 
 #[test]
+fn a_machine_knows_which_addresses_are_its_own_and_where_no_way_leads() {
+    let Some(machines) = Machines::new(1) else {
+        return skip("network namespaces, which take root and ip");
+    };
+    let site = Site::new();
+    let root = site.root().display().to_string();
+    let listen = ["serve", &root, "--listen", "10.99.0.2:8080"];
+    let _server = machines.start(1, &listen, "Ctrl-C stops it");
+    let load = |n: usize, url: &str| {
+        let quick = ["load", "--json", "--rate", "20", "--duration", "100ms", url];
+        report(&machines.flyball(n, &quick).output().unwrap())
+    };
+    let own = load(1, "http://10.99.0.2:8080/");
+    assert_eq!((&own["replies"], &own["listen_drops"]), (&2.into(), &0.into()), "{own}");
+    let other = load(0, "http://10.99.0.2:8080/");
+    assert_eq!((&other["replies"], other["listen_drops"].is_null()), (&2.into(), true), "{other}");
+    let nowhere = load(1, "http://192.0.2.1/");
+    assert_eq!(nowhere["errors"]["unreachable"], 2, "{nowhere}");
+}
+
+#[test]
 fn agents_on_other_machines_share_the_load_and_a_lost_one_makes_the_run_void() {
     let Some(machines) = Machines::new(3) else {
         return skip("network namespaces, which take root and ip");

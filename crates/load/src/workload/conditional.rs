@@ -49,3 +49,21 @@ impl std::fmt::Debug for Conditional {
         f.debug_struct("Conditional").field("share", &self.share).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::OneUrl;
+
+    #[test]
+    fn so_large_a_share_is_conditional_and_no_more() {
+        for share in [0.0, 0.28, 1.0] {
+            let inner = Box::new(OneUrl::new(3, 100_000, 0, false));
+            let (mut conditional, mut steps) = (Conditional::new(inner, share, 10, 1), Vec::new());
+            assert!(conditional.next_session(&mut steps));
+            let found = steps.iter().filter(|step| step.request == 13).count();
+            assert!(steps.iter().all(|step| matches!(step.request, 3 | 13)));
+            assert!((found as f64 / 1e5 - share).abs() < 0.01, "{found} for {share}");
+        }
+    }
+}

@@ -89,16 +89,39 @@ fn look(signals: &Signals, stop: &AtomicBool) {
 
 fn progress(live: &Live, last: Glance) -> Glance {
     let now = live.glance();
+    eprint!("\r\x1b[K{}", line(now, last, monotonic_ns()));
+    now
+}
+
+/// How the run is at `now_ns`, after what it was a line before.
+fn line(now: Glance, last: Glance, now_ns: u64) -> String {
     let window = now.window;
     let total = window.to_ns.saturating_sub(window.from_ns) as f64 / 1e9;
-    let passed = monotonic_ns().saturating_sub(window.from_ns) as f64 / 1e9;
+    let passed = now_ns.saturating_sub(window.from_ns) as f64 / 1e9;
     let per_s = now.replies.saturating_sub(last.replies) as f64 * 1000.0
         / (LOOK_MS * u64::from(LOOKS)) as f64;
-    eprint!(
-        "\r\x1b[K{:.0}/{total:.0} s  {per_s:.0} replies/s  {} open  {} errors",
+    format!(
+        "{:.0}/{total:.0} s  {per_s:.0} replies/s  {} open  {} errors",
         passed.min(total),
         now.open,
         now.errors
-    );
-    now
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use flyball_load::observe::Window;
+
+    #[test]
+    fn a_line_says_how_far_and_how_fast_a_run_is() {
+        let window = Window { from_ns: 1_000_000_000, to_ns: 11_000_000_000 };
+        let last = Glance { window, replies: 500, ..Glance::default() };
+        let now = Glance { replies: 1500, open: 7, errors: 3, ..last };
+        // Half a second passes from one line to the next.
+        let shown = line(now, last, 5_000_000_000);
+        assert_eq!(shown, "4/10 s  2000 replies/s  7 open  3 errors");
+        let late = line(now, now, 60_000_000_000);
+        assert!(late.starts_with("10/10 s  0 replies/s"), "it waits for its last replies: {late}");
+    }
 }
