@@ -34,10 +34,6 @@ pub struct Fileset {
 }
 
 pub(super) fn program() -> clap::Command {
-    let number = |name: &'static str, value: &'static str, help: &'static str| {
-        let range = value_parser!(u64).range(1..);
-        Arg::new(name).long(name).value_name(value).value_parser(range).help(help)
-    };
     clap::Command::new("fileset")
         .about("Make a set of files to load a server with")
         .long_about(
@@ -74,47 +70,8 @@ pub(super) fn program() -> clap::Command {
         )
         .arg(number("size", "BYTES", "Bytes of single-file"))
         .arg(number("mib", "N", "MiB of the files of trace"))
-        .arg(
-            Arg::new("log")
-                .long("log")
-                .value_name("FILE")
-                .value_parser(value_parser!(PathBuf))
-                .required_if_eq("kind", LOG)
-                .help("The access log whose files `log` makes"),
-        )
-        .arg(
-            Arg::new("data-set")
-                .long("data-set")
-                .value_name("BYTES")
-                .value_parser(parse_bytes)
-                .requires("log")
-                .help("Cut the log off where its files have so many bytes together"),
-        )
-        .arg(
-            Arg::new("strict")
-                .long("strict")
-                .action(ArgAction::SetTrue)
-                .requires("log")
-                .help("A wrong line of the --log is an error, instead of skipped and told"),
-        )
-        .arg(
-            Arg::new("session-logs")
-                .long("session-logs")
-                .value_name("DIR")
-                .value_parser(value_parser!(PathBuf))
-                .help("Write logs of sessions with the off periods of SURGE, for --wsesslog"),
-        )
-        .arg(number("logs", "N", "How many [default: 16]").requires("session-logs"))
-        .arg(number("sessions", "N", "Sessions of each [default: 26400]").requires("session-logs"))
-        .arg(
-            Arg::new("surge")
-                .long("surge")
-                .value_name("NAME=NUMBER,...")
-                .require_equals(true)
-                .requires("session-logs")
-                .value_parser(ValueParser::new(off_periods))
-                .help("Their off periods, as for `flyball load --surge`, or none"),
-        )
+        .args(of_log())
+        .args(of_sessions())
         .arg(
             Arg::new("seed")
                 .long("seed")
@@ -122,6 +79,52 @@ pub(super) fn program() -> clap::Command {
                 .value_parser(value_parser!(u64))
                 .help("What the bytes, and the files of trace, come from [default: 1]"),
         )
+}
+
+fn number(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    let range = value_parser!(u64).range(1..);
+    Arg::new(name).long(name).value_name(value).value_parser(range).help(help)
+}
+
+fn of_log() -> [Arg; 3] {
+    [
+        Arg::new("log")
+            .long("log")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .required_if_eq("kind", LOG)
+            .help("The access log whose files `log` makes"),
+        Arg::new("data-set")
+            .long("data-set")
+            .value_name("BYTES")
+            .value_parser(parse_bytes)
+            .requires("log")
+            .help("Cut the log off where its files have so many bytes together"),
+        Arg::new("strict")
+            .long("strict")
+            .action(ArgAction::SetTrue)
+            .requires("log")
+            .help("A wrong line of the --log is an error, instead of skipped and told"),
+    ]
+}
+
+fn of_sessions() -> [Arg; 4] {
+    [
+        Arg::new("session-logs")
+            .long("session-logs")
+            .value_name("DIR")
+            .value_parser(value_parser!(PathBuf))
+            .help("Write logs of sessions with the off periods of SURGE, for --wsesslog"),
+        number("logs", "N", "How many [default: 16]").requires("session-logs"),
+        number("sessions", "N", "Sessions of each [default: 26400]").requires("session-logs"),
+        Arg::new("surge")
+            .long("surge")
+            .value_name("NAME=NUMBER,...")
+            .require_equals(true)
+            .requires("session-logs")
+            .value_parser(ValueParser::new(off_periods))
+            .help("Their off periods, as for `flyball load --surge`, or none"),
+    ]
 }
 
 /// The directories that a load asks for, where it is said.

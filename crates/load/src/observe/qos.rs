@@ -3,8 +3,10 @@
 //!
 //! Of all requests at most 10 % may time out; of each class of sizes at most 2 % of all clients'
 //! requests and at most 5 % of each client's, and at most five points more than of the classes on
-//! average, of all clients and of each. Time-outs before the server took the connection count among
-//! all, and for no class. A client is a thread of the generator, as it was a process in the paper.
+//! average, of all clients and of each. Time-outs before the server's kernel took the connection
+//! count among all, and for no class; what waits in its accept queue looks to a client like any
+//! other request, and counts for its class, though the paper leaves it out. A client is a thread of
+//! the generator, as it was a process in the paper.
 
 use serde_json::{Value, json};
 

@@ -43,7 +43,8 @@ pub struct ClassTally {
 pub struct Tally {
     /// What counts.
     pub window: Window,
-    /// Requests that the schedule intended; of a run that was broken off, without what was under way.
+    /// Requests that the schedule intended; of a run that was broken off, without what was under
+    /// way.
     pub intended: u64,
     /// Requests that were handed to a socket, each once.
     pub sent: u64,

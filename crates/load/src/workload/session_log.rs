@@ -1,8 +1,8 @@
 //! Session logs of httperf (its `--wsesslog`).
 //!
 //! A line that begins at the margin begins a burst, as does the first one of a session; others that
-//! are indented follow when its first reply has come; a blank line ends a session; `#` at the margin
-//! begins a comment. After a path come `method=NAME`, `think=SECONDS` (after the burst) and
+//! are indented follow when its first reply has come; a blank line ends a session; `#` at the
+//! margin begins a comment. After a path come `method=NAME`, `think=SECONDS` (after the burst) and
 //! `contents='...'`, of which any part may be quoted.
 //!
 //! Four things differ from httperf: there is no limit of sessions; bytes of a path that no request

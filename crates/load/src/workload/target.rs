@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-/// The path and query of what a log says was asked for: blanks, quotes, `#` and what is not ASCII are
-/// written as `%20` and the like, and the origin of an absolute URL is left out. `None` when it is no
-/// path.
+/// The path and query of what a log says was asked for: blanks, quotes, `#` and what is not ASCII
+/// are written as `%20` and the like, and the origin of an absolute URL is left out. `None` when it
+/// is no path.
 pub(super) fn target_of(logged: &[u8]) -> Option<String> {
     let mut rest = logged;
     if logged.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"http://")) {
