@@ -21,6 +21,7 @@ fn a_run_at_a_rate_has_as_many_requests_as_it_says() {
     assert_eq!(report["status"]["200"], 50);
     assert!((report["intended_per_s"].as_f64().unwrap() - 50.0).abs() < 0.01);
     assert!((report["replies_per_s"].as_f64().unwrap() - 50.0).abs() < 3.0);
+    assert_eq!(report["goodput_per_s"], report["replies_per_s"], "{report}");
     for key in ["p50", "p90", "p99", "p999", "max"] {
         assert!(report["latency_us"][key].as_f64().unwrap() > 0.0, "{key}");
     }

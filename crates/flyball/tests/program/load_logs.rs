@@ -55,6 +55,34 @@ fn a_log_is_replayed_in_order_and_by_its_times() {
     assert_eq!(found["requests_per_session"], 3.0, "{found}");
 }
 
+/// A record of the World Cup's logs: `GET object`, answered by HTTP/1.0 with 200.
+fn record(second: u32, object: u32) -> Vec<u8> {
+    let (client, size) = (7_u32, 1_u32);
+    let numbers = [898_000_000 + second, client, object, size];
+    let (method, status, kind, server) = (0, 1 << 6 | 2, 1, 0);
+    [&numbers.map(u32::to_be_bytes).concat()[..], &[method, status, kind, server]].concat()
+}
+
+#[test]
+fn binary_records_of_a_log_are_asked_for() {
+    let site = Site::new();
+    fs::write(site.root().join("57"), "a").unwrap();
+    let server = server_of(&site.root());
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut records: Vec<u8> =
+        [(0, 57), (1, 57), (2, 58)].map(|(at, name)| record(at, name)).concat();
+    records.push(0);
+    fs::write(log.path(), records).unwrap();
+    let (file, url) = (log.path().display().to_string(), format!("http://{}/", server.address()));
+    let found = report(&load(&["--replay-times=x20", "--json", "--log", &file, &url]));
+    assert_eq!(
+        (&found["status"]["200"], &found["status"]["404"]),
+        (&2.into(), &1.into()),
+        "{found}"
+    );
+    assert!(found["notes"].to_string().contains("record 4: it is cut off"), "{found}");
+}
+
 #[test]
 fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
     let directory = tempfile::tempdir().unwrap();
