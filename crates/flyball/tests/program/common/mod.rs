@@ -23,12 +23,6 @@ use tempfile::TempDir;
 /// How old a file must be before the server caches it, with something to spare.
 const SETTLED_MS: u128 = 150;
 
-/// The architectures that run here.
-pub fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
-    flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
-}
-
 /// Waits until `look` finds something, and fails when it does not in time.
 #[track_caller]
 pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
