@@ -1,11 +1,10 @@
 //! `cargo xtask bench load`: what `flyball load` costs beside httperf and wrk.
 //!
 //! One server, the generators in turn on one CPU of their own. Compared is the generator's CPU time
-//! for a new connection (httperf at the same rate, which has to be high: it spins while it waits)
-//! and for a request on kept connections (wrk with as many of them).
+//! for a new connection (httperf at the same rates: it spins while it waits, so that the highest is
+//! what it costs without waiting) and for a request on kept connections (wrk with as many of them).
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use super::contestant::{Server, Setup};
@@ -14,12 +13,13 @@ use super::files;
 use super::measure::{GENERATOR_CPU, awaited_children_ns};
 use super::options::Options;
 use super::process;
+use super::report::Spread;
 
 /// The architectures of the server; the first one that was asked for serves.
 pub(crate) const ARCHS: &[&str] = &["n-copy"];
 
-/// New connections per second: near to what httperf can do on one CPU, so that it spins little.
-const RATE: u32 = 10_000;
+/// New connections per second, up to nearly what httperf can do on one CPU.
+const RATES: [u32; 4] = [2_000, 5_000, 10_000, 14_000];
 
 /// Connections that are kept.
 const CONNECTIONS: u32 = 32;
@@ -30,65 +30,91 @@ const OF_HTTPERF: f64 = 0.5;
 /// Most of wrk's CPU time for a request that ours may take.
 const OF_WRK: f64 = 1.2;
 
-/// A generator at one work.
+/// What generators are compared at.
+#[derive(Clone, Copy)]
+enum Work {
+    /// So many new connections per second, with a request each.
+    New(u32),
+    /// Kept connections.
+    Kept,
+}
+
+/// A generator.
 struct Subject {
     name: &'static str,
-    /// Whether each request has a connection of its own.
-    is_new: bool,
-    command: fn(&Setup, SocketAddr, u32) -> Result<Command, Failure>,
+    command: fn(&Setup, SocketAddr, Work, u32) -> Result<Command, Failure>,
     /// The requests that were answered, from what it printed.
     answered: fn(&str) -> Option<u64>,
 }
 
-const SUBJECTS: [Subject; 4] = [
-    Subject { name: "httperf", is_new: true, command: httperf, answered: of_httperf },
-    Subject { name: "flyball load", is_new: true, command: new, answered: of_flyball },
-    Subject { name: "wrk", is_new: false, command: wrk, answered: of_wrk },
-    Subject { name: "flyball load", is_new: false, command: kept, answered: of_flyball },
-];
+const HTTPERF: Subject = Subject { name: "httperf", command: httperf, answered: of_httperf };
+const WRK: Subject = Subject { name: "wrk", command: wrk, answered: of_wrk };
+const OURS: Subject = Subject { name: "flyball load", command: load, answered: of_flyball };
 
-/// Measures in turns, prints, and says whether both targets are met.
+/// A work, the generator that ours is compared with, and the most of its CPU time that ours may
+/// take.
+fn comparisons() -> Vec<(Work, Subject, f64)> {
+    let new = RATES.map(|rate| (Work::New(rate), HTTPERF, OF_HTTPERF));
+    new.into_iter().chain([(Work::Kept, WRK, OF_WRK)]).collect()
+}
+
+/// Measures in turns, prints, and says whether all targets are met.
 pub(crate) fn compare(options: &Options, setup: &Setup) -> Result<bool, Failure> {
     process::find("httperf")?;
     files::prepare(&setup.site).map_err(Failure::io(setup.site.display()))?;
     let contestant = options.contestants.first();
     let contestant = contestant.ok_or_else(|| Failure::Unusable("no server".into()))?;
     let server = Server::start(contestant, 0, setup)?;
-    let mut each: [Vec<f64>; SUBJECTS.len()] = Default::default();
+    let comparisons = comparisons();
+    let mut pairs: Vec<Vec<[f64; 2]>> = vec![Vec::new(); comparisons.len()];
     for round in 1..=options.rounds {
-        for (subject, costs) in SUBJECTS.iter().zip(&mut each) {
-            let (cost, answered) = measure(subject, setup, server.address, options.seconds)?;
-            let unit = if subject.is_new { "connection" } else { "request" };
-            let (rounds, name) = (options.rounds, subject.name);
-            eprintln!(
-                "round {round}/{rounds} {name}: {cost:.2} us of CPU per {unit}, {answered} answered"
-            );
-            costs.push(cost);
+        for ((work, other, _), pairs) in comparisons.iter().zip(&mut pairs) {
+            let mut costs = [0.0; 2];
+            for (subject, cost) in [&OURS, other].into_iter().zip(&mut costs) {
+                let (name, rounds) = (subject.name, options.rounds);
+                let answered;
+                (*cost, answered) =
+                    measure(subject, *work, setup, server.address, options.seconds)?;
+                eprintln!(
+                    "round {round}/{rounds} {}: {name}: {cost:.2} us of CPU for each of {answered}",
+                    told(*work)
+                );
+            }
+            pairs.push(costs);
         }
     }
-    let [httperf, new, wrk, kept] = each.map(median);
     let mut met = true;
-    for (what, ours, theirs, most) in
-        [("new connection", new, httperf, OF_HTTPERF), ("kept request", kept, wrk, OF_WRK)]
-    {
-        let ratio = ours / theirs;
-        met &= ratio <= most;
-        let verdict = if ratio <= most { "met" } else { "missed" };
+    for ((work, other, most), pairs) in comparisons.iter().zip(&pairs) {
+        let [ours, theirs] = [0, 1].map(|at| Spread::of(pairs.iter().map(|pair| pair[at])).text());
+        let ratio = Spread::of(pairs.iter().map(|[ours, theirs]| ours / theirs));
+        met &= ratio.median <= *most;
+        let verdict = if ratio.median <= *most { "met" } else { "missed" };
         println!(
-            "{what}: {ours:.2} us, {theirs:.2} us: ratio {ratio:.3}, at most {most}: {verdict}"
+            "{}: {ours} us, {} {theirs} us: ratio {}, at most {most}: {verdict}",
+            told(*work),
+            other.name,
+            ratio.text()
         );
     }
     Ok(met)
 }
 
+fn told(work: Work) -> String {
+    match work {
+        Work::New(rate) => format!("{rate} new connections/s"),
+        Work::Kept => format!("{CONNECTIONS} kept connections"),
+    }
+}
+
 /// CPU microseconds of a generator for an answer, and the answers.
 fn measure(
     subject: &Subject,
+    work: Work,
     setup: &Setup,
     address: SocketAddr,
     seconds: u32,
 ) -> Result<(f64, u64), Failure> {
-    let mut command = (subject.command)(setup, address, seconds)?;
+    let mut command = (subject.command)(setup, address, work, seconds)?;
     let before = awaited_children_ns();
     let Output { stdout, stderr, .. } = command
         .stdout(Stdio::piped())
@@ -105,16 +131,19 @@ fn measure(
     Ok((cpu_ns as f64 / 1e3 / answered as f64, answered))
 }
 
-fn httperf(_: &Setup, address: SocketAddr, seconds: u32) -> Result<Command, Failure> {
+fn httperf(_: &Setup, address: SocketAddr, work: Work, seconds: u32) -> Result<Command, Failure> {
+    let Work::New(rate) = work else {
+        return Err(Failure::Unusable("httperf is compared at new connections".into()));
+    };
     let mut command = process::pinned(GENERATOR_CPU, &process::find("httperf")?)?;
     // The system gives the ports: those that `--hog` takes by itself run out in a minute.
     command.args(["--timeout", "10", "--server", &address.ip().to_string()]);
     command.args(["--port", &address.port().to_string(), "--uri", files::SMALL]);
-    command.args(["--rate", &RATE.to_string(), "--num-conns", &(RATE * seconds).to_string()]);
+    command.args(["--rate", &rate.to_string(), "--num-conns", &(rate * seconds).to_string()]);
     Ok(command)
 }
 
-fn wrk(_: &Setup, address: SocketAddr, seconds: u32) -> Result<Command, Failure> {
+fn wrk(_: &Setup, address: SocketAddr, _: Work, seconds: u32) -> Result<Command, Failure> {
     let mut command = process::pinned(GENERATOR_CPU, &process::find("wrk")?)?;
     command.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
     command.args(["--duration", &format!("{seconds}s")]);
@@ -122,22 +151,13 @@ fn wrk(_: &Setup, address: SocketAddr, seconds: u32) -> Result<Command, Failure>
     Ok(command)
 }
 
-fn new(setup: &Setup, address: SocketAddr, seconds: u32) -> Result<Command, Failure> {
-    load(&setup.flyball, address, seconds, &["--rate", &RATE.to_string()])
-}
-
-fn kept(setup: &Setup, address: SocketAddr, seconds: u32) -> Result<Command, Failure> {
-    load(&setup.flyball, address, seconds, &["--connections", &CONNECTIONS.to_string()])
-}
-
-fn load(
-    flyball: &Path,
-    address: SocketAddr,
-    seconds: u32,
-    amount: &[&str],
-) -> Result<Command, Failure> {
-    let mut command = process::pinned(GENERATOR_CPU, flyball)?;
-    command.args(["load", "--json", "--duration", &format!("{seconds}s")]).args(amount);
+fn load(setup: &Setup, address: SocketAddr, work: Work, seconds: u32) -> Result<Command, Failure> {
+    let mut command = process::pinned(GENERATOR_CPU, &setup.flyball)?;
+    command.args(["load", "--json", "--duration", &format!("{seconds}s")]);
+    match work {
+        Work::New(rate) => command.args(["--rate", &rate.to_string()]),
+        Work::Kept => command.args(["--connections", &CONNECTIONS.to_string()]),
+    };
     command.arg(format!("http://{address}{}", files::SMALL));
     Ok(command)
 }
@@ -159,11 +179,6 @@ fn of_flyball(text: &str) -> Option<u64> {
     serde_json::from_str::<serde_json::Value>(text).ok()?.get("replies")?.as_u64()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +190,5 @@ mod tests {
         assert_eq!(of_wrk("  270404 requests in 1.00s, 300.00MB read\n"), Some(270_404));
         assert_eq!(of_flyball("{\"replies\": 7}"), Some(7));
         assert_eq!(of_flyball("nothing"), None);
-        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
     }
 }

@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Launch, Server, Site, get, proc_status};
+use crate::common::{Launch, Server, Site, anonymous_bytes, get};
 use flyball_testkit::Client;
 
 /// Requests that are sent at once.
@@ -84,12 +84,6 @@ fn ask_for(client: &mut Client, files: impl Iterator<Item = usize>) {
     }
 }
 
-/// Anonymous memory of a worker, in bytes.
-fn resident(server: &Server) -> u64 {
-    let field = proc_status(server.worker(), "RssAnon").expect("the worker runs");
-    field.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
-}
-
 /// What a worker grows by when its caches are full, as a share of their limit.
 fn growth(arch: &str, set: &FileSet, site: &Site) -> f64 {
     let launch = Launch::new(site, arch).workers_for(arch, 1).set(set.limit);
@@ -101,13 +95,13 @@ fn growth(arch: &str, set: &FileSet, site: &Site) -> f64 {
         ask_for(client, std::iter::repeat_n(0, 10 * PIPELINED));
     }
     let mut client = clients.remove(0);
-    let before = resident(&server);
+    let before = anonymous_bytes(server.worker());
     for round in 0..ROUNDS {
         // Not in the same order each time.
         let stride = [1, 7, 11][round];
         ask_for(&mut client, (0..set.files).map(|n| n * stride % set.files));
     }
-    (resident(&server) - before) as f64 / set.limit_bytes as f64
+    (anonymous_bytes(server.worker()) - before) as f64 / set.limit_bytes as f64
 }
 
 /// A full cache grows its worker by what its limit says, to within a twentieth.

@@ -212,7 +212,11 @@ fn who_may_not_write_to_the_socket_is_told_so_and_changes_nothing() {
     everybody(controlled.directory.path());
     everybody(&program);
     let admin = format!("unix:{}", text(&controlled.socket()));
-    for words in [["set", "timeout.idle", "9s"].as_slice(), &["drain"], &["status"]] {
+    let set = ["set", "timeout.idle", "9s"].as_slice();
+    let trace = ["trace", "--sample", "1/1"].as_slice();
+    for words in
+        [set, trace, &["get", "listen"], &["reload"], &["upgrade"], &["drain"], &["status"]]
+    {
         let mut command = std::process::Command::new(&program);
         command.arg("ctl").args(words).args(["--admin", &admin]).uid(65_534).gid(65_534);
         let output = command.output().expect("it runs");

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::common::injection::Injection;
 use crate::common::{
-    Launch, Server, Site, architectures, children, get, has, last_get, proc_status, signal,
+    Launch, Server, Site, anonymous_bytes, architectures, children, get, has, last_get, signal,
     wait_for,
 };
 use flyball_testkit::{Client, wait};
@@ -40,6 +40,15 @@ fn load(server: &Server, ends: &AtomicBool, answered: &AtomicUsize) {
         let Some(response) = client.try_ask(get("/small.txt")) else { return };
         assert_eq!((response.status(), &*response.body), (200, &SMALL[..]));
         answered.fetch_add(1, SeqCst);
+    }
+}
+
+/// Ends the load with whoever has it, also when that fails.
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
     }
 }
 
@@ -85,6 +94,7 @@ fn a_worker_that_is_killed_under_load_takes_only_its_own_connections_with_it() {
         let mut kept = beside(&server, workers[0]);
         let (ends, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
+            let ending = Ending(&ends);
             for _ in 0..LOADED {
                 scope.spawn(|| load(&server, &ends, &answered));
             }
@@ -101,7 +111,7 @@ fn a_worker_that_is_killed_under_load_takes_only_its_own_connections_with_it() {
                 assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
             }
             assert_eq!(kept.ask(get("/small.txt")).body, SMALL, "{arch}");
-            ends.store(true, SeqCst);
+            drop(ending);
         });
     }
 }
@@ -153,14 +163,8 @@ const FAULTS: &[(&str, &str, &[u16])] = &[
     ("io_uring_enter", "error=EINTR:when=1..2", &[]),
 ];
 
-/// The most that all of these faults may leave of memory, in KiB.
-const FAULTS_KIB_MAX: u64 = 16 * 1024;
-
-/// Memory of its own that a process has touched, in KiB.
-fn anonymous_kib(process: u32) -> u64 {
-    let field = proc_status(process, "RssAnon").expect("the worker runs");
-    field.trim_end_matches("kB").trim().parse().expect("a number")
-}
+/// The most that all of these faults may leave of memory, in bytes.
+const FAULTS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 #[test]
 fn a_system_call_that_fails_costs_an_answer_and_no_more() {
@@ -178,7 +182,7 @@ fn a_system_call_that_fails_costs_an_answer_and_no_more() {
         for path in ["/small.txt", "/large.bin"] {
             assert_eq!(server.connect().ask(last_get(path)).status(), 200, "{arch}");
         }
-        let (before, kib) = (descriptors(worker), anonymous_kib(worker));
+        let (before, bytes) = (descriptors(worker), anonymous_bytes(worker));
         for (calls, fault, statuses) in FAULTS {
             let injection = Injection::attach(worker, calls, fault);
             for path in ["/small.txt", "/large.bin"] {
@@ -207,21 +211,12 @@ fn a_system_call_that_fails_costs_an_answer_and_no_more() {
             }
         }
         assert_eq!(serving(&server, arch, 1), [worker], "{arch}: the worker has not died");
-        let kib = anonymous_kib(worker).saturating_sub(kib);
-        assert!(kib <= FAULTS_KIB_MAX, "{arch}: {kib} KiB more than before");
+        let bytes = anonymous_bytes(worker).saturating_sub(bytes);
+        assert!(bytes <= FAULTS_BYTES_MAX, "{arch}: {bytes} bytes more than before");
         wait_for("descriptors to be given back", || {
             (descriptors(worker) <= before + FILES_SLACK).then_some(())
         });
     }
-}
-
-/// The process among the children of the master that has this file open.
-fn process_with(server: &Server, file: &std::path::Path) -> u32 {
-    let has_it = |process: &u32| {
-        let open = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-        open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == file))
-    };
-    wait_for("the process of the file", || children(server.master()).into_iter().find(has_it))
 }
 
 #[test]
@@ -241,7 +236,7 @@ fn a_disk_that_fails_under_the_logs_costs_lines_and_no_request() {
     };
     ask();
     wait_for("the first lines", || (lines(&access) == 1 && lines(&slow) == 1).then_some(()));
-    let process = process_with(&server, &access);
+    let process = server.child_with(&access);
     let injection = Injection::attach(process, "write,writev,pwritev", "error=EIO");
     for _ in 0..20 {
         ask();

@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::common::{Launch, Server, Site, get, has, proc_status, wait_for};
+use crate::common::{Launch, Server, Site, anonymous_bytes, get, has, wait_for};
 use flyball_testkit::{Client, skip, wait};
 
 /// Connections that have had an answer and wait.
@@ -108,13 +108,6 @@ fn may_open(descriptors: u64) -> bool {
         return false;
     }
     true
-}
-
-/// Memory of its own that a process has touched, in bytes.
-fn anonymous_bytes(process: u32) -> u64 {
-    let field = proc_status(process, "RssAnon").expect("the worker runs");
-    let kib = field.trim_end_matches("kB").trim().parse::<u64>().expect("a number");
-    kib * 1024
 }
 
 /// Requests on these connections, all at once and again, until told to stop.

@@ -270,6 +270,25 @@ fn the_master_keeps_only_what_reload_needs() {
     assert!(!has(16) && !has(19) && !has(21) && !has(22), "{sets:x}");
 }
 
+/// Here strace plays a kernel without landlock.
+#[test]
+fn what_the_kernel_lacks_at_the_start_is_a_warning_unless_all_is_required() {
+    if !has("strace") {
+        return;
+    }
+    let site = Site::with(&[("page", b"page")]);
+    let inject = "inject=landlock_create_ruleset:error=ENOSYS";
+    let strace = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", inject];
+    let refused = Launch::under(&strace, &site, "sped").set("sandbox=required").try_start();
+    let Err((status, said)) = refused else { panic!("it starts without landlock") };
+    assert_eq!(status.code(), Some(1), "{said}");
+    assert!(said.contains("it is required, but this kernel lacks landlock"), "{said}");
+    let server = Launch::under(&strace, &site, "sped").set("sandbox=on").start();
+    assert_eq!(server.connect().ask(get("/page")).text(), "page");
+    let said = server.errors.so_far();
+    assert!(said.contains("landlock"), "nobody is warned: {said}");
+}
+
 /// A kernel may have what one architecture needs and lack what the next does, or be another after
 /// an upgrade of the machine's own limits; here strace plays the kernel.
 #[test]

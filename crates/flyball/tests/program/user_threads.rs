@@ -1,12 +1,11 @@
 //! What is special about servers of user-level threads: how many connections a thread accepts
 //! before it works, what bounds the threads, and what a thread costs.
+use std::path::Path;
 use std::time::Duration;
 
 use crate::common::sockets::sockets_at;
 use crate::common::trace::Traced;
-use crate::common::{
-    Launch, Server, Site, children, get, has, last_get, proc_status, signal, wait_for,
-};
+use crate::common::{Launch, Server, Site, anonymous_bytes, get, has, last_get, signal, wait_for};
 use flyball_testkit::Client;
 
 /// How long nothing comes on a connection that is not served.
@@ -160,28 +159,17 @@ fn connections_that_are_open_at_the_drain_deadline_are_closed() {
         let mut server = start(&site, arch, &["drain=200ms"]);
         let mut client = begin(&server);
         wait_for_accepted(&server, 1);
-        crate::common::signal(server.master(), "TERM");
+        signal(server.master(), "TERM");
         client.expect_closed();
         assert_eq!(server.ended().code(), Some(0), "{arch}: {}", server.errors.whole());
     }
-}
-
-/// Memory of its own that a process has touched, in bytes.
-fn anonymous_bytes(process: u32) -> u64 {
-    let field = proc_status(process, "RssAnon").expect("the worker runs");
-    field.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
 }
 
 /// The worker of a server that has an admin process too: the one that has its listening socket.
 fn worker(server: &Server) -> u32 {
     let listening = sockets_at(server.port).into_iter().find(|socket| socket.listens);
     let inode = listening.expect("it listens").inode;
-    let socket = std::path::PathBuf::from(format!("socket:[{inode}]"));
-    let has_socket = |pid: &u32| {
-        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        open.map(|fd| std::fs::read_link(fd.path())).any(|to| to.is_ok_and(|to| to == socket))
-    };
-    wait_for("a process that serves", || children(server.master()).into_iter().find(has_socket))
+    server.child_with(Path::new(&format!("socket:[{inode}]")))
 }
 
 #[test]

@@ -125,10 +125,19 @@ impl Drop for Network {
 
 /// Removes the namespaces of labs that are gone.
 pub(super) fn clear_leftovers() -> Result<(), SetupError> {
-    let list = run("ip", &["netns", "list"])?;
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    for name in names.filter(|name| left_behind(name)) {
-        run("ip", &["netns", "del", name])?;
+    for name in left_behind_namespaces()? {
+        // Another laboratory may be clearing them too.
+        if let Err(error) = run("ip", &["netns", "del", &name])
+            && left_behind_namespaces()?.contains(&name)
+        {
+            return Err(error);
+        }
     }
     Ok(())
+}
+
+fn left_behind_namespaces() -> Result<Vec<String>, SetupError> {
+    let list = run("ip", &["netns", "list"])?;
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter(|name| left_behind(name)).map(str::to_owned).collect())
 }

@@ -79,6 +79,12 @@ pub fn proc_status(process: u32, field: &str) -> Option<String> {
     line.map(|value| value.trim().to_string())
 }
 
+/// Memory of its own that a process has touched, in bytes.
+pub fn anonymous_bytes(process: u32) -> u64 {
+    let field = proc_status(process, "RssAnon").expect("it runs");
+    field.trim_end_matches("kB").trim().parse::<u64>().expect("a number") * 1024
+}
+
 /// Whether a process runs: it exists and is no zombie.
 pub fn is_running(process: u32) -> bool {
     proc_status(process, "State").is_some_and(|state| !state.starts_with(['Z', 'X']))
@@ -295,6 +301,16 @@ impl Server {
         wait_for("the children of the master", || {
             Some(children(self.master())).filter(|children| children.len() == count)
         })
+    }
+
+    /// The child of the master that has this file or socket open.
+    #[track_caller]
+    pub fn child_with(&self, open: &Path) -> u32 {
+        let has_it = |process: &u32| {
+            let all = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten();
+            all.flatten().any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == open))
+        };
+        wait_for("the child that has it open", || children(self.master()).into_iter().find(has_it))
     }
 
     /// The only worker of a server without an admin process.
