@@ -8,7 +8,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::common::{Launch, Server, Site, anonymous_bytes, get};
+use crate::common::{Launch, Site, anonymous_bytes, get};
 use flyball_testkit::Client;
 
 /// Requests that are sent at once.
