@@ -47,7 +47,7 @@ impl Epoll {
     pub fn wait_ns(&mut self, events: &mut Vec<Event>, timeout_ns: u64) -> io::Result<()> {
         events.clear();
         let limit = libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout_ns / 1_000_000_000).unwrap_or(libc::time_t::MAX),
+            tv_sec: i64::try_from(timeout_ns / 1_000_000_000).unwrap_or(i64::MAX),
             tv_nsec: (timeout_ns % 1_000_000_000) as libc::c_long,
         };
         let mut buffer = [const { libc::epoll_event { events: 0, u64: 0 } }; EVENTS_MAX];

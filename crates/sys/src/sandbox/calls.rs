@@ -230,7 +230,11 @@ const PRCTL: Rule = Rule::OneOf(
 );
 
 /// How much a socket holds, and whether a descriptor blocks.
-const IOCTL: Rule = Rule::OneOf(1, &[libc::FIONREAD, libc::TIOCOUTQ, libc::FIONBIO, libc::FIOCLEX]);
+#[allow(clippy::unnecessary_cast, reason = "musl has these numbers as int")]
+const IOCTL: Rule = Rule::OneOf(
+    1,
+    &[libc::FIONREAD as u64, libc::TIOCOUTQ as u64, libc::FIONBIO as u64, libc::FIOCLEX as u64],
+);
 
 const OF_ITSELF: Rule = Rule::OneOf(0, &[0]);
 const UNIX_ONLY: Rule = Rule::OneOf(0, &[libc::AF_UNIX as u64]);
