@@ -64,12 +64,18 @@ impl Modules {
 
 /// A server with modules; `None` where its architecture cannot run here.
 fn start(architecture: &str, more: &str) -> Option<Modules> {
+    start_with(architecture, "", more)
+}
+
+/// The same with settings of the server.
+fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Modules> {
     let files = tempfile::tempdir().unwrap();
     std::fs::write(files.path().join("index.html"), PAGE).unwrap();
     let (root, hello, visits) = (files.path().display(), hello().display(), visits());
     let visits = visits.display();
     let config = format!(
         "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
+         {settings}\
          [[site]]\nroot = \"{root}\"\n\
          [[site.module]]\npath = \"/hello\"\nlibrary = \"{hello}\"\n\
          options = {{ greeting = \"hi\" }}\n\
@@ -189,15 +195,17 @@ fn a_panic_is_answered_with_500(modules: &Modules) {
     assert!(modules.server.errors().contains("GET /rust/panic ["), "{}", modules.server.errors());
 }
 
+/// Of one worker, but for processes that serve one client each.
 fn a_module_that_blocks_holds_nobody_up(architecture: &str) {
-    let Some(modules) = start(architecture, "") else { return };
+    let settings = if architecture == "mp" { "mp.processes = 4\n" } else { "workers = 1\n" };
+    let Some(modules) = start_with(architecture, settings, "") else { return };
     let mut slow = modules.server.connect();
     let mut client = modules.server.connect();
     assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
     let began = Instant::now();
     slow.send(get("/slow/sleep"));
     assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
-    assert!(!slow.arrived(), "it sleeps for half a second, and {:?} went by", began.elapsed());
+    assert!(!slow.arrived(), "it sleeps for a second, and {:?} went by", began.elapsed());
     assert_eq!(answer(&mut slow), ok("slept\n"));
 }
 
@@ -219,19 +227,11 @@ fn a_module_answers_as_files_do_in_pieces_and_after_a_panic(architecture: &str) 
     a_panic_is_answered_with_500(&modules);
 }
 
-on_every_architecture! { [a_module_answers_as_files_do_in_pieces_and_after_a_panic] }
-
-// Those that have a way for it; an event loop alone stands still, and says so when it starts.
-on_architectures! {
+on_every_architecture! {
     [
-        blocking_amped = "amped",
-        blocking_mt = "mt",
-        blocking_knot_c = "knot-c",
-        blocking_watpipe = "watpipe",
-        blocking_tux = "tux",
-        blocking_uring = "uring",
+        a_module_answers_as_files_do_in_pieces_and_after_a_panic,
+        a_module_that_blocks_holds_nobody_up,
     ]
-    [a_module_that_blocks_holds_nobody_up]
 }
 
 // The supervisor is the same for all; a group of processes and threads are the ways to be wrong.

@@ -45,30 +45,35 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
+        a_slow_listing_delays_nobody_else,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     symped "symped": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
+        a_slow_listing_delays_nobody_else,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     shared_symped "shared-symped": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
+        a_slow_listing_delays_nobody_else,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     n_copy "n-copy": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
+        a_slow_listing_delays_nobody_else,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     amped "amped": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -83,6 +88,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -94,6 +100,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -105,6 +112,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -119,6 +127,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -130,6 +139,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -142,6 +152,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -154,6 +165,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -165,6 +177,7 @@ mount! {
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
@@ -241,11 +254,20 @@ fn a_slow_read_delays_nobody_else(architecture: &str) {
 }
 
 /// What a name names has to be asked of the disk, for each name of a directory.
+/// A directory is listed when there is no index in it, which has to be looked for.
+fn a_slow_index_delays_nobody_else(architecture: &str) {
+    listing_delays_nobody_else(architecture, Operation::Lookup);
+}
+
 fn a_slow_listing_delays_nobody_else(architecture: &str) {
+    listing_delays_nobody_else(architecture, Operation::List);
+}
+
+fn listing_delays_nobody_else(architecture: &str, operation: Operation) {
     let Some((disk, server)) = start(architecture, Duration::ZERO, "") else { return };
     let mut known = warm(&server);
     let mut slow = server.connect();
-    let shut = disk.shut(Operation::Lookup);
+    let shut = disk.shut(operation);
     slow.send(get("slow/?format=json"));
     shut.wait_for(1);
     assert_whole("fast.txt", &known.ask(get("fast.txt")));

@@ -21,6 +21,8 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
+use crate::counters::Tally;
+use crate::helpers::Inline;
 use crate::listening::{Share, cpu_of_worker};
 use crate::phases::{DiskWork, Phases};
 use crate::server::connections_that_fit;
@@ -253,7 +255,7 @@ impl Group {
         let member = self.table.descriptors().join(index);
         let worker = self.worker_of(index, partition, Signals::block()?);
         let service = Service::in_table(Arc::clone(&worker.sites), &self.table, &member);
-        let process = Phases::with_service(worker, service, Owning(Arc::clone(&member)))?;
+        let process = Phases::with_service(worker, service, Owning::start(index, &member)?)?;
         member.end();
         let (left, leader) = (self.word(index, Word::Left), &self.left);
         Ok(body(process, Seat { member, left, leader })?.unfinished)
@@ -410,28 +412,54 @@ impl Drop for Seat<'_> {
 
 /// Disk work in the event loop itself; whatever is opened or closed is registered in the table of
 /// descriptors.
-pub(crate) struct Owning(Arc<Member>);
+pub(crate) struct Owning {
+    member: Arc<Member>,
+    work: Inline,
+}
+
+impl Owning {
+    fn start(worker: usize, member: &Arc<Member>) -> io::Result<Owning> {
+        let (opener, member) = (Arc::clone(member), Arc::clone(member));
+        let run = move |plan: &mut Plan| plan.run_as(&opener);
+        Ok(Owning { member, work: Inline::by(worker, Arc::new(run))? })
+    }
+}
 
 impl DiskWork for Owning {
-    fn submit(&mut self, _token: Token, mut plan: Box<Plan>) -> Option<Box<Plan>> {
-        plan.run_as(&self.0);
-        Some(plan)
+    fn submit(&mut self, token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
+        self.work.submit(token, plan)
+    }
+
+    fn completions(&self) -> Option<BorrowedFd<'_>> {
+        self.work.completions()
+    }
+
+    fn acknowledge(&mut self) {
+        self.work.acknowledge();
+    }
+
+    fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
+        self.work.collect()
+    }
+
+    fn tend(&mut self, tally: &mut Tally) {
+        self.work.tend(tally);
     }
 
     fn begin_accepting(&self) {
-        self.0.begin();
+        self.member.begin();
     }
 
     fn own(&self, descriptor: BorrowedFd<'_>) {
-        self.0.own(descriptor);
+        self.member.own(descriptor);
     }
 
     fn end_accepting(&self) {
-        self.0.end();
+        self.member.end();
     }
 
     fn close(&self, socket: OwnedFd) {
-        self.0.close(socket);
+        self.member.close(socket);
     }
 }
 

@@ -8,12 +8,14 @@
 //! process only brings into memory what an operation needs, and the loop repeats it. Either way
 //! the loop is told of a completion, and of nothing else.
 
+mod inline;
 mod life;
 mod processes;
 mod threads;
 
 use std::io;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 use flyball_site::Plan;
 use flyball_sys::disk::Nowait;
@@ -27,6 +29,7 @@ use crate::settings::{HelperKind, Settings};
 use crate::slots::Token;
 use crate::worker::Worker;
 
+pub use inline::Inline;
 use processes::Processes;
 use threads::Threads;
 
@@ -80,7 +83,7 @@ impl Helpers {
         let settings = &worker.settings;
         let bounds = Bounds::of(settings, worker.index);
         let pool = match settings.helper_kind {
-            HelperKind::Thread => Pool::Threads(Threads::new(bounds, Plan::run)?),
+            HelperKind::Thread => Pool::Threads(Threads::new(bounds, Arc::new(Plan::run))?),
             HelperKind::Process => Pool::Processes(Box::new(Processes::new(bounds)?)),
         };
         Ok(Helpers { nowait: Nowait::new(Residency::by(settings.residency)), pool })

@@ -108,17 +108,6 @@ pub trait DiskWork {
     }
 }
 
-/// Disk work in the event loop itself: every connection of the loop waits for it.
-#[derive(Debug)]
-pub struct Inline;
-
-impl DiskWork for Inline {
-    fn submit(&mut self, _token: Token, mut plan: Box<Plan>) -> Option<Box<Plan>> {
-        plan.run();
-        Some(plan)
-    }
-}
-
 /// One event-driven process or thread.
 pub struct Phases<D> {
     desk: Desk,
@@ -200,6 +189,9 @@ impl<D: DiskWork> Phases<D> {
         phases.watch_listeners()?;
         // Nothing fails any more.
         phases.disk.own(phases.worker.signals.as_fd());
+        if let Some(completions) = phases.disk.completions() {
+            phases.disk.own(completions);
+        }
         if let Some(descriptor) = phases.mechanism.descriptor() {
             phases.disk.own(descriptor);
         }

@@ -347,12 +347,6 @@ pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
     row_of(architecture).calls.contains(&Calls::Ring)
 }
 
-/// Whether an event loop of an architecture does itself whatever may block.
-pub(crate) fn works_in_place(architecture: &dyn Architecture) -> bool {
-    let row = row_of(architecture);
-    row.has(Calls::Readiness) && !row.helpers && !row.has(Calls::Threads)
-}
-
 /// The roots, and what is named beside them. Links that lead anywhere are followed only where a
 /// rule lets them.
 fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'a>> {

@@ -25,15 +25,6 @@ pub(crate) fn all(
         let Cut { key, asked, most, limit, unit } = cut;
         format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")
     }));
-    if let Some(module) = sites.blocking_module()
-        && sandbox::works_in_place(architecture)
-    {
-        warnings.push(format!(
-            "module {module} may block, and {} stands still meanwhile: an architecture with \
-             helpers or threads does not",
-            architecture.name()
-        ));
-    }
     let room = connections_that_fit(settings);
     if let Some(most) = settings.max_connections.filter(|most| *most > room) {
         warnings.push(format!(

@@ -71,6 +71,8 @@ pub enum Operation {
     Open,
     /// Bytes are read.
     Read,
+    /// The names of the directory are read.
+    List,
 }
 
 /// The mounted file system, unmounted when the value is dropped.
@@ -198,10 +200,13 @@ impl Drop for Failing<'_> {
     }
 }
 
+/// How many kinds of [`Operation`] there are.
+const OPERATIONS: usize = 4;
+
 /// A gate for each [`Operation`].
 #[derive(Debug, Default)]
 struct Gates {
-    gates: Mutex<[Gate; 3]>,
+    gates: Mutex<[Gate; OPERATIONS]>,
     changed: Condvar,
 }
 
@@ -213,7 +218,7 @@ struct Gate {
 }
 
 impl Gates {
-    fn lock(&self) -> MutexGuard<'_, [Gate; 3]> {
+    fn lock(&self) -> MutexGuard<'_, [Gate; OPERATIONS]> {
         self.gates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -311,19 +316,25 @@ impl Filesystem for Served {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
-        let slow = (directory == INodeNo::ROOT).then_some((SLOW, "slow"));
-        let files = FILES.iter().enumerate().filter_map(|(at, (name, _))| {
-            let inode = INodeNo(FIRST_FILE + at as u64);
-            let (below, name) = split(name);
-            (below == directory).then_some((inode, name))
-        });
-        for (at, (inode, name)) in slow.into_iter().chain(files).enumerate() {
-            let kind = attributes(inode).map_or(FileType::RegularFile, |found| found.kind);
-            if at as u64 >= offset && reply.add(inode, at as u64 + 1, kind, name) {
-                break;
+        let answer = move |fails| {
+            if fails {
+                return reply.error(Errno::EIO);
             }
-        }
-        reply.ok();
+            let slow = (directory == INodeNo::ROOT).then_some((SLOW, "slow"));
+            let files = FILES.iter().enumerate().filter_map(|(at, (name, _))| {
+                let inode = INodeNo(FIRST_FILE + at as u64);
+                let (below, name) = split(name);
+                (below == directory).then_some((inode, name))
+            });
+            for (at, (inode, name)) in slow.into_iter().chain(files).enumerate() {
+                let kind = attributes(inode).map_or(FileType::RegularFile, |found| found.kind);
+                if at as u64 >= offset && reply.add(inode, at as u64 + 1, kind, name) {
+                    break;
+                }
+            }
+            reply.ok();
+        };
+        if directory == SLOW { self.late(Operation::List, answer) } else { answer(false) }
     }
 }
 
@@ -405,6 +416,13 @@ mod tests {
             assert_eq!(error.raw_os_error(), Some(5), "{operation:?}");
             drop(failing);
         }
+        let shut = disk.shut(Operation::List);
+        let path = root.join("slow");
+        let lister = thread::spawn(move || fs::read_dir(path).unwrap().count());
+        shut.wait_for(1);
+        assert!(!lister.is_finished());
+        shut.open();
+        assert_eq!(lister.join().unwrap(), FILES.len() - 2);
         drop(disk);
         assert!(!root.exists());
     }

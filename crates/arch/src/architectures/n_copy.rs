@@ -21,7 +21,8 @@
 
 use std::io;
 
-use crate::phases::{self, Inline, Phases};
+use crate::helpers::Inline;
+use crate::phases::{self, Phases};
 use crate::registry::{Architecture, Sockets, join};
 use crate::worker::{Report, Worker};
 
@@ -58,7 +59,8 @@ impl Architecture for NCopy {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let mut copy = Phases::new(worker, Inline)?;
+        let work = Inline::start(worker.index)?;
+        let mut copy = Phases::new(worker, work)?;
         while !copy.is_done() {
             copy.getevents()?;
             copy.accept();

@@ -13,6 +13,8 @@
 //! * A new connection is read in the loop that accepted it unless `accept.eager-read` is off; the
 //!   paper's µserver waits for the next getevents phase.
 //! * A connection is registered only once a read would block.
+//! * Listings, passwords, coding and modules that block, which the papers' servers do not have, are
+//!   left to threads ([`Inline`]).
 //!
 //! **Reads with**: section 4.1 and figure 1 of the accept paper: getevents is
 //! [`Phases::getevents`], the accept-phase is [`Phases::accept`], the work-phase is
@@ -24,7 +26,8 @@
 
 use std::io;
 
-use crate::phases::{self, Inline, Phases};
+use crate::helpers::Inline;
+use crate::phases::{self, Phases};
 use crate::registry::{Architecture, Sockets, join};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
@@ -65,7 +68,8 @@ impl Architecture for Sped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let mut process = Phases::new(worker, Inline)?;
+        let work = Inline::start(worker.index)?;
+        let mut process = Phases::new(worker, work)?;
         while !process.is_done() {
             process.getevents()?;
             process.accept();

@@ -23,7 +23,8 @@
 
 use std::io;
 
-use crate::phases::{self, Inline, Phases};
+use crate::helpers::Inline;
+use crate::phases::{self, Phases};
 use crate::registry::{Architecture, Sockets, join};
 use crate::worker::{Report, Worker};
 
@@ -60,7 +61,8 @@ impl Architecture for Symped {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
-        let mut copy = Phases::new(worker, Inline)?;
+        let work = Inline::start(worker.index)?;
+        let mut copy = Phases::new(worker, work)?;
         while !copy.is_done() {
             copy.getevents()?;
             copy.accept();

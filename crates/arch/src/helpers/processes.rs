@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use flyball_site::Plan;
 use flyball_sys::channel::Channel;
@@ -147,7 +148,7 @@ impl Processes {
         let mut ears = Epoll::new(false)?;
         let finished = Wake::new()?;
         ears.add(finished.as_fd(), FINISHED, Interest::READ)?;
-        let computing = Threads::new(Bounds { reserve: 0, ..bounds }, Plan::run)?;
+        let computing = Threads::new(Bounds { reserve: 0, ..bounds }, Arc::new(Plan::run))?;
         ears.add(computing.completions(), COMPUTED, Interest::READ)?;
         let mut processes = Processes {
             bounds,

@@ -13,6 +13,9 @@ use flyball_sys::wake::Wake;
 use super::{Bounds, DEATHS_MAX, Events};
 use crate::slots::Token;
 
+/// What is done with a plan.
+pub(super) type Run = dyn Fn(&mut Plan) + Send + Sync;
+
 /// The pool and its two queues.
 pub(super) struct Threads {
     shared: Arc<Shared>,
@@ -21,7 +24,7 @@ pub(super) struct Threads {
 struct Shared {
     bounds: Bounds,
     /// What a helper does with a plan.
-    run: fn(&mut Plan),
+    run: Arc<Run>,
     asked: Mutex<Asked>,
     work: Condvar,
     done: Mutex<VecDeque<(Token, Box<Plan>)>>,
@@ -46,7 +49,7 @@ struct Job {
 }
 
 impl Threads {
-    pub(super) fn new(bounds: Bounds, run: fn(&mut Plan)) -> io::Result<Threads> {
+    pub(super) fn new(bounds: Bounds, run: Arc<Run>) -> io::Result<Threads> {
         let shared = Shared {
             bounds,
             run,
@@ -75,7 +78,7 @@ impl Threads {
         }
         // Nobody will come: the job that nobody takes is the last one.
         let mut job = self.shared.lock().jobs.pop_back()?;
-        job.plan.run();
+        (self.shared.run)(&mut job.plan);
         Some(job.plan)
     }
 
@@ -249,7 +252,7 @@ mod tests {
             assert!(RUNS.fetch_add(1, Ordering::Relaxed) >= 2, "a panic on purpose");
             plan.done(op.perform());
         };
-        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        let mut threads = Threads::new(BOUNDS, Arc::new(run)).unwrap();
         let token = Token::from_bits(7);
         assert!(threads.give(token, plan()).is_none());
         let (done, mut plan) = wait_for(|| threads.collect());
@@ -266,7 +269,7 @@ mod tests {
             RUNS.fetch_add(1, Ordering::Relaxed);
             panic!("a panic on purpose");
         };
-        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        let mut threads = Threads::new(BOUNDS, Arc::new(run)).unwrap();
         threads.give(Token::from_bits(7), plan());
         let (_, mut plan) = wait_for(|| threads.collect());
         assert!(plan.next_op().is_none());
@@ -280,7 +283,7 @@ mod tests {
             drop(lock(&GATE));
             plan.run();
         };
-        let mut threads = Threads::new(BOUNDS, run).unwrap();
+        let mut threads = Threads::new(BOUNDS, Arc::new(run)).unwrap();
         let shut = lock(&GATE);
         for (given, helpers) in [(1, 1), (2, 2), (3, 2)] {
             threads.give(Token::from_bits(given), plan());

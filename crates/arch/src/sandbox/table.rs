@@ -28,10 +28,10 @@ const fn row(name: &'static str, calls: &'static [Calls]) -> Row {
 
 /// Every architecture.
 pub const TABLE: &[Row] = &[
-    row("sped", &[Calls::Readiness]),
-    row("symped", &[Calls::Readiness]),
-    row("shared-symped", &[Calls::Readiness, Calls::Processes]),
-    row("n-copy", &[Calls::Readiness]),
+    row("sped", &[Calls::Readiness, Calls::Threads]),
+    row("symped", &[Calls::Readiness, Calls::Threads]),
+    row("shared-symped", &[Calls::Readiness, Calls::Threads, Calls::Processes]),
+    row("n-copy", &[Calls::Readiness, Calls::Threads]),
     Row { helpers: true, ..row("amped", &[Calls::Readiness]) },
     row("mp", &[]),
     row("mt", &[Calls::Threads]),

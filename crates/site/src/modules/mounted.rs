@@ -87,11 +87,6 @@ impl Modules {
         &self.mounted[number]
     }
 
-    /// The name of one whose calls may block, if there is one.
-    pub(crate) fn blocking(&self) -> Option<&str> {
-        self.mounted.iter().find(|one| one.blocks).map(|one| one.name.as_str())
-    }
-
     /// The module of a request. The path is put into `path` in its canonical form, unless it has
     /// come so.
     pub(crate) fn find(&self, request: &Request<'_>, path: &mut Vec<u8>) -> Option<Place> {

@@ -38,11 +38,6 @@ impl Sites {
     pub fn has_modules(&self) -> bool {
         self.sites.iter().any(|site| !site.modules.is_empty())
     }
-
-    /// The name of a module whose calls may block, if there is one.
-    pub fn blocking_module(&self) -> Option<&str> {
-        self.sites.iter().find_map(|site| site.modules.blocking())
-    }
 }
 
 impl Service {

@@ -36,7 +36,7 @@ impl Module for Visits {
             b"/stream" => Box::new(Stream { left: STREAM_BYTES }).go_on(exchange),
             // Only where the setting `blocking` is on: an event loop would sleep as well.
             b"/sleep" => {
-                std::thread::park_timeout(Duration::from_millis(500));
+                std::thread::park_timeout(Duration::from_secs(1));
                 ended(text(exchange, "slept\n"))
             }
             b"/panic" => panic!("as it was asked to"),
