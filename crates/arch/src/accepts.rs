@@ -84,7 +84,7 @@ impl Accepts {
         let singles = match limit {
             _ if self.rests_until_ms.is_some() => 1,
             AcceptLimit::Infinite => SINGLES_MAX,
-            AcceptLimit::At(limit) => (limit.ceil() as usize).clamp(1, SINGLES_MAX),
+            AcceptLimit::At(limit) => singles(limit),
         };
         for at in 0..self.listeners.len() {
             let token = LISTENERS + 2 * at as u64;
@@ -180,5 +180,18 @@ impl Accepts {
         if !std::mem::replace(&mut self.said, true) {
             worker.say(message);
         }
+    }
+}
+
+/// How many single accepts are under way for each listening socket with this limit.
+fn singles(limit: f64) -> usize {
+    (limit.ceil() as usize).clamp(1, SINGLES_MAX)
+}
+
+/// How the ring takes an accept-limit, if that is not what it says.
+pub(crate) fn taken_otherwise(limit: AcceptLimit) -> Option<usize> {
+    match limit {
+        AcceptLimit::At(limit) if singles(limit) as f64 != limit => Some(singles(limit)),
+        _ => None,
     }
 }

@@ -550,12 +550,14 @@ pub(crate) fn found() -> Vec<(String, String)> {
     let buffers = ["taken by the kernel when bytes come", "one for each connection that waits"];
     let receives = ["started once", "started anew for each request"];
     let sockets =
-        ["direct descriptors, unless there is an access log", "descriptors of the process"];
+        ["direct descriptors, unless clients' addresses are asked for", "descriptors of the process"];
+    let accepts = "one that goes on by itself, or as many single ones as accept.limit says";
     let work = ["when completions are asked for", "whenever the kernel interrupts"];
     let closes = ["linked to the last send", "after the last send"];
     let pieces = ["into memory registered with the ring", "into memory of the process"];
     let large = ["by sendfile on a descriptor made for them", "copied, from a direct socket"];
     vec![
+        ("accepting".to_string(), accepts.to_string()),
         tell("work on completions", uring::defers(), work),
         tell("closing", found.linked, closes),
         tell("receive buffers", found.provided, buffers),

@@ -120,12 +120,15 @@ pub static ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
-/// Settings of which file makes room for another in the caches.
-const POLICY: [&str; 4] = ["cache.policy", "cache.pin", "cache.keep", "cache.never"];
-
-/// Architectures that have no use for them: what one caches stays, and the table of the other has
-/// an order of its own, and no bodies.
-const WITHOUT_POLICY: [&str; 2] = ["tux", "shared-symped"];
+/// Settings for all architectures that these have no use for: what `tux` caches stays, locked in
+/// memory; the table of `shared-symped` has an order of its own, and no bodies of files.
+const WITHOUT_USE: [(&str, &[&str]); 2] = [
+    ("tux", &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock"]),
+    (
+        "shared-symped",
+        &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock", "cache.small"],
+    ),
+];
 
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {
@@ -170,7 +173,7 @@ pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings)
 fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
     let is_of_others = || ALL.iter().any(|other| other.settings().contains(&key));
     let name = architecture.name();
-    let is_ignored = POLICY.contains(&key) && WITHOUT_POLICY.contains(&name);
+    let is_ignored = WITHOUT_USE.iter().any(|(of, keys)| *of == name && keys.contains(&key));
     is_ignored || !architecture.settings().contains(&key) && is_of_others()
 }
 
@@ -179,7 +182,8 @@ pub(crate) fn unused_keys(
     architecture: &dyn Architecture,
     settings: &Settings,
 ) -> Vec<&'static str> {
-    let of_all = ALL.iter().flat_map(|other| other.settings()).chain(&POLICY);
+    let of_all = ALL.iter().flat_map(|other| other.settings());
+    let of_all = of_all.chain(WITHOUT_USE.iter().flat_map(|(_, keys)| *keys));
     let mut keys: Vec<&'static str> = of_all
         .copied()
         .filter(|key| is_unused(architecture, key))
@@ -192,9 +196,14 @@ pub(crate) fn unused_keys(
     keys
 }
 
-/// Who asks a single process for one worker gets what was asked for.
+/// Who asks a single process for one worker gets what was asked for, and so does who wants bodies
+/// locked where all are.
 fn says_what_is_so(architecture: &dyn Architecture, settings: &Settings, key: &str) -> bool {
-    key == "workers" && settings.workers == Some(architecture.workers(settings))
+    match key {
+        "workers" => settings.workers == Some(architecture.workers(settings)),
+        "cache.lock" => architecture.name() == "tux" && settings.caches.locks,
+        _ => false,
+    }
 }
 
 /// What is said about settings that the user wrote and that this architecture does not use.

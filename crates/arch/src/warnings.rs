@@ -4,6 +4,7 @@
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
 
+use crate::accepts;
 use crate::registry::{self, Architecture};
 use crate::sandbox::{self, Confinement};
 use crate::server::connections_that_fit;
@@ -25,6 +26,13 @@ pub(crate) fn all(
         let Cut { key, asked, most, limit, unit } = cut;
         format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")
     }));
+    let limit = registry::accept_limit(architecture, settings);
+    if let Some(taken) = accepts::taken_otherwise(limit).filter(|_| architecture.name() == "uring") {
+        warnings.push(format!(
+            "accept.limit is {limit}, and uring has {taken} accepts under way for each listening \
+             socket"
+        ));
+    }
     let room = connections_that_fit(settings);
     if let Some(most) = settings.max_connections.filter(|most| *most > room) {
         warnings.push(format!(

@@ -33,6 +33,7 @@ definitions![
     "s0-fig15",
     "s0-fig16",
     "s0-fig17",
+    "s0-sec42",
     "s0-sec63",
     "s1-fig2",
     "s1-fig3",

@@ -15,16 +15,15 @@
 //! * A leader, which serves nothing, cleans up after processes that die: it closes what they had
 //!   open, breaks their locks, and starts others. The paper's server would leak both.
 //! * The maps of the cache are sets of 16 records with a victim each, not one list in order of use;
-//!   names beyond 256 bytes and heads beyond 512 are not cached.
+//!   names beyond 256 bytes and heads beyond 2,048 are not cached.
 //! * No body is in memory but the kernel's: small files leave by `send` and `sendfile` or `pread`
 //!   as well. An answer from the cache allocates twice: the loan of the descriptor, and its holder.
 //! * Opening, accepting and closing write one word more in shared memory, before and after.
 //!
 //! **Reads with**: section 4: the two tiers of locks are in `flyball_site`'s shared table, named
-//! there; the processes are a [`Group`]; the loop is that of `sped`. Section 8: in a release build
-//! an idle connection was measured to cost 290 bytes (the paper: 806) and one more process at rest
-//! 67 KiB (216,100 bytes); the mapping takes 8 bytes for each descriptor number once (the paper: in
-//! each process), 904 for each file and 8 more for each process, 296 for each path.
+//! there; the processes are a [`Group`]; the loop is that of `sped`. Section 8: the mapping takes 8
+//! bytes for each descriptor number once (the paper: in each process), 2,512 for each file and 8
+//! more for each process, 296 for each path.
 //!
 //! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin` (each
 //! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `accept.by-address`,

@@ -84,7 +84,17 @@ fn serving(server: &Server, arch: &str, count: usize) -> Vec<u32> {
 #[test]
 fn a_worker_that_is_killed_under_load_takes_only_its_own_connections_with_it() {
     let site = site();
-    for arch in ["n-copy", "symped", "shared-symped", "mt", "uring"] {
+    for arch in [
+        "n-copy",
+        "symped",
+        "shared-symped",
+        "amped",
+        "mt",
+        "thread-per-connection",
+        "knot-c",
+        "knot-a",
+        "uring",
+    ] {
         if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
             continue;
         }

@@ -34,6 +34,7 @@ mod overlaps;
 mod pinned;
 mod policies;
 mod reload;
+mod ring;
 mod sandbox;
 mod settings_file;
 mod settings_hostile;

@@ -46,9 +46,15 @@ pub fn has(program: &str) -> bool {
     found
 }
 
-/// The architectures that run here.
+/// The architectures that run here: all of them in the build that must have everything.
 pub fn architectures() -> Vec<&'static str> {
-    let runs = |arch: &&&dyn flyball_arch::Architecture| arch.probe().is_ok();
+    let runs = |arch: &&&dyn flyball_arch::Architecture| match arch.probe() {
+        Ok(()) => true,
+        Err(why) => {
+            skip(&format!("{} cannot run here: {why}", arch.name()));
+            false
+        }
+    };
     flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
