@@ -90,9 +90,10 @@ impl Mount {
     }
 }
 
-/// Mounts every body once per architecture, and on `sped` once per event mechanism as well. Bodies
-/// are named by theme, which is a module, and function. Some architectures are mounted again with
-/// other settings.
+/// Mounts every body once per architecture, and on `sped` once per event mechanism as well, since
+/// all loops wait by the same trait. Those whose completions, user-level threads or stages might
+/// miss an edge are mounted with that too, and some with other settings. Bodies are named by theme,
+/// which is a module, and function.
 macro_rules! for_each_architecture {
     ($($bodies:tt)*) => {
         mount!(sped, "sped", "epoll", $($bodies)*);
@@ -121,6 +122,9 @@ macro_rules! for_each_architecture {
         mount!(sped_epoll_edge, "sped", "epoll-edge", $($bodies)*);
         mount!(knot_c_select, "knot-c", "select", $($bodies)*);
         mount!(watpipe_poll, "watpipe", "poll", $($bodies)*);
+        mount!(amped_epoll_edge, "amped", "epoll-edge", $($bodies)*);
+        mount!(knot_a_epoll_edge, "knot-a", "epoll-edge", $($bodies)*);
+        mount!(watpipe_epoll_edge, "watpipe", "epoll-edge", $($bodies)*);
     };
 }
 

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use flyball_testkit::slow_disk::{FILES, Operation, SlowDisk, content};
-use flyball_testkit::{Client, Launch, Response, Server, as_ourselves};
+use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, wait};
 
 /// How long a slow operation takes where there is no gate.
 const DELAY: Duration = Duration::from_millis(20);
@@ -53,6 +53,7 @@ mount! {
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
         a_slow_listing_delays_nobody_else,
+        a_slow_disk_stops_one_process_and_not_the_other,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     shared_symped "shared-symped": [
@@ -60,6 +61,7 @@ mount! {
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
         a_slow_listing_delays_nobody_else,
+        a_slow_disk_stops_one_process_and_not_the_other,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     n_copy "n-copy": [
@@ -67,6 +69,7 @@ mount! {
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
         a_slow_listing_delays_nobody_else,
+        a_slow_disk_stops_one_process_and_not_the_other,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
     amped "amped": [
@@ -143,6 +146,7 @@ mount! {
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -156,6 +160,7 @@ mount! {
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -181,6 +186,7 @@ mount! {
         a_slow_listing_delays_nobody_else,
         a_slow_piece_of_a_large_body_delays_nobody_else,
         a_slow_piece_sent_from_a_mapping_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
         a_client_that_leaves_while_the_disk_works_harms_nobody,
         an_answer_that_comes_too_late_reaches_nobody,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
@@ -190,11 +196,20 @@ mount! {
 
 /// A server of one worker whose site is a slow disk. `None`, said aloud, where there can be none.
 fn start(architecture: &str, delay: Duration, settings: &str) -> Option<(SlowDisk, Server)> {
+    start_with(architecture, workers(architecture), delay, settings)
+}
+
+/// The same with other workers.
+fn start_with(
+    architecture: &str,
+    workers: &str,
+    delay: Duration,
+    settings: &str,
+) -> Option<(SlowDisk, Server)> {
     let disk = SlowDisk::mount(delay)?;
     let root = disk.root().display();
     let site =
         format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\nlisting = true\nindex = []\n");
-    let workers = workers(architecture);
     // Nobody but who mounted the disk may enter it, the superuser's rights or not.
     let user = as_ourselves();
     let config = format!("arch = \"{architecture}\"\n{workers}{user}{SETTINGS}{settings}\n{site}");
@@ -366,6 +381,35 @@ fn delays_the_others(architecture: &str, operation: Operation, name: &str) {
     shut.open();
     assert_whole("fast.txt", &known.response());
     assert_whole(name, &slow.response());
+    server.assert_sound();
+}
+
+/// While one process waits for the disk, the other serves.
+fn a_slow_disk_stops_one_process_and_not_the_other(architecture: &str) {
+    let started = start_with(architecture, "workers = 2\n", Duration::ZERO, "");
+    let Some((disk, server)) = started else { return };
+    let mut slow = server.connect();
+    let shut = disk.shut(Operation::Open);
+    slow.send(get("slow/small-0.txt"));
+    shut.wait_for(1);
+    // Where each process has a socket of its own, only some of the connections get to the other.
+    let mut others: Vec<Client> = Vec::new();
+    let served = wait::until(wait::DEADLINE, || {
+        if others.len() < NEWCOMERS {
+            let mut other = server.connect();
+            other.send(get("fast.txt"));
+            others.push(other);
+        }
+        others.iter_mut().position(Client::arrived)
+    });
+    let served = served.expect("the other process serves");
+    assert!(!slow.arrived(), "the disk still waits");
+    assert_whole("fast.txt", &others.swap_remove(served).response());
+    shut.open();
+    assert_whole("slow/small-0.txt", &slow.response());
+    for mut other in others {
+        assert_whole("fast.txt", &other.response());
+    }
     server.assert_sound();
 }
 

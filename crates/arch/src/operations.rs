@@ -549,8 +549,10 @@ pub(crate) fn found() -> Vec<(String, String)> {
     };
     let buffers = ["taken by the kernel when bytes come", "one for each connection that waits"];
     let receives = ["started once", "started anew for each request"];
-    let sockets =
-        ["direct descriptors, unless clients' addresses are asked for", "descriptors of the process"];
+    let sockets = [
+        "direct descriptors, unless clients' addresses are asked for",
+        "descriptors of the process",
+    ];
     let accepts = "one that goes on by itself, or as many single ones as accept.limit says";
     let work = ["when completions are asked for", "whenever the kernel interrupts"];
     let closes = ["linked to the last send", "after the last send"];

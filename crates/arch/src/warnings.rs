@@ -27,7 +27,8 @@ pub(crate) fn all(
         format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")
     }));
     let limit = registry::accept_limit(architecture, settings);
-    if let Some(taken) = accepts::taken_otherwise(limit).filter(|_| architecture.name() == "uring") {
+    if let Some(taken) = accepts::taken_otherwise(limit).filter(|_| architecture.name() == "uring")
+    {
         warnings.push(format!(
             "accept.limit is {limit}, and uring has {taken} accepts under way for each listening \
              socket"

@@ -10,6 +10,7 @@ use crate::common::{
     Launch, Server, Site, children, get, has, is_running, proc_status, signal, wait_for,
 };
 use flyball_sys::file;
+use flyball_sys::residency::{Residency, Resident, Test};
 use flyball_testkit::slow_disk::{Operation, SlowDisk, content};
 use flyball_testkit::{Client, skip};
 
@@ -21,6 +22,9 @@ const QUIET_MS: u128 = 2_200;
 const FILES: [&str; 4] = ["/a.txt", "/b.txt", "/c.txt", "/d.txt"];
 
 const LARGE: &str = "/large.bin";
+
+/// The architectures that have helpers.
+const HELPED: [&str; 3] = ["amped", "knot-c", "knot-a"];
 
 fn bytes(len: usize) -> Vec<u8> {
     (0..len).map(|at| (at % 251) as u8).collect()
@@ -43,8 +47,13 @@ fn quiet_site() -> Site {
 }
 
 fn amped(root: &std::path::Path, kind: &str, settings: &[&str]) -> Launch {
+    with_helpers("amped", root, kind, settings)
+}
+
+/// An architecture that has helpers.
+fn with_helpers(arch: &str, root: &std::path::Path, kind: &str, settings: &[&str]) -> Launch {
     let launch = Launch::bare::<&str>(&[]).arg(root);
-    let launch = launch.args(&["--listen", "127.0.0.1:0", "--arch", "amped", "--workers", "1"]);
+    let launch = launch.args(&["--listen", "127.0.0.1:0", "--arch", arch, "--workers", "1"]);
     let launch = launch.args(&["--admin", "127.0.0.1:0"]);
     let launch = launch.set(&format!("amped.helper-kind={kind}"));
     settings.iter().fold(launch, |launch, setting| launch.set(setting))
@@ -84,11 +93,18 @@ fn counted(server: &Server, answers: u64, name: &str) -> u64 {
     server.counter(name)
 }
 
-/// Pushes a file's pages out of memory.
+/// Pushes a file's pages out of memory. The kernel keeps those that somebody is at just then.
 fn push_out(site: &Site, name: &str) {
-    let path = format!("of={}", site.path().join(&name[1..]).display());
-    let words = [&path[..], "oflag=nocache", "conv=notrunc,fdatasync", "count=0", "status=none"];
-    assert!(Command::new("dd").args(words).status().expect("dd runs").success());
+    let path = site.path().join(&name[1..]);
+    let output = format!("of={}", path.display());
+    let words = [&output[..], "oflag=nocache", "conv=notrunc,fdatasync", "count=0", "status=none"];
+    let file = File::open(path).expect("it is there");
+    let len = file.metadata().expect("it has a size").len();
+    wait_for("pages to leave the memory", || {
+        assert!(Command::new("dd").args(words).status().expect("dd runs").success());
+        let seen = Residency::by(Test::Cachestat).sees(&file, 0, len as usize, len);
+        (seen != Resident::Yes).then_some(())
+    });
 }
 
 /// Whether pages of a site's files can be pushed out at all.
@@ -98,6 +114,26 @@ fn is_on_disk(site: &Site) -> bool {
         skip("the directory for temporary files is in memory");
     }
     on_disk && has("dd")
+}
+
+/// Pushes a file out and asks for it until that took work of a helper: looking whether pages are
+/// there has the kernel read them ahead, and on a busy machine they may come before it looks. Gives
+/// the helpers' work so far, and the requests that were made, `asked` of them before.
+#[track_caller]
+fn asked_until_a_helper_is_needed(
+    site: &Site,
+    server: &Server,
+    name: &str,
+    mut asked: u64,
+) -> (u64, u64) {
+    let (mut client, before) = (server.connect(), counted(server, asked, "helper_jobs"));
+    wait_for("a helper's work", || {
+        push_out(site, name);
+        assert_whole(&mut client, name);
+        asked += 1;
+        let jobs = counted(server, asked, "helper_jobs");
+        (jobs > before).then_some((jobs, asked))
+    })
 }
 
 #[track_caller]
@@ -130,18 +166,15 @@ fn pages_that_are_not_in_memory_and_names_that_nobody_asked_for_need_a_helper() 
         return;
     }
     for kind in KINDS {
-        let server = amped(site.path(), kind, &[]).start();
+        let server = amped(site.path(), kind, &["cache.content=0"]).start();
         let mut client = server.connect();
-        push_out(&site, FILES[0]);
-        assert_whole(&mut client, FILES[0]);
-        let for_pages = counted(&server, 1, "helper_jobs");
-        assert!(for_pages >= 1, "{kind}: {for_pages}");
+        let (for_pages, asked) = asked_until_a_helper_is_needed(&site, &server, FILES[0], 0);
         let absent = format!("/absent-{kind}");
         assert_eq!(client.ask(get(&absent)).status(), 404);
-        assert_eq!(counted(&server, 2, "helper_jobs"), for_pages + 1, "{kind}");
+        assert_eq!(counted(&server, asked + 1, "helper_jobs"), for_pages + 1, "{kind}");
         // Now the kernel knows that there is no such name, and so does the cache.
         assert_eq!(client.ask(get(&absent)).status(), 404);
-        assert_eq!(counted(&server, 3, "helper_jobs"), for_pages + 1, "{kind}");
+        assert_eq!(counted(&server, asked + 2, "helper_jobs"), for_pages + 1, "{kind}");
     }
 }
 
@@ -157,16 +190,15 @@ fn every_residency_test_and_way_to_send_gives_the_same_bytes() {
                 let none_kept = ["send.piece=64KiB", "cache.content=0", "cache.mapped=0"];
                 let settings = [&[&test[..], &mode][..], &none_kept].concat();
                 let server = amped(site.path(), kind, &settings).start();
-                let mut client = server.connect();
-                assert_whole(&mut client, LARGE);
+                let mut asked = 1;
+                assert_whole(&mut server.connect(), LARGE);
                 for name in FILES.iter().chain([&LARGE]) {
                     if evicts {
-                        push_out(&site, name);
+                        (_, asked) = asked_until_a_helper_is_needed(&site, &server, name, asked);
+                    } else {
+                        assert_whole(&mut server.connect(), name);
                     }
-                    assert_whole(&mut client, name);
                 }
-                let jobs = counted(&server, 6, "helper_jobs");
-                assert!(jobs >= 5 || !evicts, "{kind}, {settings:?}: {jobs}");
             }
         }
     }
@@ -209,12 +241,18 @@ fn helpers_are_started_on_demand_kept_in_reserve_and_reaped_when_idle() {
 
 #[test]
 fn helper_processes_that_are_killed_under_load_lose_no_request() {
+    for arch in HELPED {
+        killed_under_load_they_lose_no_request(arch);
+    }
+}
+
+fn killed_under_load_they_lose_no_request(arch: &str) {
     const CLIENTS: usize = 4;
     const REQUESTS: usize = 60;
     const KILLS: usize = 10;
     let Some(disk) = SlowDisk::mount(Duration::from_millis(1)) else { return };
     let settings = ["amped.helpers=4", "cache.paths=0", "cache.content=0", "send.piece=64KiB"];
-    let server = amped(disk.root(), "process", &settings).start();
+    let server = with_helpers(arch, disk.root(), "process", &settings).start();
     let worker = worker(&server);
     let (ended, killed) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -233,32 +271,38 @@ fn helper_processes_that_are_killed_under_load_lose_no_request() {
         };
         let clients: Vec<_> = (0..CLIENTS).map(|at| scope.spawn(move || load(at))).collect();
         scope.spawn(|| {
-            let mut last = None;
-            while !ended.load(Ordering::Relaxed) && killed.load(Ordering::Relaxed) < KILLS {
-                let fresh = |helper: &u32| Some(*helper) != last;
-                let Some(helper) = helper_processes(worker).into_iter().find(fresh) else {
+            let mut dead = Vec::new();
+            while !ended.load(Ordering::Relaxed) && dead.len() < KILLS {
+                let lives = |helper: &u32| !dead.contains(helper);
+                let Some(helper) = helper_processes(worker).into_iter().find(lives) else {
                     std::thread::yield_now();
                     continue;
                 };
                 kill(helper);
-                killed.fetch_add(1, Ordering::Relaxed);
-                last = Some(helper);
+                dead.push(helper);
+                killed.store(dead.len(), Ordering::Relaxed);
             }
         });
         let results: Vec<_> = clients.into_iter().map(|client| client.join()).collect();
         ended.store(true, Ordering::Relaxed);
         results.into_iter().for_each(|result| result.expect("every answer is right"));
     });
-    let died = server.counter("helpers_died");
-    assert!(died >= KILLS as u64 / 2, "{died} of {KILLS} are counted");
+    let all_died = || (server.counter("helpers_died") == KILLS as u64).then_some(());
+    wait_for("all who were killed to be counted", all_died);
     server.errors.wait_for("the death", |text| text.contains("a helper process died"));
     assert_eq!(server.children(2)[0], worker, "the worker lived on");
 }
 
 #[test]
 fn the_work_of_a_helper_that_is_killed_while_it_waits_is_done_by_another() {
+    for arch in HELPED {
+        killed_while_it_waits_another_does_its_work(arch);
+    }
+}
+
+fn killed_while_it_waits_another_does_its_work(arch: &str) {
     let Some(disk) = SlowDisk::mount(Duration::ZERO) else { return };
-    let server = amped(disk.root(), "process", &[]).start();
+    let server = with_helpers(arch, disk.root(), "process", &[]).start();
     let worker = worker(&server);
     let mut client = server.connect();
     let shut = disk.shut(Operation::Open);
@@ -310,15 +354,17 @@ fn assert_served_without_helpers(without_descriptors: impl Fn(u32) -> u32) {
     let worker = worker(&server);
     let process = without_descriptors(worker);
     limit_descriptors(process, lowest_free(process));
-    let since = Instant::now();
-    for _ in 0..3 {
+    let (since, mut asked) = (Instant::now(), 0);
+    let (said, lines) = wait_for("a helper that cannot be started", || {
         push_out(&site, LARGE);
         assert_whole(&mut client, LARGE);
-    }
-    let said = server.errors.so_far();
-    let lines = said.matches("a helper process cannot be started").count() as u64;
+        asked += 1;
+        let said = server.errors.so_far();
+        let lines = said.matches("a helper process cannot be started").count() as u64;
+        (lines > 0 && asked >= 3).then_some((said, lines))
+    });
     // One a second at most.
-    assert!((1..=since.elapsed().as_secs() + 1).contains(&lines), "{said}");
+    assert!(lines <= since.elapsed().as_secs() + 1, "{said}");
     limit_descriptors(process, 1024);
     wait_for("a helper", || {
         push_out(&site, LARGE);
