@@ -206,19 +206,20 @@ impl Launch {
             .expect("the server can be started");
         let stdout = child.stdout.take().expect("it is piped");
         let errors = Text::collect(child.stderr.take().expect("it is piped"));
-        let (mut port, mut admin, mut serves) = (0, None, false);
+        let (mut port, mut admin, mut workers, mut serves) = (0, None, 0, false);
         let mut lines = BufReader::new(stdout).lines();
         for line in lines.by_ref().map_while(Result::ok) {
             if let Some(url) = line.strip_prefix("  at http://") {
                 port = port_of(url);
             } else if let Some(url) = line.strip_prefix("  status at http://") {
                 admin = Some(port_of(url));
-            } else if line.starts_with("  by ") {
+            } else if let Some(who) = line.strip_prefix("  by ") {
+                workers = workers_of(who);
                 serves = true;
                 break;
             }
         }
-        let mut server = Server { child, port, admin, errors, traced: None };
+        let mut server = Server { child, port, admin, workers, errors, traced: None };
         if serves {
             return Ok(server);
         }
@@ -267,6 +268,12 @@ impl Text {
         let (guard, _) =
             self.0.1.wait_timeout_while(guard, wait::DEADLINE, missing).expect("no panic");
         let text = guard.0.clone();
+/// `mt with 2 workers; Ctrl-C stops it`.
+fn workers_of(who: &str) -> usize {
+    let number = who.split_once(" with ").and_then(|(_, rest)| rest.split(' ').next());
+    number.and_then(|digits| digits.parse().ok()).expect("how many workers there are")
+}
+
         drop(guard);
         assert!(found(&text), "{what} was not said: {text:?}");
         text
@@ -320,6 +327,8 @@ impl Server {
     }
 
     /// The only worker of a server without an admin process.
+    /// Processes that serve, of which some may only be about to begin.
+    pub workers: usize,
     #[track_caller]
     pub fn worker(&self) -> u32 {
         self.children(1)[0]
