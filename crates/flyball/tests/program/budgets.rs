@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::common::trace::{Call, Traced, tally, whole_calls};
-use crate::common::{Site, get, has, last_get, signal, wait_for};
+use crate::common::{Site, get, has, last_get, signal, stop_at_rest, wait_for};
 use flyball_testkit::Client;
 
 /// What a client does so many times while it is counted.
@@ -195,7 +195,7 @@ fn connections_that_come_together_share_the_entering_of_the_ring() {
     traced.warm("/small.txt");
     let worker = traced.server.worker();
     let calls = traced.calls_of_worker(|| {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
         for client in &mut clients {
             client.send(last_get("/small.txt"));
@@ -295,7 +295,7 @@ fn a_pipeline_does_not_wake_threads_that_are_awake() {
     let mut marker = traced.warm("/small.txt");
     let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
     let calls = traced.calls_of_all_threads(&mut marker, |_| {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
@@ -348,7 +348,7 @@ fn one_wait_serves_all_connections_that_are_ready() {
     let mut marker = traced.warm("/small.txt");
     let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
     let calls = traced.calls(&mut marker, |_| {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
@@ -400,7 +400,7 @@ fn an_accept_phase_looks_at_an_empty_queue_at_most_once() {
     let worker = traced.server.worker();
     let mut marker = traced.warm("/small.txt");
     let calls = traced.calls(&mut marker, |_| {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
         for client in &mut clients {
             client.send(last_get("/small.txt"));
@@ -604,7 +604,7 @@ fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
     let mut marker = traced.warm("/small.txt");
     let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
     let calls = traced.calls(&mut marker, |_| {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         for (at, client) in clients.iter_mut().enumerate() {
             client.send(get(&format!("/small.txt?{at}")));
         }
@@ -684,7 +684,7 @@ fn an_accept_phase_of_tux_keeps_to_the_limit_that_was_set_while_it_runs() {
     for (limit, phase) in [("2", 2), ("inf", BATCH), ("1", 1)] {
         set_accept_limit(&admin, limit);
         let calls = traced.calls_between(&mut marker, &format!("limit-{limit}"), |_| {
-            signal(worker, "STOP");
+            stop_at_rest(worker);
             let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
             clients.iter_mut().for_each(|client| client.send(last_get("/small.txt")));
             signal(worker, "CONT");

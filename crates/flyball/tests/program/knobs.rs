@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use crate::common::sockets::sockets_at;
 use crate::common::trace::whole_lines;
-use crate::common::{Launch, Server, Site, get, has, last_get, proc_status, signal, wait_for};
+use crate::common::{
+    Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
+};
 use flyball_testkit::Client;
 use tempfile::TempDir;
 
@@ -137,10 +139,7 @@ fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
     for place in [1, 3, 2, 0] {
         assert_eq!(clients[places[place]].ask(get("/small.txt")).status(), 200);
     }
-    // What epoll reported once stays first in its list until it is asked again, which is before
-    // this one is read.
-    assert_eq!(marker.ask(get("/small.txt")).status(), 200);
-    signal(worker, "STOP");
+    stop_at_rest(worker);
     for (sent, place) in (1..).zip([2, 0, 3, 1]) {
         clients[places[place]].send(get(&format!("/turn-{place}")));
         // Segments of different connections may overtake one another on the way.
@@ -204,7 +203,7 @@ fn an_extra_accept_phase_comes_after_as_many_turns_as_asked_for() {
     let mut marker = traced.client();
     let mut clients: Vec<Client> = (0..7).map(|_| traced.client()).collect();
     let calls = traced.calls(&mut marker, || {
-        signal(worker, "STOP");
+        stop_at_rest(worker);
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
@@ -302,7 +301,7 @@ fn a_full_read_goes_on_until_it_would_block() {
         let mut marker = traced.client();
         let mut clients: Vec<Client> = (0..ROUNDS).map(|_| traced.client()).collect();
         let calls = traced.calls(&mut marker, || {
-            signal(worker, "STOP");
+            stop_at_rest(worker);
             for client in &mut clients {
                 client.send(get("/small.txt"));
             }
@@ -547,7 +546,7 @@ fn accept_phases_are_counted_by_how_many_they_accepted() {
     let site = site();
     let server = start(&site, &["accept.defer=false"]);
     let worker = server.children(2)[0];
-    signal(worker, "STOP");
+    stop_at_rest(worker);
     let _clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
     signal(worker, "CONT");
     wait_for("five accepted", || (server.counter("accepted") == 5).then_some(()));

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use crate::common::sockets::sockets_at;
 use crate::common::trace::Traced;
-use crate::common::{Launch, Server, Site, anonymous_bytes, get, has, last_get, signal, wait_for};
+use crate::common::{
+    Launch, Server, Site, anonymous_bytes, get, has, last_get, signal, stop_at_rest, wait_for,
+};
 use flyball_testkit::Client;
 
 /// How long nothing comes on a connection that is not served.
@@ -270,7 +272,7 @@ fn turns(site: &Site, order: &str) -> Vec<String> {
     clients[0].send(head);
     let log = || std::fs::read_to_string(&traced.log).expect("there is a trace");
     wait_for("half a head is read", || log().contains("\"GET /turn-head").then_some(()));
-    signal(traced.serving(), "STOP");
+    stop_at_rest(traced.serving());
     clients[0].send("REST\r\nHost: localhost\r\n\r\n");
     clients[1].send(get("/turn-again"));
     clients[2].send(last_get("/turn-last"));

@@ -20,6 +20,9 @@ use std::time::{Duration, SystemTime};
 use flyball_testkit::{Client, skip, wait};
 use tempfile::TempDir;
 
+/// Its number on every architecture but MIPS and SPARC.
+const SIGSTOP: u32 = 19;
+
 /// How old a file must be before the server caches it, with something to spare.
 const SETTLED_MS: u128 = 150;
 
@@ -58,7 +61,8 @@ pub fn architectures() -> Vec<&'static str> {
     flyball_arch::ALL.iter().filter(runs).map(|arch| arch.name()).collect()
 }
 
-/// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards.
+/// Sends a signal, such as `TERM`. A process that is told to stop has stopped afterwards, with all
+/// of its threads.
 pub fn signal(process: u32, name: &str) {
     let status = Command::new("sh")
         .args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &process.to_string()])
@@ -66,9 +70,40 @@ pub fn signal(process: u32, name: &str) {
         .expect("sh runs");
     assert!(status.success(), "signal {name} to process {process}");
     if name == "STOP" {
-        let is_stopped = |state: String| state.starts_with(['T', 't']).then_some(());
-        wait_for("it stops", || proc_status(process, "State").and_then(is_stopped));
+        wait_for_threads("it stops", process, has_stopped);
     }
+}
+
+/// Stops a process where it waits for something to do: it has done all that it was told before.
+pub fn stop_at_rest(process: u32) {
+    wait_for_threads("it rests", process, |status| field_of(status, "State").starts_with('S'));
+    signal(process, "STOP");
+}
+
+/// Waits until every thread of a process has a status like this.
+fn wait_for_threads(what: &str, process: u32, like: impl Fn(&str) -> bool) {
+    wait_for(what, || {
+        let threads = std::fs::read_dir(format!("/proc/{process}/task")).ok()?;
+        let mut all = threads.flatten().map(|thread| thread.path().join("status"));
+        all.all(|path| std::fs::read_to_string(path).is_ok_and(|text| like(&text))).then_some(())
+    });
+}
+
+/// Whether a thread stands still. One that is traced does so for a moment at each of its calls
+/// too: it will not go on when it has taken the signal.
+fn has_stopped(status: &str) -> bool {
+    let is_pending = |set: &str| {
+        let signals = u64::from_str_radix(field_of(status, set), 16).expect("a set of signals");
+        signals >> (SIGSTOP - 1) & 1 == 1
+    };
+    let is_to_stop = is_pending("SigPnd") || is_pending("ShdPnd");
+    field_of(status, "State").starts_with(['T', 't']) && !is_to_stop
+}
+
+/// A field of a status.
+fn field_of<'a>(status: &'a str, name: &str) -> &'a str {
+    let mut values = status.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    values.next().expect("a field of every thread").trim()
 }
 
 /// The processes whose parent is `parent`, oldest first.
@@ -233,6 +268,12 @@ fn port_of(url: &str) -> u16 {
     digits.and_then(|digits| digits.parse().ok()).expect("a port in the URL")
 }
 
+/// `mt with 2 workers; Ctrl-C stops it`.
+fn workers_of(who: &str) -> usize {
+    let number = who.split_once(" with ").and_then(|(_, rest)| rest.split(' ').next());
+    number.and_then(|digits| digits.parse().ok()).expect("how many workers there are")
+}
+
 /// What a process writes, as it comes.
 #[derive(Clone)]
 pub struct Text(Arc<(Mutex<(String, bool)>, Condvar)>);
@@ -268,12 +309,6 @@ impl Text {
         let (guard, _) =
             self.0.1.wait_timeout_while(guard, wait::DEADLINE, missing).expect("no panic");
         let text = guard.0.clone();
-/// `mt with 2 workers; Ctrl-C stops it`.
-fn workers_of(who: &str) -> usize {
-    let number = who.split_once(" with ").and_then(|(_, rest)| rest.split(' ').next());
-    number.and_then(|digits| digits.parse().ok()).expect("how many workers there are")
-}
-
         drop(guard);
         assert!(found(&text), "{what} was not said: {text:?}");
         text
@@ -292,6 +327,8 @@ pub struct Server {
     pub child: Child,
     pub port: u16,
     pub admin: Option<u16>,
+    /// Processes that serve, of which some may only be about to begin.
+    pub workers: usize,
     pub errors: Text,
     /// The master, when the child only watches it.
     traced: Option<u32>,
@@ -327,8 +364,6 @@ impl Server {
     }
 
     /// The only worker of a server without an admin process.
-    /// Processes that serve, of which some may only be about to begin.
-    pub workers: usize,
     #[track_caller]
     pub fn worker(&self) -> u32 {
         self.children(1)[0]
