@@ -1,64 +1,59 @@
 //! Content codings, and which of them a client would rather have (RFC 9110, section 12.5.3).
 //!
-//! What a client accepts is read into a [`Class`]: a small code of its ranking, the same for every
-//! spelling of the same wish, so that it can be part of a cache's key. Nothing here allocates.
+//! Which codings there are is told by whoever has the encoders: here each is a number, and a
+//! function knows it by name. What a client accepts is read into a [`Class`]: a code of its
+//! ranking, the same for every spelling of the same wish, so that it can be part of a cache's key.
+//! Nothing here allocates.
+
+use std::num::NonZeroU8;
 
 use crate::quality::{WEIGHT_MAX, weighed};
 
-/// A content coding that a server may have on offer.
+/// A content coding: its place in the table of those that a server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Coding {
-    /// Zstandard, `zstd` (RFC 8878).
-    Zstd = 1,
-    /// Brotli, `br` (RFC 7932).
-    Brotli = 2,
-    /// gzip, `gzip` (RFC 1952).
-    Gzip = 3,
-}
+pub struct Coding(NonZeroU8);
 
 impl Coding {
-    /// Every coding.
-    pub const ALL: [Coding; 3] = [Coding::Zstd, Coding::Brotli, Coding::Gzip];
+    /// Most codings that a server may have.
+    pub const MAX: usize = CODE_MASK as usize;
 
-    /// The name of the coding in `Content-Encoding`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Coding::Zstd => "zstd",
-            Coding::Brotli => "br",
-            Coding::Gzip => "gzip",
-        }
+    /// The coding at this place of the table; `None` beyond the last that may be there.
+    pub const fn at(index: usize) -> Option<Coding> {
+        if index < Coding::MAX { Coding::from_code(index as u32 + 1) } else { None }
     }
 
-    /// The coding of this name, in whatever case; `x-gzip` is gzip (section 8.4.1.3).
-    pub fn from_name(name: &[u8]) -> Option<Coding> {
-        if name.eq_ignore_ascii_case(b"x-gzip") {
-            return Some(Coding::Gzip);
-        }
-        Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name().as_bytes()))
+    /// Its place in the table.
+    pub const fn index(self) -> usize {
+        self.0.get() as usize - 1
     }
 
-    const fn from_code(code: u16) -> Option<Coding> {
-        match code {
-            1 => Some(Coding::Zstd),
-            2 => Some(Coding::Brotli),
-            3 => Some(Coding::Gzip),
-            _ => None,
+    /// Its number, from 1: 0 is left for no coding.
+    pub const fn number(self) -> u8 {
+        self.0.get()
+    }
+
+    const fn from_code(code: u32) -> Option<Coding> {
+        match NonZeroU8::new((code & CODE_MASK) as u8) {
+            Some(number) => Some(Coding(number)),
+            None => None,
         }
     }
 }
 
-/// Bits of a class for each coding in it.
-const CODE_BITS: u32 = 2;
-const CODE_MASK: u16 = (1 << CODE_BITS) - 1;
+/// The coding of a name, in whatever case, if the server has it.
+pub type Named = fn(&[u8]) -> Option<Coding>;
 
-/// The codings that a client prefers to none, best first. There are 16 classes.
+/// Bits of a class for each coding in it.
+const CODE_BITS: u32 = 3;
+const CODE_MASK: u32 = (1 << CODE_BITS) - 1;
+
+/// The codings that a client prefers to none, best first.
 ///
 /// No coding is always the last resort, even for a client that refuses it (`identity;q=0`): where
 /// nothing else is on offer the field is then disregarded, which section 12.4.1 allows, rather than
 /// answered by 406.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Class(u16);
+pub struct Class(u32);
 
 impl Class {
     /// No coding: what a request without `Accept-Encoding` gets, though it would accept any, since
@@ -76,39 +71,39 @@ impl Class {
             return self;
         }
         let at = CODE_BITS * self.codings().count() as u32;
-        Class(self.0 | (coding as u16) << at)
+        Class(self.0 | u32::from(coding.number()) << at)
     }
 
     /// Bits of [`Class::code`].
-    pub const BITS: u32 = CODE_BITS * Coding::ALL.len() as u32;
+    pub const BITS: u32 = CODE_BITS * Coding::MAX as u32;
 
     /// The class as a number that is zero for [`Class::NONE`].
-    pub const fn code(self) -> u16 {
+    pub const fn code(self) -> u32 {
         self.0
     }
 
     /// The class of such a number; unknown bits are passed over.
-    pub fn from_code(code: u16) -> Class {
+    pub fn from_code(code: u32) -> Class {
         Class(code).codings().fold(Class::NONE, Class::then)
     }
 
     /// The codings that come before none at all, best first.
     pub fn codings(self) -> impl Iterator<Item = Coding> {
-        let code = move |at: u32| self.0 >> (CODE_BITS * at) & CODE_MASK;
-        (0..Coding::ALL.len() as u32).map_while(move |at| Coding::from_code(code(at)))
+        let code = move |at: u32| self.0 >> (CODE_BITS * at);
+        (0..Coding::MAX as u32).map_while(move |at| Coding::from_code(code(at)))
     }
 
     /// Reads the lines of `Accept-Encoding` against the codings on offer, of which those that the
-    /// client likes equally stay in the order of `offer`.
+    /// client likes equally stay in the order of `offer`. `named` knows all that the server has.
     ///
     /// * No line, or only empty ones: no coding.
     /// * `*` stands for every coding that is not named, identity among them.
     /// * Identity that nothing is said of is acceptable, and liked least; with the same weight as
     ///   a coding it comes after it.
     /// * Of a name that occurs twice the first counts; unknown codings are passed over.
-    pub fn of<'v>(lines: impl Iterator<Item = &'v [u8]>, offer: Class) -> Class {
+    pub fn of<'v>(lines: impl Iterator<Item = &'v [u8]>, offer: Class, named: Named) -> Class {
         let mut wish = Wish::default();
-        lines.for_each(|line| wish.read(line));
+        lines.for_each(|line| wish.read(line, named));
         wish.ranking(offer)
     }
 }
@@ -117,7 +112,7 @@ impl Class {
 #[derive(Default)]
 struct Wish {
     /// By number; identity is number 0.
-    weights: [Option<u16>; Coding::ALL.len() + 1],
+    weights: [Option<u16>; Coding::MAX + 1],
     /// Of those that are not named.
     others: Option<u16>,
 }
@@ -126,10 +121,10 @@ struct Wish {
 const LEAST: u16 = 0;
 
 impl Wish {
-    fn read(&mut self, line: &[u8]) {
+    fn read(&mut self, line: &[u8], named: Named) {
         for item in weighed(line) {
-            let weight = match Coding::from_name(item.value) {
-                Some(coding) => &mut self.weights[coding as usize],
+            let weight = match named(item.value) {
+                Some(coding) => &mut self.weights[usize::from(coding.number())],
                 None if item.value == b"*" => &mut self.others,
                 None if item.value.eq_ignore_ascii_case(b"identity") => &mut self.weights[0],
                 None => continue,
@@ -140,9 +135,10 @@ impl Wish {
 
     fn ranking(&self, offer: Class) -> Class {
         let floor = self.weights[0].or(self.others).unwrap_or(LEAST);
-        let weight = |coding: Coding| self.weights[coding as usize].or(self.others).unwrap_or(0);
+        let said = |coding: Coding| self.weights[usize::from(coding.number())];
+        let weight = |coding: Coding| said(coding).or(self.others).unwrap_or(0);
         let mut class = Class::NONE;
-        // At most three are on offer: each time the best that is left, of equals the first.
+        // Few are on offer: each time the best that is left, of equals the first.
         let mut below = WEIGHT_MAX + 1;
         while let Some(next) = offer
             .codings()
@@ -162,9 +158,10 @@ impl Wish {
 const LINE_BYTES_MAX: usize = 120;
 
 /// The last lines of `Accept-Encoding` that were read and their classes: nearly all clients of a
-/// server send one of a few. One per thread of control; it owns 512 bytes and never more.
+/// server send one of a few. One per thread of control; it owns 600 bytes and never more.
 #[derive(Clone, Debug)]
 pub struct Classes {
+    named: Named,
     kept: [Kept; 4],
     next: usize,
 }
@@ -177,14 +174,13 @@ struct Kept {
     line: [u8; LINE_BYTES_MAX],
 }
 
-impl Default for Classes {
-    fn default() -> Classes {
-        let kept = Kept { len: 0, offer: Class::NONE, class: Class::NONE, line: [0; _] };
-        Classes { kept: [kept; 4], next: 0 }
-    }
-}
-
 impl Classes {
+    /// None yet, of a server that knows its codings by `named`.
+    pub fn new(named: Named) -> Classes {
+        let kept = Kept { len: 0, offer: Class::NONE, class: Class::NONE, line: [0; _] };
+        Classes { named, kept: [kept; 4], next: 0 }
+    }
+
     /// What [`Class::of`] says of one line.
     pub fn of(&mut self, line: &[u8], offer: Class) -> Class {
         for kept in &self.kept {
@@ -192,7 +188,7 @@ impl Classes {
                 return kept.class;
             }
         }
-        let class = Class::of(std::iter::once(line), offer);
+        let class = Class::of(std::iter::once(line), offer, self.named);
         if line.len() <= LINE_BYTES_MAX {
             let kept = &mut self.kept[self.next];
             kept.line[..line.len()].copy_from_slice(line);
@@ -208,26 +204,50 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// A server's table, and what each of its codings is called besides.
+    const TABLE: [(&str, &str); 3] = [("zstd", ""), ("br", ""), ("gzip", "x-gzip")];
+
+    fn named(name: &[u8]) -> Option<Coding> {
+        let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
+        TABLE.iter().position(|(known, old)| is(known) || is(old)).and_then(Coding::at)
+    }
+
+    fn all() -> [Coding; 3] {
+        [0, 1, 2].map(|index| Coding::at(index).unwrap())
+    }
+
+    fn gzip() -> Coding {
+        named(b"gzip").unwrap()
+    }
+
+    fn name(coding: Coding) -> &'static str {
+        TABLE[coding.index()].0
+    }
+
     fn offer() -> Class {
-        Class::new(&Coding::ALL)
+        Class::new(&all())
     }
 
     /// The names in order.
     fn names(class: Class) -> String {
-        let names: Vec<&str> = class.codings().map(Coding::name).collect();
+        let names: Vec<&str> = class.codings().map(name).collect();
         names.join(" ")
     }
 
+    fn of(line: &[u8], offer: Class) -> Class {
+        Class::of(std::iter::once(line), offer, named)
+    }
+
     fn read(lines: &[&str]) -> String {
-        names(Class::of(lines.iter().map(|line| line.as_bytes()), offer()))
+        names(Class::of(lines.iter().map(|line| line.as_bytes()), offer(), named))
     }
 
     #[test]
     fn codings_that_are_liked_equally_stay_in_the_servers_order() {
         assert_eq!(read(&["gzip, deflate, br, zstd"]), "zstd br gzip");
         assert_eq!(read(&["br;q=0.8, gzip;q=0.8"]), "br gzip");
-        let gzip_first = Class::new(&[Coding::Gzip, Coding::Zstd]);
-        assert_eq!(names(Class::of([&b"br, zstd, gzip"[..]].into_iter(), gzip_first)), "gzip zstd");
+        let gzip_first = Class::new(&[gzip(), named(b"zstd").unwrap()]);
+        assert_eq!(names(of(b"br, zstd, gzip", gzip_first)), "gzip zstd");
     }
 
     #[test]
@@ -280,25 +300,24 @@ mod tests {
     #[test]
     fn a_class_is_a_number_and_back() {
         assert_eq!(Class::NONE.code(), 0);
-        let mut seen = std::collections::HashSet::new();
-        for code in 0..=u16::MAX {
-            let class = Class::from_code(code);
-            assert_eq!(Class::from_code(class.code()), class);
-            seen.insert(class);
-        }
-        assert_eq!(seen.len(), 16);
-        assert_eq!(Class::new(&[Coding::Gzip, Coding::Gzip, Coding::Zstd]).code(), 0b01_11);
+        let zstd = named(b"zstd").unwrap();
+        assert_eq!(Class::new(&[gzip(), gzip(), zstd]).code(), 0b001_011);
+        let most: Vec<Coding> = (0..Coding::MAX).filter_map(Coding::at).rev().collect();
+        let class = Class::new(&most);
+        assert_eq!(class.codings().collect::<Vec<_>>(), most);
+        assert_eq!((most.len(), Coding::at(Coding::MAX)), (Coding::MAX, None));
+        assert!(class.code() < 1 << Class::BITS && Class::from_code(class.code()) == class);
     }
 
     #[test]
     fn what_is_remembered_is_what_would_be_read() {
-        let mut classes = Classes::default();
+        let mut classes = Classes::new(named);
         let long = format!("gzip{}", ", deflate".repeat(40));
-        let gzip = Class::new(&[Coding::Gzip]);
+        let gzip = Class::new(&[gzip()]);
         for _ in 0..3 {
             for line in ["", "br", "gzip", "zstd;q=0", "*", "br;q=0.5,gzip", &long] {
                 for offer in [offer(), gzip, Class::NONE] {
-                    let read = Class::of(std::iter::once(line.as_bytes()), offer);
+                    let read = of(line.as_bytes(), offer);
                     assert_eq!(classes.of(line.as_bytes(), offer), read, "{line}");
                 }
             }
@@ -316,7 +335,7 @@ mod tests {
         let identity = weight("identity");
         let mut ranked: Vec<(u16, &str)> = offer
             .iter()
-            .map(|coding| (weight(coding.name()).unwrap_or(0), coding.name()))
+            .map(|&coding| (weight(name(coding)).unwrap_or(0), name(coding)))
             .filter(|(weight, _)| *weight > 0 && *weight >= identity.unwrap_or(0))
             .collect();
         ranked.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
@@ -335,7 +354,7 @@ mod tests {
         #[test]
         fn the_ranking_is_that_of_the_slow_way(
             elements in prop::collection::vec(element(), 0..8),
-            offer in Just(Coding::ALL.to_vec()).prop_shuffle(),
+            offer in Just(all().to_vec()).prop_shuffle(),
             kept in 0usize..=3,
             lines in 1usize..4,
             space in "[ \t]{0,3}",
@@ -348,15 +367,23 @@ mod tests {
             let written: Vec<String> = elements.iter().map(text).collect();
             let per_line = elements.len().div_ceil(lines).max(1);
             let lines: Vec<String> = written.chunks(per_line).map(|line| line.join(",")).collect();
-            let class = Class::of(lines.iter().map(|line| line.as_bytes()), Class::new(offer));
+            let lines = lines.iter().map(|line| line.as_bytes());
+            let class = Class::of(lines, Class::new(offer), named);
             prop_assert_eq!(names(class), slow(&elements, offer));
+            prop_assert_eq!(Class::from_code(class.code()), class);
+        }
+
+        #[test]
+        fn any_number_has_a_class_which_is_a_number_and_back(code: u32) {
+            let class = Class::from_code(code);
+            prop_assert!(class.code() < 1 << Class::BITS);
             prop_assert_eq!(Class::from_code(class.code()), class);
         }
 
         #[test]
         fn any_bytes_have_a_class(bytes: Vec<u8>, like in "[gzipbr*;q=0.15, ]{0,60}") {
             for line in [&bytes[..], like.as_bytes()] {
-                let class = Class::of(std::iter::once(line), offer());
+                let class = of(line, offer());
                 prop_assert_eq!(Class::from_code(class.code()), class);
             }
         }

@@ -391,7 +391,7 @@ mod tests {
     use super::*;
     use crate::compress::{Body, CodingPolicy, CompressSettings, Load, Way};
     use crate::entry::OpenFile;
-    use crate::filter::FILTERS;
+    use crate::filter::{FILTERS, coding};
     use flyball_sys::descriptors::Descriptor;
     use flyball_sys::file;
     use std::fs;
@@ -405,11 +405,11 @@ mod tests {
 
     fn permit(load: &Arc<Load>) -> Permit {
         let policy = CodingPolicy::new(&CompressSettings::default());
-        load.permit(&policy, Way::Sent, &Body { stamp: None, coding: Coding::Gzip }).unwrap()
+        load.permit(&policy, Way::Sent, &Body { stamp: None, coding: coding("gzip") }).unwrap()
     }
 
     fn coded(source: Box<dyn Source>, bytes: Option<u64>, kind: &FilterKind) -> CodedSource {
-        let coding = (kind.coding, kind.level);
+        let coding = (coding(kind.name), kind.level.preset());
         CodedSource::new(source, bytes, coding, permit(&Load::new())).unwrap()
     }
 
@@ -450,7 +450,7 @@ mod tests {
                     break;
                 }
             }
-            let filter = (kind.make)(kind.level, Some(plain.len() as u64)).unwrap();
+            let filter = (kind.make)(kind.level.preset(), Some(plain.len() as u64)).unwrap();
             let (mut chain, mut at_once) = (Chain::default().then(filter), Vec::new());
             plain.chunks(PIECE_BYTES).for_each(|piece| chain.write(piece, &mut at_once).unwrap());
             chain.finish(&mut at_once).unwrap();
@@ -507,7 +507,7 @@ mod tests {
     #[test]
     fn a_body_that_comes_slowly_can_be_read_as_it_comes() {
         let words = vec!["some", " words", "", " and no more"];
-        let gzip = FilterKind::of(Coding::Gzip);
+        let gzip = FilterKind::of(coding("gzip"));
         let mut source = coded(Box::new(Slow(words.clone())), None, gzip);
         let (mut body, mut read) = (Vec::new(), String::new());
         // One that is empty is passed over.
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn work_that_is_done_twice_comes_to_the_same_and_a_panic_loses_the_body() {
-        let gzip = FilterKind::of(Coding::Gzip);
+        let gzip = FilterKind::of(coding("gzip"));
         let segment = || Box::new(OneSegment::new(Segment::Bytes(text(5_000).into())));
         let mut twice = coded(segment(), None, gzip);
         let mut plan = twice.next();
@@ -551,9 +551,9 @@ mod tests {
     #[test]
     fn leave_to_code_is_given_back_with_the_source_and_what_it_saved_is_counted() {
         let load = Load::new();
-        let gzip = FilterKind::of(Coding::Gzip);
+        let gzip = coding("gzip");
         let segment = Box::new(OneSegment::new(Segment::Bytes(text(50_000).into())));
-        let coding = (gzip.coding, gzip.level);
+        let coding = (gzip, FilterKind::of(gzip).level.preset());
         let mut source = CodedSource::new(segment, None, coding, permit(&load)).unwrap();
         let few = CompressSettings { streams: 1, ..CompressSettings::default() };
         let policy = CodingPolicy::new(&few);

@@ -41,12 +41,8 @@ pub struct CompressSettings {
     pub stream_bytes_max: u64,
     /// Bodies that a process codes at once while they are sent; more leave plain.
     pub streams: usize,
-    /// How hard the encoder of gzip tries, 1 to 9.
-    pub gzip_level: u32,
-    /// How hard the encoder of Brotli tries, 0 to 11.
-    pub brotli_level: u32,
-    /// How hard the encoder of Zstandard tries, 1 to 19.
-    pub zstd_level: u32,
+    /// How hard each filter tries, in the order of [`FILTERS`].
+    pub levels: [u32; FILTERS.len()],
     /// Bodies that a process codes at once; more leave plain.
     pub shed: usize,
     /// Percent of one processor that coding may take of a process; what is beyond leaves plain.
@@ -58,20 +54,21 @@ impl Default for CompressSettings {
         CompressSettings {
             on: true,
             precompressed: true,
-            codings: FILTERS.iter().map(|kind| kind.coding).collect(),
+            codings: OFFERED.iter().filter_map(|name| FilterKind::named(name)).collect(),
             types: Vec::new(),
             min_bytes: 1024,
             max_bytes: 1024 * 1024,
             stream_bytes_max: 64 * 1024 * 1024,
             streams: 16,
-            gzip_level: FilterKind::of(Coding::Gzip).level,
-            brotli_level: FilterKind::of(Coding::Brotli).level,
-            zstd_level: FilterKind::of(Coding::Zstd).level,
+            levels: std::array::from_fn(|at| FILTERS[at].level.preset()),
             shed: 8,
             cpu_percent: 50,
         }
     }
 }
+
+/// Names of the codings that are on offer when none are set.
+const OFFERED: [&[u8]; 3] = [b"br", b"zstd", b"gzip"];
 
 /// Types of text, and of the few other formats that leave much to be saved.
 const TYPES: &[&str] = &[
@@ -134,8 +131,12 @@ impl CodingPolicy {
         let mut lines = request.values(Name::AcceptEncoding);
         match (lines.next(), lines.next()) {
             (Some(line), None) => classes.of(line, self.offer),
-            _ => Class::of(request.values(Name::AcceptEncoding), self.offer),
+            _ => self.read(request),
         }
+    }
+
+    fn read(&self, request: &Request<'_>) -> Class {
+        Class::of(request.values(Name::AcceptEncoding), self.offer, FilterKind::named)
     }
 
     fn has_wish(&self, request: &Request<'_>) -> bool {
@@ -152,8 +153,7 @@ impl CodingPolicy {
         if coded.is_empty() || !self.has_wish(request) {
             return None;
         }
-        let class = Class::of(request.values(Name::AcceptEncoding), self.offer);
-        class.codings().find_map(|coding| coded.iter().find(|(of, _)| *of == coding))
+        self.read(request).codings().find_map(|coding| coded.iter().find(|(of, _)| *of == coding))
     }
 
     /// A body that is kept for good, in every coding on offer that makes it smaller.
@@ -226,13 +226,9 @@ impl CodingPolicy {
 
     /// The level of a coding here.
     pub(crate) fn level(&self, coding: Coding) -> u32 {
-        let level = match coding {
-            Coding::Gzip => self.settings.gzip_level,
-            Coding::Brotli => self.settings.brotli_level,
-            Coding::Zstd => self.settings.zstd_level,
-        };
-        let levels = &FilterKind::of(coding).levels;
-        level.clamp(*levels.start(), *levels.end())
+        let level = &FilterKind::of(coding).level;
+        let set = self.settings.levels.get(coding.index()).copied();
+        set.unwrap_or_else(|| level.preset()).clamp(level.least, level.most)
     }
 
     fn is_listed(&self, media_type: &str) -> bool {
@@ -507,6 +503,7 @@ pub struct CompressCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::filter::coding;
     use flyball_http::{Head, Limits, scan};
 
     fn policy(change: impl Fn(&mut CompressSettings)) -> CodingPolicy {
@@ -519,16 +516,16 @@ mod tests {
         let text = format!("{method} / HTTP/1.1\r\nHost: a\r\n{fields}\r\n");
         let mut head = Head::default();
         scan::parse_head(text.as_bytes(), &Limits::default(), &mut head).expect(&text);
-        policy.class(&head.request(text.as_bytes()), &mut Classes::default())
+        policy.class(&head.request(text.as_bytes()), &mut Classes::new(FilterKind::named))
     }
 
     #[test]
     fn the_class_is_that_of_the_codings_on_offer() {
-        let gzip = Class::new(&[Coding::Gzip]);
+        let gzip = Class::new(&[coding("gzip")]);
         let accepts = "Accept-Encoding: gzip;q=0.5\r\nAccept-Encoding: br;q=0\r\n";
         assert_eq!(class(&policy(|_| ()), "GET", accepts), gzip);
         assert_eq!(class(&policy(|_| ()), "GET", ""), Class::NONE);
-        let only = policy(|s| s.codings = vec![Coding::Gzip]);
+        let only = policy(|s| s.codings = vec![coding("gzip")]);
         assert_eq!(class(&only, "GET", "Accept-Encoding: gzip, br, zstd\r\n"), gzip);
         let off = policy(|s| (s.on, s.precompressed) = (false, false));
         assert_eq!(class(&off, "GET", accepts), Class::NONE);
@@ -537,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_is_one_of_the_plain_body() {
+    fn a_range_is_one_of_the_plain_gzip() {
         let fields = "Accept-Encoding: gzip\r\nRange: bytes=0-1\r\n";
         assert_eq!(class(&policy(|_| ()), "GET", fields), Class::NONE);
         assert_ne!(class(&policy(|_| ()), "HEAD", fields), Class::NONE);
@@ -583,14 +580,14 @@ mod tests {
 
     #[test]
     fn a_body_is_coded_at_once_or_while_it_is_sent_or_not_at_all() {
-        let class = Class::new(&[Coding::Gzip]);
+        let class = Class::new(&[coding("gzip")]);
         let (small, large) = (policy(|_| ()), policy(|s| s.stream_bytes_max = 0));
         let way = |policy: &CodingPolicy, size| policy.served(class, size);
-        assert_eq!(way(&small, 1 << 20), Served::Here(Coding::Gzip));
-        assert_eq!(way(&small, (1 << 20) + 1), Served::OnTheWay(Coding::Gzip));
+        assert_eq!(way(&small, 1 << 20), Served::Here(coding("gzip")));
+        assert_eq!(way(&small, (1 << 20) + 1), Served::OnTheWay(coding("gzip")));
         assert_eq!(way(&small, 65 << 20), Served::Plain);
         assert_eq!(way(&large, (1 << 20) + 1), Served::Plain);
-        assert_eq!(small.of_stream(class, "text/html", None), Some(Coding::Gzip));
+        assert_eq!(small.of_stream(class, "text/html", None), Some(coding("gzip")));
         assert_eq!(small.of_stream(class, "image/png", None), None);
         assert_eq!(small.of_stream(class, "text/html", Some(1_023)), None);
         assert_eq!(large.of_stream(class, "text/html", None), None);
@@ -598,11 +595,13 @@ mod tests {
         assert_eq!((way(&off, 5_000), off.streams("text/html", None)), (Served::Plain, false));
     }
 
-    const BODY: Body<'static> = Body { stamp: None, coding: Coding::Gzip };
+    fn gzip() -> Body<'static> {
+        Body { stamp: None, coding: coding("gzip") }
+    }
 
     fn compression(load: &Arc<Load>, body: Vec<u8>) -> Compression {
-        let permit = load.permit(&policy(|_| ()), Way::AtOnce, &BODY).unwrap();
-        Compression::new(body.into(), Coding::Gzip, 6, permit)
+        let permit = load.permit(&policy(|_| ()), Way::AtOnce, &gzip()).unwrap();
+        Compression::new(body.into(), coding("gzip"), 6, permit)
     }
 
     #[test]
@@ -634,49 +633,52 @@ mod tests {
             kind: flyball_sys::file::Kind::Regular,
         };
         let changed = Stamp { modified_ns: 5, ..stamp };
-        let body = |stamp| Body { stamp: Some(stamp), coding: Coding::Gzip };
+        let body = |stamp| Body { stamp: Some(stamp), coding: coding("gzip") };
         assert!(!load.is_stubborn(&body(&stamp)));
         load.set_stubborn(&body(&stamp));
         assert!(load.is_stubborn(&body(&stamp)));
         assert!(!load.is_stubborn(&body(&changed)));
-        assert!(!load.is_stubborn(&Body { coding: Coding::Zstd, ..body(&stamp) }));
+        assert!(!load.is_stubborn(&Body { coding: coding("zstd"), ..body(&stamp) }));
     }
 
     #[test]
     fn so_many_bodies_are_coded_at_once_and_no_more() {
         let (load, policy) = (Load::new(), policy(|s| s.shed = 2));
         let body = |coding| Body { stamp: None, coding };
-        let permits = Coding::ALL.map(|coding| load.permit(&policy, Way::AtOnce, &body(coding)));
+        let permits = ["gzip", "br", "zstd"]
+            .map(|name| load.permit(&policy, Way::AtOnce, &body(coding(name))));
         assert_eq!(permits.each_ref().map(Option::is_some), [true, true, false]);
         // Those that are sent take no place of theirs.
-        assert!(load.permit(&policy, Way::Sent, &BODY).is_some());
+        assert!(load.permit(&policy, Way::Sent, &gzip()).is_some());
         drop(permits);
-        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
+        assert!(load.permit(&policy, Way::AtOnce, &gzip()).is_some());
     }
 
     #[test]
     fn a_body_that_is_being_coded_is_not_coded_by_another() {
         let (load, policy) = (Load::new(), policy(|_| ()));
-        let first = load.permit(&policy, Way::AtOnce, &BODY);
-        assert!(first.is_some() && load.is_in_flight(&BODY));
+        let first = load.permit(&policy, Way::AtOnce, &gzip());
+        assert!(first.is_some() && load.is_in_flight(&gzip()));
         for _ in 0..2 {
-            assert!(load.permit(&policy, Way::AtOnce, &BODY).is_none() && load.is_in_flight(&BODY));
+            assert!(
+                load.permit(&policy, Way::AtOnce, &gzip()).is_none() && load.is_in_flight(&gzip())
+            );
         }
-        assert!(!load.is_in_flight(&Body { coding: Coding::Zstd, ..BODY }));
-        assert!(load.permit(&policy, Way::Sent, &BODY).is_some());
+        assert!(!load.is_in_flight(&Body { coding: coding("zstd"), ..gzip() }));
+        assert!(load.permit(&policy, Way::Sent, &gzip()).is_some());
         drop(first);
-        assert!(!load.is_in_flight(&BODY));
-        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
+        assert!(!load.is_in_flight(&gzip()));
+        assert!(load.permit(&policy, Way::AtOnce, &gzip()).is_some());
     }
 
     #[test]
     fn what_was_spent_has_to_be_waited_for() {
         let (load, policy) = (Load::new(), policy(|s| s.cpu_percent = 50));
         load.spend(BURST_US / 4, 50);
-        assert!(load.permit(&policy, Way::AtOnce, &BODY).is_some());
+        assert!(load.permit(&policy, Way::AtOnce, &gzip()).is_some());
         load.spend(BURST_US, 50);
         for way in [Way::AtOnce, Way::Sent] {
-            assert!(load.permit(&policy, way, &BODY).is_none());
+            assert!(load.permit(&policy, way, &gzip()).is_none());
         }
     }
 }

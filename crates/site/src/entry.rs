@@ -12,6 +12,7 @@ use flyball_sys::file::Stamp;
 use flyball_sys::pinned::Pinned;
 
 use crate::files::{Held, block_bytes, shared_bytes};
+use crate::filter::FilterKind;
 use crate::policy::Class;
 use crate::variant::Scope;
 
@@ -198,7 +199,7 @@ impl FileEntry {
         if self.cuts.length_at < self.cuts.shared_at {
             return None;
         }
-        Coding::from_name(self.field(CONTENT_CODING))
+        FilterKind::named(self.field(CONTENT_CODING))
     }
 
     /// The fields of a plain 200, with the blank line, as built when the file entered the cache.
@@ -415,7 +416,7 @@ mod tests {
              ETag: \"abc-5-ae1b981bc490a01-br5\"\r\n\
              Last-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n";
         assert_eq!(std::str::from_utf8(entry.head()).unwrap(), expected);
-        assert_eq!(entry.coded_on_the_way(), Some(Coding::Brotli));
+        assert_eq!(entry.coded_on_the_way(), Some(crate::filter::coding("br")));
         let mut plain = Vec::new();
         entry.write_plain_head(&mut plain);
         let as_it_is =

@@ -1,7 +1,8 @@
 //! The protocol pipeline (S3, section 3.1: M113): filters over the body of a response, in a chain
 //! that is chosen for each response (section 6: M140). A filter is one file below `filter/` and a
-//! row of [`FILTERS`]; one that is a content coding of a new name has that name among the
-//! [`Coding`]s, and a setting for its level.
+//! row of [`FILTERS`]: what it is called, how files are named that were coded beforehand, the
+//! setting of its level and its encoder are all in that file. It is on offer to clients where
+//! `compress.codings` names it.
 
 mod brotli;
 mod gzip;
@@ -9,7 +10,6 @@ mod zstd;
 
 use std::fmt;
 use std::io::{self, Write};
-use std::ops::RangeInclusive;
 
 use flyball_http::coding::Coding;
 
@@ -42,19 +42,41 @@ pub(crate) trait Filter: Send {
 }
 
 /// A kind of filter.
-pub(crate) struct FilterKind {
-    /// The content coding that it applies.
-    pub(crate) coding: Coding,
+pub struct FilterKind {
+    /// The name of the content coding that it applies, as in `Content-Encoding`.
+    pub name: &'static str,
+    /// Another name that clients may give it; may be empty.
+    pub(crate) alias: &'static str,
     /// What the name of a file ends with that is coded beforehand.
     pub(crate) suffix: &'static str,
     /// What entity tags of its bodies end with, before the level.
     pub(crate) tag: &'static str,
-    /// The levels that it has; a higher one costs more and saves more.
-    pub(crate) levels: RangeInclusive<u32>,
-    /// The level when none is set.
-    pub(crate) level: u32,
+    /// How hard it tries.
+    pub level: Level,
     /// Makes one for a body of so many bytes, if that is known.
     pub(crate) make: fn(level: u32, body_bytes: Option<u64>) -> io::Result<Box<dyn Filter>>,
+    /// Undoes it.
+    #[cfg(test)]
+    pub(crate) decoder: for<'b> fn(body: &'b [u8]) -> Box<dyn std::io::Read + 'b>,
+}
+
+/// How hard a filter tries, and the setting that says so: a higher level costs more and saves more.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// The key of the setting.
+    pub key: &'static str,
+    /// The least level.
+    pub least: u32,
+    /// The greatest.
+    pub most: u32,
+    /// The level when none is set, as it is written.
+    pub default: &'static str,
+    /// What the setting does, in one line.
+    pub doc: &'static str,
+    /// What else there is to know; may be empty.
+    pub more: &'static str,
+    /// Where the coding is described.
+    pub source: &'static str,
 }
 
 /// A filter as libraries have them: it writes what it codes into a vector.
@@ -87,13 +109,34 @@ impl<E: Encoder> Filter for E {
 
 /// Every filter, in the order of preference when a client likes them equally: since bodies are
 /// coded once and kept, what makes them smallest comes first.
-pub(crate) static FILTERS: &[FilterKind] = &[brotli::KIND, zstd::KIND, gzip::KIND];
+pub static FILTERS: &[FilterKind] = &[brotli::KIND, zstd::KIND, gzip::KIND];
+
+const _: () = assert!(FILTERS.len() <= Coding::MAX, "a class holds the numbers of so many codings");
 
 impl FilterKind {
     /// The filter of this coding.
     pub(crate) fn of(coding: Coding) -> &'static FilterKind {
-        let found = FILTERS.iter().find(|kind| kind.coding == coding);
-        found.unwrap_or(&FILTERS[FILTERS.len() - 1])
+        &FILTERS[coding.index().min(FILTERS.len() - 1)]
+    }
+
+    /// The coding of this name, in whatever case.
+    pub(crate) fn named(name: &[u8]) -> Option<Coding> {
+        let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+        let found = FILTERS.iter().position(|kind| is(kind.name) || is(kind.alias));
+        found.filter(|_| !name.is_empty()).and_then(Coding::at)
+    }
+}
+
+impl Level {
+    /// The level when none is set.
+    pub(crate) fn preset(&self) -> u32 {
+        self.default.parse().unwrap_or(self.least)
+    }
+}
+
+impl fmt::Debug for FilterKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FilterKind({})", self.name)
     }
 }
 
@@ -171,19 +214,20 @@ impl Chain {
     }
 }
 
+/// The coding of a name that is in the table.
+#[cfg(test)]
+pub(crate) fn coding(name: &str) -> Coding {
+    FilterKind::named(name.as_bytes()).unwrap()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Read;
 
-    fn decoded(coding: Coding, body: &[u8]) -> Vec<u8> {
+    fn decoded(kind: &FilterKind, body: &[u8]) -> Vec<u8> {
         let mut plain = Vec::new();
-        match coding {
-            Coding::Gzip => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
-            Coding::Brotli => ::brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
-            Coding::Zstd => ::zstd::Decoder::new(body).unwrap().read_to_end(&mut plain),
-        }
-        .unwrap();
+        (kind.decoder)(body).read_to_end(&mut plain).unwrap();
         plain
     }
 
@@ -213,11 +257,11 @@ mod tests {
     #[test]
     fn what_a_filter_codes_is_decoded_to_the_same_bytes_at_every_level() {
         for kind in FILTERS {
-            for level in kind.levels.clone() {
+            for level in kind.level.least..=kind.level.most {
                 for bytes in [0, 1, 1_000, 70_000] {
                     let plain = text(bytes);
                     let body = coded(kind, level, &[&plain]);
-                    assert!(decoded(kind.coding, &body) == plain, "{} {level}", kind.tag);
+                    assert!(decoded(kind, &body) == plain, "{} {level}", kind.tag);
                     assert!(bytes < 1_000 || body.len() < bytes, "{} {level}", kind.tag);
                 }
             }
@@ -229,9 +273,9 @@ mod tests {
         let plain = text(300_000);
         for kind in FILTERS {
             let pieces: Vec<&[u8]> = plain.chunks(PIECE_BYTES).collect();
-            let once = coded(kind, kind.level, &pieces);
-            assert!(once == coded(kind, kind.level, &pieces), "{}", kind.tag);
-            assert!(decoded(kind.coding, &once) == plain, "{}", kind.tag);
+            let once = coded(kind, kind.level.preset(), &pieces);
+            assert!(once == coded(kind, kind.level.preset(), &pieces), "{}", kind.tag);
+            assert!(decoded(kind, &once) == plain, "{}", kind.tag);
         }
     }
 
@@ -239,27 +283,22 @@ mod tests {
     fn what_was_flushed_can_be_read_before_the_body_has_ended() {
         let plain = text(50_000);
         for kind in FILTERS {
-            let mut chain = Chain::default().then((kind.make)(kind.level, None).unwrap());
+            let mut chain = Chain::default().then((kind.make)(kind.level.preset(), None).unwrap());
             let mut out = Vec::new();
             for piece in plain.chunks(7_000) {
                 chain.write(piece, &mut out).unwrap();
                 chain.flush(&mut out).unwrap();
-                let read = begun(kind.coding, &out);
+                let read = begun(kind, &out);
                 assert!(!read.is_empty() && plain.starts_with(&read) && read.ends_with(piece));
             }
             chain.finish(&mut out).unwrap();
-            assert!(decoded(kind.coding, &out) == plain, "{}", kind.tag);
+            assert!(decoded(kind, &out) == plain, "{}", kind.tag);
         }
     }
 
     /// What a client reads of a body that has not ended.
-    fn begun(coding: Coding, body: &[u8]) -> Vec<u8> {
-        let mut reader: Box<dyn Read> = match coding {
-            Coding::Gzip => Box::new(flate2::read::GzDecoder::new(body)),
-            Coding::Brotli => Box::new(::brotli::Decompressor::new(body, 4096)),
-            Coding::Zstd => Box::new(::zstd::Decoder::new(body).unwrap()),
-        };
-        let (mut plain, mut buffer) = (Vec::new(), [0; 512]);
+    fn begun(kind: &FilterKind, body: &[u8]) -> Vec<u8> {
+        let (mut reader, mut plain, mut buffer) = ((kind.decoder)(body), Vec::new(), [0; 512]);
         // Its end is missing, which is an error to each of them.
         while let Ok(read @ 1..) = reader.read(&mut buffer) {
             plain.extend_from_slice(&buffer[..read]);
@@ -268,27 +307,31 @@ mod tests {
     }
 
     #[test]
-    fn every_filter_has_its_own_coding_suffix_and_tag_and_a_level_within_bounds() {
+    fn every_filter_has_its_own_names_suffix_and_tag_and_a_level_within_bounds() {
         for (at, kind) in FILTERS.iter().enumerate() {
-            assert!(kind.levels.contains(&kind.level));
-            assert_eq!(FilterKind::of(kind.coding).tag, kind.tag);
+            let level = &kind.level;
+            assert!((level.least..=level.most).contains(&level.preset()), "{}", kind.name);
+            assert_eq!(level.default, level.preset().to_string());
+            let upper = kind.name.to_uppercase();
+            assert_eq!(FilterKind::named(upper.as_bytes()), Coding::at(at));
+            assert_eq!(FilterKind::of(coding(kind.name)).tag, kind.tag);
             for other in &FILTERS[..at] {
-                assert!(other.coding != kind.coding && other.suffix != kind.suffix);
-                assert_ne!(other.tag, kind.tag);
+                assert!(other.name != kind.name && other.suffix != kind.suffix);
+                assert!(other.tag != kind.tag && other.level.key != level.key);
             }
         }
+        assert_eq!(FilterKind::named(b"x-gzip"), Some(coding("gzip")));
+        assert!(FilterKind::named(b"").is_none() && FilterKind::named(b"identity").is_none());
     }
 
     #[test]
     fn filters_in_a_row_are_undone_from_the_last_to_the_first() {
         let plain = text(100_000);
-        let make = |coding: Coding| {
-            let kind = FilterKind::of(coding);
-            (kind.make)(kind.level, Some(plain.len() as u64)).unwrap()
-        };
+        // Only the first knows how long its body will be.
+        let mut bytes = Some(plain.len() as u64);
         let mut chain = Chain::default();
-        for coding in Coding::ALL {
-            chain = chain.then(make(coding));
+        for kind in FILTERS {
+            chain = chain.then((kind.make)(kind.level.preset(), bytes.take()).unwrap());
         }
         let mut body = Vec::new();
         for piece in plain.chunks(10_000) {
@@ -296,8 +339,8 @@ mod tests {
             chain.flush(&mut body).unwrap();
         }
         chain.finish(&mut body).unwrap();
-        for coding in Coding::ALL.into_iter().rev() {
-            body = decoded(coding, &body);
+        for kind in FILTERS.iter().rev() {
+            body = decoded(kind, &body);
         }
         assert!(body == plain);
         let mut plain_chain = Chain::default();

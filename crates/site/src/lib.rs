@@ -46,6 +46,7 @@ pub use backend::{
 pub use compress::{CompressCounts, CompressSettings};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
+pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::Plan;
 pub use policy::Class;
 pub use second_end::SecondEnd;

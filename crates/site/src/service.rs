@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flyball_http::coding::{Class, Classes};
+use flyball_http::coding::{Class, Classes, Coding};
 use flyball_http::conditional::CONDITIONAL;
 use flyball_http::head::TargetForm;
 use flyball_http::range::ByteRange;
@@ -21,6 +21,7 @@ use crate::compress::{CodingPolicy, CompressCounts, Load};
 use crate::configure::Configure;
 use crate::counts::{AccessCounts, CacheCounts};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
+use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
 use crate::mime::Types;
@@ -219,7 +220,7 @@ impl Service {
             relative: Vec::new(),
             scratch: Scratch::default(),
             scratch_of_modules: ModuleScratch::default(),
-            classes: Classes::default(),
+            classes: Classes::new(FilterKind::named),
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
             answered_for: None,
@@ -349,8 +350,9 @@ impl Service {
     /// What the path of a request is looked up in: its site, and the class of what its client
     /// accepts.
     fn scope(&mut self, site: usize, request: &Request<'_>) -> Scope {
-        let coding = u32::from(self.class(site, request).code());
-        Scope::of_path(site, self.sites.sites[site].routes.class(request) << Class::BITS | coding)
+        let coding = u64::from(self.class(site, request).code());
+        let routes = u64::from(self.sites.sites[site].routes.class(request));
+        Scope::of_path(site, routes << Class::BITS | coding)
     }
 
     /// Which of the answers of a file this request gets.
@@ -358,7 +360,7 @@ impl Service {
         let mut rules = self.sites.sites[site].routes.rules(request.path()).numbers();
         rules.extend(found.depends.language.then_some(DEPENDS_ON_LANGUAGE));
         rules.extend(found.depends.image.then_some(DEPENDS_ON_IMAGE));
-        let coding = found.served.coding().map_or(0, |coding| coding as u8);
+        let coding = found.served.coding().map_or(0, Coding::number);
         Variant { root: found.root, coding, rules }
     }
 
@@ -696,7 +698,7 @@ impl Site {
         if let Some((coding, coded)) = self.policy.choose(request, page.coded) {
             body = coded.clone();
             // Writing to a vector cannot fail.
-            let _ = write!(fields, "Content-Encoding: {}\r\n", coding.name());
+            let _ = write!(fields, "Content-Encoding: {}\r\n", FilterKind::of(*coding).name);
         }
         pages::write_fields_of(page.media_type, body.len(), fields);
         page_body(request, body)

@@ -53,9 +53,10 @@ const HEAD_WORDS: usize = HEAD_BYTES_MAX / 8;
 
 // The words of every record.
 const HASH: usize = 0;
-const SCOPE_AND_LEN: usize = 1;
-const USED_MS: usize = 2;
-const NAME: usize = 3;
+const SCOPE: usize = 1;
+const NAME_LEN: usize = 2;
+const USED_MS: usize = 3;
+const NAME: usize = 4;
 // The further words of a path's record.
 const TARGET: usize = NAME + NAME_WORDS;
 const CHECKED_MS: usize = TARGET + 1;
@@ -186,14 +187,11 @@ fn mark(key: Key<'_>) -> u64 {
     key.hash.max(1)
 }
 
-fn scope_and_len(key: Key<'_>) -> u64 {
-    key.scope.to_bits() << 16 | key.name.len() as u64
-}
-
 /// Whether a record is that of this name; its name must not change meanwhile.
 fn holds(record: &[AtomicU64], key: Key<'_>) -> bool {
     record[HASH].load(SeqCst) == mark(key)
-        && record[SCOPE_AND_LEN].load(SeqCst) == scope_and_len(key)
+        && record[SCOPE].load(SeqCst) == key.scope.to_bits()
+        && record[NAME_LEN].load(SeqCst) == key.name.len() as u64
         && record[NAME..].iter().zip(words_of(key.name)).all(|(w, name)| w.load(SeqCst) == name)
 }
 
@@ -326,7 +324,8 @@ impl Part {
         let Some(index) = index else { return };
         let record = paths.record(index);
         record[HASH].store(0, SeqCst);
-        record[SCOPE_AND_LEN].store(scope_and_len(path), SeqCst);
+        record[SCOPE].store(path.scope.to_bits(), SeqCst);
+        record[NAME_LEN].store(path.name.len() as u64, SeqCst);
         store(&record[NAME..], words_of(path.name));
         record[TARGET].store(word, SeqCst);
         record[CHECKED_MS].store(now_ms, SeqCst);
@@ -434,7 +433,8 @@ impl Part {
             }
             let record = table.files.record(index);
             table.coded.set(index, coded_bytes(entry));
-            record[SCOPE_AND_LEN].store(scope_and_len(name), SeqCst);
+            record[SCOPE].store(name.scope.to_bits(), SeqCst);
+            record[NAME_LEN].store(name.name.len() as u64, SeqCst);
             store(&record[NAME..], words_of(name.name));
             store(&record[STAMP..], stamp_to_words(&entry.stamp).into_iter());
             store(&record[BODY_STAMP..], stamp_to_words(&open.stamp).into_iter());

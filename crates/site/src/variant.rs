@@ -13,8 +13,8 @@ pub(crate) struct Scope(u64);
 /// Bits of a site's number.
 const SITE_BITS: u32 = 16;
 
-/// Bits of a scope: what shares a word with the length of a name.
-const SCOPE_BITS: u32 = 48;
+/// Bits of a class: what is left of a word.
+pub(crate) const CLASS_BITS: u32 = u64::BITS - SITE_BITS;
 
 impl Scope {
     /// One for tests.
@@ -22,18 +22,17 @@ impl Scope {
     pub(crate) const NONE: Scope = Scope(0);
 
     /// The paths of a site, for clients of this class.
-    pub(crate) fn of_path(site: usize, class: u32) -> Scope {
+    pub(crate) fn of_path(site: usize, class: u64) -> Scope {
         Scope::of(site, class)
     }
 
-    fn of(site: usize, rest: u32) -> Scope {
-        debug_assert!(site < 1 << SITE_BITS);
-        Scope(site as u64 | u64::from(rest) << SITE_BITS)
+    fn of(site: usize, rest: u64) -> Scope {
+        debug_assert!(site < 1 << SITE_BITS && rest < 1 << CLASS_BITS);
+        Scope(site as u64 | rest << SITE_BITS)
     }
 
-    /// As a number below 2^48.
+    /// As a number.
     pub(crate) fn to_bits(self) -> u64 {
-        debug_assert!(self.0 < 1 << SCOPE_BITS);
         self.0
     }
 }
@@ -52,7 +51,7 @@ pub(crate) struct Variant {
 impl Variant {
     /// Where an entry of this variant is looked up.
     pub(crate) fn scope(&self, site: usize) -> Scope {
-        Scope::of(site, u32::from(self.root) | u32::from(self.coding) << 16)
+        Scope::of(site, u64::from(self.root) | u64::from(self.coding) << 16)
     }
 
     /// The name that an entry of this variant has: that of the file, which holds no NUL, and the
@@ -84,7 +83,7 @@ mod tests {
         assert_eq!(ruled.scope(1), plain.scope(1));
         assert_eq!(ruled.name(b"a"), b"a\0\x01\0\x2c\x01");
         assert_ne!(Scope::of_path(1, 0), Scope::of_path(1, 1));
-        let most = Scope::of_path((1 << SITE_BITS) - 1, u32::MAX);
-        assert_eq!(most.to_bits(), (1 << SCOPE_BITS) - 1);
+        let most = Scope::of_path((1 << SITE_BITS) - 1, (1 << CLASS_BITS) - 1);
+        assert_eq!(most.to_bits(), u64::MAX);
     }
 }

@@ -1,7 +1,7 @@
 //! The settings of a site that say which bodies leave coded.
 
 use flyball_http::coding::Coding;
-use flyball_site::SiteSettings;
+use flyball_site::{FILTERS, Level, SiteSettings};
 
 use super::kind::Kind;
 use super::table::{Setting, Word};
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: None,
         default: Some("true"),
         doc: "Whether `page.html.br` is sent for `page.html`",
-        more: "Files whose names end in `.zst`, `.br` or `.gz` as well are sent in the place of \
+        more: "Files whose names end in `.br`, `.gz` and the like as well are sent in the place of \
                the file beside them, to clients that accept the coding, unless they are older. \
                They come before what is compressed here. Only names of the listed types and of \
                the least size are looked for.",
@@ -48,15 +48,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "compress.codings",
         flag: None,
-        kind: Kind::Texts {
-            form: "br, zstd or gzip",
-            empty: false,
-            valid: |name| Coding::from_name(name.as_bytes()).is_some_and(|c| c.name() == name),
-            set: |s, names| {
-                let coding = |name: &String| Coding::from_name(name.as_bytes());
-                s.compress.codings = names.iter().filter_map(coding).collect();
-            },
-        },
+        kind: Kind::Codings { set: |s, codings| s.compress.codings = codings },
         word: None,
         default: Some("br, zstd, gzip"),
         doc: "Codings on offer, the first one first when all are liked",
@@ -136,36 +128,6 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         source: "S3 section 6 (M140)",
     },
     Setting {
-        key: "compress.gzip-level",
-        flag: None,
-        kind: Kind::Integer { least: 1, most: 9, set: |s, n| s.compress.gzip_level = n as u32 },
-        word: None,
-        default: Some("6"),
-        doc: "How hard gzip tries",
-        more: "",
-        source: "RFC 1952",
-    },
-    Setting {
-        key: "compress.brotli-level",
-        flag: None,
-        kind: Kind::Integer { least: 0, most: 11, set: |s, n| s.compress.brotli_level = n as u32 },
-        word: None,
-        default: Some("5"),
-        doc: "How hard Brotli tries",
-        more: "Levels above 9 take tens of times as long, for a few percent.",
-        source: "RFC 7932",
-    },
-    Setting {
-        key: "compress.zstd-level",
-        flag: None,
-        kind: Kind::Integer { least: 1, most: 19, set: |s, n| s.compress.zstd_level = n as u32 },
-        word: None,
-        default: Some("6"),
-        doc: "How hard Zstandard tries",
-        more: "",
-        source: "RFC 8878",
-    },
-    Setting {
         key: "compress.shed",
         flag: None,
         kind: Kind::Integer {
@@ -194,6 +156,43 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         source: "S3 section 6 (M140)",
     },
 ];
+
+/// How hard each filter tries: a key for each row of their table.
+pub(super) const LEVELS: &[Setting<SiteSettings>] = &levels();
+
+const fn levels() -> [Setting<SiteSettings>; FILTERS.len()] {
+    let mut rows = [level(0); FILTERS.len()];
+    let mut at = 1;
+    while at < rows.len() {
+        rows[at] = level(at);
+        at += 1;
+    }
+    rows
+}
+
+const fn level(at: usize) -> Setting<SiteSettings> {
+    let Level { key, least, most, default, doc, more, source } = FILTERS[at].level;
+    let (least, most) = (least as u64, most as u64);
+    let kind = Kind::Integer { least, most, set: SET_LEVEL[at] };
+    Setting { key, flag: None, kind, word: None, default: Some(default), doc, more, source }
+}
+
+/// What stores the level of each filter that there may be.
+const SET_LEVEL: [fn(&mut SiteSettings, u64); Coding::MAX] = [
+    set_level::<0>,
+    set_level::<1>,
+    set_level::<2>,
+    set_level::<3>,
+    set_level::<4>,
+    set_level::<5>,
+    set_level::<6>,
+];
+
+fn set_level<const AT: usize>(settings: &mut SiteSettings, level: u64) {
+    if let Some(set) = settings.compress.levels.get_mut(AT) {
+        *set = level as u32;
+    }
+}
 
 /// `*`, `a/b`, `a/*` or `*+suffix`.
 fn is_type_pattern(text: &str) -> bool {

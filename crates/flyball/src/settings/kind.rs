@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, FormatError, LogFormat};
-use flyball_site::routes;
+use flyball_http::coding::Coding;
+use flyball_site::{FILTERS, routes};
 use flyball_sys::net::Address;
 
 use super::raw::Raw;
@@ -76,6 +77,11 @@ pub enum Kind<T: 'static> {
         valid: fn(&str) -> bool,
         /// Stores them.
         set: fn(&mut T, Vec<String>),
+    },
+    /// A list of content codings, at least one.
+    Codings {
+        /// Stores them.
+        set: fn(&mut T, Vec<Coding>),
     },
     /// A list of integers within bounds, at least one.
     Integers {
@@ -187,6 +193,11 @@ impl<T> Kind<T> {
                 let texts = texts(raw, *valid)?;
                 set(target, (*empty || !texts.is_empty()).then_some(texts)?);
             }
+            Kind::Codings { set } => {
+                let codings: Vec<Coding> =
+                    raw.items().iter().map(coding_of).collect::<Option<_>>()?;
+                set(target, (!codings.is_empty()).then_some(codings)?);
+            }
             Kind::Integers { least, most, set } => {
                 let items = raw.items();
                 let read = |item| integer_of(item, *least, *most);
@@ -236,6 +247,7 @@ impl<T> Kind<T> {
             Kind::Addresses { .. } => address_of(item).is_none(),
             Kind::Integers { least, most, .. } => integer_of(item, *least, *most).is_none(),
             Kind::Texts { valid, .. } => text_of(item, *valid).is_none(),
+            Kind::Codings { .. } => coding_of(item).is_none(),
             _ => false,
         };
         let wrong_entry = |entry: &&(String, Raw)| match self {
@@ -274,6 +286,10 @@ impl<T> Kind<T> {
             Kind::OneOf { names } => one_of(names.iter().map(|word| word.name.to_owned())),
             Kind::Text { form, .. } => (*form).into(),
             Kind::Texts { form, .. } => format!("a list, each item {form}"),
+            Kind::Codings { .. } => {
+                let names = FILTERS.iter().map(|filter| filter.name.to_owned());
+                format!("a list, each item {}", one_of(names))
+            }
             Kind::Addresses { .. } => format!("{}, or a list of them", address::ADDRESS),
             Kind::Limit { .. } => AcceptLimit::FORM.into(),
             Kind::Admin { .. } => format!("{}, or unix:PATH", address::ADDRESS),
@@ -323,6 +339,12 @@ fn texts(raw: &Raw, valid: fn(&str) -> bool) -> Option<Vec<String>> {
 
 fn text_of(item: &Raw, valid: fn(&str) -> bool) -> Option<String> {
     item.text().filter(|text| valid(text)).map(str::to_owned)
+}
+
+/// The coding of this very name: others that clients may give it are not for files.
+fn coding_of(item: &Raw) -> Option<Coding> {
+    let name = item.text()?;
+    FILTERS.iter().position(|filter| filter.name == name).and_then(Coding::at)
 }
 
 fn addresses(raw: &Raw) -> Option<Vec<Address>> {

@@ -16,7 +16,8 @@ pub static SITE_TABLES: &[Table<SiteSettings>] = &join::<_, { count(TABLES) }>(T
 const TABLES: &[&[Table<SiteSettings>]] =
     &[routes::TABLES, access::TABLES, backends::TABLES, responders::TABLES, modules::TABLES];
 
-const GROUPS: &[&[Setting<SiteSettings>]] = &[ROWS, routes::ROWS, access::ROWS, compress::ROWS];
+const GROUPS: &[&[Setting<SiteSettings>]] =
+    &[ROWS, routes::ROWS, access::ROWS, compress::ROWS, compress::LEVELS];
 
 /// Which site it is, and where its files are.
 const ROWS: &[Setting<SiteSettings>] = &[

@@ -16,7 +16,9 @@ use flyball_arch::{
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
 use flyball_site::routes::RouteSettings;
-use flyball_site::{CachePolicy, CacheSettings, CompressSettings, Hints, SiteSettings, Symlinks};
+use flyball_site::{
+    CachePolicy, CacheSettings, CompressSettings, FILTERS, Hints, SiteSettings, Symlinks,
+};
 use flyball_sys::uring::Features;
 
 /// Widest text of the long help that still fits a terminal of 80 columns with its indent.
@@ -305,9 +307,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
             max_bytes: 3,
             stream_bytes_max: 3,
             streams: 3,
-            gzip_level: 3,
-            brotli_level: 3,
-            zstd_level: 3,
+            levels: [3; _],
             shed: 3,
             cpu_percent: 3,
         },
@@ -435,9 +435,6 @@ const OF_ONE: &[&str] = &[
     "compress.min-size",
     "compress.max-size",
     "compress.stream-max-size",
-    "compress.gzip-level",
-    "compress.brotli-level",
-    "compress.zstd-level",
     "process-idle",
 ];
 
@@ -460,7 +457,8 @@ const SCOPES: &[&str] = &[
 fn says_for_what_it_holds<T>(setting: &Setting<T>) {
     let is_number =
         matches!(setting.kind, Kind::Integer { .. } | Kind::Size { .. } | Kind::Duration { .. });
-    if !is_number || OF_ONE.contains(&setting.key) {
+    let is_level = FILTERS.iter().any(|filter| filter.level.key == setting.key);
+    if !is_number || is_level || OF_ONE.contains(&setting.key) {
         return;
     }
     let text = format!("{} {}", setting.doc, setting.more).to_lowercase();

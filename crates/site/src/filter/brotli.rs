@@ -4,9 +4,8 @@ use std::io;
 
 use brotli::CompressorWriter;
 use brotli::enc::BrotliEncoderParams;
-use flyball_http::coding::Coding;
 
-use super::{Encoder, FilterKind};
+use super::{Encoder, FilterKind, Level};
 
 /// Bytes that the encoder works on at once.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -16,11 +15,19 @@ const WINDOW_BITS_MAX: u32 = 20;
 const WINDOW_BITS_MIN: u32 = 16;
 
 pub(super) const KIND: FilterKind = FilterKind {
-    coding: Coding::Brotli,
+    name: "br",
+    alias: "",
     suffix: ".br",
     tag: "br",
-    levels: 0..=11,
-    level: 5,
+    level: Level {
+        key: "compress.brotli-level",
+        least: 0,
+        most: 11,
+        default: "5",
+        doc: "How hard Brotli tries",
+        more: "Levels above 9 take tens of times as long, for a few percent.",
+        source: "RFC 7932",
+    },
     make: |level, body_bytes| {
         let bits = u64::BITS - body_bytes.unwrap_or(u64::MAX).saturating_sub(1).leading_zeros();
         let params = BrotliEncoderParams {
@@ -31,6 +38,8 @@ pub(super) const KIND: FilterKind = FilterKind {
         };
         Ok(Box::new(CompressorWriter::with_params(Vec::new(), BUFFER_BYTES, &params)))
     },
+    #[cfg(test)]
+    decoder: |body| Box::new(brotli::Decompressor::new(body, BUFFER_BYTES)),
 };
 
 impl Encoder for CompressorWriter<Vec<u8>> {

@@ -2,20 +2,26 @@
 
 use std::io;
 
-use flyball_http::coding::Coding;
-
-use super::{Encoder, FilterKind};
+use super::{Encoder, FilterKind, Level};
 
 /// The window as a power of two: 1 MiB at most, which bounds what one encoder allocates. Clients
 /// must support 8 MiB.
 const WINDOW_BITS_MAX: u32 = 20;
 
 pub(super) const KIND: FilterKind = FilterKind {
-    coding: Coding::Zstd,
+    name: "zstd",
+    alias: "",
     suffix: ".zst",
     tag: "zs",
-    levels: 1..=19,
-    level: 6,
+    level: Level {
+        key: "compress.zstd-level",
+        least: 1,
+        most: 19,
+        default: "6",
+        doc: "How hard Zstandard tries",
+        more: "",
+        source: "RFC 8878",
+    },
     make: |level, body_bytes| {
         let mut encoder = ZstdEncoder::new(Vec::new(), level as i32)?;
         // With it the encoder chooses tables that fit the body, and tells the size in its frame.
@@ -25,6 +31,8 @@ pub(super) const KIND: FilterKind = FilterKind {
         }
         Ok(Box::new(encoder))
     },
+    #[cfg(test)]
+    decoder: |body| Box::new(zstd::Decoder::with_buffer(body).unwrap()),
 };
 
 type ZstdEncoder = zstd::Encoder<'static, Vec<u8>>;

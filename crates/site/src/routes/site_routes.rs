@@ -5,12 +5,14 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use flyball_http::coding::Class;
 use flyball_http::head::Name;
 use flyball_http::{Request, Status};
 use flyball_sys::file::{self, Links};
 
 use crate::path::{self, Mapped, PathError};
 use crate::settings::SiteSettings;
+use crate::variant;
 
 use super::fields::{FieldRules, RuleSet};
 use super::images::Images;
@@ -245,7 +247,7 @@ impl SiteRoutes {
 /// Bits of [`SiteRoutes::class`].
 const CLASS_BITS: u32 = Preferences::CODE_BITS + super::images::CODE_BITS;
 
-const _: () = assert!(CLASS_BITS <= 22, "ten bits of a class are for the codings of bodies");
+const _: () = assert!(CLASS_BITS + Class::BITS <= variant::CLASS_BITS);
 
 fn accepted_images(request: &Request<'_>) -> Images {
     Images::of(request.values(Name::Accept))

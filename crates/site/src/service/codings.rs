@@ -224,11 +224,12 @@ impl Site {
     /// another one makes other bytes.
     pub(super) fn coding_of(&self, found: &Found) -> (&'static str, String) {
         let Some(coding) = found.served.coding() else { return ("", String::new()) };
-        let mut tag = FilterKind::of(coding).tag.to_owned();
+        let kind = FilterKind::of(coding);
+        let mut tag = kind.tag.to_owned();
         if !matches!(found.served, Served::Beforehand(_)) {
             tag += &self.policy.level(coding).to_string();
         }
-        (coding.name(), tag)
+        (kind.name, tag)
     }
 }
 

@@ -9,6 +9,7 @@ use flyball_sys::file::Whereabouts;
 
 use super::{Answer, Lookup, Service};
 use crate::coded_source::OneSegment;
+use crate::filter::FilterKind;
 use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::path;
 use crate::plan::Plan;
@@ -67,7 +68,9 @@ impl Service {
         self.compress_counts.shed += u64::from(shed);
         // Writing to a vector cannot fail.
         let _ = match (coding.filter(|_| !shed), len) {
-            (Some(coding), _) => write!(self.fields, "Content-Encoding: {}\r\n", coding.name()),
+            (Some(coding), _) => {
+                write!(self.fields, "Content-Encoding: {}\r\n", FilterKind::of(coding).name)
+            }
             (None, Some(len)) => write!(self.fields, "Content-Length: {len}\r\n"),
             (None, None) => Ok(()),
         };
