@@ -46,6 +46,16 @@ impl Coded {
         self.site.path().join(name)
     }
 
+    /// A file that has just been written is not cached yet.
+    fn wait_until_cached(&self) {
+        let aged = || {
+            let modified = fs::metadata(self.path("text.txt")).and_then(|m| m.modified());
+            let age = modified.expect("a time").elapsed().unwrap_or_default();
+            (age > Duration::from_millis(200)).then_some(())
+        };
+        assert!(until(DEADLINE, aged).is_some());
+    }
+
     /// Asks on a connection of its own.
     #[track_caller]
     pub(crate) fn ask(&self, target: &str, fields: &[&str]) -> Response {
@@ -85,6 +95,7 @@ pub(crate) fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
         "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
         "br" => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
         "zstd" => zstd::Decoder::new(body).expect("a frame").read_to_end(&mut plain),
+        "deflate" => flate2::read::ZlibDecoder::new(body).read_to_end(&mut plain),
         other => panic!("nobody knows {other}"),
     }
     .expect("a whole body in its coding");
@@ -98,6 +109,9 @@ fn encode(coding: &str, body: &[u8]) -> Vec<u8> {
         "br" => brotli::CompressorReader::new(body, 4096, 5, 20).read_to_end(&mut coded),
         "zstd" => {
             zstd::stream::read::Encoder::new(body, 1).expect("a coder").read_to_end(&mut coded)
+        }
+        "deflate" => {
+            flate2::read::ZlibEncoder::new(body, Default::default()).read_to_end(&mut coded)
         }
         other => panic!("nobody knows {other}"),
     }
@@ -359,6 +373,47 @@ pub(crate) fn codings_are_chosen_and_switched_off_by_settings(mount: &Mount) {
     assert_plain(&none, &text(1));
 }
 
+pub(crate) fn a_coding_that_is_off_unless_it_is_named_is_like_the_others(mount: &Mount) {
+    const REQUESTS: u64 = 100;
+    let named = "compress.codings = [\"gzip\", \"deflate\"]\ncompress.deflate-level = 9\n\
+                 compress.max-size = \"100KiB\"\n";
+    let coded = Coded::start(mount, "workers = 1\nadmin = \"127.0.0.1:0\"\n", named);
+    coded.wait_until_cached();
+    for (accepts, coding) in
+        [("gzip, deflate", "gzip"), ("DEFLATE", "deflate"), ("gzip;q=0.5, deflate, br", "deflate")]
+    {
+        let answer = coded.ask("/text.txt", &[&format!("Accept-Encoding: {accepts}")]);
+        assert_eq!(answer.expect("Content-Encoding"), coding, "{accepts}");
+        assert!(decoded(&answer) == text(1) && answer.body.len() < TEXT_BYTES / 4);
+        assert_eq!(answer.expect("Vary"), "Accept-Encoding");
+    }
+    let accepts = "Accept-Encoding: deflate";
+    let tags = [accepts, "Accept-Encoding: gzip", "Accept-Encoding: identity"]
+        .map(|accepts| coded.ask("/text.txt", &[accepts]).expect("ETag").to_owned());
+    assert!(tags[0] != tags[1] && tags[0] != tags[2], "{tags:?}");
+    let unchanged = format!("If-None-Match: {}", tags[0]);
+    assert_eq!(coded.ask("/text.txt", &[accepts, &unchanged]).status(), 304);
+    // Larger than what is kept: coded while it is sent.
+    let mut client = coded.server.connect();
+    client.send(request("GET", "/large.txt", &[accepts]));
+    assert_eq!(client.response_head().expect("Content-Encoding"), "deflate");
+    assert!(decode("deflate", &client.chunks().concat()) == text(1).repeat(5));
+    // Beside a file that has not been asked for.
+    fs::write(coded.path("beside.txt"), text(1)).expect("the site can be written");
+    fs::write(coded.path("beside.txt.zz"), encode("deflate", &text(2))).expect("the same");
+    assert!(decoded(&coded.ask("/beside.txt", &[accepts])) == text(2));
+    // What was coded is kept.
+    for _ in 0..REQUESTS {
+        assert!(decoded(&client.ask(request("GET", "/text.txt", &[accepts]))) == text(1));
+    }
+    let counted = until(DEADLINE, || {
+        let status = coded.server.status();
+        assert!(counter(&status, "compressions") <= REQUESTS / 5, "{status}");
+        (counter(&status, "requests") >= REQUESTS).then_some(())
+    });
+    assert!(counted.is_some(), "{}", coded.server.status());
+}
+
 pub(crate) fn a_file_that_was_replaced_is_never_sent_as_it_was(mount: &Mount) {
     let coded = Coded::start(mount, "cache.revalidate = 0\n", "");
     for version in 1..=12 {
@@ -419,13 +474,7 @@ fn whole(bytes: &[u8]) -> Option<Response> {
 pub(crate) fn a_cached_body_is_coded_once(mount: &Mount) {
     const REQUESTS: u64 = 200;
     let coded = Coded::start(mount, "workers = 1\nadmin = \"127.0.0.1:0\"\n", "");
-    // A file that has just been written is not cached yet.
-    let aged = || {
-        let modified = fs::metadata(coded.path("text.txt")).and_then(|m| m.modified());
-        let age = modified.expect("a time").elapsed().unwrap_or_default();
-        (age > Duration::from_millis(200)).then_some(())
-    };
-    assert!(until(DEADLINE, aged).is_some());
+    coded.wait_until_cached();
     let mut client = coded.server.connect();
     for n in 0..REQUESTS {
         let answer = client.ask(request("GET", "/text.txt", &["Accept-Encoding: gzip"]));

@@ -212,6 +212,7 @@ for_each_architecture! {
         what_was_coded_beforehand_is_sent_unless_it_is_older,
         what_was_coded_beforehand_is_sent_in_each_coding,
         codings_are_chosen_and_switched_off_by_settings,
+        a_coding_that_is_off_unless_it_is_named_is_like_the_others,
         a_file_that_was_replaced_is_never_sent_as_it_was,
         a_file_that_changes_is_never_sent_torn,
         a_cached_body_is_coded_once,

@@ -5,6 +5,7 @@
 //! `compress.codings` names it.
 
 mod brotli;
+mod deflate;
 mod gzip;
 mod zstd;
 
@@ -109,7 +110,7 @@ impl<E: Encoder> Filter for E {
 
 /// Every filter, in the order of preference when a client likes them equally: since bodies are
 /// coded once and kept, what makes them smallest comes first.
-pub static FILTERS: &[FilterKind] = &[brotli::KIND, zstd::KIND, gzip::KIND];
+pub static FILTERS: &[FilterKind] = &[brotli::KIND, zstd::KIND, gzip::KIND, deflate::KIND];
 
 const _: () = assert!(FILTERS.len() <= Coding::MAX, "a class holds the numbers of so many codings");
 
