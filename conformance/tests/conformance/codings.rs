@@ -47,7 +47,7 @@ impl Coded {
     }
 
     /// A file that has just been written is not cached yet.
-    fn wait_until_cached(&self) {
+    pub(crate) fn wait_until_cached(&self) {
         let aged = || {
             let modified = fs::metadata(self.path("text.txt")).and_then(|m| m.modified());
             let age = modified.expect("a time").elapsed().unwrap_or_default();

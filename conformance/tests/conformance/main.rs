@@ -18,6 +18,7 @@ mod hosts;
 mod keep_alive;
 mod listings;
 mod methods;
+mod overload;
 mod paths;
 mod pipelining;
 mod ranges;
@@ -200,6 +201,10 @@ for_each_architecture! {
         one_client_has_so_many_connections,
         one_client_asks_so_often,
         a_connection_has_its_pace,
+    ],
+    overload: [
+        new_bodies_leave_plain_while_clients_wait_for_a_place,
+        new_bodies_are_coded_although_clients_wait_where_that_is_wanted,
     ],
     codings: [
         a_text_leaves_in_the_coding_that_its_client_likes_best,

@@ -17,6 +17,11 @@ impl Mount {
         Mount { architecture, events, shared: OnceLock::new() }
     }
 
+    /// The name of the architecture.
+    pub(crate) fn architecture(&self) -> &'static str {
+        self.architecture
+    }
+
     /// Runs a test body, and fails when the server has panicked by its end.
     pub(crate) fn run(&self, body: fn(&Mount)) {
         let shared = self.shared.get_or_init(|| Launch::config(self.config("")).start());

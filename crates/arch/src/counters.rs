@@ -94,7 +94,7 @@ counters! {
     QueuedBefore "stage_queued_before" "Connections already in the queue, summed over hand-overs.",
     Compressions "compressions" "Bodies that were compressed.",
     CompressionSaved "compression_saved_bytes" "Bytes that those bodies were smaller by.",
-    CompressionsShed "compressions_shed" "Bodies that left plain for want of processor time.",
+    CompressionsShed "compressions_shed" "Bodies that left plain because there was enough to do.",
     LockOperations "lock_operations" "Times that a lock of shared caches was taken.",
     Throttled "requests_throttled" "Requests answered with 429: their client asked too fast.",
     TurnedAway "connections_turned_away" "Connections refused: their client has too many.",
@@ -158,8 +158,11 @@ const STATES_AT: usize = TIMINGS_AT + histogram::ALL_CELLS;
 /// Where a block says how many lines of the access log wait in the memory of their process.
 const GATHERED_AT: usize = STATES_AT + STATES;
 
+/// Where a block says how many connections began in it, less those that ended in it.
+const OPEN_AT: usize = GATHERED_AT + 1;
+
 /// Values in one block; whole cache lines, so that blocks do not share one.
-const BLOCK: usize = (GATHERED_AT + 1).next_multiple_of(8);
+const BLOCK: usize = (OPEN_AT + 1).next_multiple_of(8);
 
 /// What one thread of control has counted since it last published.
 #[derive(Clone, Debug)]
@@ -432,6 +435,29 @@ impl Blocks {
         if let Some(cell) = cell(now) {
             cell.fetch_add(1, Relaxed);
         }
+    }
+
+    /// A connection begins; the block may have several writers.
+    pub fn opened(&self, index: usize) {
+        self.block(index)[OPEN_AT].fetch_add(1, Relaxed);
+    }
+
+    /// A connection ends, which may have begun in another block of the same process.
+    pub fn closed(&self, index: usize) {
+        self.block(index)[OPEN_AT].fetch_sub(1, Relaxed);
+    }
+
+    /// How many connections some owners have open, and how many processes they are.
+    pub(crate) fn open(&self, wanted: impl Fn(&Owner) -> bool) -> (u64, usize) {
+        let (mut open, mut processes, mut last) = (0u64, 0, None);
+        for index in 0..self.blocks {
+            let Some(owner) = self.owner(index).filter(&wanted) else { continue };
+            open = open.wrapping_add(self.block(index)[OPEN_AT].load(Relaxed));
+            // Those of one process lie side by side.
+            processes += usize::from(last.replace(owner.process) != Some(owner.process));
+        }
+        // One that ended while the sum was made may count without its beginning.
+        (open.cast_signed().max(0).cast_unsigned(), processes)
     }
 
     /// Says how many connections stand in each state now; the block has one writer.

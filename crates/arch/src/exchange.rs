@@ -93,6 +93,7 @@ impl Exchange {
         let (client, told_by) = (peer.ip().to_canonical(), desk.settings.clients.address);
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
+        desk.blocks.opened(desk.block);
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client,
@@ -354,6 +355,7 @@ impl Exchange {
         let Desk { tracer, blocks, tally, .. } = desk;
         self.trace.closed(reason, tracer, blocks.traces(), tally);
         desk.clients().get_up(self.seat);
+        desk.blocks.closed(desk.block);
         desk.tally.closed(reason);
         if let Some(buffers) = self.buffers {
             desk.give_back(buffers);

@@ -32,6 +32,7 @@ mod live;
 mod log;
 mod offload;
 mod operations;
+mod overload;
 mod phases;
 mod pieces;
 mod registry;

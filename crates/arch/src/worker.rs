@@ -15,6 +15,7 @@ use crate::counters::Blocks;
 use crate::desk::Desk;
 use crate::lab::AcceptLock;
 use crate::log::{AccessLogWriter, LogSender};
+use crate::overload::Overload;
 use crate::sandbox::Rings;
 use crate::settings::Settings;
 
@@ -52,7 +53,7 @@ pub struct Worker {
     pub block: usize,
     /// Its signals; readable when there may be an [`Order`].
     pub signals: Signals,
-    /// Most connections it may have open.
+    /// Most connections it may have open: no more than it has threads for that block.
     pub connections_max: usize,
     /// Where lines of the access log go.
     pub log: LogSender,
@@ -83,7 +84,9 @@ impl Worker {
         desk.chunks = Arc::clone(&self.chunks);
         desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());
         desk.service.warm(&desk.now);
-        desk.of_process(self.index, self.block)
+        let desk = desk.of_process(self.index, self.block);
+        self.sites.watch(|| Box::new(Overload::of(self, desk.block)));
+        desk
     }
 
     /// The sites, with empty caches of one's own.

@@ -3,13 +3,14 @@
 //! A body that is held in memory is coded once, by a [`Compression`], and held coded beside the
 //! plain one: whoever asks next is answered from the cache. A longer one is coded while it is sent,
 //! by a [`CodedSource`](crate::coded_source::CodedSource), for each client anew. How much is coded
-//! at once, and how long in a row, is bounded by [`Load`]; beyond that the chain of filters is cut
-//! short and bodies leave plain (S3, section 6: M140).
+//! at once, and how long in a row, is bounded by [`Load`]; beyond that, and while the server is
+//! [`Overloaded`], the chain of filters is cut short and bodies leave plain (S3, section 6: M140).
 
+use std::fmt;
 use std::hash::BuildHasher;
 use std::io;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -47,6 +48,8 @@ pub struct CompressSettings {
     pub shed: usize,
     /// Percent of one processor that coding may take of a process; what is beyond leaves plain.
     pub cpu_percent: u64,
+    /// Whether bodies are coded while the server is overloaded.
+    pub overloaded: bool,
 }
 
 impl Default for CompressSettings {
@@ -63,6 +66,7 @@ impl Default for CompressSettings {
             levels: std::array::from_fn(|at| FILTERS[at].level.preset()),
             shed: 8,
             cpu_percent: 50,
+            overloaded: false,
         }
     }
 }
@@ -255,6 +259,12 @@ fn covers(pattern: &[u8], media_type: &[u8]) -> bool {
     }
 }
 
+/// Knows whether the server has more to do than it can.
+pub trait Overloaded: fmt::Debug + Send + Sync {
+    /// Whether it has now. Asked before a body is coded; never waits.
+    fn is_overloaded(&self) -> bool;
+}
+
 /// How much a process is coding, and which bodies are not worth it. Shared by its threads; a change
 /// of it never waits.
 #[derive(Debug)]
@@ -267,6 +277,8 @@ pub(crate) struct Load {
     /// Bodies that were coded while they were sent, and bytes that this saved: since somebody has
     /// last asked.
     sent: [AtomicU64; 2],
+    /// Who knows how busy the server is otherwise; nobody until it serves.
+    overload: OnceLock<Box<dyn Overloaded>>,
     /// Until when what was spent keeps the share of the processor busy, in microseconds.
     paid_us: AtomicU64,
     since: Instant,
@@ -280,6 +292,7 @@ impl Load {
             under_way: Default::default(),
             in_flight: Mutex::default(),
             sent: Default::default(),
+            overload: OnceLock::new(),
             paid_us: AtomicU64::new(0),
             since: Instant::now(),
             stubborn: (0..STUBBORN).map(|_| AtomicU64::new(0)).collect(),
@@ -287,10 +300,17 @@ impl Load {
         })
     }
 
+    /// Asks who is given back how busy the server is otherwise, if nobody is asked yet.
+    pub(crate) fn watch(&self, overload: impl FnOnce() -> Box<dyn Overloaded>) {
+        self.overload.get_or_init(overload);
+    }
+
     /// True when there is enough to do.
     pub(crate) fn is_full(&self, policy: &CodingPolicy, way: Way) -> bool {
         self.under_way[way as usize].load(Relaxed) >= policy.most(way)
             || self.paid_us.load(Relaxed) > self.now_us() + BURST_US
+            || !policy.settings.overloaded
+                && self.overload.get().is_some_and(|overload| overload.is_overloaded())
     }
 
     /// Leave to code one more body; `None` when there is enough to do.
@@ -496,7 +516,7 @@ pub struct CompressCounts {
     pub compressions: u64,
     /// Bytes that those bodies were smaller by.
     pub saved_bytes: u64,
-    /// Bodies that left plain because too much was being coded.
+    /// Bodies that left plain because too much was being coded, or the server was overloaded.
     pub shed: u64,
 }
 
@@ -669,6 +689,26 @@ mod tests {
         drop(first);
         assert!(!load.is_in_flight(&gzip()));
         assert!(load.permit(&policy, Way::AtOnce, &gzip()).is_some());
+    }
+
+    #[derive(Debug)]
+    struct Busy;
+
+    impl Overloaded for Busy {
+        fn is_overloaded(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn nothing_is_coded_while_the_server_is_overloaded_unless_that_is_wanted() {
+        let (load, plain) = (Load::new(), policy(|_| ()));
+        assert!(load.permit(&plain, Way::AtOnce, &gzip()).is_some());
+        load.watch(|| Box::new(Busy));
+        for way in [Way::AtOnce, Way::Sent] {
+            assert!(load.is_full(&plain, way) && load.permit(&plain, way, &gzip()).is_none());
+        }
+        assert!(load.permit(&policy(|s| s.overloaded = true), Way::AtOnce, &gzip()).is_some());
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! that is chosen for each response (section 6: M140). A filter is one file below `filter/` and a
 //! row of [`FILTERS`]: what it is called, how files are named that were coded beforehand, the
 //! setting of its level and its encoder are all in that file. It is on offer to clients where
-//! `compress.codings` names it.
+//! `compress.codings` names it. The chain is cut short when there is enough to do: see
+//! [`Load`](crate::compress::Load).
 
 mod brotli;
 mod deflate;

@@ -43,7 +43,7 @@ mod variant;
 pub use backend::{
     BackendLimits, CgiSettings, PoolSettings, Relay, ResponderSettings, Spawner, Went,
 };
-pub use compress::{CompressCounts, CompressSettings};
+pub use compress::{CompressCounts, CompressSettings, Overloaded};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
 pub use filter::{FILTERS, FilterKind, Level};

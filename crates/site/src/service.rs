@@ -17,7 +17,7 @@ use flyball_sys::file::Links;
 use crate::access::{Access, Check, Scratch};
 use crate::backend::{Gates, Spawner};
 use crate::caches::{Place, Target};
-use crate::compress::{CodingPolicy, CompressCounts, Load};
+use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
 use crate::configure::Configure;
 use crate::counts::{AccessCounts, CacheCounts};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
@@ -142,6 +142,12 @@ impl Sites {
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let (hosts, load) = (Hosts::new(settings), Load::new());
         Ok(Sites { hosts, sites, has_restrictions, load, spawner })
+    }
+
+    /// Asks who is given back how busy the server is, before a body is coded. To be called in the
+    /// process that serves; only the first call counts.
+    pub fn watch(&self, overload: impl FnOnce() -> Box<dyn Overloaded>) {
+        self.load.watch(overload);
     }
 
     /// What starts the programs of all sites, in a process of its own; `None` when there are none.

@@ -33,6 +33,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use flyball_sys::user_thread::stacks_max;
 
@@ -93,19 +94,19 @@ impl Architecture for KnotC {
         settings.workers.unwrap_or(1)
     }
 
-    fn run(&self, worker: Worker) -> io::Result<Report> {
-        let settings = &worker.settings;
+    fn run(&self, mut worker: Worker) -> io::Result<Report> {
+        let settings = Arc::clone(&worker.settings);
         let threads = settings.knot_threads;
         let running = threads.min(worker.connections_max).min(stacks_max());
         if running < threads && settings.given.contains_key("knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
         let accept = AcceptPolicy::shared(&worker.blocks);
-        let mut scheduler = Scheduler::new(settings, |_, _, _| ());
+        let mut scheduler = Scheduler::new(&settings, |_, _, _| ());
         for _ in 0..running {
             scheduler.spawn(serve)?;
         }
-        let connections_max = worker.connections_max;
+        let connections_max = std::mem::replace(&mut worker.connections_max, running);
         scheduler.run(Commons::new(worker, accept, connections_max)?)
     }
 }

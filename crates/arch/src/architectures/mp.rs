@@ -81,7 +81,9 @@ impl Architecture for Mp {
         settings.processes
     }
 
-    fn run(&self, worker: Worker) -> io::Result<Report> {
+    fn run(&self, mut worker: Worker) -> io::Result<Report> {
+        // A process that blocks has one.
+        worker.connections_max = 1;
         let (number, processes) = (worker.index, worker.settings.processes);
         let service = Service::new(Arc::clone(&worker.sites), caches(&worker.settings));
         let crew = Crew::new(&worker)?;

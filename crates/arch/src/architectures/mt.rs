@@ -79,12 +79,13 @@ impl Architecture for Mt {
         settings.threads
     }
 
-    fn run(&self, worker: Worker) -> io::Result<Report> {
+    fn run(&self, mut worker: Worker) -> io::Result<Report> {
         let threads = worker.settings.threads;
         let running = threads.min(worker.connections_max);
         if running < threads {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
+        worker.connections_max = running;
         let caches = worker.shared_caches();
         let crew = Crew::new(&worker)?;
         std::thread::scope(|scope| {

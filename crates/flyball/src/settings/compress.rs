@@ -152,7 +152,27 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         doc: "Percent of a CPU that compression may take",
         more: "Per process, over a few seconds: one that has just started may take a second \
                or two at once. Beyond it bodies leave plain, as with `compress.shed`. How \
-               busy the server is otherwise does not count.",
+               busy the server is otherwise counts for `compress.when-overloaded`.",
+        source: "S3 section 6 (M140)",
+    },
+    Setting {
+        key: "compress.when-overloaded",
+        flag: None,
+        kind: Kind::OneOf {
+            names: &[
+                Word { name: "plain", set: |s| s.compress.overloaded = false },
+                Word { name: "compressed", set: |s| s.compress.overloaded = true },
+            ],
+        },
+        word: None,
+        default: Some("plain"),
+        doc: "How bodies leave while the server is overloaded",
+        more: "`plain`: those that are not in the cache compressed are not compressed while \
+               clients wait for a place (`connections.max`, or threads or processes where each \
+               has one connection), or fill half of an accept queue (`accept.backlog`), and for a \
+               second afterwards. They are counted as `compressions_shed`, and compressed when \
+               they are asked for later. `compressed`: within `compress.shed` and `compress.cpu`, \
+               as ever.",
         source: "S3 section 6 (M140)",
     },
 ];

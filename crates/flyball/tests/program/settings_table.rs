@@ -310,6 +310,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
             levels: [3; _],
             shed: 3,
             cpu_percent: 3,
+            overloaded: true,
         },
         cgi: Vec::new(),
         fastcgi: Vec::new(),
