@@ -105,6 +105,12 @@ pub fn check_executable(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
 }
 
+/// Whether this is an end of a pipe.
+pub fn is_pipe(fd: impl AsFd) -> bool {
+    let kind = |stat: rustix::fs::Stat| rustix::fs::FileType::from_raw_mode(stat.st_mode);
+    rustix::fs::fstat(fd).is_ok_and(|stat| kind(stat) == rustix::fs::FileType::Fifo)
+}
+
 /// What a path leads to, links followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {

@@ -70,6 +70,16 @@ impl Seized {
         address
     }
 
+    /// Reads bytes of its memory.
+    ///
+    /// # Panics
+    /// When there is nothing at the address.
+    pub fn get(&self, address: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.memory.read_exact_at(&mut bytes, address).expect("its memory can be read");
+        bytes
+    }
+
     /// Puts a string into its memory: the address there.
     pub fn text(&mut self, text: &str) -> u64 {
         self.put(&[text.as_bytes(), b"\0"].concat())

@@ -36,6 +36,7 @@ mod policies;
 mod reload;
 mod ring;
 mod sandbox;
+mod sandbox_backends;
 mod settings_file;
 mod settings_hostile;
 mod settings_table;

@@ -7,22 +7,22 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common::injection::Injection;
-use crate::common::{Launch, Site, get, has, proc_status, refused, told, wait_for};
+use crate::common::{Launch, Site, descendants, get, has, proc_status, refused, told, wait_for};
 use flyball_sys::process::is_root;
 
 /// The system calls that a worker may not make, whatever it is; architectures that need more than
 /// these come elsewhere.
 #[cfg(target_arch = "x86_64")]
-mod forbidden {
+pub(crate) mod forbidden {
     use super::*;
     use flyball_testkit::foreign::Seized;
     use flyball_testkit::foreign::libc;
 
-    const EPERM: i64 = -1;
-    const EACCES: i64 = -13;
+    pub(crate) const EPERM: i64 = -1;
+    pub(crate) const EACCES: i64 = -13;
 
     /// A site that everybody can read, and a configuration beside it.
-    fn configured(site: &Site, arch: &str, more: &str) -> Launch {
+    pub(crate) fn configured(site: &Site, arch: &str, more: &str) -> Launch {
         let root = site.path().display();
         let config = site.path().join("flyball.toml");
         std::fs::write(
@@ -35,8 +35,22 @@ mod forbidden {
     }
 
     /// What is tried in a process, and what the kernel says.
-    fn try_everything(process: u32) {
+    fn try_everything(process: u32, master: u32) {
         let mut hand = Seized::attach(process);
+        try_what_nobody_may(&mut hand, process, master);
+        let mut denied = |what: &str, call: i64, arguments: &[u64]| {
+            assert_eq!(hand.call(call, arguments), Ok(EPERM), "{what} in {process}");
+        };
+        let (inet, stream) = (libc::AF_INET as u64, libc::SOCK_STREAM as u64);
+        denied("a new socket", libc::SYS_socket, &[inet, stream, 0]);
+        let unix = libc::AF_UNIX as u64;
+        denied("a Unix-domain socket", libc::SYS_socket, &[unix, stream, 0]);
+        denied("connect", libc::SYS_connect, &[3, 0, 16]);
+        denied("a timer", libc::SYS_timerfd_create, &[libc::CLOCK_MONOTONIC as u64, 0]);
+    }
+
+    /// What is refused to every process that has a sandbox, whatever is configured.
+    pub(crate) fn try_what_nobody_may(hand: &mut Seized, process: u32, master: u32) {
         let here = libc::AT_FDCWD as u64;
         let shadow = hand.text("/etc/shadow");
         let program = hand.text("/bin/true");
@@ -47,13 +61,14 @@ mod forbidden {
         denied("reading /etc/shadow", libc::SYS_openat, &[here, shadow, 0], EACCES);
         let read_write = libc::O_RDWR as u64;
         denied("writing it", libc::SYS_openat, &[here, shadow, read_write], EACCES);
-        let (inet, stream) = (libc::AF_INET as u64, libc::SOCK_STREAM as u64);
-        denied("a new socket", libc::SYS_socket, &[inet, stream, 0], EPERM);
-        let unix = libc::AF_UNIX as u64;
-        denied("a Unix-domain socket", libc::SYS_socket, &[unix, stream, 0], EPERM);
+        let (inet, stream, datagram) = (libc::AF_INET as u64, 1, libc::SOCK_DGRAM as u64);
+        denied("a datagram socket", libc::SYS_socket, &[inet, datagram, 0], EPERM);
+        let multipath = libc::IPPROTO_MPTCP as u64;
+        denied("a multipath socket", libc::SYS_socket, &[inet, stream, multipath], EPERM);
+        let netlink = libc::AF_NETLINK as u64;
+        denied("a netlink socket", libc::SYS_socket, &[netlink, datagram, 0], EPERM);
         denied("bind", libc::SYS_bind, &[3, arguments, 16], EPERM);
         denied("listen", libc::SYS_listen, &[3, 1], EPERM);
-        denied("connect", libc::SYS_connect, &[3, arguments, 16], EPERM);
         denied("executing a program", libc::SYS_execve, &[program, arguments, 0], EPERM);
         let from = [here, program, arguments, 0, 0];
         denied("executing it from a directory", libc::SYS_execveat, &from, EPERM);
@@ -69,22 +84,21 @@ mod forbidden {
         let mapping = [0, 4096, executable, anonymous, u64::MAX, 0];
         denied("memory to be executed", libc::SYS_mmap, &mapping, EPERM);
         denied("killing everybody", libc::SYS_tkill, &[1, 9], EPERM);
+        // Nothing is sent: it is only asked whether it could be.
+        let master = u64::from(master);
+        denied("a signal to the master", libc::SYS_tgkill, &[master, master, 0], EPERM);
     }
 
     /// The `count` children of the master, and what they have started. Those that nobody has needed
     /// yet may still be about to begin: each is waited for until it has given up what it does not
     /// need, of which its system calls are the last.
     fn everybody(server: &crate::common::Server, count: usize) -> Vec<u32> {
-        let mut all = server.children(count);
-        let mut at = 0;
-        while at < all.len() {
-            wait_for("the confinement of a process", || {
-                proc_status(all[at], "Seccomp").filter(|mode| mode == "2")
-            });
-            all.extend(crate::common::children(all[at]));
-            at += 1;
-        }
-        all
+        server.children(count);
+        wait_for("the confinement of all processes", || {
+            let all = descendants(server.master());
+            let is_confined = |it: &u32| proc_status(*it, "Seccomp").as_deref() == Some("2");
+            all.iter().all(is_confined).then_some(all)
+        })
     }
 
     fn no_process_may(arch: &str, user: &str, more: &str) {
@@ -108,7 +122,7 @@ mod forbidden {
                 assert_eq!(proc_status(process, sets).as_deref(), Some("0000000000000000"));
             }
             assert_eq!(proc_status(process, "NoNewPrivs").as_deref(), Some("1"));
-            try_everything(process);
+            try_everything(process, server.master());
         }
         // The hand has left, and it goes on as if nothing had been.
         assert_eq!(server.connect().ask(get("/page")).text(), "page");
@@ -163,7 +177,7 @@ mod forbidden {
         assert_eq!(server.status()["architecture"], "sped");
         // A worker, the log and the admin process.
         for process in everybody(&server, 3) {
-            try_everything(process);
+            try_everything(process, server.master());
         }
         wait_for("the line", || {
             std::fs::read_to_string(&log).ok().filter(|text| text.contains("/page"))

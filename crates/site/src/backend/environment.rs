@@ -43,6 +43,27 @@ const TEXT_BYTES: usize = 2048;
 /// In front of what was a field.
 const HTTP: &[u8] = b"HTTP_";
 
+/// The names that a request becomes, beside those of its fields.
+const OF_REQUEST: &[&str] = &[
+    "GATEWAY_INTERFACE",
+    "SERVER_SOFTWARE",
+    "SERVER_PROTOCOL",
+    "REQUEST_METHOD",
+    "REQUEST_URI",
+    "REQUEST_SCHEME",
+    "QUERY_STRING",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "REMOTE_ADDR",
+    "REMOTE_HOST",
+    "REQUEST_ID",
+    "REDIRECT_STATUS",
+    "CONTENT_LENGTH",
+    "CONTENT_TYPE",
+    "AUTH_TYPE",
+    "REMOTE_USER",
+];
+
 /// Where programs look for others when nothing else is said.
 pub(super) const PATH: &[u8] = b"/usr/local/bin:/usr/bin:/bin";
 
@@ -54,7 +75,6 @@ impl Environment {
             text: Vec::with_capacity(TEXT_BYTES),
             variables: Vec::with_capacity(VARIABLES),
         };
-        all.add("PATH", PATH);
         all.add("GATEWAY_INTERFACE", b"CGI/1.1");
         all.add("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
         all.add(
@@ -173,6 +193,18 @@ impl Environment {
     }
 }
 
+/// Whether a request can become a variable of this name. Any other could be a setting of the
+/// program's own, such as `LD_PRELOAD`.
+pub(super) fn is_of_request(name: &[u8]) -> bool {
+    let is_field = |rest: &[u8]| {
+        let is_plain =
+            |byte: &u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_';
+        rest != b"PROXY" && rest.iter().all(is_plain)
+    };
+    OF_REQUEST.iter().any(|known| known.as_bytes() == name)
+        || name.strip_prefix(HTTP).is_some_and(is_field)
+}
+
 fn name_in(text: &[u8], variable: Variable) -> &[u8] {
     &text[variable.start..variable.start + variable.name_len]
 }
@@ -232,6 +264,7 @@ mod tests {
         ] {
             assert_eq!(value(&all, name), Some(expected), "{name}");
         }
+        assert!(all.iter().all(|(name, _)| is_of_request(name.as_bytes())), "{all:?}");
         assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
     }
 
@@ -256,11 +289,19 @@ mod tests {
             (value(&all, "AUTH_TYPE"), value(&all, "REMOTE_USER")),
             (Some("Basic"), Some("ann"))
         );
+        assert!(all.iter().all(|(name, _)| is_of_request(name.as_bytes())), "{all:?}");
         assert_eq!(value(&all, "HTTP_AUTHORIZATION"), None);
         // Where this server asks for no password, the program may do so itself.
         let all = of(head);
         assert_eq!((value(&all, "AUTH_TYPE"), value(&all, "REMOTE_USER")), (None, None));
         assert_eq!(value(&all, "HTTP_AUTHORIZATION"), Some("Basic YW5uOnNlY3JldA=="));
+    }
+
+    #[test]
+    fn no_setting_of_a_program_is_of_a_request() {
+        for name in ["LD_PRELOAD", "PATH", "BASH_ENV", "HTTP_PROXY", "http_proxy", "HTTP_x", ""] {
+            assert!(!is_of_request(name.as_bytes()), "{name}");
+        }
     }
 
     #[test]

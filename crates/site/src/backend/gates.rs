@@ -36,9 +36,6 @@ struct Gate {
     path: String,
     /// What a name of the path must end in, with the dot; empty is anything.
     extensions: Vec<String>,
-    /// Variables beside those of RFC 3875.
-    variables: Vec<(String, String)>,
-    document_root: PathBuf,
     limits: BackendLimits,
     sendfile_roots: Arc<[PathBuf]>,
     way: Way,
@@ -58,6 +55,9 @@ enum Way {
 struct Reached {
     responder: Arc<Responder>,
     is_scgi: bool,
+    /// Variables beside those of RFC 3875.
+    variables: Vec<(String, String)>,
+    document_root: PathBuf,
     /// The directory of scripts, if it is not that of the site.
     root: Option<PathBuf>,
     /// The script that answers for all paths.
@@ -96,7 +96,7 @@ impl Gates {
             for cgi in &site.cgi {
                 check(cgi)
                     .map_err(|(key, why)| io::Error::other(format!("site.cgi.{key}: {why}")))?;
-                gates.push(Gate::of_program(cgi, rules.len() as u32, &site.root));
+                gates.push(Gate::of_program(cgi, rules.len() as u32));
                 rules.push(Rule::new(cgi, &site.root));
             }
             for (table, responder) in site.responders() {
@@ -195,17 +195,14 @@ impl Gate {
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
         let mut environment = Environment::of(request, &id, user);
-        environment.add("DOCUMENT_ROOT", self.document_root.as_os_str().as_bytes());
         let link = match &self.way {
+            // What is no part of the request is added by who starts the program.
             Way::Program(rule) => {
-                self.add_variables(&mut environment);
                 let below = below.path.clone().into_bytes();
                 cgi::begin(spawner?, *rule, below, environment, &owned, &id)
             }
             Way::Server(reached) => {
-                environment.unset("PATH");
-                reached.complete(&mut environment, self, below);
-                self.add_variables(&mut environment);
+                reached.complete(&mut environment, &self.path, below);
                 reached.begin(environment, &owned, &id)
             }
         };
@@ -213,12 +210,10 @@ impl Gate {
         Some(Box::new(relay.sending(&self.sendfile_roots)))
     }
 
-    fn of_program(cgi: &CgiSettings, rule: u32, root: &Path) -> Gate {
+    fn of_program(cgi: &CgiSettings, rule: u32) -> Gate {
         Gate {
             path: cgi.path.trim_end_matches('/').to_owned(),
             extensions: Vec::new(),
-            variables: cgi.environment.clone(),
-            document_root: root.to_owned(),
             limits: cgi.limits.clone(),
             sendfile_roots: cgi.sendfile_roots.clone().into(),
             way: Way::Program(rule),
@@ -233,13 +228,13 @@ impl Gate {
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: settings.extensions.iter().map(|name| format!(".{name}")).collect(),
-            variables: settings.params.clone(),
-            document_root: root.to_owned(),
             limits: settings.limits.clone(),
             sendfile_roots: settings.sendfile_roots.clone().into(),
             way: Way::Server(Reached {
                 responder: Arc::new(responder),
                 is_scgi,
+                variables: settings.params.clone(),
+                document_root: root.to_owned(),
                 root: settings.root.clone(),
                 script: settings.script.clone(),
                 // SCGI cannot do without the length, and holds nothing only where nothing comes.
@@ -264,21 +259,17 @@ impl Gate {
         }
         None
     }
-
-    fn add_variables(&self, environment: &mut Environment) {
-        for (name, value) in &self.variables {
-            environment.set(name, value.as_bytes());
-        }
-    }
 }
 
 impl Reached {
     /// The variables that depend on what the script is (RFC 3875, sections 4.1.5, 4.1.6 and
-    /// 4.1.13). Nobody looks at the disk for that: the server may see another one.
-    fn complete(&self, environment: &mut Environment, gate: &Gate, below: &Below) {
+    /// 4.1.13), and those of the configuration. Nobody looks at the disk for that: the server may
+    /// see another one.
+    fn complete(&self, environment: &mut Environment, path: &str, below: &Below) {
         let (script, info) = below.path.split_at(below.named);
-        let root = gate.document_root.as_os_str().as_bytes();
-        let script = [gate.path.as_bytes(), script.as_bytes()];
+        let root = self.document_root.as_os_str().as_bytes();
+        let script = [path.as_bytes(), script.as_bytes()];
+        environment.add("DOCUMENT_ROOT", root);
         environment.add_parts("SCRIPT_NAME", &script);
         match (&self.script, &self.root) {
             (Some(file), _) => environment.add("SCRIPT_FILENAME", file.as_os_str().as_bytes()),
@@ -291,6 +282,9 @@ impl Reached {
         if !info.is_empty() {
             environment.add("PATH_INFO", info.as_bytes());
             environment.add_parts("PATH_TRANSLATED", &[root, info.as_bytes()]);
+        }
+        for (name, value) in &self.variables {
+            environment.set(name, value.as_bytes());
         }
     }
 

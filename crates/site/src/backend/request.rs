@@ -2,7 +2,7 @@
 
 use flyball_http::OwnedRequest;
 
-use super::environment::Environment;
+use super::environment::{Environment, is_of_request};
 
 /// Longest record.
 pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
@@ -14,7 +14,7 @@ pub(super) struct StartRequest {
     pub(super) rule: u32,
     /// The path beneath that of the rule, decoded: empty, or with a slash at its start.
     pub(super) below: Vec<u8>,
-    /// The environment but for what depends on where the program is found.
+    /// What the request itself says.
     pub(super) environment: Environment,
 }
 
@@ -48,7 +48,7 @@ impl StartRequest {
         let below = texts.next()?.to_vec();
         let mut environment = Environment::default();
         while let Some(name) = texts.next() {
-            if name.is_empty() || name.contains(&b'=') {
+            if !is_of_request(name) {
                 return None;
             }
             environment.add_bytes(name.iter().copied(), &[texts.next()?]);
@@ -138,7 +138,7 @@ mod tests {
         StartRequest {
             rule: 3,
             below: b"/x y".to_vec(),
-            environment: of(&[("A", "b=c"), ("EMPTY", "")]),
+            environment: of(&[("HTTP_A", "b=c"), ("QUERY_STRING", "")]),
         }
     }
 
@@ -165,7 +165,14 @@ mod tests {
             environment: of(&[(name, "")]),
             ..StartRequest::default()
         };
-        for bad in [with(b"a\0b", "A"), with(b"", "A=B"), with(b"", "")] {
+        assert!(StartRequest::decode(&with(b"", "HTTP_A").encode().unwrap()).is_some());
+        for bad in [
+            with(b"a\0b", "HTTP_A"),
+            with(b"", "HTTP_A=B"),
+            with(b"", ""),
+            with(b"", "LD_PRELOAD"),
+            with(b"", "PATH"),
+        ] {
             assert!(StartRequest::decode(&bad.encode().unwrap()).is_none());
         }
         let long = StartRequest { below: vec![b'x'; RECORD_BYTES_MAX], ..request() };

@@ -17,7 +17,7 @@ use flyball_sys::program::{self, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
-use super::environment::Environment;
+use super::environment::{Environment, PATH};
 use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
@@ -53,6 +53,8 @@ const LEASHES: u64 = 2;
 pub(super) struct Rule {
     path: String,
     program: Found,
+    /// Variables beside those of RFC 3875.
+    variables: Vec<(String, String)>,
     document_root: PathBuf,
     limits: BackendLimits,
 }
@@ -74,6 +76,7 @@ impl Rule {
         Rule {
             path: cgi.path.trim_end_matches('/').to_owned(),
             program,
+            variables: cgi.environment.clone(),
             document_root: document_root.to_owned(),
             limits: cgi.limits.clone(),
         }
@@ -301,6 +304,10 @@ impl Office<'_> {
     }
 
     fn start(&mut self, request: StartRequest, standard: [&OwnedFd; 3]) -> Result<(), Told> {
+        // What is neither read nor written to its end could be a program itself.
+        if !standard.iter().all(program::is_pipe) {
+            return Err(Told::Forbidden);
+        }
         let at = request.rule as usize;
         let rule = self.rules.get(at).ok_or(Told::Missing)?;
         let (path, named) = rule.find(&request.below)?;
@@ -415,8 +422,9 @@ fn failed(error: &io::Error) -> Told {
     }
 }
 
-/// The variables that depend on where the program was found (RFC 3875, sections 4.1.5, 4.1.6 and
-/// 4.1.13); `named` bytes of the path name the program.
+/// The variables of the configuration, and those that depend on where the program was found
+/// (RFC 3875, sections 4.1.5, 4.1.6 and 4.1.13); `named` bytes of the path name the program. No
+/// worker has a say in them.
 fn complete(
     environment: &mut Environment,
     rule: &Rule,
@@ -425,10 +433,15 @@ fn complete(
     named: usize,
 ) {
     let (script, info) = below.split_at(named.min(below.len()));
+    let root = rule.document_root.as_os_str().as_bytes();
+    environment.add("PATH", PATH);
+    environment.add("DOCUMENT_ROOT", root);
+    for (name, value) in &rule.variables {
+        environment.set(name, value.as_bytes());
+    }
     environment.add_parts("SCRIPT_NAME", &[rule.path.as_bytes(), script]);
     environment.add("SCRIPT_FILENAME", program.as_os_str().as_bytes());
     if !info.is_empty() {
-        let root = rule.document_root.as_os_str().as_bytes();
         environment.add("PATH_INFO", info);
         environment.add_parts("PATH_TRANSLATED", &[root, info]);
     }

@@ -31,6 +31,9 @@ pub(super) enum Rule {
     OneOf(u8, &'static [u64]),
     /// These bits of this argument are this.
     Bits { argument: u8, mask: u64, value: u64 },
+    /// The socket is a stream of one of these families, of the protocol that the family has by
+    /// itself: landlock sees no datagrams, and no other protocol of streams.
+    Stream(&'static [u64]),
 }
 
 /// A group of system calls that some way to wait, or some process, needs.
@@ -239,7 +242,12 @@ const IOCTL: Rule = Rule::OneOf(
 const OF_ITSELF: Rule = Rule::OneOf(0, &[0]);
 const UNIX_ONLY: Rule = Rule::OneOf(0, &[libc::AF_UNIX as u64]);
 const STREAMS: Rule =
-    Rule::OneOf(0, &[libc::AF_UNIX as u64, libc::AF_INET as u64, libc::AF_INET6 as u64]);
+    Rule::Stream(&[libc::AF_UNIX as u64, libc::AF_INET as u64, libc::AF_INET6 as u64]);
+const UNIX_STREAMS: Rule = Rule::Stream(&[libc::AF_UNIX as u64]);
+
+/// A listening socket whose reading side is shut down can be connected, which needs no other call
+/// than a sendto(2) that begins a connection.
+const WRITING_SIDE: Rule = Rule::OneOf(1, &[libc::SHUT_WR as u64]);
 
 /// clone3(2) stands here although nobody may make it: another filter says that there is none.
 const COMMON: &[Call] = calls![
@@ -263,7 +271,7 @@ const CONNECTIONS: &[Call] = calls![
     sendmsg,
     sendto,
     setsockopt,
-    shutdown
+    shutdown => WRITING_SIDE
 ];
 
 const FILES: &[Call] = calls![
@@ -283,9 +291,10 @@ const PROCESSES: &[Call] = calls![
     clone => A_PROCESS, close_range, kill, socketpair => UNIX_ONLY, wait4, waitid
 ];
 
-/// With a pair of sockets it is found out whether a ring receives again and again.
+/// With a pair of sockets it is found out whether a ring receives again and again. What is under
+/// way on a socket is ended by shutting both sides down.
 const RING: &[Call] = calls![
-    io_uring_enter, io_uring_register, io_uring_setup, seccomp, socketpair => UNIX_ONLY
+    io_uring_enter, io_uring_register, io_uring_setup, seccomp, shutdown, socketpair => UNIX_ONLY
 ];
 
 const HANDOVER: &[Call] = calls![dup3, socketpair => UNIX_ONLY];
@@ -299,6 +308,6 @@ const APPEND: &[Call] = calls![
 
 const CONNECT: &[Call] = calls![connect, socket => STREAMS];
 
-const CONNECT_UNIX: &[Call] = calls![connect, socket => UNIX_ONLY];
+const CONNECT_UNIX: &[Call] = calls![connect, socket => UNIX_STREAMS];
 
 const TIMERS: &[Call] = calls![timerfd_create, timerfd_settime];

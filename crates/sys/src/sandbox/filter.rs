@@ -19,6 +19,9 @@ pub enum Violation {
     Kill,
 }
 
+/// The bits of the second argument of socket(2) that are no flags.
+const SOCKET_KIND: u64 = 0xf;
+
 /// Rules by the number of their call; none stands for any arguments.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
@@ -36,9 +39,13 @@ pub(super) fn install(groups: &[Calls], violation: Violation) -> io::Result<()> 
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS as u32),
     )?;
-    let allowed = program(rules_of(groups)?, refusal, SeccompAction::Allow)?;
+    let allowed = program(rules_of(groups)?, refusal.clone(), SeccompAction::Allow)?;
     // What is looked for and does not exist is nothing to be logged.
     load(&no_clone3, 0)?;
+    if groups.contains(&Calls::Connect) {
+        let no_fast_open = program(fast_open()?, SeccompAction::Allow, refusal)?;
+        load(&no_fast_open, libc::SECCOMP_FILTER_FLAG_LOG)?;
+    }
     load(&allowed, libc::SECCOMP_FILTER_FLAG_LOG)
 }
 
@@ -53,6 +60,14 @@ pub fn forbid_new_rings() -> io::Result<()> {
     let refusal = SeccompAction::Errno(libc::EPERM as u32);
     let filter = program(rules, SeccompAction::Allow, refusal)?;
     load(&filter, libc::SECCOMP_FILTER_FLAG_LOG | libc::SECCOMP_FILTER_FLAG_TSYNC)
+}
+
+/// Sending that connects (TCP Fast Open), which landlock does not see. It is looked for only where
+/// a process can make a socket to connect with: whoever cannot sends without being looked at.
+fn fast_open() -> io::Result<Rules> {
+    let flag = libc::MSG_FASTOPEN as u64;
+    let in_flags = |argument| own_rules(Rule::Bits { argument, mask: flag, value: flag });
+    Ok([(libc::SYS_sendto, in_flags(3)?), (libc::SYS_sendmsg, in_flags(2)?)].into())
 }
 
 /// What these groups allow, together.
@@ -76,10 +91,12 @@ fn rules_of(groups: &[Calls]) -> io::Result<Rules> {
 }
 
 fn own_rules(rule: Rule) -> io::Result<Vec<SeccompRule>> {
-    let one = |argument: u8, operation: SeccompCmpOp, value: u64| {
+    let condition = |argument: u8, operation: SeccompCmpOp, value: u64| {
         SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operation, value)
-            .and_then(|condition| SeccompRule::new(vec![condition]))
             .map_err(io::Error::other)
+    };
+    let one = |argument: u8, operation: SeccompCmpOp, value: u64| {
+        SeccompRule::new(vec![condition(argument, operation, value)?]).map_err(io::Error::other)
     };
     match rule {
         Rule::Any => Ok(Vec::new()),
@@ -88,6 +105,17 @@ fn own_rules(rule: Rule) -> io::Result<Vec<SeccompRule>> {
         }
         Rule::Bits { argument, mask, value } => {
             Ok(vec![one(argument, SeccompCmpOp::MaskedEq(mask), value)?])
+        }
+        Rule::Stream(families) => {
+            let stream = |family: &u64| {
+                let all = vec![
+                    condition(0, SeccompCmpOp::Eq, *family)?,
+                    condition(1, SeccompCmpOp::MaskedEq(SOCKET_KIND), libc::SOCK_STREAM as u64)?,
+                    condition(2, SeccompCmpOp::Eq, 0)?,
+                ];
+                SeccompRule::new(all).map_err(io::Error::other)
+            };
+            families.iter().map(stream).collect()
         }
     }
 }
@@ -170,7 +198,6 @@ mod tests {
             libc::SYS_ppoll,
             libc::SYS_futex,
             libc::SYS_io_uring_enter,
-            libc::SYS_shutdown,
             libc::SYS_setsockopt,
             libc::SYS_openat2,
             libc::SYS_statx,
@@ -187,6 +214,12 @@ mod tests {
         }
         for call in [libc::SYS_mmap, libc::SYS_clone, libc::SYS_prctl, libc::SYS_socket] {
             assert!(!is_constant(&all, call), "call {call} depends on its arguments");
+        }
+        // Whoever can connect is looked at when it sends, and at nothing else.
+        let sending = program(fast_open().unwrap(), SeccompAction::Allow, refuse.clone()).unwrap();
+        for call in hot {
+            let sends = [libc::SYS_sendto, libc::SYS_sendmsg].contains(&call);
+            assert_eq!(is_constant(&sending, call), !sends, "call {call}");
         }
         assert!(!is_constant(&filter(&[Calls::Common]), libc::SYS_accept4));
     }

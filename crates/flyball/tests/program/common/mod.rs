@@ -113,6 +113,17 @@ pub fn children(parent: u32) -> Vec<u32> {
     text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
+/// Its children, and theirs.
+pub fn descendants(process: u32) -> Vec<u32> {
+    let mut all = children(process);
+    let mut at = 0;
+    while at < all.len() {
+        all.extend(children(all[at]));
+        at += 1;
+    }
+    all
+}
+
 /// A field of `/proc/PID/status`, without its name.
 pub fn proc_status(process: u32, field: &str) -> Option<String> {
     let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
