@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
+use flyball_http::head::Framing;
 use flyball_http::{Head, Limits, Method, Now, Out, Request, Status};
 use flyball_sys::net::{Address, Peer};
 use flyball_sys::readiness::{self, Interest, Readiness};
@@ -190,17 +191,22 @@ struct Asked<'a> {
 
 fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut Out<()>, now: &Now) {
     let admin = asked.admin;
-    let readable = matches!(request.method(), Method::Get | Method::Head);
+    let methods = methods_of(request.path());
     let mut policy = String::new();
     let (status, media_type, text) = match request.path() {
-        b"/settings" if request.method() == Method::Post => set(asked, request),
-        b"/reload" if request.method() == Method::Post => tell(asked, Ok(Command::Reload)),
-        b"/drain" if request.method() == Method::Post => tell(asked, Ok(Command::Drain)),
-        b"/trace" if request.method() == Method::Post => traces(admin, request),
-        b"/upgrade" if request.method() == Method::Post => tell(asked, Ok(Command::Upgrade)),
-        _ if !readable => {
-            (Status::METHOD_NOT_ALLOWED, "text/plain", "only GET and HEAD\n".to_string())
+        _ if !methods.split(", ").any(|known| known.as_bytes() == request.method_token()) => {
+            (Status::METHOD_NOT_ALLOWED, "text/plain", format!("only {methods}\n"))
         }
+        // Whoever puts a command there would think that it was heeded.
+        _ if !matches!(request.head.framing, Framing::None | Framing::Length(0)) => {
+            let why = "a request has no body here; commands are /settings?KEY=VALUE and the like\n";
+            (Status::CONTENT_TOO_LARGE, "text/plain", why.to_string())
+        }
+        b"/settings" if request.method() == Method::Post => set(asked, request),
+        b"/reload" => tell(asked, Ok(Command::Reload)),
+        b"/drain" => tell(asked, Ok(Command::Drain)),
+        b"/trace" => traces(admin, request),
+        b"/upgrade" => tell(asked, Ok(Command::Upgrade)),
         b"/status" => (Status::OK, "application/json", status::write(&Snapshot::take(admin))),
         b"/metrics" => (Status::OK, prometheus::MEDIA_TYPE, metrics::write(&Snapshot::take(admin))),
         b"/settings" if !request.query().is_empty() => {
@@ -219,7 +225,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
         }
     };
     let refused = status == Status::METHOD_NOT_ALLOWED;
-    let allow = if refused { "Allow: GET, HEAD\r\n" } else { "" };
+    let allow = if refused { format!("Allow: {methods}\r\n") } else { String::new() };
     let fields = format!(
         "{allow}{policy}Content-Type: {media_type}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\n\r\n",
@@ -228,6 +234,15 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
     let is_head = request.method() == Method::Head;
     let body = if is_head { Body::Empty } else { Body::Bytes(Bytes::from(text)) };
     conn.answered(Answer { status, fields: fields.as_bytes(), body, close: true }, out, now);
+}
+
+/// The methods that a path has.
+fn methods_of(path: &[u8]) -> &'static str {
+    match path {
+        b"/reload" | b"/drain" | b"/trace" | b"/upgrade" => "POST",
+        b"/settings" => "GET, HEAD, POST",
+        _ => "GET, HEAD",
+    }
 }
 
 /// `POST /settings?KEY=VALUE`: whoever may write to the Unix-domain socket may change the server.

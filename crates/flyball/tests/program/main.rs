@@ -8,6 +8,7 @@ mod common;
 mod ablations;
 mod access_log;
 mod admin;
+mod admin_requests;
 mod budgets;
 mod cache_memory;
 mod cache_simulate;

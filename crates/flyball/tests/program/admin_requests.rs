@@ -1,0 +1,121 @@
+//! Requests to the admin socket that no client of ours makes: each is refused with a status that
+//! says why, and changes nothing.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use crate::common::{Launch, Site, children, get, text, told, within};
+
+/// The status and the whole of an answer.
+fn ask(socket: &Path, request: &[u8]) -> (u16, String) {
+    let mut stream = UnixStream::connect(socket).expect("it listens");
+    // What is too long is refused before it has been read.
+    let _ = stream.write_all(request);
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.get(9..12).and_then(|status| status.parse().ok());
+    (status.unwrap_or_else(|| panic!("{}: {answer:?}", request.escape_ascii())), answer)
+}
+
+fn request(line: &str, more: &str) -> Vec<u8> {
+    format!("{line} HTTP/1.1\r\nHost: localhost\r\n{more}\r\n").into_bytes()
+}
+
+const SET: &str = "POST /settings?timeout.idle=3s";
+
+#[test]
+fn a_change_that_is_none_is_refused_and_changes_nothing() {
+    let site = Site::with(&[("page", b"page")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let admin = format!("unix:{}", text(&socket));
+    let server = Launch::new(&site, "sped").args(&["--admin", &admin]).start();
+    let before = server.children(2);
+
+    let long = "x".repeat(70_000);
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    let refusals = [
+        (request("POST /settings", ""), 400),
+        (request("POST /settings?", ""), 400),
+        (request("POST /settings?timeout.idle", ""), 400),
+        (request("POST /settings?=3s", ""), 400),
+        (request("POST /settings?=", ""), 400),
+        (request("POST /settings?timeout.idle=", ""), 400),
+        (request("POST /settings?timeout.idle=3s&timeout.head=3s", ""), 400),
+        (request("POST /settings?timeout.idle=3s%0a", ""), 400),
+        (request("POST /settings?timeout%2eidle=3s", ""), 400),
+        (request("POST /settings?timeout.idle=3s/..", ""), 400),
+        (request("POST /settings?timeout.idle=\u{663}s", ""), 400),
+        (request("POST /settings?timeout.idle=3s set", ""), 400),
+        (b"POST /settings?timeout.idle=3s\x80\xff HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), 400),
+        (b"POST /settings?timeout.idle=3s\0 HTTP/1.1\r\nHost: a\r\n\r\n".to_vec(), 400),
+        (b"POST /settings?timeout.idle=3s HTTP/1.1\r\n\r\n".to_vec(), 400),
+        (request(&format!("POST /settings?{}=3s", "k".repeat(2_000)), ""), 400),
+        (request(&format!("POST /settings?{long}=3s"), ""), 414),
+        (request(SET, &format!("X: {long}\r\n")), 431),
+        (request(SET, "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n"), 400),
+        (request(SET, "Content-Length: -1\r\n"), 400),
+        // Bodies, which no command has.
+        (
+            [request("POST /settings", "Content-Length: 15\r\n"), b"timeout.idle=3s".into()]
+                .concat(),
+            413,
+        ),
+        ([request(SET, "Content-Length: 1\r\n"), b"x".into()].concat(), 413),
+        (request(SET, "Content-Length: 99999999999999\r\n"), 413),
+        ([request(SET, chunked), b"1\r\nx\r\n0\r\n\r\n".into()].concat(), 413),
+        ([request("POST /reload", chunked), b"0\r\n\r\n".into()].concat(), 413),
+        // No setting, and no value of one.
+        (request("POST /settings?timeout.idel=3s", ""), 409),
+        (request("POST /settings?timeout.idle=3", ""), 409),
+        (request("POST /settings?TIMEOUT.IDLE=3s", ""), 409),
+        (request("POST /nothing?timeout.idle=3s", ""), 405),
+    ];
+    for (request, status) in refusals {
+        let (told, answer) = ask(&socket, &request);
+        let request = request.escape_ascii().to_string();
+        assert_eq!(told, status, "{}: {answer}", &request[..request.len().min(200)]);
+        assert!(answer.contains("Content-Type: text/plain"), "{answer}");
+    }
+    assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n");
+    assert_eq!(children(server.master()), before);
+    assert!(!server.errors.so_far().contains("it was"), "{}", server.errors.so_far());
+    assert_eq!(server.connect().ask(get("/page")).text(), "page");
+    // What was refused for its body alone is heeded without one.
+    let (told, answer) = ask(&socket, &request(SET, "Content-Length: 0\r\n"));
+    assert_eq!(told, 200, "{answer}");
+    assert!(answer.ends_with("timeout.idle is 3s; it was 1min\n"), "{answer}");
+}
+
+#[test]
+fn another_method_is_refused_with_those_that_a_path_has() {
+    let site = Site::with(&[("page", b"page")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let admin = format!("unix:{}", text(&socket));
+    let server = Launch::new(&site, "sped").args(&["--admin", &admin]).start();
+    let before = server.children(2);
+    for (path, methods) in [
+        ("/settings?timeout.idle=3s", "GET, HEAD, POST"),
+        ("/reload", "POST"),
+        ("/drain", "POST"),
+        ("/upgrade", "POST"),
+        ("/trace?sample=1", "POST"),
+        ("/status", "GET, HEAD"),
+        ("/metrics", "GET, HEAD"),
+    ] {
+        for method in ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "BREW", "post"] {
+            if methods.split(", ").any(|known| known == method) {
+                continue;
+            }
+            let (status, answer) = ask(&socket, &request(&format!("{method} {path}"), ""));
+            assert_eq!(status, 405, "{method} {path}: {answer}");
+            assert!(answer.contains(&format!("\r\nAllow: {methods}\r\n")), "{answer}");
+        }
+    }
+    assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n");
+    assert_eq!(children(server.master()), before);
+    assert_eq!(server.connect().ask(get("/page")).text(), "page");
+}
