@@ -391,3 +391,34 @@ fn workers_that_divide_the_addresses_read_their_own_alone() {
         assert_eq!(served, [0, 1], "{arch}");
     }
 }
+
+/// Counters are in memory that all processes share from the start on.
+#[test]
+fn more_workers_than_room_was_made_for_at_the_start_are_refused() {
+    let configured = Configured::start("arch = \"sped\"\nworkers = 1\nmt.threads = 8\n");
+    let socket = configured.socket();
+    let before = configured.server.children(2);
+    let refusal = "n-copy would have 1000 workers or threads, and this server has made room for ";
+    configured.write("arch = \"n-copy\"\nworkers = 1000\n");
+    let said = configured.refused();
+    assert!(said.contains(refusal) && said.contains("; start it anew"), "{said}");
+    assert_eq!(children(configured.server.master()), before);
+    assert_eq!(told(&socket, &["get", "workers"]), "1\n");
+    assert_eq!(told(&socket, &["get", "arch"]), "sped\n");
+
+    // The same for an architecture that has one worker, which another would not.
+    configured.write("arch = \"sped\"\nworkers = 1000\n");
+    configured.reload();
+    let running = configured.server.children(2);
+    let said = refused(&socket, &["set", "architecture", "n-copy"]);
+    assert!(said.contains("architecture stays sped: ") && said.contains(refusal), "{said}");
+    assert_eq!(children(configured.server.master()), running);
+    let mut client = configured.server.connect();
+    assert_eq!(client.ask(get("/small.txt")).status(), 200);
+
+    // What there is room for goes on as before.
+    configured.write("arch = \"n-copy\"\nworkers = 2\n");
+    configured.reload();
+    assert_eq!(configured.server.connect().ask(get("/small.txt")).status(), 200);
+    assert_eq!(told(&socket, &["get", "arch"]), "n-copy\n");
+}
