@@ -150,33 +150,45 @@ fn what_an_architecture_makes_nothing_of_is_told() {
     assert_eq!(setting(&uring, "accept.limit")["value"], "inf");
 }
 
-/// A group of version 1 that this test made, and the processes that end in it.
-struct Quota(PathBuf);
+/// A control group that this test made, and the file of its quota.
+struct Quota {
+    group: PathBuf,
+    file: &'static str,
+}
 
 impl Quota {
-    /// A group with half a CPU's time, where this machine lets one be made.
+    /// A group with half a CPU's time, of version 1 or 2, where this machine lets one be made.
     fn half() -> Option<Quota> {
-        let group = PathBuf::from(format!("/sys/fs/cgroup/cpu/flyball-{}", std::process::id()));
-        std::fs::create_dir(&group).ok()?;
-        let quota = Quota(group);
-        std::fs::write(quota.0.join("cpu.cfs_period_us"), "100000").ok()?;
-        std::fs::write(quota.0.join("cpu.cfs_quota_us"), "50000").ok()?;
-        Some(quota)
+        let name = format!("flyball-{}", std::process::id());
+        let make = |groups: &str, file, limits: &[(&str, &str)]| {
+            let group = Path::new(groups).join(&name);
+            std::fs::create_dir(&group).ok()?;
+            let quota = Quota { group, file };
+            let write = |(file, limit): &(&str, &str)| {
+                let path = quota.group.join(file);
+                // A group without the controller lacks it.
+                path.exists() && std::fs::write(path, limit).is_ok()
+            };
+            limits.iter().all(write).then_some(quota)
+        };
+        let halves = [("cpu.cfs_period_us", "100000"), ("cpu.cfs_quota_us", "50000")];
+        make("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", &halves)
+            .or_else(|| make("/sys/fs/cgroup", "cpu.max", &[("cpu.max", "50000 100000")]))
     }
 }
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        let _ = std::fs::remove_dir(&self.0);
+        let _ = std::fs::remove_dir(&self.group);
     }
 }
 
 #[test]
 fn a_quota_of_a_cgroup_is_named_by_its_file() {
     let Some(quota) = Quota::half() else {
-        return println!("skipped: no group of version 1 can be made here");
+        return skip("no control group with a quota can be made here");
     };
-    let group = quota.0.to_str().expect("a path in UTF-8");
+    let group = quota.group.to_str().expect("a path in UTF-8");
     let script = "echo $$ > \"$1/cgroup.procs\" && exec \"$2\" explain --json";
     let text = run(Command::new("sh").args(["-c", script, "sh", group]).arg(Path::new(&binary())));
     let answer: Value = serde_json::from_str(&text).expect("JSON");
@@ -184,5 +196,6 @@ fn a_quota_of_a_cgroup_is_named_by_its_file() {
     assert_eq!(workers["value"], "1");
     let why = changes(workers);
     assert!(why.contains("0.5 CPUs in /sys/fs/cgroup/"), "{why}");
-    assert!(why.contains(&format!("{}/cpu.cfs_quota_us", quota.0.file_name().unwrap().display())));
+    let name = quota.group.file_name().expect("it has one").display();
+    assert!(why.contains(&format!("{name}/{}", quota.file)), "{why}");
 }
