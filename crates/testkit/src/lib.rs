@@ -11,6 +11,8 @@ mod checksum;
 mod client;
 #[cfg(target_arch = "x86_64")]
 pub mod foreign;
+#[cfg(target_arch = "x86_64")]
+pub mod foreign_clock;
 mod response;
 mod server;
 mod site;

@@ -14,6 +14,7 @@ mod cache_memory;
 mod cache_simulate;
 mod cli;
 mod client_limits;
+mod clock;
 mod ctl;
 mod descriptors;
 mod documents;
