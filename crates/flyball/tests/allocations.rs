@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
+use common::responder::{self, CONTENT, Responder};
 use common::{Launch, Server, Site, get, last_get};
 use flyball::cli::{self, Command};
 use flyball::settings::resolve;
@@ -69,6 +70,7 @@ tests! {
     a_pipelined_batch_allocates_nothing,
     a_cached_file_of_a_site_with_hundreds_of_rules_allocates_nothing,
     a_module_that_answers_at_once_allocates_nothing,
+    a_request_that_a_responder_answers_allocates_little,
     a_file_that_processes_share_is_lent_by_two_allocations,
     an_uncached_request_is_seen_by_the_counter,
     a_head_and_a_date_that_are_made_anew_allocate,
@@ -326,6 +328,24 @@ fn a_module_that_answers_at_once_allocates_nothing() {
         let allowed = PER_SECOND * counted.threads() * seconds;
         println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
         assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
+    }
+}
+
+fn a_request_that_a_responder_answers_allocates_little() {
+    /// With a link of its own, and with one that is kept.
+    const EACH: [(usize, u64); 2] = [(0, 16), (4, 15)];
+    let responder = Responder::start();
+    for (kept, each) in EACH {
+        let config = responder.config(kept);
+        for arch in ["sped", "mt"] {
+            let counted = Counted::start_from(&["--config", &config], arch, &[]);
+            let mut client = counted.server.connect();
+            let (allocations, seconds) =
+                counted.count(|| assert_eq!(client.ask(get(responder::PATH)).body, CONTENT));
+            let allowed = each * u64::from(ROUNDS) + PER_SECOND * counted.threads() * seconds;
+            println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
+            assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
+        }
     }
 }
 

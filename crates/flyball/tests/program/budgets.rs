@@ -2,6 +2,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
+use crate::common::responder::{self, CONTENT, Responder};
 use crate::common::trace::{Call, Traced, tally, whole_calls};
 use crate::common::{Site, get, has, last_get, signal, stop_at_rest, wait_for};
 use flyball_testkit::Client;
@@ -107,6 +108,35 @@ fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
         assert_eq!(tally(&other), budget, "{arch}, {ROUNDS} requests: {calls:#?}");
         assert!(futexes.len() <= ROUNDS / 10, "{arch}: {} futex calls", futexes.len());
         assert!(calls.len() <= answered.len() + 4, "{arch} does not spin: {calls:#?}");
+    }
+}
+
+#[test]
+fn a_request_that_a_responder_answers_is_sent_and_received_once_on_each_side() {
+    if !has("strace") {
+        return;
+    }
+    let responder = Responder::start();
+    // What there is beside that: a link of its own, or one that is looked at and watched anew.
+    let own = [("close", 1), ("connect", 1), ("epoll_ctl", 1), ("read", 2), ("socket", 1)];
+    let kept = [("epoll_ctl", 2), ("read", 3)];
+    for (links, each) in [(0, BTreeMap::from(own)), (4, BTreeMap::from(kept))] {
+        let config = responder.config(links);
+        for arch in ["sped", "n-copy"] {
+            let traced = Traced::start_from(&["--config", &config], arch, &[]);
+            let mut client = traced.warm(responder::PATH);
+            let calls = traced.calls(&mut client, |client| {
+                for _ in 0..ROUNDS {
+                    assert_eq!(client.ask(get(responder::PATH)).body, CONTENT);
+                }
+            });
+            let (counts, waits) = without_waits(tally(&calls));
+            println!("{arch}, {links} links: {counts:?} and {waits} waits for {ROUNDS} requests");
+            let mut budget: BTreeMap<&str, usize> =
+                each.iter().map(|(name, count)| (*name, count * ROUNDS)).collect();
+            budget.insert("write", 2 * ROUNDS);
+            assert_eq!(counts, budget, "{arch}, {links} links: {calls:#?}");
+        }
     }
 }
 

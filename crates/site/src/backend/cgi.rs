@@ -229,7 +229,7 @@ impl Link for Cgi {
         ends.chain([self.bundle.as_fd(), self.leash.as_fd()]).collect()
     }
 
-    fn leave(&mut self) {
+    fn leave(self: Box<Self>) {
         leave(&self.leash);
     }
 }

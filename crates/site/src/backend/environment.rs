@@ -1,5 +1,8 @@
 //! The variables that tell a program of its request (RFC 3875, section 4.1).
 
+use std::fmt::Display;
+use std::io::Write;
+
 use flyball_http::head::Framing;
 use flyball_http::{Name, Request, Version};
 
@@ -71,10 +74,15 @@ impl Environment {
     /// What a request says, whose client has logged in as `user` if it has. What depends on where
     /// the program is found is added later.
     pub(crate) fn of(request: &Request<'_>, id: &str, user: Option<&[u8]>) -> Environment {
-        let mut all = Environment {
-            text: Vec::with_capacity(TEXT_BYTES),
-            variables: Vec::with_capacity(VARIABLES),
-        };
+        let (text, variables) = (Vec::with_capacity(TEXT_BYTES), Vec::with_capacity(VARIABLES));
+        Environment { text, variables }.renewed(request, id, user)
+    }
+
+    /// The same in the memory of one that is not needed any more.
+    pub(crate) fn renewed(self, request: &Request<'_>, id: &str, user: Option<&[u8]>) -> Self {
+        let mut all = self;
+        all.text.clear();
+        all.variables.clear();
         all.add("GATEWAY_INTERFACE", b"CGI/1.1");
         all.add("SERVER_SOFTWARE", concat!("flyball/", env!("CARGO_PKG_VERSION")).as_bytes());
         all.add(
@@ -91,14 +99,13 @@ impl Environment {
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
         all.add("SERVER_PORT", port(request.value(Name::Host).unwrap_or_default()));
-        let client = request.client().to_string();
-        all.add("REMOTE_ADDR", client.as_bytes());
-        all.add("REMOTE_HOST", client.as_bytes());
+        all.add_shown("REMOTE_ADDR", &request.client());
+        all.add_shown("REMOTE_HOST", &request.client());
         all.add("REQUEST_ID", id.as_bytes());
         // php-cgi answers nothing without it.
         all.add("REDIRECT_STATUS", b"200");
         match request.head.framing {
-            Framing::Length(length) => all.add("CONTENT_LENGTH", length.to_string().as_bytes()),
+            Framing::Length(length) => all.add_shown("CONTENT_LENGTH", &length),
             Framing::Chunked => all.add("HTTP_TRANSFER_ENCODING", b"chunked"),
             Framing::None => {}
         }
@@ -136,6 +143,17 @@ impl Environment {
     /// The same with a value in parts.
     pub(crate) fn add_parts(&mut self, name: &str, value: &[&[u8]]) {
         self.add_bytes(name.bytes(), value);
+    }
+
+    /// The same with a value as it is shown.
+    fn add_shown(&mut self, name: &str, value: &dyn Display) {
+        self.add(name, b"");
+        let before = self.text.len();
+        // Writing to a vector cannot fail.
+        let _ = write!(self.text, "{value}");
+        if let Some(variable) = self.variables.last_mut() {
+            variable.value_len = self.text.len() - before;
+        }
     }
 
     /// The same with any name.

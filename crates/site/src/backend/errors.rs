@@ -10,7 +10,7 @@ const LOGGED_BYTES_MAX: usize = 16 * 1024;
 const LINE_BYTES_MAX: usize = 1024;
 
 /// The error output of one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ErrorOutput {
     /// The path of the request and its id.
     name: String,
@@ -34,6 +34,13 @@ impl ErrorOutput {
             }
         }
         self.left -= bytes.len().min(self.left);
+    }
+
+    /// From here on it is that of another request.
+    pub(crate) fn begin(&mut self, name: String) {
+        self.name = name;
+        self.line.clear();
+        self.renew();
     }
 
     /// As much as in the beginning may be logged again.

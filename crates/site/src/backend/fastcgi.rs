@@ -18,9 +18,12 @@ use super::{Failure, Flow, Link};
 /// Most bytes of error output of one request; one that says more is ended.
 const ERROR_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// Most bytes of a queue that is kept for another request.
+const QUEUE_KEPT_MAX: usize = 16 * 1024;
+
 /// A request on its way.
-#[derive(Debug)]
-struct FastCgi {
+#[derive(Debug, Default)]
+pub(super) struct FastCgi {
     /// `None` when the link was given back.
     stream: Option<Stream>,
     reader: Reader,
@@ -32,6 +35,8 @@ struct FastCgi {
     keeps: bool,
     /// Bytes of content that came.
     output: u64,
+    /// The memory of what was sent, once that is over.
+    spare: Vec<u8>,
 }
 
 /// Begins a request. Never blocks.
@@ -40,20 +45,24 @@ pub(super) fn begin(
     params: Environment,
     held_max: Option<usize>,
     repeats: bool,
-    said: ErrorOutput,
+    name: String,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
     let keeps = responder.keeps();
-    let mut queue = Vec::new();
+    let mut link = responder.requests.take().unwrap_or_default();
+    let FastCgi { mut said, spare: mut queue, .. } = std::mem::take(&mut *link);
+    said.begin(name);
+    queue.clear();
     let held = match held_max {
         Some(most) => Some(Held::new(params, most)),
         None => {
             records::write_request(&params, keeps, &mut queue);
+            responder.environments.keep(params);
             None
         }
     };
     let stream = Some(Stream::open(responder, queue, repeats)?);
-    let (reader, said_bytes, output) = (Reader::default(), 0, 0);
-    Ok(Box::new(FastCgi { stream, reader, said, said_bytes, held, keeps, output }))
+    *link = FastCgi { stream, said, held, keeps, ..FastCgi::default() };
+    Ok(link)
 }
 
 impl FastCgi {
@@ -173,12 +182,13 @@ impl Link for FastCgi {
         self.stream.iter().map(Stream::as_fd).collect()
     }
 
-    fn leave(&mut self) {
-        if let Some(stream) = self.stream.take()
-            && self.keeps
-            && self.reader.is_clean()
-        {
-            stream.keep();
+    fn leave(mut self: Box<Self>) {
+        if let Some(stream) = self.stream.take() {
+            let (responder, queue) = stream.end(self.keeps && self.reader.is_clean());
+            if queue.capacity() <= QUEUE_KEPT_MAX {
+                self.spare = queue;
+            }
+            responder.requests.keep(self);
         }
     }
 }

@@ -11,7 +11,6 @@ use flyball_sys::net::Server;
 use flyball_sys::random;
 
 use super::environment::Environment;
-use super::errors::ErrorOutput;
 use super::manager::PoolRule;
 use super::relay::Relay;
 use super::request::name_of;
@@ -75,9 +74,9 @@ pub(crate) struct Admitted<'a, 'b> {
 }
 
 /// A path as a gate sees it.
-struct Below {
+struct Below<'a> {
     /// What is beneath the path of the gate: empty, or with a slash at its start.
-    path: String,
+    path: &'a str,
     /// How much of that names the script.
     named: usize,
 }
@@ -133,7 +132,9 @@ impl Gates {
 
     /// Whether a backend answers a request.
     pub(crate) fn are_for(&self, request: &Request<'_>) -> bool {
-        !self.is_empty() && self.of(request).is_some()
+        !self.is_empty()
+            && canonical(request.path(), &mut Vec::new())
+                .is_ok_and(|path| self.of_path(&path).is_some())
     }
 
     /// Whether a file may be a script of any of them.
@@ -141,13 +142,8 @@ impl Gates {
         self.gates.iter().any(|gate| !gate.extensions.is_empty())
     }
 
-    /// The backend of a request, and the path as that sees it.
-    fn of(&self, request: &Request<'_>) -> Option<(&Gate, Below)> {
-        let path = canonical(request.path(), &mut Vec::new()).ok()?;
-        self.of_path(&path)
-    }
-
-    fn of_path(&self, path: &str) -> Option<(&Gate, Below)> {
+    /// The backend of a canonical path, and the path as that sees it.
+    fn of_path<'a>(&self, path: &'a str) -> Option<(&Gate, Below<'a>)> {
         self.gates.iter().find_map(|gate| {
             let below = path.strip_prefix(&gate.path)?;
             let is_beneath = below.is_empty() || below.starts_with('/');
@@ -163,7 +159,8 @@ impl Gates {
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
-        let (gate, below) = self.of(admitted.request)?;
+        let path = canonical(admitted.request.path(), &mut Vec::new()).ok()?;
+        let (gate, below) = self.of_path(&path)?;
         gate.begin(&below, admitted, spawner, site, now_ms)
     }
 
@@ -185,7 +182,7 @@ impl Gates {
 impl Gate {
     fn begin(
         &self,
-        below: &Below,
+        below: &Below<'_>,
         admitted: &Admitted<'_, '_>,
         spawner: Option<&Spawner>,
         site: usize,
@@ -194,11 +191,18 @@ impl Gate {
         let Admitted { request, user } = *admitted;
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
-        let mut environment = Environment::of(request, &id, user);
+        let spare = match &self.way {
+            Way::Program(_) => None,
+            Way::Server(reached) => reached.responder.environments.take(),
+        };
+        let mut environment = match spare {
+            Some(spare) => spare.renewed(request, &id, user),
+            None => Environment::of(request, &id, user),
+        };
         let link = match &self.way {
             // What is no part of the request is added by who starts the program.
             Way::Program(rule) => {
-                let below = below.path.clone().into_bytes();
+                let below = below.path.as_bytes().to_vec();
                 cgi::begin(spawner?, *rule, below, environment, &owned, &id)
             }
             Way::Server(reached) => {
@@ -206,7 +210,7 @@ impl Gate {
                 reached.begin(environment, &owned, &id)
             }
         };
-        let relay = Relay::new(link, owned, site, &self.limits, &id, now_ms);
+        let relay = Relay::new(link, owned, site, &self.limits, id, now_ms);
         Some(Box::new(relay.sending(&self.sendfile_roots)))
     }
 
@@ -244,9 +248,9 @@ impl Gate {
     }
 
     /// The part of a path beneath that of the gate, if it leads through.
-    fn below(&self, below: &str) -> Option<Below> {
+    fn below<'a>(&self, below: &'a str) -> Option<Below<'a>> {
         if self.extensions.is_empty() {
-            return Some(Below { path: below.to_owned(), named: 0 });
+            return Some(Below { path: below, named: 0 });
         }
         let mut end = 0;
         while end < below.len() {
@@ -254,7 +258,7 @@ impl Gate {
             let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
             end += 1 + name.len();
             if self.extensions.iter().any(|extension| name.ends_with(extension.as_str())) {
-                return Some(Below { path: below.to_owned(), named: end });
+                return Some(Below { path: below, named: end });
             }
         }
         None
@@ -265,7 +269,7 @@ impl Reached {
     /// The variables that depend on what the script is (RFC 3875, sections 4.1.5, 4.1.6 and
     /// 4.1.13), and those of the configuration. Nobody looks at the disk for that: the server may
     /// see another one.
-    fn complete(&self, environment: &mut Environment, path: &str, below: &Below) {
+    fn complete(&self, environment: &mut Environment, path: &str, below: &Below<'_>) {
         let (script, info) = below.path.split_at(below.named);
         let root = self.document_root.as_os_str().as_bytes();
         let script = [path.as_bytes(), script.as_bytes()];
@@ -305,8 +309,8 @@ impl Reached {
             head.method(),
             Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
         );
-        let said = ErrorOutput::new(name_of("fastcgi", request, id));
-        fastcgi::begin(&self.responder, environment, held_max, repeats, said)
+        let name = name_of("fastcgi", request, id);
+        fastcgi::begin(&self.responder, environment, held_max, repeats, name)
     }
 }
 

@@ -20,6 +20,7 @@ mod responder;
 mod scgi;
 
 pub mod settings;
+mod spares;
 mod spawner;
 mod stream;
 
@@ -124,5 +125,5 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
 
     /// The answer has ended, or nobody wants the rest: the program may go on by itself.
-    fn leave(&mut self);
+    fn leave(self: Box<Self>);
 }

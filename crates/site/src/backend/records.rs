@@ -46,33 +46,57 @@ pub(super) enum Ended {
     UnknownRole,
 }
 
-/// Appends a record, with as much padding as makes it a whole number of eights.
-fn write_record(kind: u8, content: &[u8], out: &mut Vec<u8>) {
-    let padding = content.len().wrapping_neg() % 8;
+/// What makes content of this length a whole number of eights.
+fn padding(len: usize) -> usize {
+    len.wrapping_neg() % 8
+}
+
+/// What stands in front of so many bytes of content.
+fn header(kind: u8, len: usize) -> [u8; HEADER_BYTES] {
     let [id_high, id_low] = REQUEST.to_be_bytes();
-    let [len_high, len_low] = (content.len() as u16).to_be_bytes();
-    out.extend_from_slice(&[VERSION, kind, id_high, id_low, len_high, len_low, padding as u8, 0]);
+    let [len_high, len_low] = (len as u16).to_be_bytes();
+    [VERSION, kind, id_high, id_low, len_high, len_low, padding(len) as u8, 0]
+}
+
+/// Appends a record.
+fn write_record(kind: u8, content: &[u8], out: &mut Vec<u8>) {
+    out.extend_from_slice(&header(kind, content.len()));
     out.extend_from_slice(content);
-    out.extend_from_slice(&[0; 8][..padding]);
+    out.extend_from_slice(&[0; 8][..padding(content.len())]);
 }
 
 /// Appends what begins a request: its role, and its parameters.
 pub(super) fn write_request(params: &Environment, keep: bool, out: &mut Vec<u8>) {
+    let most = |(name, value): (&[u8], &[u8])| name.len() + value.len() + 8;
+    // With the end of a body that there is not.
+    out.reserve(params.iter().map(most).sum::<usize>() + 8 * HEADER_BYTES);
     let flags = if keep { KEEP_CONN } else { 0 };
     write_record(BEGIN_REQUEST, &[0, RESPONDER, flags, 0, 0, 0, 0, 0], out);
-    let most = |(name, value): (&[u8], &[u8])| name.len() + value.len() + 8;
-    let mut stream = Vec::with_capacity(params.iter().map(most).sum());
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
     for (name, value) in params.iter() {
-        write_length(name.len(), &mut stream);
-        write_length(value.len(), &mut stream);
-        stream.extend_from_slice(name);
-        stream.extend_from_slice(value);
+        write_length(name.len(), out);
+        write_length(value.len(), out);
+        out.extend_from_slice(name);
+        out.extend_from_slice(value);
     }
-    out.reserve(stream.len() + 6 * HEADER_BYTES);
-    for content in stream.chunks(CONTENT_BYTES_MAX) {
-        write_record(PARAMS, content, out);
-    }
+    end_params(start, out);
     write_record(PARAMS, &[], out);
+}
+
+/// Makes records of all behind `start`, which is room for a header and parameters: mostly one, in
+/// its place.
+fn end_params(start: usize, out: &mut Vec<u8>) {
+    let content = start + HEADER_BYTES;
+    let len = out.len() - content;
+    if len > CONTENT_BYTES_MAX {
+        let stream = out.split_off(content);
+        out.truncate(start);
+        stream.chunks(CONTENT_BYTES_MAX).for_each(|content| write_record(PARAMS, content, out));
+    } else {
+        out[start..content].copy_from_slice(&header(PARAMS, len));
+        out.resize(out.len() + padding(len), 0);
+    }
 }
 
 /// The length of a name or a value: one byte, or four with the highest bit set (section 3.4).
@@ -230,6 +254,13 @@ mod tests {
 
     #[test]
     fn what_is_too_long_for_a_record_takes_several() {
+        let (mut out, mut params) = (Vec::new(), Environment::default());
+        params.add("N", &vec![b'x'; CONTENT_BYTES_MAX]);
+        write_request(&params, false, &mut out);
+        let (first, second) = (2 * HEADER_BYTES, 3 * HEADER_BYTES + CONTENT_BYTES_MAX);
+        assert_eq!(out[first..][..14], *b"\x01\x04\0\x01\xff\xf8\0\0\x01\x80\0\xff\xf8N");
+        // One byte and four for the lengths, one for the name.
+        assert_eq!(out[second..], *b"\x01\x04\0\x01\0\x06\x02\0xxxxxx\0\0\x01\x04\0\x01\0\0\0\0");
         let mut out = Vec::new();
         write_body(&vec![7; CONTENT_BYTES_MAX + 3], &mut out);
         assert_eq!(out.len(), HEADER_BYTES + CONTENT_BYTES_MAX + HEADER_BYTES + 8);

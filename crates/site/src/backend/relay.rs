@@ -1,6 +1,7 @@
 //! One request and the backend that answers it: what is known of the answer, and how long it may
 //! take.
 
+use std::fmt::Write as _;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,6 +20,9 @@ use super::{Failure, Flow, Link};
 use crate::plan::Plan;
 use crate::source::Piece;
 
+/// Room for an id, as long as most are.
+const ID_LEN: usize = 24;
+
 /// Requests of this process that went to backends.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
@@ -27,7 +31,10 @@ pub(super) fn new_id() -> String {
     // Whoever answers requests forks nobody who does.
     static PROCESS: OnceLock<i32> = OnceLock::new();
     let process = PROCESS.get_or_init(process::own_id);
-    format!("{process:x}-{:x}", REQUESTS.fetch_add(1, Relaxed))
+    let mut id = String::with_capacity(ID_LEN);
+    // Writing to a string cannot fail.
+    let _ = write!(id, "{process:x}-{:x}", REQUESTS.fetch_add(1, Relaxed));
+    id
 }
 
 /// How far a relay went.
@@ -100,14 +107,14 @@ impl Relay {
         request: OwnedRequest,
         site: usize,
         limits: &BackendLimits,
-        id: &str,
+        id: String,
         now_ms: u64,
     ) -> Relay {
         let mut relay = Relay {
             link: None,
             request,
             site,
-            id: id.to_owned(),
+            id,
             limits: limits.clone(),
             phase: Phase::Head,
             answer: BytesMut::new(),
@@ -322,7 +329,7 @@ impl Relay {
 
     /// The client wants no more, or has all there is: the program may end by itself.
     pub fn end(&mut self) {
-        if let Some(mut link) = self.link.take() {
+        if let Some(link) = self.link.take() {
             link.leave();
         }
         self.phase = Phase::Over;

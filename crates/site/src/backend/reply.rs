@@ -8,6 +8,12 @@ use flyball_http::Status;
 /// Longest head.
 pub(crate) const HEAD_BYTES_MAX: usize = 64 * 1024;
 
+/// Room for ends of lines beyond those that were sent.
+const SLACK_BYTES: usize = 32;
+
+/// Longest name of a field that means something here.
+const KNOWN_NAME_MAX: usize = 17;
+
 /// Most fields.
 const FIELDS_MAX: usize = 200;
 
@@ -56,7 +62,9 @@ impl Reply {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn parse(head: &[u8]) -> Result<Reply, &'static str> {
-        let mut reading = Reading::default();
+        // Lines may have got an end of two bytes.
+        let fields = Vec::with_capacity(head.len() + SLACK_BYTES);
+        let mut reading = Reading { fields, ..Reading::default() };
         let mut lines =
             head.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
         for (at, line) in lines.by_ref().take_while(|line| !line.is_empty()).enumerate() {
@@ -100,8 +108,16 @@ impl Reading {
             return Err("a field value with a control character");
         }
         self.count += 1;
-        let lower = name.to_ascii_lowercase();
-        match &lower[..] {
+        let mut lower = [0; KNOWN_NAME_MAX];
+        let lower = match lower.get_mut(..name.len()) {
+            Some(lower) => {
+                lower.copy_from_slice(name);
+                lower.make_ascii_lowercase();
+                &*lower
+            }
+            None => name,
+        };
+        match lower {
             b"status" if self.status.is_some() => return Err("two statuses"),
             b"status" => self.status = Some(read_status(value)?),
             b"content-length" => {
@@ -124,8 +140,9 @@ impl Reading {
             | b"upgrade" | b"date" | b"server" => {}
             _ => {
                 if lower == b"content-type" {
-                    let text = String::from_utf8_lossy(value).into_owned();
-                    if self.media_type.replace(text).is_some() {
+                    let kind = value.split(|&byte| byte == b';').next().unwrap_or_default();
+                    let kind = String::from_utf8_lossy(kind.trim_ascii()).into_owned();
+                    if self.media_type.replace(kind).is_some() {
                         return Err("two media types");
                     }
                 }
@@ -159,9 +176,8 @@ impl Reading {
             }
             (None, None) => Status::OK,
         };
-        let media_type = self.media_type.unwrap_or_default();
-        let media_type = media_type.split(';').next().unwrap_or_default().trim().to_owned();
-        let Reading { fields, len, file, .. } = self;
+        let Reading { fields, len, file, media_type, .. } = self;
+        let media_type = media_type.unwrap_or_default();
         Ok(Reply { status, fields, len, media_type, redirect, file })
     }
 }

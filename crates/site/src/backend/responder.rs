@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::net::{self, Server};
 
-use super::{Failure, PIECE_BYTES};
+use super::Failure;
+use super::environment::Environment;
+use super::fastcgi::FastCgi;
+use super::spares::Spares;
 
 /// Where a link gets its socket from: one for each rule, shared by the threads of a process. Each
 /// worker has links of its own, since they are made after the fork.
@@ -16,14 +19,24 @@ pub(super) struct Responder {
     /// The one that was used last at the end: the others grow old and are closed by the server.
     idle: Mutex<Vec<Arc<OwnedFd>>>,
     idle_max: usize,
-    /// What nobody receives into at the moment: one for each thread that ever did. A new one for
-    /// each answer would cost its pages.
-    buffers: Mutex<Vec<Vec<u8>>>,
+    /// What nobody receives into at the moment: one for each thread that ever did.
+    pub(super) buffers: Spares<Vec<u8>>,
+    /// Variables of requests that are on their way.
+    pub(super) environments: Spares<Environment>,
+    /// Requests that have ended.
+    pub(super) requests: Spares<Box<FastCgi>>,
 }
 
 impl Responder {
     pub(super) fn new(server: Server, idle_max: usize) -> Responder {
-        Responder { server, idle: Mutex::default(), idle_max, buffers: Mutex::default() }
+        Responder {
+            server,
+            idle: Mutex::default(),
+            idle_max,
+            buffers: Spares::default(),
+            environments: Spares::default(),
+            requests: Spares::default(),
+        }
     }
 
     /// Where it listens.
@@ -56,17 +69,6 @@ impl Responder {
         if idle.len() < self.idle_max {
             idle.push(socket);
         }
-    }
-
-    /// A buffer of [`PIECE_BYTES`], to be given back before the thread does anything else.
-    pub(super) fn take_buffer(&self) -> Vec<u8> {
-        let kept = self.buffers.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        kept.unwrap_or_else(|| vec![0; PIECE_BYTES])
-    }
-
-    /// Keeps a buffer for whoever is next.
-    pub(super) fn keep_buffer(&self, buffer: Vec<u8>) {
-        self.buffers.lock().unwrap_or_else(PoisonError::into_inner).push(buffer);
     }
 
     /// Begins to connect. Never blocks: what becomes of it is seen by the first send.

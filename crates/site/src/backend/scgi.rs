@@ -122,7 +122,7 @@ impl Link for Scgi {
     }
 
     /// SCGI has one request on a link.
-    fn leave(&mut self) {}
+    fn leave(self: Box<Self>) {}
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
 use super::responder::{Responder, not_connected};
-use super::{BODY_QUEUED_MAX, Failure};
+use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES};
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +136,14 @@ impl Stream {
         take: impl FnOnce(&mut [u8]) -> T,
     ) -> Result<Received<T>, (Failure, String)> {
         let responder = Arc::clone(&self.responder);
-        let mut buffer = responder.take_buffer();
+        let mut buffer = responder.buffers.take().unwrap_or_else(|| vec![0; PIECE_BYTES]);
         let received = self.receive_into(&mut buffer);
         let received = received.map(|received| match received {
             Received::Bytes(len) => Received::Bytes(take(&mut buffer[..len])),
             Received::End => Received::End,
             Received::Nothing => Received::Nothing,
         });
-        responder.keep_buffer(buffer);
+        responder.buffers.keep(buffer);
         received
     }
 
@@ -197,11 +197,13 @@ impl Stream {
         self.socket.as_fd()
     }
 
-    /// The answer has ended and the responder awaits another request.
-    pub(super) fn keep(self) {
-        if self.queued() == 0 && self.broken.is_none() {
+    /// The answer has ended: if it `keeps` the link the responder awaits another request. What was
+    /// to be sent is given back.
+    pub(super) fn end(self, keeps: bool) -> (Arc<Responder>, Vec<u8>) {
+        if keeps && self.queued() == 0 && self.broken.is_none() {
             self.responder.keep(self.socket);
         }
+        (self.responder, self.queue)
     }
 }
 

@@ -113,10 +113,9 @@ impl Service {
         let status = reply.status;
         self.fields.clear();
         self.fields.extend_from_slice(&reply.fields);
-        let request = relay.request().clone();
-        let site = &self.sites.sites[relay.site()];
-        let is_error = status.class() >= 4;
-        site.amend(&request.request(), &reply.media_type, is_error, &mut self.fields);
+        let (site, request) = (&self.sites.sites[relay.site()], relay.request().request());
+        let with_content = request.method() != Method::Head;
+        site.amend(&request, &reply.media_type, status.class() >= 4, &mut self.fields);
         self.fields.extend_from_slice(b"\r\n");
         // RFC 9110, sections 15.3.5 and 15.4.5: no content, whatever the program sends.
         let body = if matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
@@ -124,7 +123,6 @@ impl Service {
             h1::Body::Empty
         } else {
             let whole = relay.whole_len(now);
-            let with_content = request.request().method() != Method::Head;
             if with_content && reply.len.is_some() && whole.is_some() && reply.len != whole {
                 relay.fail(Failure::Malformed, "its content is not as long as its head says");
                 relay.take_outcome();

@@ -6,6 +6,7 @@ pub mod generator;
 pub mod injection;
 pub mod load;
 pub mod metrics;
+pub mod responder;
 pub mod sockets;
 pub mod trace;
 

@@ -55,15 +55,18 @@ pub struct Traced {
 
 impl Traced {
     pub fn start(site: &Site, arch: &str, settings: &[&str]) -> Traced {
+        Traced::start_from(&[super::text(site.path())], arch, settings)
+    }
+
+    /// Serves what these arguments say.
+    pub fn start_from(what: &[&str], arch: &str, settings: &[&str]) -> Traced {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let log = super::within(&directory, "trace");
         let strace = ["strace", "-f", "-qq", "-s", "64", "-o", super::text(&log), "--"];
-        let mut launch = Launch::under(&strace, site, arch).args(&[
-            "--workers",
-            "1",
-            "--set",
-            "cache.revalidate=1h",
-        ]);
+        let mut launch = Launch::bare(&strace)
+            .args(what)
+            .args(&["--listen", "127.0.0.1:0", "--arch", arch, "--workers", "1"])
+            .set("cache.revalidate=1h");
         for setting in settings {
             launch = launch.set(setting);
         }
