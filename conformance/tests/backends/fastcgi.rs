@@ -14,20 +14,20 @@ use flyball_testkit::{Client, Launch, Response, Server, wait};
 use tempfile::TempDir;
 
 /// Longest wait for what must happen.
-const AT_MOST: Duration = Duration::from_secs(20);
+pub(crate) const AT_MOST: Duration = Duration::from_secs(20);
 
 /// Time that a server has to begin its answer.
 const ANSWER_MS: u64 = 400;
 
 /// A web server, and the socket at which its requests arrive.
-struct Front {
-    server: Server,
-    listener: UnixListener,
+pub(crate) struct Front {
+    pub(crate) server: Server,
+    pub(crate) listener: UnixListener,
     files: TempDir,
 }
 
 /// A front with these tables; `None` where its architecture cannot run here.
-fn start(architecture: &str, more: &str) -> Option<Front> {
+pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
     let files = tempfile::tempdir().unwrap();
     let root = files.path().join("root");
     std::fs::create_dir_all(root.join("files")).unwrap();
@@ -61,7 +61,7 @@ const TABLES: &str = "[[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nLIMITS\n
                       [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n";
 
 /// The responder's end of a link.
-struct Link(UnixStream);
+pub(crate) struct Link(UnixStream);
 
 impl Drop for Link {
     /// Ends the link even while a process that another test starts has it open too.
@@ -74,7 +74,7 @@ impl Drop for Link {
 type Record = (u8, Vec<u8>);
 
 impl Front {
-    fn accept(&self) -> Link {
+    pub(crate) fn accept(&self) -> Link {
         self.listener.set_nonblocking(true).unwrap();
         let (socket, _) =
             wait::until(AT_MOST, || self.listener.accept().ok()).expect("nobody connects");
@@ -83,14 +83,14 @@ impl Front {
         Link(socket)
     }
 
-    fn counted(&self, name: &str) -> u64 {
+    pub(crate) fn counted(&self, name: &str) -> u64 {
         let status = self.server.status();
         let at = status.find(&format!("\"{name}\"")).unwrap_or_else(|| panic!("{name}: {status}"));
         let after = status[at + name.len() + 2..].trim_start_matches([':', ' ']);
         after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
     }
 
-    fn expect_logged(&self, text: &str) {
+    pub(crate) fn expect_logged(&self, text: &str) {
         let logged = || self.server.errors().contains(text).then_some(());
         let errors = || self.server.errors();
         wait::until(AT_MOST, logged).unwrap_or_else(|| panic!("{text} is not in\n{}", errors()));
@@ -120,7 +120,7 @@ impl Link {
     }
 
     /// A stream of records of one type, up to the empty one that ends it.
-    fn stream(&mut self, kind: u8) -> Vec<u8> {
+    pub(crate) fn stream(&mut self, kind: u8) -> Vec<u8> {
         let mut all = Vec::new();
         loop {
             let (found, content) = self.record();
@@ -133,7 +133,7 @@ impl Link {
     }
 
     /// The parameters of a request; `keep` is what its beginning must say of the link.
-    fn params(&mut self, keep: u8) -> Vec<(String, String)> {
+    pub(crate) fn params(&mut self, keep: u8) -> Vec<(String, String)> {
         assert_eq!(self.record(), (1, vec![0, 1, keep, 0, 0, 0, 0, 0]));
         let stream = self.stream(4);
         let mut rest = &stream[..];
@@ -154,7 +154,7 @@ impl Link {
     }
 
     /// A whole request without a body: its parameters.
-    fn request(&mut self) -> Vec<(String, String)> {
+    pub(crate) fn request(&mut self) -> Vec<(String, String)> {
         let params = self.params(1);
         assert_eq!(self.stream(5), b"");
         params
@@ -164,7 +164,7 @@ impl Link {
         self.0.write_all(bytes).expect("somebody reads");
     }
 
-    fn answer(&mut self, text: &str) {
+    pub(crate) fn answer(&mut self, text: &str) {
         self.say(&[record(6, text.as_bytes()), end(0)].concat());
     }
 
@@ -185,14 +185,14 @@ fn end(status: u8) -> Vec<u8> {
     vec![1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, status, 0, 0, 0]
 }
 
-fn value<'a>(params: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub(crate) fn value<'a>(params: &'a [(String, String)], name: &str) -> Option<&'a str> {
     let mut found = params.iter().filter(|(known, _)| known == name);
     let value = found.next().map(|(_, value)| value.as_str());
     assert!(found.next().is_none(), "{name} is there twice");
     value
 }
 
-fn get(path: &str) -> String {
+pub(crate) fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
 }
 
@@ -208,7 +208,7 @@ fn chunked(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// An answer whose content may come in chunks.
-fn answer(client: &mut Client) -> (Response, String) {
+pub(crate) fn answer(client: &mut Client) -> (Response, String) {
     let head = client.response_head();
     let body = match head.content_length() {
         Some(len) => client.take(len),

@@ -9,6 +9,7 @@ mod common_programs;
 mod backend_faults;
 mod dynamic;
 mod fastcgi;
+mod links;
 mod modules;
 mod pools;
 mod responders;

@@ -95,7 +95,10 @@ impl SecondEnd for Relay {
         self.end_body(now);
     }
 
-    fn advance(&mut self, wants: &Wants, _: &mut Service, now: &Now) -> Went {
+    fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went {
+        if self.is_queued() {
+            service.owning(self, |relay| relay.link_up(now));
+        }
         self.advance(wants.piece, now)
     }
 

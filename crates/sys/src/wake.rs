@@ -2,12 +2,13 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
 /// A counter in the kernel that is readable while it is above zero.
 #[derive(Debug)]
-pub struct Wake(OwnedFd);
+pub struct Wake(Arc<OwnedFd>);
 
 impl Wake {
     /// A new one, non-blocking and closed on exec.
@@ -15,7 +16,13 @@ impl Wake {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn new() -> io::Result<Wake> {
-        Ok(Wake(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Wake(Arc::new(wake)))
+    }
+
+    /// What can be read while it is above zero.
+    pub fn descriptor(&self) -> &Arc<OwnedFd> {
+        &self.0
     }
 
     /// Makes it readable. Never blocks.

@@ -19,15 +19,26 @@ pub(super) const fn answer_timeout(
     doc: &'static str,
     more: &'static str,
 ) -> Setting<SiteSettings> {
-    duration("answer-timeout", set, doc, more)
+    duration("answer-timeout", "1min", set, doc, more)
+}
+
+pub(super) const fn queue_timeout(set: Set<u64>) -> Setting<SiteSettings> {
+    let doc = "Time that a request waits for a link, after which it is answered 503";
+    duration("queue-timeout", "10s", set, doc, "Per request.")
+}
+
+pub(super) const fn connect_timeout(set: Set<u64>) -> Setting<SiteSettings> {
+    let doc = "Time until the server is connected, after which the answer is 503";
+    duration("connect-timeout", "10s", set, doc, "Per request.")
 }
 
 pub(super) const fn idle_timeout(set: Set<u64>) -> Setting<SiteSettings> {
-    duration("idle-timeout", set, "Time between two pieces of its answer", "Per request.")
+    duration("idle-timeout", "1min", set, "Time between two pieces of its answer", "Per request.")
 }
 
 const fn duration(
     key: &'static str,
+    default: &'static str,
     set: Set<u64>,
     doc: &'static str,
     more: &'static str,
@@ -37,7 +48,7 @@ const fn duration(
         flag: None,
         kind: Kind::Duration { least_ms: 1, most_ms: DAY_MS, set },
         word: None,
-        default: Some("1min"),
+        default: Some(default),
         doc,
         more,
         source: "",

@@ -134,10 +134,41 @@ macro_rules! settings_of {
                        held.",
                 source: "RFC 3875 section 4.1.2",
             },
+            Setting {
+                key: "links",
+                flag: None,
+                kind: Kind::Integer {
+                    least: 1,
+                    most: 1 << 20,
+                    set: |s, most| $last(s).links_max = Some(most as usize),
+                },
+                word: Some(Word { name: "off", set: |s| $last(s).links_max = None }),
+                default: Some("off"),
+                doc: "Links to the server that are in use at the same time, per worker",
+                more: "Further requests wait for one of them to end.",
+                source: "max_conns of nginx",
+            },
+            Setting {
+                key: "queue",
+                flag: None,
+                kind: Kind::Integer {
+                    least: 0,
+                    most: 1 << 20,
+                    set: |s, most| $last(s).queue_max = most as usize,
+                },
+                word: None,
+                default: Some("128"),
+                doc: "Requests that wait for a link, per worker; further ones are answered 503",
+                more: "None waits unless `links` says how many there are.",
+                source: "maxqueue of HAProxy",
+            },
+            limits::queue_timeout(|s, ms| $last(s).limits.queue_ms = ms),
+            limits::connect_timeout(|s, ms| $last(s).limits.connect_ms = ms),
             limits::answer_timeout(
                 |s, ms| $last(s).limits.answer_ms = ms,
                 "Time until the server has begun to answer once it has the request",
-                "Per request. Connecting counts. Later than that the answer is 504.",
+                "Per request. Waiting for a link does not count. Later than that the answer is \
+                 504.",
             ),
             limits::idle_timeout(|s, ms| $last(s).limits.idle_ms = ms),
             limits::whole_timeout(

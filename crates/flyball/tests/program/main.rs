@@ -27,6 +27,7 @@ mod helpers;
 mod honoured;
 mod knobs;
 mod lab;
+mod links;
 mod listings;
 mod load;
 mod load_logs;

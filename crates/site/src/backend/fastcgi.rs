@@ -13,7 +13,7 @@ use super::held::Held;
 use super::records::{self, Ended, Reader};
 use super::responder::Responder;
 use super::stream::{Received, Stream};
-use super::{Failure, Flow, Link};
+use super::{Failure, Flow, Link, Stage};
 
 /// Most bytes of error output of one request; one that says more is ended.
 const ERROR_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -94,6 +94,14 @@ impl FastCgi {
 }
 
 impl Link for FastCgi {
+    fn stage(&self) -> Stage {
+        self.stream.as_ref().map_or(Stage::Linked, Stream::stage)
+    }
+
+    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
+        self.stream.as_mut().map_or(Ok(false), Stream::link_up)
+    }
+
     fn room(&self) -> usize {
         match (&self.held, &self.stream) {
             (Some(held), _) => held.room(),

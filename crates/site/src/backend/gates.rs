@@ -12,6 +12,7 @@ use flyball_sys::random;
 
 use super::environment::Environment;
 use super::manager::PoolRule;
+use super::places::Places;
 use super::relay::Relay;
 use super::request::name_of;
 use super::responder::Responder;
@@ -227,7 +228,8 @@ impl Gate {
     /// `None` when nobody has said where the server is.
     fn of_server(settings: &ResponderSettings, is_scgi: bool, root: &Path) -> Option<Gate> {
         let idle_links = if is_scgi { 0 } else { settings.idle_links };
-        let responder = Responder::new(settings.server.clone()?, idle_links);
+        let places = Places::new(settings.links_max, settings.queue_max);
+        let responder = Responder::new(settings.server.clone()?, idle_links, places);
         let held = settings.held_bytes_max.and_then(|most| usize::try_from(most).ok());
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),

@@ -11,6 +11,7 @@ mod fastcgi;
 mod gates;
 mod held;
 mod manager;
+mod places;
 mod pool;
 mod records;
 mod relay;
@@ -25,13 +26,14 @@ mod spawner;
 mod stream;
 
 pub use manager::PoolSettings;
+pub use records::{Ended, Reader as RecordReader};
 pub use relay::{Relay, Went};
+pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 
 pub(crate) use gates::{Admitted, Gates};
 pub(crate) use relay::Outcome;
-pub(crate) use reply::{Reply, SentFile};
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -94,9 +96,33 @@ pub(crate) enum Flow {
     End,
 }
 
+/// How far a request has got on its way to a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It waits for another's link to end.
+    Queued,
+    /// Its link is being made.
+    Connecting,
+    /// The rest is the program's to do.
+    Linked,
+}
+
 /// A way to a program, which brings a request body there and an answer in the form of CGI back.
 /// Nothing here waits.
 pub(crate) trait Link: std::fmt::Debug + Send {
+    /// How far it has got.
+    fn stage(&self) -> Stage {
+        Stage::Linked
+    }
+
+    /// Opens what it needs, once the link that it waited for is free; true when that was so.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
+        Ok(false)
+    }
+
     /// Bytes of the request body that it takes now.
     fn room(&self) -> usize;
 

@@ -35,7 +35,7 @@ const END_BYTES: usize = 8;
 
 /// What a responder says about a request that it has ended (section 5.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub enum Ended {
     /// It has answered.
     Complete,
     /// It answers one request at a time on a link, and thinks that this is a second one.
@@ -121,7 +121,7 @@ pub(super) fn write_body_end(out: &mut Vec<u8>) {
 
 /// Reads what a responder sends, wherever it is cut.
 #[derive(Debug, Default)]
-pub(super) struct Reader {
+pub struct Reader {
     header: [u8; HEADER_BYTES],
     header_len: usize,
     kind: u8,
@@ -139,11 +139,7 @@ impl Reader {
     ///
     /// # Errors
     /// What is wrong with a record.
-    pub(super) fn take(
-        &mut self,
-        bytes: &mut [u8],
-        mut said: impl FnMut(&[u8]),
-    ) -> Result<usize, String> {
+    pub fn take(&mut self, bytes: &mut [u8], mut said: impl FnMut(&[u8])) -> Result<usize, String> {
         let (mut at, mut kept) = (0, 0);
         while at < bytes.len() {
             if self.content_left > 0 {
@@ -208,12 +204,12 @@ impl Reader {
     }
 
     /// What was said of the request, once it has ended.
-    pub(super) fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<Ended> {
         self.ended
     }
 
     /// Whether the link is at the end of its last record and at no other.
-    pub(super) fn is_clean(&self) -> bool {
+    pub fn is_clean(&self) -> bool {
         self.ended.is_some() && self.padding_left == 0 && !self.trails
     }
 }

@@ -16,7 +16,7 @@ use flyball_sys::{process, say};
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
-use super::{Failure, Flow, Link};
+use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
 use crate::source::Piece;
 
@@ -90,6 +90,8 @@ pub struct Relay {
     body_ended: bool,
     output: u64,
     began_ms: u64,
+    /// Since when it has had, or has waited for, its link.
+    link_ms: u64,
     /// Since when nothing has moved while the backend was waited for.
     since_ms: u64,
     waits: bool,
@@ -122,6 +124,7 @@ impl Relay {
             body_ended: false,
             output: 0,
             began_ms: now_ms,
+            link_ms: now_ms,
             since_ms: now_ms,
             waits: false,
             redirects: 0,
@@ -185,6 +188,20 @@ impl Relay {
                 link.end_body();
             }
             self.moved(now);
+        }
+    }
+
+    /// Whether it waits for the link of another request to end.
+    pub(crate) fn is_queued(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.stage() == Stage::Queued)
+    }
+
+    /// Opens its link, if that is free by now.
+    pub(crate) fn link_up(&mut self, now: &Now) {
+        match self.link.as_mut().map(|link| link.link_up()) {
+            Some(Ok(true)) => (self.link_ms, self.since_ms) = (now.ms(), now.ms()),
+            Some(Err((failure, why))) => self.fail(failure, &why),
+            Some(Ok(false)) | None => {}
         }
     }
 
@@ -303,6 +320,11 @@ impl Relay {
     pub fn deadline(&self) -> u64 {
         let Some(link) = &self.link else { return u64::MAX };
         let whole = self.limits.whole_ms.map_or(u64::MAX, |most| self.began_ms + most);
+        let linked = match link.stage() {
+            Stage::Queued => return whole.min(self.link_ms + self.limits.queue_ms),
+            Stage::Connecting => self.link_ms + self.limits.connect_ms,
+            Stage::Linked => u64::MAX,
+        };
         let step = match self.phase {
             // It has nothing to do before it has more of the request.
             Phase::Head if !self.body_ended && link.queued() == 0 => return whole,
@@ -311,14 +333,25 @@ impl Relay {
             Phase::Body => return whole,
             Phase::Told(_) | Phase::Over => return u64::MAX,
         };
-        whole.min(self.since_ms + step)
+        whole.min(linked).min(self.since_ms + step)
     }
 
     /// Some time passed.
     pub fn expired(&mut self, now: &Now) {
-        if now.ms() >= self.deadline() {
-            let waited = now.ms().saturating_sub(self.since_ms);
-            self.fail(Failure::Late, &format!("it has said nothing for {waited} ms"));
+        if now.ms() < self.deadline() {
+            return;
+        }
+        let stage = self.link.as_ref().map_or(Stage::Linked, |link| link.stage());
+        let linking = now.ms().saturating_sub(self.link_ms);
+        let waited = now.ms().saturating_sub(self.since_ms);
+        match stage {
+            Stage::Queued => {
+                self.fail(Failure::Busy, &format!("no link was free for {linking} ms"));
+            }
+            Stage::Connecting if linking >= self.limits.connect_ms => {
+                self.fail(Failure::Down, &format!("its server was not reached in {linking} ms"));
+            }
+            _ => self.fail(Failure::Late, &format!("it has said nothing for {waited} ms")),
         }
     }
 

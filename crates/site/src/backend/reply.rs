@@ -19,24 +19,24 @@ const FIELDS_MAX: usize = 200;
 
 /// What a program answers, but for its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Reply {
+pub struct Reply {
     /// The status.
-    pub(crate) status: Status,
+    pub status: Status,
     /// The fields that the client gets, each with its CRLF.
-    pub(crate) fields: Vec<u8>,
+    pub fields: Vec<u8>,
     /// The length of the content, if the program tells.
-    pub(crate) len: Option<u64>,
+    pub len: Option<u64>,
     /// The media type, for rules that go by it.
-    pub(crate) media_type: String,
+    pub media_type: String,
     /// A path of this server that is answered instead (RFC 3875, section 6.2.2).
-    pub(crate) redirect: Option<Vec<u8>>,
+    pub redirect: Option<Vec<u8>>,
     /// A file that is sent as the content.
-    pub(crate) file: Option<SentFile>,
+    pub file: Option<SentFile>,
 }
 
 /// A file that a backend has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum SentFile {
+pub enum SentFile {
     /// The one at this absolute path (`X-Sendfile`).
     At(Vec<u8>),
     /// The one at this path beneath the first root (`X-Accel-Redirect`).
@@ -44,7 +44,7 @@ pub(crate) enum SentFile {
 }
 
 /// The length of a head with its blank line, once that is there. Lines may end in LF alone.
-pub(crate) fn head_len(bytes: &[u8]) -> Option<usize> {
+pub fn head_len(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
         let end = at + memchr::memchr(b'\n', &bytes[at..])?;
@@ -61,7 +61,7 @@ impl Reply {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(crate) fn parse(head: &[u8]) -> Result<Reply, &'static str> {
+    pub fn parse(head: &[u8]) -> Result<Reply, &'static str> {
         // Lines may have got an end of two bytes.
         let fields = Vec::with_capacity(head.len() + SLACK_BYTES);
         let mut reading = Reading { fields, ..Reading::default() };

@@ -9,6 +9,7 @@ use flyball_sys::net::{self, Server};
 use super::Failure;
 use super::environment::Environment;
 use super::fastcgi::FastCgi;
+use super::places::Places;
 use super::spares::Spares;
 
 /// Where a link gets its socket from: one for each rule, shared by the threads of a process. Each
@@ -19,6 +20,8 @@ pub(super) struct Responder {
     /// The one that was used last at the end: the others grow old and are closed by the server.
     idle: Mutex<Vec<Arc<OwnedFd>>>,
     idle_max: usize,
+    /// Places of links that are in use.
+    pub(super) places: Arc<Places>,
     /// What nobody receives into at the moment: one for each thread that ever did.
     pub(super) buffers: Spares<Vec<u8>>,
     /// Variables of requests that are on their way.
@@ -28,11 +31,12 @@ pub(super) struct Responder {
 }
 
 impl Responder {
-    pub(super) fn new(server: Server, idle_max: usize) -> Responder {
+    pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Responder {
         Responder {
             server,
             idle: Mutex::default(),
             idle_max,
+            places,
             buffers: Spares::default(),
             environments: Spares::default(),
             requests: Spares::default(),
@@ -99,7 +103,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let responder = Responder::new(Server::Unix(path.clone()), 3);
+        let responder = Responder::new(Server::Unix(path.clone()), 3, Places::new(None, 0));
         let mut theirs = Vec::new();
         for _ in 0..4 {
             responder.keep(responder.connect().unwrap());

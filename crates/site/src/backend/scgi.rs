@@ -11,7 +11,7 @@ use super::environment::Environment;
 use super::held::Held;
 use super::responder::Responder;
 use super::stream::{Received, Stream};
-use super::{Failure, Flow, Link};
+use super::{Failure, Flow, Link, Stage};
 
 /// A request on its way.
 #[derive(Debug)]
@@ -54,6 +54,14 @@ fn request(variables: &Environment) -> Vec<u8> {
 }
 
 impl Link for Scgi {
+    fn stage(&self) -> Stage {
+        self.stream.stage()
+    }
+
+    fn link_up(&mut self) -> Result<bool, (Failure, String)> {
+        self.stream.link_up()
+    }
+
     fn room(&self) -> usize {
         self.held.as_ref().map_or_else(|| self.stream.room(), Held::room)
     }

@@ -54,6 +54,10 @@ pub struct ResponderSettings {
     pub sendfile_roots: Vec<PathBuf>,
     /// Links to it that are kept for the next request, per worker.
     pub idle_links: usize,
+    /// Links to it that are in use at the same time, per worker; `None` is no limit.
+    pub links_max: Option<usize>,
+    /// Requests that wait for a link, per worker.
+    pub queue_max: usize,
     /// Bytes of a request body of unknown length that are held until its end, per connection;
     /// `None` holds nothing.
     pub held_bytes_max: Option<u64>,
@@ -77,6 +81,8 @@ impl Default for ResponderSettings {
             params: Vec::new(),
             sendfile_roots: Vec::new(),
             idle_links: 0,
+            links_max: None,
+            queue_max: 128,
             held_bytes_max: Some(HELD_BYTES_MAX),
             limits: BackendLimits::default(),
             pool: PoolSettings::default(),
@@ -129,6 +135,10 @@ impl ResponderSettings {
 /// What a backend may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendLimits {
+    /// Time that a request waits for a link to its server, in milliseconds.
+    pub queue_ms: u64,
+    /// Time until the server is connected, in milliseconds.
+    pub connect_ms: u64,
     /// Time until it has begun to answer once it has the request, in milliseconds.
     pub answer_ms: u64,
     /// Time between two pieces of its answer, in milliseconds.
@@ -148,6 +158,8 @@ pub struct BackendLimits {
 impl Default for BackendLimits {
     fn default() -> BackendLimits {
         BackendLimits {
+            queue_ms: 10_000,
+            connect_ms: 10_000,
             answer_ms: 60_000,
             idle_ms: 60_000,
             whole_ms: None,

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
+use super::places::{Entry, Place, Waiting};
 use super::responder::{Responder, not_connected};
-use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES};
+use super::{BODY_QUEUED_MAX, Failure, PIECE_BYTES, Stage};
 
 /// What came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +23,20 @@ pub(super) enum Received<T> {
     Nothing,
 }
 
+/// How far a link has got.
+#[derive(Debug)]
+enum Reach {
+    /// As many are in use as may be.
+    Queued(Waiting),
+    /// It is there, and has a place among those in use.
+    Linked(Arc<OwnedFd>, Place),
+}
+
 /// A link to a responder.
 #[derive(Debug)]
 pub(super) struct Stream {
     responder: Arc<Responder>,
-    socket: Arc<OwnedFd>,
+    reach: Reach,
     /// What is sent, the first `at` bytes of which are.
     queue: Vec<u8>,
     at: usize,
@@ -36,6 +46,8 @@ pub(super) struct Stream {
     repeats: bool,
     /// Why no more can be sent.
     broken: Option<io::Error>,
+    /// Something was sent, so that it is connected.
+    reached: bool,
     /// Something of the answer came.
     heard: bool,
     /// The request has just been sent whole: an answer cannot be there yet.
@@ -49,23 +61,43 @@ impl Stream {
         queue: Vec<u8>,
         repeats: bool,
     ) -> Result<Stream, (Failure, String)> {
-        let idle = responder.take_idle();
-        let was_idle = idle.is_some();
-        let socket = match idle {
-            Some(socket) => socket,
-            None => responder.connect()?,
+        let (reach, was_idle) = match responder.enter()? {
+            Entry::Now(place) => responder.link(place)?,
+            Entry::Later(waiting) => (Reach::Queued(waiting), false),
+            Entry::Full => {
+                let why = "as many links to its server are in use as may be, and as many wait";
+                return Err((Failure::Busy, why.into()));
+            }
         };
         Ok(Stream {
             responder: Arc::clone(responder),
-            socket,
+            reach,
             queue,
             at: 0,
             was_idle,
             repeats,
             broken: None,
+            reached: false,
             heard: false,
             asked: true,
         })
+    }
+
+    /// How far it has got.
+    pub(super) fn stage(&self) -> Stage {
+        match self.reach {
+            Reach::Queued(_) => Stage::Queued,
+            Reach::Linked(..) if self.reached || self.queued() == 0 => Stage::Linked,
+            Reach::Linked(..) => Stage::Connecting,
+        }
+    }
+
+    /// Takes the link that it waited for, if it is its turn; whether it is.
+    pub(super) fn link_up(&mut self) -> Result<bool, (Failure, String)> {
+        let Reach::Queued(waiting) = &self.reach else { return Ok(false) };
+        let Some(place) = waiting.turn() else { return Ok(false) };
+        (self.reach, self.was_idle) = self.responder.link(place)?;
+        Ok(true)
     }
 
     /// Bytes that wait to be sent.
@@ -91,11 +123,12 @@ impl Stream {
     /// Sends what waits; true when anything was.
     pub(super) fn push(&mut self) -> bool {
         let mut moved = false;
+        let Reach::Linked(socket, _) = &self.reach else { return false };
         while self.queued() > 0 {
-            match net::send(&*self.socket, &self.queue[self.at..], false) {
+            match net::send(&**socket, &self.queue[self.at..], false) {
                 Ok(n) => {
                     self.at += n;
-                    moved = true;
+                    (moved, self.reached) = (true, true);
                 }
                 Err(error) if is_transient(&error) => {
                     self.asked = false;
@@ -151,7 +184,8 @@ impl Stream {
         if std::mem::take(&mut self.asked) {
             return Ok(Received::Nothing);
         }
-        match net::recv(&*self.socket, buffer) {
+        let Reach::Linked(socket, _) = &self.reach else { return Ok(Received::Nothing) };
+        match net::recv(&**socket, buffer) {
             Ok(n) if n > 0 => {
                 self.heard = true;
                 Ok(Received::Bytes(n))
@@ -181,7 +215,9 @@ impl Stream {
         if !self.may_repeat() && !untouched {
             return Ok(false);
         }
-        self.socket = self.responder.connect()?;
+        if let Reach::Linked(socket, _) = &mut self.reach {
+            *socket = self.responder.connect()?;
+        }
         (self.was_idle, self.at, self.broken) = (false, 0, None);
         self.push();
         Ok(true)
@@ -189,21 +225,49 @@ impl Stream {
 
     /// What is waited for.
     pub(super) fn awaited(&self, pulls: bool) -> (Arc<OwnedFd>, Interest) {
-        let interest = Interest { read: pulls, write: self.queued() > 0 };
-        (Arc::clone(&self.socket), interest)
+        match &self.reach {
+            Reach::Queued(waiting) => (Arc::clone(waiting.descriptor()), Interest::READ),
+            Reach::Linked(socket, _) => {
+                let interest = Interest { read: pulls, write: self.queued() > 0 };
+                (Arc::clone(socket), interest)
+            }
+        }
     }
 
     pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        match &self.reach {
+            Reach::Queued(waiting) => waiting.descriptor().as_fd(),
+            Reach::Linked(socket, _) => socket.as_fd(),
+        }
     }
 
     /// The answer has ended: if it `keeps` the link the responder awaits another request. What was
     /// to be sent is given back.
     pub(super) fn end(self, keeps: bool) -> (Arc<Responder>, Vec<u8>) {
-        if keeps && self.queued() == 0 && self.broken.is_none() {
-            self.responder.keep(self.socket);
+        let keeps = keeps && self.queued() == 0 && self.broken.is_none();
+        if let Reach::Linked(socket, place) = self.reach
+            && keeps
+        {
+            self.responder.keep(socket);
+            // Whoever has waited for it finds the link.
+            drop(place);
         }
         (self.responder, self.queue)
+    }
+}
+
+impl Responder {
+    /// Asks for a place among the links.
+    fn enter(&self) -> Result<Entry, (Failure, String)> {
+        self.places.enter().map_err(|error| not_connected(&error))
+    }
+
+    /// A link at a place, and whether it was used before.
+    fn link(&self, place: Place) -> Result<(Reach, bool), (Failure, String)> {
+        Ok(match self.take_idle() {
+            Some(socket) => (Reach::Linked(socket, place), true),
+            None => (Reach::Linked(self.connect()?, place), false),
+        })
     }
 }
 

@@ -71,6 +71,15 @@ impl Service {
         relay
     }
 
+    /// The same of what a backend opens later.
+    pub(crate) fn owning(&self, relay: &mut Relay, open: impl FnOnce(&mut Relay)) {
+        let Some(member) = &self.member else { return open(relay) };
+        member.begin();
+        open(relay);
+        relay.descriptors().into_iter().for_each(|descriptor| member.own(descriptor));
+        member.end();
+    }
+
     /// The backend of a file that was found, if it is a script.
     pub(super) fn to_script(
         &self,

@@ -1,0 +1,41 @@
+//! A server behind the server that cannot be reached.
+
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::common::{Launch, architectures, get};
+use flyball_sys::net::{self, ListenOptions};
+use flyball_testkit::as_ourselves;
+
+/// Longer than a connection within this machine takes.
+const FULL_AFTER: Duration = Duration::from_millis(200);
+
+#[test]
+fn a_server_that_is_not_reached_in_time_is_503_and_not_waited_for_any_longer() {
+    // As long as nobody accepts, nobody gets a connection beyond those that wait.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("it can listen");
+    net::listen(&listener, 0, &ListenOptions::default()).expect("the queue can be short");
+    let address = listener.local_addr().expect("it has an address");
+    let mut waiting = Vec::new();
+    while let Ok(connection) = TcpStream::connect_timeout(&address, FULL_AFTER) {
+        waiting.push(connection);
+        assert!(waiting.len() < 10, "the queue has an end");
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (root, path) = (directory.path().display(), directory.path().join("flyball.toml"));
+    let config = format!(
+        "{}[[site]]\nroot = \"{root}\"\n[[site.scgi]]\npath = \"/app\"\n\
+         socket = \"{address}\"\nconnect-timeout = \"100ms\"\n",
+        as_ourselves()
+    );
+    std::fs::write(&path, config).expect("the configuration can be written");
+    let path = path.to_str().expect("a path in UTF-8");
+    for arch in architectures() {
+        let launch = Launch::bare::<&str>(&[])
+            .args(&["--config", path, "--listen", "127.0.0.1:0", "--arch", arch])
+            .workers_for(arch, 1);
+        let server = launch.start();
+        assert_eq!(server.connect().ask(get("/app")).status(), 503, "{arch}");
+        server.errors.wait_for(arch, |log| log.contains("503: its server was not reached in "));
+    }
+}
