@@ -4,6 +4,7 @@
 //! while, and longer under `FLYBALL_CI`.
 #![forbid(unsafe_code)]
 
+mod backend;
 mod config;
 mod machine;
 pub mod mutate;
@@ -13,6 +14,7 @@ mod ranges;
 mod request;
 mod routes;
 
+pub use backend::{backend_reply, fastcgi_records};
 pub use config::config;
 pub use machine::machine_operations;
 pub use path::path_mapping;
@@ -41,4 +43,6 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ranges", run: ranges, words: ranges::WORDS },
     Target { name: "routes", run: routes, words: routes::WORDS },
     Target { name: "proxy_header", run: proxy_header, words: proxy::WORDS },
+    Target { name: "fastcgi_records", run: fastcgi_records, words: backend::RECORD_WORDS },
+    Target { name: "backend_reply", run: backend_reply, words: backend::REPLY_WORDS },
 ];
