@@ -1,8 +1,8 @@
 //! The clock of the day in a process, moved by a foreign hand while it runs. All other clocks stay.
 //!
-//! Programs read clocks in the kernel's own library (vdso(7)), before which no preloaded one stands.
-//! Its `clock_gettime` is therefore replaced in the memory of the process, and what that forks
-//! later has it too.
+//! Programs read clocks in the kernel's own library (vdso(7)), before which no preloaded one
+//! stands. Its `clock_gettime` is therefore replaced in the memory of the process, and what that
+//! forks later has it too.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

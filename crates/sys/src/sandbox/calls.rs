@@ -245,10 +245,6 @@ const STREAMS: Rule =
     Rule::Stream(&[libc::AF_UNIX as u64, libc::AF_INET as u64, libc::AF_INET6 as u64]);
 const UNIX_STREAMS: Rule = Rule::Stream(&[libc::AF_UNIX as u64]);
 
-/// A listening socket whose reading side is shut down can be connected, which needs no other call
-/// than a sendto(2) that begins a connection.
-const WRITING_SIDE: Rule = Rule::OneOf(1, &[libc::SHUT_WR as u64]);
-
 /// clone3(2) stands here although nobody may make it: another filter says that there is none.
 const COMMON: &[Call] = calls![
     brk, clock_getres, clock_gettime, clock_nanosleep, clone3, close, dup, eventfd2, exit,
@@ -271,7 +267,7 @@ const CONNECTIONS: &[Call] = calls![
     sendmsg,
     sendto,
     setsockopt,
-    shutdown => WRITING_SIDE
+    shutdown
 ];
 
 const FILES: &[Call] = calls![
@@ -291,10 +287,9 @@ const PROCESSES: &[Call] = calls![
     clone => A_PROCESS, close_range, kill, socketpair => UNIX_ONLY, wait4, waitid
 ];
 
-/// With a pair of sockets it is found out whether a ring receives again and again. What is under
-/// way on a socket is ended by shutting both sides down.
+/// With a pair of sockets it is found out whether a ring receives again and again.
 const RING: &[Call] = calls![
-    io_uring_enter, io_uring_register, io_uring_setup, seccomp, shutdown, socketpair => UNIX_ONLY
+    io_uring_enter, io_uring_register, io_uring_setup, seccomp, socketpair => UNIX_ONLY
 ];
 
 const HANDOVER: &[Call] = calls![dup3, socketpair => UNIX_ONLY];

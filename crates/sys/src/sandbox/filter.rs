@@ -63,7 +63,7 @@ pub fn forbid_new_rings() -> io::Result<()> {
 }
 
 /// Sending that connects (TCP Fast Open), which landlock does not see. It is looked for only where
-/// a process can make a socket to connect with: whoever cannot sends without being looked at.
+/// a process makes sockets: it costs each call that sends.
 fn fast_open() -> io::Result<Rules> {
     let flag = libc::MSG_FASTOPEN as u64;
     let in_flags = |argument| own_rules(Rule::Bits { argument, mask: flag, value: flag });
@@ -198,6 +198,7 @@ mod tests {
             libc::SYS_ppoll,
             libc::SYS_futex,
             libc::SYS_io_uring_enter,
+            libc::SYS_shutdown,
             libc::SYS_setsockopt,
             libc::SYS_openat2,
             libc::SYS_statx,
