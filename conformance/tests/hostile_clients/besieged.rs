@@ -9,6 +9,9 @@ use flyball_testkit::{Client, Launch, Server, Site, wait};
 /// A server has started when nothing in it is opened for so long.
 const STARTED_AFTER: Duration = Duration::from_millis(60);
 
+/// How often memory is looked at while an attack lasts.
+const SAMPLED_EVERY: Duration = Duration::from_millis(5);
+
 /// Honest clients that are measured.
 const HONEST: usize = 4;
 
@@ -71,6 +74,22 @@ impl Besieged {
     /// Memory that the attack has cost so far, in bytes: what its processes have written to.
     pub fn memory_taken(&self) -> u64 {
         self.used().saturating_sub(self.memory)
+    }
+
+    /// The most memory that was seen to be taken while an attack lasts and after it, in bytes.
+    pub fn most_taken_during(&self, attack: impl FnOnce() + Send) -> u64 {
+        std::thread::scope(|scope| {
+            let attack = scope.spawn(attack);
+            let mut most = 0;
+            while !attack.is_finished() {
+                most = most.max(self.memory_taken());
+                wait::dawdle(SAMPLED_EVERY);
+            }
+            if let Err(panic) = attack.join() {
+                std::panic::resume_unwind(panic);
+            }
+            most.max(self.memory_taken())
+        })
     }
 
     /// Waits until no more descriptors are open than before the attack.
