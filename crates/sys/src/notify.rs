@@ -36,6 +36,11 @@ impl Notifier {
         Notifier { way: Some(way), alive_ms, alive_due_ms: 0 }
     }
 
+    /// Whether somebody supervises this server.
+    pub fn is_heard(&self) -> bool {
+        self.way.is_some()
+    }
+
     /// Serving, or serving again after a reload.
     pub fn ready(&self, status: &str) {
         self.send(&format!("READY=1\nMAINPID={}\n{}", process::own_id(), status_line(status)));

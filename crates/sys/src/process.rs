@@ -45,11 +45,34 @@ pub fn fork() -> io::Result<Forked> {
     }
     // SAFETY: the child continues on a copy of this thread's stack and heap, which is sound as no
     // other thread was there to hold a lock that the child needs.
-    let pid = unsafe { libc::fork() };
+    forked(unsafe { libc::fork() }.into())
+}
+
+/// As [`fork`], but the child's parent is this process's own (`CLONE_PARENT`): who waits for this
+/// process waits for that one too, and this one does not. The first process of a namespace has no
+/// parent, and gets a child.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_beside() -> io::Result<Forked> {
+    if !cfg!(test) && threads()? > 1 {
+        return Err(io::Error::other("a process with several threads cannot be forked"));
+    }
+    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
+    // SAFETY: as in `spawn_sharing_descriptors`.
+    let begun = forked(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) });
+    match begun {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => fork(),
+        begun => begun,
+    }
+}
+
+/// What fork(2) and clone(2) have returned, on either side.
+fn forked(pid: libc::c_long) -> io::Result<Forked> {
     match pid {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Forked::Child),
-        pid => match Pid::from_raw(pid) {
+        pid => match i32::try_from(pid).ok().and_then(Pid::from_raw) {
             Some(pid) => Ok(Forked::Parent(ProcessId(pid))),
             None => Err(io::ErrorKind::InvalidData.into()),
         },

@@ -21,6 +21,9 @@ const GO_MS_MAX: u64 = 15_000;
 /// A new master is ready when its workers have lived so long.
 pub(super) const READY_AFTER_MS: u64 = 300;
 
+/// Longest wait of a new master for the one before to name it to who supervises them.
+const NAMED_MS_MAX: u64 = 1_000;
+
 /// Longest message between the two, in bytes.
 const MESSAGE_BYTES_MAX: usize = 64;
 
@@ -68,7 +71,11 @@ impl Master {
         let listening: Vec<_> = self.server.listening.handed_over().collect();
         let admin = self.server.admin.as_deref();
         let told = handover::describe(&theirs, admin, listening.iter().cloned());
-        match process::fork().map_err(fail)? {
+        // Who supervises this master waits for its own children. Of any other it will not see the
+        // end: when it stops the server, it kills that one at once.
+        let forked =
+            if self.notifier.is_heard() { process::fork_beside() } else { process::fork() };
+        match forked.map_err(fail)? {
             Forked::Child => {
                 let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
                 let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
@@ -215,6 +222,8 @@ impl Master {
         if let Some(before) = self.server.before.take() {
             // It may have given this one up, and kill it.
             let _ = net::send(&before, READY, false);
+            // Before it has named this process nobody else is heard. It closes its end then.
+            let _ = net::wait_readable(&before, NAMED_MS_MAX);
         }
         self.notifier.ready(&self.status_line());
     }

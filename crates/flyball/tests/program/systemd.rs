@@ -79,22 +79,31 @@ fn a_service_manager_is_told_who_has_taken_over_and_of_no_upgrade_that_failed() 
     server.errors.wait_for("that it failed", |said| said.contains("the upgrade failed"));
     std::fs::rename(&aside, &program).expect("it is renamed");
     signal(old, "USR2");
-    let mut said = Vec::new();
     assert!(server.ended().success());
     manager.set_nonblocking(true).expect("O_NONBLOCK");
-    let mut buffer = [0; 1024];
-    while let Ok(len) = manager.recv(&mut buffer) {
-        said.push(String::from_utf8_lossy(&buffer[..len]).into_owned());
-    }
+    let (mut said, mut buffer) = (Vec::new(), [0; 1024]);
+    wait_for("what the new master says", || {
+        while let Ok(len) = manager.recv(&mut buffer) {
+            said.push(String::from_utf8_lossy(&buffer[..len]).into_owned());
+        }
+        said.last().filter(|said: &&String| said.contains("STATUS=serving")).map(drop)
+    });
     let new = std::fs::read_to_string(&pid).expect("the PID file").trim().to_owned();
     assert_ne!(new, old.to_string());
-    // In whatever order the two processes ran: neither names anybody else.
+    // Neither names anybody else.
     let line = format!("MAINPID={new}\n");
     let named: Vec<_> = said.iter().filter(|said| said.contains("MAINPID=")).collect();
     assert!(!named.is_empty() && named.iter().all(|said| said.contains(&line)), "{said:?}");
-    assert!(named.iter().any(|said| said.contains("has taken over")), "{said:?}");
     assert!(named.iter().all(|said| said.contains("READY=1")), "{said:?}");
-    signal(new.parse().expect("a number"), "TERM");
+    // The new one speaks once it is named: what it says before is not heard (NotifyAccess=main).
+    let [first, last] = named[..] else { panic!("{named:?}") };
+    assert!(first.contains("has taken over"), "{first}");
+    assert!(last.contains("STATUS=serving by sped"), "{last}");
+    // It is waited for by who waited for the one before, as systemd is.
+    let new: u32 = new.parse().expect("a number");
+    let parent = proc_status(new, "PPid").expect("it runs");
+    assert_eq!(parent, std::process::id().to_string());
+    signal(new, "TERM");
     wait_for("its end", || (!pid.exists()).then_some(()));
 }
 
