@@ -16,6 +16,13 @@ use super::sample::{Look, REFUSED, Rates, Worker};
 /// Lines of figures above the workers.
 const FIGURES: u16 = 11;
 
+/// Lines above the rows of workers.
+const HEADINGS: u16 = 2;
+
+/// Lines of the history, its frame among them: it takes what workers leave.
+const HISTORY_MIN: u16 = 4;
+const HISTORY_MAX: u16 = 12;
+
 /// Columns of what a line of figures is about.
 const NAME: usize = 12;
 
@@ -23,7 +30,7 @@ const NAME: usize = 12;
 const PLAIN_COLUMNS: u16 = 100;
 const PLAIN_LINES_MIN: u16 = 15;
 
-const HELP: [&str; 9] = [
+const HELP: [&str; 10] = [
     "q, Esc, Ctrl-C   leave",
     "p, space         hold the screen, and go on",
     "s                order workers by another column",
@@ -33,6 +40,7 @@ const HELP: [&str; 9] = [
     "Times are known to a quarter; p99 of disk: work that may wait.",
     "loop: turns without their wait. Phases: parts of the loops' time.",
     "Drops are those of the whole network namespace.",
+    "idle: between requests; what was answered may still be sent.",
 ];
 
 /// Draws everything.
@@ -60,7 +68,7 @@ fn render(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     let [title, figures, history, workers, keys] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(FIGURES),
-        Constraint::Length(if area.height >= 30 { 5 } else { 0 }),
+        Constraint::Length(history_lines(screen, area)),
         Constraint::Min(1),
         Constraint::Length(1),
     ])
@@ -78,6 +86,16 @@ fn render(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     Line::styled(hint, Style::new().add_modifier(Modifier::DIM)).render(keys, buffer);
     if screen.help {
         draw_help(area, buffer);
+    }
+}
+
+/// Lines that nobody else needs, if they are enough to show anything.
+fn history_lines(screen: &Screen, area: Rect) -> u16 {
+    let workers = u16::try_from(screen.workers().len()).unwrap_or(u16::MAX);
+    let others = (1 + FIGURES + HEADINGS + 1).saturating_add(workers);
+    match area.height.saturating_sub(others) {
+        ..HISTORY_MIN => 0,
+        free => free.min(HISTORY_MAX),
     }
 }
 
@@ -166,10 +184,14 @@ fn draw_history(screen: &Screen, area: Rect, buffer: &mut Buffer) {
     if area.height == 0 {
         return;
     }
-    let shown = screen.history.len().saturating_sub(usize::from(area.width));
-    let history: Vec<u64> = screen.history.iter().skip(shown).copied().collect();
-    let block = Block::bordered().title("requests/s");
-    Sparkline::default().data(history).block(block).render(area, buffer);
+    let frame = Block::bordered();
+    // The newest are at the right end.
+    let room = usize::from(frame.inner(area).width);
+    let past = screen.history.len().saturating_sub(room);
+    let history: Vec<u64> = screen.history.iter().skip(past).copied().collect();
+    let most = history.iter().max().map_or(0.0, |most| *most as f64);
+    let frame = frame.title(format!("requests/s, at most {}", count(most)));
+    Sparkline::default().data(history).block(frame).render(area, buffer);
 }
 
 fn draw_workers(screen: &Screen, area: Rect, buffer: &mut Buffer) {

@@ -89,8 +89,27 @@ fn everything_is_shown_in_eighty_columns_and_twenty_four_lines() {
         "     0    2        1500          0       1    75.0%    4.0 MiB     12",
         "     1    2         500          0       4    25.0%    4.0 MiB     12",
     ];
-    assert_eq!(lines[..expected.len()], expected);
+    // What is left is the history, between the figures and the workers.
+    let workers = lines.iter().position(|line| line.starts_with("workers")).expect("it is there");
+    let shown = [&lines[..12], &lines[workers..23]].concat();
+    assert_eq!(shown, expected);
     assert_eq!(lines[23], "q quit  p pause  s sort: number  h help");
+}
+
+#[test]
+fn the_history_ends_with_what_is_newest_and_says_how_high_it_is() {
+    let mut screen = screen();
+    for second in 13..200 {
+        screen.take(Ok(look(second, 5_000 + (second - 12) * 100)));
+    }
+    screen.take(Ok(look(200, 5_000 + 187 * 100 + 3_000)));
+    let lines = drawn(&screen, 80, 24);
+    let top = lines.iter().position(|line| line.starts_with("┌requests/s, at most 3000─"));
+    let top = top.unwrap_or_else(|| panic!("{lines:#?}"));
+    // All lines that two workers leave.
+    assert!(lines[22].starts_with("     1    2"), "{lines:#?}");
+    assert!(lines[top + 1].ends_with(" █│"), "{lines:#?}");
+    assert_eq!(lines[18].chars().next(), Some('└'), "{lines:#?}");
 }
 
 #[test]
@@ -103,13 +122,17 @@ fn any_size_of_a_terminal_is_drawn() {
         press(&mut screen, KeyCode::Char('h'));
     }
     let tall = drawn(&screen, 80, 40);
-    assert!(tall.iter().any(|line| line.contains("requests/s─")), "{tall:#?}");
+    assert!(tall.iter().any(|line| line.contains("requests/s, at most")), "{tall:#?}");
 }
 
 #[test]
 fn keys_order_scroll_hold_and_end() {
     let mut screen = screen();
-    let first_worker = |screen: &Screen| drawn(screen, 80, 24)[14].clone();
+    let first_worker = |screen: &Screen| {
+        let lines = drawn(screen, 80, 24);
+        let heads = lines.iter().position(|line| line.starts_with("worker  gen")).expect("heads");
+        lines[heads + 1].clone()
+    };
     press(&mut screen, KeyCode::Char('s'));
     assert!(first_worker(&screen).trim_start().starts_with("0 "), "by requests");
     press(&mut screen, KeyCode::Char('s'));
@@ -323,7 +346,7 @@ fn in_a_terminal_it_hears_keys_sees_a_new_size_and_finds_a_server_again() {
     let mut resize = Command::new("stty");
     resize.arg("-F").arg(terminal).args(["rows", "40", "cols", "100"]);
     assert!(resize.status().expect("stty runs").success());
-    tty.wait_for("requests/s──");
+    tty.wait_for(&"─".repeat(90));
     tty.press("q");
     assert!(tty.ended().success());
     let written = String::from_utf8_lossy(&tty.written.lock().expect("it ended")).into_owned();
