@@ -63,7 +63,10 @@ pub fn make(words: &[&str]) -> Result<(), String> {
     match *kind {
         "deb" => {
             let package = deb(&root, profile)?;
-            if test { proof::deb(&root, &package) } else { Ok(()) }
+            if !test {
+                return Ok(());
+            }
+            proof::deb(&root, &package).and_then(|()| proof::systemd(&root, &package))
         }
         "tar" => {
             let tree = tar(&root, profile)?;

@@ -13,7 +13,7 @@ fn asked() -> Option<String> {
 }
 
 #[test]
-fn the_debian_package_serves_from_a_clean_root_and_goes_without_a_trace() {
+fn the_debian_package_serves_from_a_clean_root_and_by_systemd_and_goes_without_a_trace() {
     if let Some(profile) = asked() {
         xtask::package::make(&["deb", "--test", "--profile", &profile]).unwrap();
     }

@@ -4,7 +4,7 @@
 //! taken twice and nothing stays when the test fails. All of it needs the superuser's rights.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{TARGET, fresh, install, run, write};
@@ -15,6 +15,29 @@ const SUITE: &str = "bookworm";
 /// What is done in the clean root. The systemctl is one that only writes down what it is told: the
 /// scripts of the package are what is tried, not systemd.
 const DEB: &str = include_str!("deb-test.sh");
+
+/// Boots a root with systemd, which starts a unit and ends by it.
+const BOOT: &str = include_str!("systemd-boot.sh");
+
+/// What is done there, where systemd is process 1.
+const SYSTEMD: &str = include_str!("systemd-test.sh");
+
+/// The unit that does it. systemd exits with how it went.
+const UNIT: &str = "\
+[Unit]
+Requires=multi-user.target
+After=multi-user.target
+SuccessAction=exit
+FailureAction=exit
+FailureActionExitStatus=1
+
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /srv/test.sh
+StandardOutput=file:/srv/test.log
+StandardError=inherit
+TimeoutStartSec=300
+";
 
 /// Goes into the clean root.
 const ENTER: &str = "\
@@ -44,23 +67,46 @@ test \"$page\" = 'from the root'
 
 /// Installs the package in a clean root, serves from there, asks for a page, and takes it away.
 pub fn deb(root: &Path, package: &Path) -> Result<(), String> {
-    let packages = root.join(TARGET);
-    let made = packages.join(SUITE);
-    if !made.exists() {
-        let new = fresh(&packages.join("root.new"))?;
-        let mut debootstrap = Command::new("debootstrap");
-        debootstrap.args(["--variant=minbase", "--include=adduser,curl", SUITE]);
-        run(debootstrap.arg(&new))?;
-        fs::rename(&new, &made).map_err(|error| format!("{}: {error}", made.display()))?;
-    }
-    let clean = packages.join("root");
-    fresh(&clean)?;
-    run(Command::new("cp").args(["--archive", "--reflink=auto", "-T"]).arg(&made).arg(&clean))?;
+    let clean = clean(root, SUITE, "adduser,curl")?;
     install(package, &clean.join("tmp/flyball.deb"), 0o644)?;
     write(&clean.join("tmp/test.sh"), DEB)?;
     run(alone().args(["/bin/sh", "-c", ENTER, "sh"]).arg(&clean))?;
     println!("package: installed, served from, and purged in {}", clean.display());
     Ok(())
+}
+
+/// Installs the package in a clean root that was booted, and has its systemd start, reload,
+/// upgrade, watch and stop the service.
+pub fn systemd(root: &Path, package: &Path) -> Result<(), String> {
+    let made = format!("{SUITE}-systemd");
+    let clean = clean(root, &made, "adduser,curl,dbus,systemd,systemd-sysv")?;
+    install(package, &clean.join("srv/flyball.deb"), 0o644)?;
+    write(&clean.join("srv/test.sh"), SYSTEMD)?;
+    write(&clean.join("etc/systemd/system/flyball-test.service"), UNIT)?;
+    let mut boot = Command::new("/bin/sh");
+    boot.args(["-c", BOOT, "sh"]).arg(&clean).arg("flyball-test.service");
+    run(&mut boot).inspect_err(|_| {
+        let log = fs::read_to_string(clean.join("srv/test.log"));
+        eprintln!("{}", log.unwrap_or_default());
+    })?;
+    println!("package: run by systemd in {}", clean.display());
+    Ok(())
+}
+
+/// A copy of a root of Debian with these packages, which is made once.
+fn clean(root: &Path, name: &str, include: &str) -> Result<PathBuf, String> {
+    let packages = root.join(TARGET);
+    let made = packages.join(name);
+    if !made.exists() {
+        let new = fresh(&packages.join("root.new"))?;
+        let mut debootstrap = Command::new("debootstrap");
+        debootstrap.args(["--variant=minbase", &format!("--include={include}"), SUITE]);
+        run(debootstrap.arg(&new))?;
+        fs::rename(&new, &made).map_err(|error| format!("{}: {error}", made.display()))?;
+    }
+    let clean = fresh(&packages.join("root"))?;
+    run(Command::new("cp").args(["--archive", "--reflink=auto", "-T"]).arg(&made).arg(&clean))?;
+    Ok(clean)
 }
 
 /// Serves from a root with nothing in it but what the archive holds, as the superuser.
