@@ -3,12 +3,13 @@
 //! many of each, under every architecture; without it `sped` has 1,000, `mt` and `uring` fewer, and
 //! the others none: what may be left behind is the business of code that all of them share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::common_programs::on_every_architecture;
+use crate::modules;
 use flyball_testkit::{Launch, Server, as_ourselves, wait};
 
 /// Longest wait for what must happen.
@@ -45,9 +46,9 @@ enum Fault {
     /// It leaves when it has sent all.
     LeavesUnanswered(&'static str),
     /// It leaves when it has a part of the answer.
-    LeavesInAnswer,
+    LeavesInAnswer(&'static str),
     /// The same, with a reset.
-    ResetsInAnswer,
+    ResetsInAnswer(&'static str),
 }
 
 const FAULTS_OF_PROGRAMS: [Fault; 11] = [
@@ -60,8 +61,8 @@ const FAULTS_OF_PROGRAMS: [Fault; 11] = [
     Fault::BrokenOff("flood"),
     Fault::LeavesInBody,
     Fault::LeavesUnanswered("never"),
-    Fault::LeavesInAnswer,
-    Fault::ResetsInAnswer,
+    Fault::LeavesInAnswer("flood"),
+    Fault::ResetsInAnswer("flood"),
 ];
 
 /// Of responders none dies, which is followed by a pause, and none is busy for ever with a request
@@ -76,9 +77,20 @@ const FAULTS_OF_RESPONDERS: [Fault; 11] = [
     Fault::BrokenOff("flood"),
     Fault::LeavesInBody,
     Fault::LeavesUnanswered("slow"),
-    Fault::LeavesInAnswer,
-    Fault::ResetsInAnswer,
+    Fault::LeavesInAnswer("flood"),
+    Fault::ResetsInAnswer("flood"),
 ];
+
+/// Of modules: one that panics, and clients that leave while it reads and while it writes.
+const FAULTS_OF_MODULES: [Fault; 4] = [
+    Fault::Refused("panic", 500),
+    Fault::LeavesInBody,
+    Fault::LeavesInAnswer("stream"),
+    Fault::ResetsInAnswer("stream"),
+];
+
+/// Of one that waits for times.
+const FAULTS_OF_WAITING_MODULES: [Fault; 1] = [Fault::LeavesUnanswered("count")];
 
 impl Fault {
     fn happen(self, server: &Server, path: &str) {
@@ -105,11 +117,11 @@ impl Fault {
                 client.send(format!("{head}\r\n1234"));
             }
             Fault::LeavesUnanswered(name) => client.send(get(name)),
-            Fault::LeavesInAnswer | Fault::ResetsInAnswer => {
-                client.send(get("flood"));
+            Fault::LeavesInAnswer(name) | Fault::ResetsInAnswer(name) => {
+                client.send(get(name));
                 assert_eq!(client.response_head().status(), 200);
                 client.take(1_000);
-                if let Fault::ResetsInAnswer = self {
+                if let Fault::ResetsInAnswer(_) = self {
                     client.reset();
                 }
             }
@@ -122,6 +134,13 @@ impl Fault {
 struct Holding {
     descriptors: usize,
     memory: u64,
+}
+
+/// The processes that the master itself has started.
+pub(crate) fn children(server: &Server) -> BTreeSet<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| status_of(*pid, "PPid:") == Some(u64::from(server.pid()))).collect()
 }
 
 /// Every process of the server, and of those that it has started.
@@ -298,8 +317,18 @@ fn faults_of_responders_and_clients_leave_nothing_behind(architecture: &str) {
     leaves_nothing(&server, "/run", &FAULTS_OF_RESPONDERS, count);
 }
 
+/// The same of modules. One that aborts takes its worker along, of which the next begins later each
+/// time: that is another test's.
+fn faults_of_modules_and_clients_leave_nothing_behind(architecture: &str) {
+    let Some(count) = how_many(architecture) else { return };
+    let Some(modules) = modules::start(architecture, "") else { return };
+    leaves_nothing(&modules.server, "/rust", &FAULTS_OF_MODULES, count);
+    leaves_nothing(&modules.server, "/hello", &FAULTS_OF_WAITING_MODULES, count);
+}
+
 on_every_architecture! {
     [
+        faults_of_modules_and_clients_leave_nothing_behind,
         faults_of_programs_and_clients_leave_nothing_behind,
         faults_of_responders_and_clients_leave_nothing_behind,
     ]

@@ -510,8 +510,24 @@ fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
     assert_eq!(client.response_head().status(), 411);
 }
 
+fn a_body_over_the_limit_reaches_no_server(architecture: &str) {
+    let scgi = "[[site.scgi]]\npath = \"/scgi\"\nSOCKET\n";
+    let Some(front) = start(architecture, &format!("{TABLES}{scgi}")) else { return };
+    front.listener.set_nonblocking(true).unwrap();
+    for path in ["/a.php", "/app/x", "/scgi/x"] {
+        let mut client = front.server.connect();
+        // `limit.body` is 64 MiB.
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 67108865\r\n\r\n"));
+        assert_eq!(client.response().status(), 413, "{path}");
+    }
+    let came = front.listener.accept().map(|_| ()).map_err(|error| error.kind());
+    assert_eq!(came, Err(std::io::ErrorKind::WouldBlock));
+    assert_eq!(front.counted("backend_requests"), 0);
+}
+
 on_every_architecture! {
     [
+        a_body_over_the_limit_reaches_no_server,
         a_request_and_its_answer_are_records,
         bodies_go_both_ways_in_records,
         what_goes_wrong_is_told_apart,
@@ -519,6 +535,32 @@ on_every_architecture! {
         a_backend_has_a_file_sent,
         scgi_is_a_netstring_and_an_answer,
     ]
+}
+
+#[test]
+fn an_answer_is_counted_for_the_site_that_was_asked_and_as_the_program_s_own() {
+    let other = "[[site]]\nhosts = [\"b.example\"]\nroot = \"ROOT\"\n";
+    let Some(front) = start("sped", &format!("{TABLES}{other}")) else { return };
+    let mut client = front.server.connect();
+    client.send(get("/a.php"));
+    let mut link = front.accept();
+    link.request();
+    // Another site answers meanwhile.
+    let mut meanwhile = front.server.connect();
+    meanwhile.send("GET /page.txt HTTP/1.1\r\nHost: b.example\r\n\r\n");
+    assert_eq!(answer(&mut meanwhile).1, "a page\n");
+    // It is the program that says so: no backend has failed.
+    link.answer("Status: 503 Later\r\n\r\nbusy");
+    let (head, text) = answer(&mut client);
+    assert_eq!((head.status(), &*text), (503, "busy"));
+    let counts = r#""b.example":{"1xx":0,"2xx":1,"3xx":0,"4xx":0,"5xx":0}"#;
+    let counted = || {
+        let status: String = front.server.status().split_whitespace().collect();
+        let all = front.counted("responses_5xx") == 1 && front.counted("responses_2xx") == 1;
+        all.then(|| assert!(status.contains(counts), "{status}"))
+    };
+    assert!(wait::until(AT_MOST, counted).is_some(), "{}", front.server.status());
+    assert_eq!(front.counted("backend_failures_503"), 0);
 }
 
 #[test]

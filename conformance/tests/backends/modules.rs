@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::backend_faults::children;
 use crate::common_programs::{on_architectures, on_every_architecture};
 use flyball_testkit::{Client, Launch, Server, as_ourselves, wait};
 use tempfile::TempDir;
@@ -45,8 +46,8 @@ fn visits() -> PathBuf {
     test.parent().unwrap().join("libflyball_example_module.so")
 }
 
-struct Modules {
-    server: Server,
+pub(crate) struct Modules {
+    pub(crate) server: Server,
     _files: TempDir,
 }
 
@@ -63,7 +64,7 @@ impl Modules {
 }
 
 /// A server with modules; `None` where its architecture cannot run here.
-fn start(architecture: &str, more: &str) -> Option<Modules> {
+pub(crate) fn start(architecture: &str, more: &str) -> Option<Modules> {
     start_with(architecture, "", more)
 }
 
@@ -187,6 +188,20 @@ fn who_leaves_or_reads_slowly_harms_nobody(modules: &Modules) {
     modules.server.assert_sound();
 }
 
+fn answers_are_counted_by_module_and_class(modules: &Modules) {
+    let counted = |library: &str| {
+        let status: String =
+            modules.server.status().chars().filter(|c| !c.is_whitespace()).collect();
+        let at = status.find(library).unwrap_or_else(|| panic!("{library} is not in {status}"));
+        status[at..].split_once('}').map(|(counts, _)| counts.to_owned()).unwrap_or_default()
+    };
+    // It has panicked twice, and nobody else answers so.
+    let all = || counted("libflyball_example_module.so\"").contains("\"5xx\":2").then_some(());
+    assert!(wait::until(AT_MOST, all).is_some(), "{}", modules.server.status());
+    let hello = counted("hello.so\"");
+    assert!(hello.contains("\"5xx\":0") && !hello.contains("\"2xx\":0"), "{hello}");
+}
+
 fn a_panic_is_answered_with_500(modules: &Modules) {
     let mut client = modules.server.connect();
     assert_eq!(ask(&mut client, get("/rust/panic")).0, 500);
@@ -212,9 +227,15 @@ fn a_module_that_blocks_holds_nobody_up(architecture: &str) {
 fn a_module_that_aborts_takes_its_worker_along_and_no_other(architecture: &str) {
     let Some(modules) = start(architecture, "") else { return };
     let mut client = modules.server.connect();
+    // Once one has answered, all have begun that do.
+    assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
+    let before = children(&modules.server);
     client.send(get("/hello/abort"));
     assert_eq!(client.rest(), b"");
     modules.assert_serves_again();
+    // The dead is a child until the master has seen it.
+    let lost = || before.difference(&children(&modules.server)).count();
+    assert!(wait::until(AT_MOST, || (lost() == 1).then_some(())).is_some(), "{} ended", lost());
 }
 
 /// All of that of one server: starting one takes longer than asking it.
@@ -225,24 +246,15 @@ fn a_module_answers_as_files_do_in_pieces_and_after_a_panic(architecture: &str) 
     a_module_sends_files_of_the_site(&modules);
     who_leaves_or_reads_slowly_harms_nobody(&modules);
     a_panic_is_answered_with_500(&modules);
+    answers_are_counted_by_module_and_class(&modules);
 }
 
 on_every_architecture! {
     [
         a_module_answers_as_files_do_in_pieces_and_after_a_panic,
         a_module_that_blocks_holds_nobody_up,
+        a_module_that_aborts_takes_its_worker_along_and_no_other,
     ]
-}
-
-// The supervisor is the same for all; a group of processes and threads are the ways to be wrong.
-on_architectures! {
-    [
-        aborting_n_copy = "n-copy",
-        aborting_shared_symped = "shared-symped",
-        aborting_mt = "mt",
-        aborting_uring = "uring",
-    ]
-    [a_module_that_aborts_takes_its_worker_along_and_no_other]
 }
 
 #[test]

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_http::h1::state::State;
 use flyball_http::{CloseReason, Status};
+use flyball_site::SiteSettings;
 use flyball_sys::shared::SharedCounters;
 
 use crate::clients::ClientLimits;
 use crate::histogram::{self, Distribution, Timing};
-use crate::hosts::HostCounts;
+use crate::hosts::{self, NamedCounts};
 use crate::live::Live;
 use crate::settings::AcceptLimit;
 use crate::trace::Ring;
@@ -244,7 +245,8 @@ pub struct Blocks {
     blocks: usize,
     clients: Arc<ClientLimits>,
     live: Arc<Live>,
-    hosts: HostCounts,
+    hosts: NamedCounts,
+    modules: NamedCounts,
     traces: Arc<Ring>,
 }
 
@@ -270,9 +272,10 @@ impl Blocks {
     /// When memory is out.
     pub fn new(blocks: usize) -> io::Result<Blocks> {
         let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
-        let (hosts, traces) = (HostCounts::default(), Arc::new(Ring::new()?));
+        let (hosts, modules) = (NamedCounts::default(), NamedCounts::default());
+        let traces = Arc::new(Ring::new()?);
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
-        let blocks = Blocks { shared, blocks, clients, live, hosts, traces };
+        let blocks = Blocks { shared, blocks, clients, live, hosts, modules, traces };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
@@ -285,11 +288,12 @@ impl Blocks {
     }
 
     /// The same counters, beside other limits of clients and for other sites.
-    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[String]) -> Blocks {
-        let hosts = self.hosts.of_sites(sites);
+    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> Blocks {
+        let hosts = self.hosts.of_names(&hosts::labels(sites));
+        let modules = self.modules.of_names(&hosts::modules(sites));
         let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
         let live = Arc::clone(&self.live);
-        Blocks { shared, blocks: self.blocks, clients, live, hosts, traces }
+        Blocks { shared, blocks: self.blocks, clients, live, hosts, modules, traces }
     }
 
     /// The limits that changed while the server ran.
@@ -307,13 +311,23 @@ impl Blocks {
         &self.traces
     }
 
-    /// The same with counts of answers by host.
-    pub(crate) fn with_hosts(self, hosts: HostCounts) -> Blocks {
-        Blocks { hosts, ..self }
+    /// The same with counts of answers by host and by module; to be called before the first fork.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn with_names(self, sites: &[SiteSettings]) -> io::Result<Blocks> {
+        let hosts = NamedCounts::new(&hosts::labels(sites), self.blocks)?;
+        let modules = NamedCounts::new(&hosts::modules(sites), self.blocks)?;
+        Ok(Blocks { hosts, modules, ..self })
+    }
+
+    /// What is counted by module.
+    pub(crate) fn modules(&self) -> &NamedCounts {
+        &self.modules
     }
 
     /// What is counted by host.
-    pub(crate) fn hosts(&self) -> &HostCounts {
+    pub(crate) fn hosts(&self) -> &NamedCounts {
         &self.hosts
     }
 
@@ -480,6 +494,7 @@ impl Blocks {
             return;
         }
         self.hosts.fold(index, self.blocks);
+        self.modules.fold(index, self.blocks);
         let (dead, block) = (self.block(self.blocks), self.block(index));
         for (at, cell) in block.iter().enumerate() {
             let value = cell.swap(0, Relaxed);

@@ -12,6 +12,7 @@ use flyball_sys::{clock, process};
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Blocks, Counter, Owner, StateChanges, Tally};
+use crate::hosts::NamedCounts;
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
 use crate::trace::Tracer;
@@ -297,6 +298,9 @@ impl Desk {
     /// Counts an answer of the site that the service asked last.
     pub(crate) fn answered(&mut self, status: Status) {
         self.count_answer(self.service.answered_for(), status);
+        if let Some(module) = self.service.answered_by() {
+            self.count_by_name(self.blocks.modules(), Some(module), status);
+        }
     }
 
     /// Counts an answer of no site: the request was refused before any was asked.
@@ -306,9 +310,13 @@ impl Desk {
 
     fn count_answer(&mut self, site: Option<usize>, status: Status) {
         self.tally.answered(status);
+        self.count_by_name(self.blocks.hosts(), site, status);
+    }
+
+    fn count_by_name(&self, counts: &NamedCounts, number: Option<usize>, status: Status) {
         match self.shares_block {
-            false => self.blocks.hosts().answered(self.block, site, status),
-            true => self.blocks.hosts().answered_among_others(self.block, site, status),
+            false => counts.answered(self.block, number, status),
+            true => counts.answered_among_others(self.block, number, status),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Answers by the site that gave them and the class of their status: as many numbers as there are
-//! sites, whatever hosts clients write into their requests.
+//! Answers by the site or the module that gave them and the class of their status: as many numbers
+//! as there are of these, whatever clients write into their requests.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_http::Status;
 use flyball_site::SiteSettings;
+use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
 /// Names that are counted while the server runs, in the order in which configurations bring them;
@@ -25,13 +26,18 @@ pub(crate) fn labels(sites: &[SiteSettings]) -> Vec<String> {
     sites.iter().map(label).collect()
 }
 
+/// The labels of modules, in the order of their numbers.
+pub(crate) fn modules(sites: &[SiteSettings]) -> Vec<String> {
+    sites.iter().flat_map(|site| &site.modules).map(ModuleSettings::shown).collect()
+}
+
 /// Words of a name in a block: a cache line, so that no two workers write the same one.
 const CELL: usize = 8;
 
 /// Counts of answers, in a mapping of their own: name by name, and in each block by block. The
 /// memory of names that nobody has is never touched.
 #[derive(Clone, Debug, Default)]
-pub struct HostCounts {
+pub struct NamedCounts {
     shared: Option<Arc<SharedCounters>>,
     /// Blocks, the dead's included.
     blocks: usize,
@@ -42,23 +48,23 @@ pub struct HostCounts {
     places: Vec<usize>,
 }
 
-impl HostCounts {
+impl NamedCounts {
     /// Maps the counts of so many blocks, and one for the dead; to be called before the first fork.
     /// `sites` are their names, in their order.
     ///
     /// # Errors
     /// When memory is out.
-    pub fn new(sites: &[String], blocks: usize) -> io::Result<HostCounts> {
+    pub fn new(sites: &[String], blocks: usize) -> io::Result<NamedCounts> {
         let blocks = blocks + 1;
         let shared = SharedCounters::new((SITES_NAMED_MAX + 1) * blocks * CELL)?;
         let names = Arc::new(Mutex::new(vec![OTHER.to_owned()]));
-        let counts = HostCounts { shared: Some(Arc::new(shared)), blocks, names, places: vec![] };
-        Ok(counts.of_sites(sites))
+        let counts = NamedCounts { shared: Some(Arc::new(shared)), blocks, names, places: vec![] };
+        Ok(counts.of_names(sites))
     }
 
     /// The same counts for other sites. New names take the places that are left; when there are
     /// none, they are counted with the others.
-    pub fn of_sites(&self, sites: &[String]) -> HostCounts {
+    pub fn of_names(&self, sites: &[String]) -> NamedCounts {
         let mut names = self.names();
         let mut place = |name: &String| {
             let known = names.iter().position(|known| known == name);
@@ -72,7 +78,7 @@ impl HostCounts {
         };
         let places = sites.iter().map(&mut place).collect();
         let (shared, names) = (self.shared.clone(), Arc::clone(&self.names));
-        HostCounts { shared, blocks: self.blocks, names, places }
+        NamedCounts { shared, blocks: self.blocks, names, places }
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<String>> {
@@ -146,7 +152,7 @@ mod tests {
     #[test]
     fn answers_are_counted_by_site_and_class_and_outlive_their_block() {
         let names = ["a.example", "b.example", "a.example"].map(String::from);
-        let counts = HostCounts::new(&names, 2).unwrap();
+        let counts = NamedCounts::new(&names, 2).unwrap();
         counts.answered(0, Some(0), Status::OK);
         counts.answered(0, Some(1), Status::NOT_FOUND);
         counts.answered_among_others(1, Some(1), Status::NOT_FOUND);
@@ -155,7 +161,7 @@ mod tests {
         counts.answered(0, Some(9), Status::OK);
         counts.answered(0, Some(2), Status::OK);
         // Other sites, as a configuration that is read again may have them.
-        let later = counts.of_sites(&["new.example", "b.example"].map(String::from));
+        let later = counts.of_names(&["new.example", "b.example"].map(String::from));
         later.answered(1, Some(0), Status::OK);
         later.answered(1, Some(1), Status::OK);
         // Workers of the sites before go on.
@@ -175,16 +181,16 @@ mod tests {
     #[test]
     fn there_are_no_more_labels_than_are_allowed() {
         let names: Vec<String> = (0..1_000).map(|n| format!("host{n}")).collect();
-        let counts = HostCounts::new(&names, 1).unwrap();
+        let counts = NamedCounts::new(&names, 1).unwrap();
         counts.answered(0, Some(999), Status::OK);
         let totals = counts.totals(0..2);
         assert_eq!(totals.len(), SITES_NAMED_MAX + 1);
         assert_eq!(totals.last(), Some(&(OTHER.to_owned(), [0, 1, 0, 0, 0])));
-        let later = counts.of_sites(&["late".to_owned()]);
+        let later = counts.of_names(&["late".to_owned()]);
         later.answered(0, Some(0), Status::OK);
         assert_eq!(later.totals(0..2).last(), Some(&(OTHER.to_owned(), [0, 2, 0, 0, 0])));
         // One that has no site at all.
-        assert!(HostCounts::default().totals(0..1).is_empty());
-        HostCounts::default().answered(0, None, Status::OK);
+        assert!(NamedCounts::default().totals(0..1).is_empty());
+        NamedCounts::default().answered(0, None, Status::OK);
     }
 }

@@ -35,7 +35,6 @@ use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::clients::ClientLimits;
 use crate::counters::Blocks;
-use crate::hosts::{self, HostCounts};
 use crate::registry::{self, Architecture};
 use crate::server::{Server, Setup};
 
@@ -95,8 +94,7 @@ impl Master {
         // One generation more for one that is taken back while the others finish, and its log.
         let clients = ClientLimits::new(&server.settings)?;
         let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
-        let hosts = HostCounts::new(&hosts::labels(&server.settings.sites), blocks.len())?;
-        let blocks = Arc::new(blocks.with_hosts(hosts));
+        let blocks = Arc::new(blocks.with_names(&server.settings.sites)?);
         let architecture = server.architecture;
         blocks.set_accept_limit(registry::accept_limit(architecture, &server.settings));
         blocks.set_sockets(server.listening.all().len());

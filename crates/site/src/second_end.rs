@@ -47,6 +47,11 @@ pub trait SecondEnd: Debug + Send {
     /// A body that is a stream comes by [`SecondEnd::advance`], any other is whole.
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s>;
 
+    /// Whether that answer is the server's own, since the program has none.
+    fn has_failed(&self) -> bool {
+        false
+    }
+
     /// What must be waited for before it can go on; `None` when that is the client.
     fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)>;
 
@@ -104,6 +109,10 @@ impl SecondEnd for Relay {
 
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
         service.backend_answer(self, now)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed
     }
 
     fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {

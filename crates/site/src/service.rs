@@ -117,7 +117,10 @@ impl Sites {
     /// What cannot be opened or read, and why.
     pub fn open(settings: &[SiteSettings]) -> io::Result<Sites> {
         let (gates, spawner) = Gates::open(settings)?;
+        let mut modules_before = 0;
         let open = |(site, gates): (&SiteSettings, Gates)| {
+            let first = modules_before;
+            modules_before += site.modules.len();
             let links = match site.symlinks {
                 Symlinks::Deny => Links::Deny,
                 Symlinks::Beneath => Links::Beneath,
@@ -133,7 +136,7 @@ impl Sites {
                 types,
                 access: Access::new(&site.access)?,
                 gates,
-                modules: Modules::open(&site.modules)?,
+                modules: Modules::open(&site.modules, first)?,
                 policy,
                 settings: site.clone(),
             })
@@ -185,6 +188,7 @@ pub struct Service {
     access_counts: AccessCounts,
     /// The number of the site that answered last.
     answered_for: Option<usize>,
+    answered_by: Option<usize>,
     /// Who owns descriptors, where processes have one table of them.
     member: Option<Arc<Member>>,
 }
@@ -230,6 +234,7 @@ impl Service {
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
             answered_for: None,
+            answered_by: None,
             member: None,
         };
         service.fetch_pinned();
@@ -249,6 +254,16 @@ impl Service {
     /// The site of the last answer, by its number in the configuration, if any site gave it.
     pub fn answered_for(&self) -> Option<usize> {
         self.answered_for
+    }
+
+    /// The module that gave the last answer, by its number among those of all sites, if one did.
+    pub fn answered_by(&self) -> Option<usize> {
+        self.answered_by
+    }
+
+    /// The answer that is made now is that of a site, and of one of its modules if it says so.
+    pub(crate) fn answers_for(&mut self, site: Option<usize>, module: Option<usize>) {
+        (self.answered_for, self.answered_by) = (site, module);
     }
 
     /// Lets go of the entry that the last answer was made of: whoever will wait long for the next
@@ -280,8 +295,9 @@ impl Service {
 
     /// Answers from the caches, or says what has to be waited for. Never blocks.
     pub fn lookup(&mut self, request: Request<'_>, now: &Now) -> Lookup<'_> {
-        self.answered_for = self.sites.hosts.choose(request.host());
-        let Some(site) = self.answered_for else {
+        let site = self.sites.hosts.choose(request.host());
+        self.answers_for(site, None);
+        let Some(site) = site else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
         };
         if let Some(access) = &self.sites.sites[site].access {
@@ -404,7 +420,7 @@ impl Service {
     /// waited for next. Never blocks. To be called even when nobody waits for the answer any more.
     pub fn resume(&mut self, plan: Plan, now: &Now) -> Lookup<'_> {
         let (request, site, outcome) = plan.into_parts();
-        self.answered_for = Some(site);
+        self.answers_for(Some(site), None);
         let Some(request) = request else {
             debug_assert!(false, "a window of an upload goes to taken_body");
             return self.refuse_without_request(Status::METHOD_NOT_ALLOWED);
@@ -623,7 +639,7 @@ impl Service {
 
     /// The whole body was taken: the answer.
     pub fn finish_upload(&mut self, upload: &Upload) -> Answer<'_> {
-        self.answered_for = Some(upload.site);
+        self.answers_for(Some(upload.site), None);
         upload.answer(&mut self.fields)
     }
 }

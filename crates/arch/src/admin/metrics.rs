@@ -71,6 +71,13 @@ fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
             family.sample(&[("host", host.as_str()), ("class", class)], count);
         }
     }
+    let help = "Answers of modules, by their names and class of status.";
+    let mut family = text.counter("flyball_module_responses_total", help);
+    for (module, counts) in &snapshot.modules {
+        for (class, count) in CLASS_NAMES.iter().zip(counts) {
+            family.sample(&[("module", module.as_str()), ("class", class)], count);
+        }
+    }
 }
 
 fn write_connections(text: &mut Text, totals: &Totals) {

@@ -27,6 +27,7 @@ pub(super) struct Snapshot<'a> {
     pub(super) queues: Vec<Queue>,
     pub(super) drops: Drops,
     pub(super) hosts: Vec<(String, [u64; CLASSES])>,
+    pub(super) modules: Vec<(String, [u64; CLASSES])>,
     pub(super) processes: Vec<Process>,
 }
 
@@ -95,6 +96,7 @@ impl Snapshot<'_> {
             queues: queues(admin),
             drops: Drops::read(),
             hosts: blocks.hosts().totals(in_use(admin)),
+            modules: blocks.modules().totals(in_use(admin)),
             processes: processes(admin),
         }
     }

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use super::snapshot::{CLASS_NAMES, Process, Snapshot, live_states, state_label};
 use crate::counters::{Counter, Totals};
 use crate::histogram::{Timing, lower_bound_ns};
+use crate::hosts::CLASSES;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
@@ -26,9 +27,8 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "counters": object(Counter::ALL, |c| (c.label(), totals.counter(*c).into())),
         "connections": object(live_states(), |s| (state_label(s), totals.connections(s).into())),
         "closed": object(CloseReason::ALL, |r| (r.label(), totals.closed(*r).into())),
-        "hosts": object(&snapshot.hosts, |(host, counts)| {
-            (host, object(CLASS_NAMES.iter().zip(counts), |(c, n)| (*c, (*n).into())))
-        }),
+        "hosts": by_class(&snapshot.hosts),
+        "modules": by_class(&snapshot.modules),
         "kernel_drops": {
             "listen_drops": drops.listen_drops,
             "listen_overflows": drops.listen_overflows,
@@ -53,6 +53,13 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "worked_on_per_phase": totals.worked_on_per_phase(),
     });
     format!("{status:#}\n")
+}
+
+/// Answers by name and class.
+fn by_class(counts: &[(String, [u64; CLASSES])]) -> Value {
+    object(counts, |(name, counts)| {
+        (name, object(CLASS_NAMES.iter().zip(counts), |(class, n)| (*class, (*n).into())))
+    })
 }
 
 fn object<T, N: ToString>(

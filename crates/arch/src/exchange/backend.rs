@@ -96,7 +96,6 @@ impl Exchange {
         let logged = desk.log.is_on().then(|| relay.request().clone());
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
-        let is_backend = relay.is_backend();
         let (answer, source) = match relay.answer(service, now) {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, source) => (answer, Some(source)),
@@ -117,7 +116,7 @@ impl Exchange {
         };
         let status = answer.status;
         match status {
-            _ if !is_backend => {}
+            _ if !relay.has_failed() => {}
             Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
             Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
             Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),

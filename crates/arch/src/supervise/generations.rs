@@ -14,7 +14,6 @@ use super::{KILL_AFTER_MS, Master};
 use crate::clients::ClientLimits;
 use crate::control::Reply;
 use crate::counters::Blocks;
-use crate::hosts;
 use crate::listening::Listening;
 use crate::registry::{self, Architecture};
 use crate::sandbox::Confinement;
@@ -193,7 +192,7 @@ impl Master {
             true => Arc::clone(self.blocks.clients()),
             false => ClientLimits::new(next).map(Arc::new).map_err(|error| error.to_string())?,
         };
-        Ok(Arc::new(self.blocks.beside(clients, &hosts::labels(&next.sites))))
+        Ok(Arc::new(self.blocks.beside(clients, &next.sites)))
     }
 
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {

@@ -99,6 +99,8 @@ pub struct Relay {
     pub(crate) redirects: u8,
     /// Directories of which files may be sent.
     sendfile_roots: Arc<[PathBuf]>,
+    /// The answer is not its program's.
+    pub(crate) failed: bool,
     /// Fields of an answer whose content is a file.
     pub(crate) beside: Option<Vec<u8>>,
 }
@@ -129,6 +131,7 @@ impl Relay {
             waits: false,
             redirects: 0,
             sendfile_roots: [].into(),
+            failed: false,
             beside: None,
         };
         match link {

@@ -21,6 +21,8 @@ pub(crate) struct Mounted {
     /// Without a closing slash.
     path: String,
     exact: bool,
+    /// Its number among the modules of all sites.
+    pub(crate) number: usize,
     pub(super) name: String,
     blocks: bool,
     settings: ModuleSettings,
@@ -46,13 +48,13 @@ pub(crate) struct Place {
 }
 
 impl Modules {
-    /// Opens the modules of a site.
+    /// Opens the modules of a site, the first of which has this number.
     ///
     /// # Errors
     /// What is wrong with one.
-    pub(crate) fn open(settings: &[ModuleSettings]) -> io::Result<Modules> {
+    pub(crate) fn open(settings: &[ModuleSettings], first: usize) -> io::Result<Modules> {
         let mut mounted = Vec::new();
-        for module in settings {
+        for (number, module) in (first..).zip(settings) {
             if module.made.0.get().is_none() {
                 module
                     .check()
@@ -66,6 +68,7 @@ impl Modules {
             mounted.push(Arc::new(Mounted {
                 path: module.path.trim_end_matches('/').to_owned(),
                 exact: module.exact,
+                number,
                 name: module.shown(),
                 blocks: module.blocks(source.maker),
                 settings: module.clone(),

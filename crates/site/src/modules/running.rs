@@ -444,12 +444,14 @@ impl SecondEnd for Running {
 
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
         self.head_left = true;
+        service.answers_for(Some(self.site), Some(self.mounted.number));
         let draft = self.task.as_mut().map(|task| std::mem::take(&mut task.draft));
         let draft = draft.unwrap_or_default();
         if let Next::Broken(status) = self.next {
             return service.module_failed(&self.request.request(), status);
         }
         if let Some(path) = &draft.serve {
+            service.answers_for(Some(self.site), None);
             return service.serve_instead(self.site, &self.request.request(), path, now);
         }
         let body = match self.next {

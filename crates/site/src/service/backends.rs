@@ -108,6 +108,8 @@ impl Service {
     /// in the place of one that is none, or another lookup where the program named another path of
     /// this server. A body that is a stream comes by [`Relay::advance`], any other is whole.
     pub fn backend_answer(&mut self, relay: &mut Relay, now: &Now) -> Lookup<'_> {
+        // Others may have been answered since it was asked.
+        self.answers_for(Some(relay.site()), None);
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
             Outcome::Reply(mut reply) => match (reply.redirect.take(), reply.file.take()) {
@@ -142,7 +144,8 @@ impl Service {
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 
-    pub(super) fn backend_failed(&mut self, relay: &Relay, failure: Failure) -> Lookup<'_> {
+    pub(super) fn backend_failed(&mut self, relay: &mut Relay, failure: Failure) -> Lookup<'_> {
+        relay.failed = true;
         let request = relay.request().request();
         self.fields.clear();
         if failure.status() == Status::SERVICE_UNAVAILABLE {

@@ -79,6 +79,7 @@ impl Service {
         let turn = module.answer(&mut Called { caller, body: &mut body, draft, id });
         match turn {
             Turn::Done if draft.serve.is_none() && draft.files.is_empty() => {
+                self.answered_by = Some(mounted.number);
                 self.answer_of_draft(site, &request)
             }
             Turn::Done if draft.serve.is_some() => {
