@@ -17,7 +17,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const ANSWER_MS: u64 = 400;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 14] = [
+const PROGRAMS: [(&str, &str); 15] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
@@ -34,6 +34,7 @@ const PROGRAMS: [(&str, &str); 14] = [
     ("cut", "echo Content-Length: 1000; echo; echo short; sleep 0.2"),
     ("late", "exec sleep 600"),
     ("stalls", "echo Content-Type: text/plain; echo; echo first; exec sleep 600"),
+    ("limits", "echo Content-Type: text/plain; echo; ulimit -v; ulimit -t"),
     ("flood", "echo Content-Type: text/plain; echo; exec yes"),
 ];
 
@@ -403,6 +404,14 @@ fn a_body_over_the_limit_does_not_reach_a_program(architecture: &str) {
     assert!(kept <= 100 * 1024, "{kept} bytes reached the program");
     // The program learns of its end by a signal, not by what looks like the end of the body.
     assert!(!programs.files.path().join("whole").exists());
+}
+
+#[test]
+fn a_program_has_as_much_memory_and_processor_time_as_it_may() {
+    let limits = "memory = \"64MiB\"\ncpu-time = \"7s\"\n";
+    let Some(programs) = start("sped", limits) else { return };
+    // In KiB, and in seconds.
+    assert_eq!(programs.ask("/run/limits").text, "65536\n7\n");
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::Path;
 
+use crate::common::architectures;
 use crate::common::generator::{fileset, load, report};
 use flyball_testkit::{Launch, Server};
 use serde_json::Value;
@@ -53,23 +54,13 @@ fn set() -> tempfile::TempDir {
     directory
 }
 
-/// Each way of waiting once: in place, by helpers, blocking threads and processes, stages,
-/// user-level threads, both rings; and processes that append to one log.
+/// One code under every architecture that runs here; of some, processes append to one log.
 #[test]
-fn every_reply_keeps_the_rules_and_every_post_is_in_the_log_by_all_ways_of_waiting() {
+fn every_reply_keeps_the_rules_and_every_post_is_in_the_log_on_every_architecture() {
     let directory = set();
     let root = directory.path().join("set");
-    for (architecture, workers) in [
-        ("sped", 1),
-        ("symped", 4),
-        ("amped", 1),
-        ("mp", 4),
-        ("mt", 1),
-        ("knot-c", 1),
-        ("watpipe", 1),
-        ("tux", 1),
-        ("uring", 1),
-    ] {
+    for architecture in architectures() {
+        let workers = if ["symped", "mp", "n-copy"].contains(&architecture) { 4 } else { 1 };
         let server = served(&root, architecture, workers);
         let found = dynamic(&server, &root, "100:40/2/40/18");
         let posts = found["dynamic"]["posts"].as_u64().expect("a number");
