@@ -335,6 +335,8 @@ fn documented(section: &str, prefixes: &[&str]) -> BTreeSet<String> {
 fn every_metric_every_key_and_every_reason_is_documented_and_no_other() {
     let site = site();
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    // There is a worker.
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
     let metrics = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
     let told: BTreeSet<String> = metrics::parse(metrics.text()).into_keys().collect();
     assert_eq!(documented("\n### Metrics\n", &["flyball_", "process_"]), told);
