@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::backend_faults::children;
-use crate::common_programs::{on_architectures, on_every_architecture};
+use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Server, as_ourselves, wait};
 use tempfile::TempDir;
 
