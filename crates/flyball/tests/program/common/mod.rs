@@ -75,9 +75,15 @@ pub fn signal(process: u32, name: &str) {
     }
 }
 
-/// Stops a process where it waits for something to do: it has done all that it was told before.
-pub fn stop_at_rest(process: u32) {
+/// Waits until a process waits for something to do: all of its threads have begun, and it has done
+/// all that it was told before.
+pub fn rest(process: u32) {
     wait_for_threads("it rests", process, |status| field_of(status, "State").starts_with('S'));
+}
+
+/// Stops a process where it waits for something to do.
+pub fn stop_at_rest(process: u32) {
+    rest(process);
     signal(process, "STOP");
 }
 
