@@ -55,6 +55,8 @@ pub(crate) struct Crew<'a> {
     told_ms: AtomicU64,
     /// Threads that are in accept, or about to be.
     accepting: AtomicUsize,
+    /// Whether a thread that accepts for all others waits for somebody to come.
+    is_open: AtomicBool,
     /// Whether the listening sockets have been left.
     left: AtomicBool,
     running: AtomicUsize,
@@ -77,6 +79,7 @@ impl<'a> Crew<'a> {
             told_first: AtomicU8::new(NONE),
             told_ms: AtomicU64::new(0),
             accepting: AtomicUsize::new(0),
+            is_open: AtomicBool::new(false),
             left: AtomicBool::new(false),
             running: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
@@ -100,6 +103,19 @@ impl<'a> Crew<'a> {
         self.is_full.store(true, SeqCst);
         // One may have ended before it could see that it is waited for.
         has_room()
+    }
+
+    /// Says whether a thread that accepts for all others waits for somebody to come.
+    pub(crate) fn opens(&self, is_open: bool) {
+        self.is_open.store(is_open, SeqCst);
+    }
+
+    /// Whether somebody waits who is not accepted before a connection ends. Of several sockets,
+    /// those who accept may all be at another.
+    fn keeps_somebody_waiting(&self) -> bool {
+        let accepts = self.is_open.load(SeqCst)
+            || self.accepting.load(SeqCst) > 0 && self.worker.listeners.len() == 1;
+        !accepts && self.worker.waits_for_room() > 0
     }
 
     /// Readable when something happened that is waited for.
@@ -356,7 +372,7 @@ impl<'a> Thread<'a> {
     /// that takes one of those, so that few others see it.
     fn shall_make_room(&self, exchange: &Exchange) -> bool {
         let yields = Yields::of(exchange).is_some_and(|one| one.is_due(self.desk.now.ms()));
-        yields && self.crew.told().is_none() && self.crew.worker.waits_for_room() > 0
+        yields && self.crew.told().is_none() && self.crew.keeps_somebody_waiting()
     }
 
     /// One connection, to its end or to the drain deadline. Blocks.

@@ -238,6 +238,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
     /// Waits for new connections, or not. A socket that another worker shut down would hang up
     /// whatever the interest, so that it is taken out.
     fn listen(&mut self, wanted: bool) -> io::Result<()> {
+        self.crew.opens(wanted);
         if std::mem::replace(&mut self.listens, wanted) == wanted {
             return Ok(());
         }

@@ -3,11 +3,13 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use crate::common::sockets::sockets_at;
 use crate::common::trace::whole_lines;
 use crate::common::{
-    Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
+    Launch, Server, Site, architectures, get, has, last_get, proc_status, signal, stop_at_rest,
+    wait_for,
 };
 use flyball_testkit::Client;
 use tempfile::TempDir;
@@ -20,6 +22,9 @@ const LARGE_BYTES: usize = 900_000;
 
 /// How long a call waits for a client before it gives up (`SO_SNDTIMEO`).
 const WAIT_SECONDS: f64 = 0.5;
+
+/// Longer than a connection may be idle while others wait for its place.
+const LONG_IDLE: Duration = Duration::from_millis(2_500);
 
 /// A server that is traced from its start.
 struct Traced {
@@ -397,6 +402,32 @@ fn idle_connections_make_room_when_asked_for() {
     clients[0].expect_closed();
     assert_eq!(clients[1].ask(get("/small.txt")).status(), 200);
     wait_for("the reason", || (server.status()["closed"]["made-room"] == 1).then_some(()));
+}
+
+/// A connection that is accepted at once has waited for nobody's end, however many come.
+#[test]
+fn idle_connections_stay_while_there_is_room() {
+    let site = site();
+    for arch in architectures() {
+        // A process that serves has no room for another.
+        if arch == "mp" {
+            continue;
+        }
+        let launch = Launch::new(&site, arch).workers_for(arch, 1);
+        let server = launch.args(&["--admin", "127.0.0.1:0"]).start();
+        let mut idle: Vec<Client> = (0..ROUNDS).map(|_| server.connect()).collect();
+        for client in &mut idle {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200, "{arch}");
+        }
+        let since = Instant::now();
+        while since.elapsed() < LONG_IDLE {
+            assert_eq!(server.connect().ask(last_get("/small.txt")).status(), 200, "{arch}");
+        }
+        for client in &mut idle {
+            assert_eq!(client.ask(get("/small.txt")).status(), 200, "{arch}");
+        }
+        assert_eq!(server.status()["closed"]["made-room"], 0, "{arch}");
+    }
 }
 
 #[test]
