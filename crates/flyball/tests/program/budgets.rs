@@ -1,5 +1,5 @@
 //! The hot path, counted: how many system calls a real worker makes for what a client does.
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use crate::common::responder::{self, CONTENT, Responder};
@@ -277,9 +277,25 @@ const PIPELINE_CALLS: [(&str, usize); 5] = [
     ("futex", 4),
 ];
 
-/// Futex calls beyond those: a thread that waits for a lock, and is woken, at most once for each
-/// request. It is held while ReadPoll's event is armed, which takes long under strace.
-const FUTEXES_MORE: usize = 2 * ROUNDS;
+/// Futex calls beyond those: of the first mark and of the second, which are counted in part.
+const FUTEXES_MORE: usize = 4;
+
+/// Calls without those for locks, whose number is the scheduler's: a lock is held while ReadPoll's
+/// event is armed, which takes long under strace. Whoever waits for one expects 2 there, which the
+/// standard library writes where somebody waits; other numbers that are waited for only grow.
+fn without_locks(calls: &[Call]) -> Vec<Call> {
+    fn place(call: &Call) -> Option<&str> {
+        call.arguments.split(',').next().filter(|_| call.name == "futex")
+    }
+    let waits = || calls.iter().filter(|call| call.arguments.contains("FUTEX_WAIT"));
+    let is_for_lock = |call: &&Call| call.arguments.contains("FUTEX_WAIT_BITSET_PRIVATE, 2, ");
+    let mut locks: BTreeSet<&str> = waits().filter(is_for_lock).filter_map(place).collect();
+    for call in waits().filter(|call| !is_for_lock(call)) {
+        place(call).map(|place| locks.remove(place));
+    }
+    let is_other = |call: &&Call| place(call).is_none_or(|place| !locks.contains(place));
+    calls.iter().filter(is_other).cloned().collect()
+}
 
 #[test]
 fn a_pipeline_makes_eight_calls_for_a_request_that_is_alone() {
@@ -294,6 +310,7 @@ fn a_pipeline_makes_eight_calls_for_a_request_that_is_alone() {
             assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
         }
     });
+    let calls = without_locks(&calls);
     let counts = tally(&calls);
     println!("watpipe: {counts:?} for {ROUNDS} requests");
     let kinds: Vec<&str> = PIPELINE_CALLS.iter().map(|(kind, _)| *kind).collect();
@@ -337,10 +354,11 @@ fn a_pipeline_does_not_wake_threads_that_are_awake() {
     let counts = tally(&calls);
     println!("watpipe: {counts:?} for {BATCH} requests at once");
     assert_eq!((counts["read"], counts["write"]), (BATCH, BATCH), "{calls:#?}");
+    let calls = without_locks(&calls);
     let futexes = |kind: &str| calls.iter().filter(|call| call.arguments.contains(kind)).count();
     let (slept, woken) = (futexes("FUTEX_WAIT"), futexes("FUTEX_WAKE"));
-    // Two of them slept at first. Whoever waits for a lock wakes another for nothing afterwards.
-    assert!(woken <= 2 * (slept + 2), "{woken} are woken, {slept} slept: {calls:#?}");
+    // Two of them slept at first.
+    assert!(woken <= slept + 2, "{woken} are woken, {slept} slept: {calls:#?}");
 }
 
 impl Traced {
