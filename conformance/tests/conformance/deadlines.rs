@@ -18,6 +18,7 @@ const WAIT: Duration = Duration::from_millis(290);
 /// The most: blocking threads look at the time every half second, and the machine may be busy.
 const WAIT_MAX: Duration = Duration::from_secs(6);
 
+/// Of what began before the server could begin to wait.
 #[track_caller]
 fn assert_in_time(start: Instant) {
     let took = start.elapsed();
