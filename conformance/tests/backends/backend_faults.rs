@@ -5,10 +5,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::common_programs::on_every_architecture;
+use crate::fastcgi::{self, Front};
 use crate::modules;
 use flyball_testkit::{Launch, Server, as_ourselves, wait};
 
@@ -271,14 +274,19 @@ fn leaves_nothing(server: &Server, path: &str, faults: &[Fault], count: usize) {
     have_all_happen(server, path, faults, count.min(CLIENTS * 2));
     let before = at_rest(server, None);
     have_all_happen(server, path, faults, count);
-    let after = at_rest(server, Some(&before));
+    expect_nothing_left(server, &before);
+    assert_eq!(ask(server, path), 200);
+    server.assert_sound();
+}
+
+/// The server's processes hold no more than before.
+fn expect_nothing_left(server: &Server, before: &BTreeMap<u32, Holding>) {
+    let after = at_rest(server, Some(before));
     for (pid, held) in &after {
         let grown = held.memory.saturating_sub(before[pid].memory);
         println!("process {pid}: {} and {grown} bytes more", held.descriptors);
         assert!(grown < MEMORY_MAX, "process {pid} has {grown} bytes more");
     }
-    assert_eq!(ask(server, path), 200);
-    server.assert_sound();
 }
 
 fn faults_of_programs_and_clients_leave_nothing_behind(architecture: &str) {
@@ -311,7 +319,7 @@ fn faults_of_responders_and_clients_leave_nothing_behind(architecture: &str) {
     let program = format!("program = {:?}\n", env!("CARGO_BIN_EXE_backend"));
     let pool = format!("{program}{}processes = 16\nprocesses-min = 16\n", socket("app"));
     // Where nobody accepts, nobody answers.
-    let _deaf = std::os::unix::net::UnixListener::bind(sockets.path().join("late")).unwrap();
+    let _deaf = UnixListener::bind(sockets.path().join("late")).unwrap();
     let tables = table("/run", &pool, "1min") + &table("/run-late", &socket("late"), "20ms");
     let Some((server, _root)) = start(architecture, &tables) else { return };
     leaves_nothing(&server, "/run", &FAULTS_OF_RESPONDERS, count);
@@ -326,8 +334,38 @@ fn faults_of_modules_and_clients_leave_nothing_behind(architecture: &str) {
     leaves_nothing(&modules.server, "/hello", &FAULTS_OF_WAITING_MODULES, count);
 }
 
+/// A server that is started anew after each answer, to which a link was kept.
+fn restarts_of_a_server_leave_nothing_behind(architecture: &str) {
+    let Some(count) = how_many(architecture) else { return };
+    let Some(mut front) = fastcgi::start(architecture, fastcgi::TABLES) else { return };
+    let path = front.listener.local_addr().unwrap().as_pathname().unwrap().to_owned();
+    // One connection stays with one process, whose links are its own.
+    let mut client = front.server.connect();
+    let restart = |front: &mut Front| {
+        fs::remove_file(&path).unwrap();
+        front.listener = UnixListener::bind(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+    };
+    let mut happen = |front: &mut Front, count: usize| {
+        for _ in 0..count {
+            client.send(fastcgi::get("/a.php"));
+            let mut link = front.accept();
+            link.request();
+            link.answer("A: b\r\n\r\nfresh");
+            assert_eq!(fastcgi::answer(&mut client).1, "fresh");
+            drop(link);
+            restart(front);
+        }
+    };
+    happen(&mut front, count.min(CLIENTS * 2));
+    let before = at_rest(&front.server, None);
+    happen(&mut front, count);
+    expect_nothing_left(&front.server, &before);
+}
+
 on_every_architecture! {
     [
+        restarts_of_a_server_leave_nothing_behind,
         faults_of_modules_and_clients_leave_nothing_behind,
         faults_of_programs_and_clients_leave_nothing_behind,
         faults_of_responders_and_clients_leave_nothing_behind,

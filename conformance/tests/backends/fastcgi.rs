@@ -56,9 +56,10 @@ pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
 const FILE: &str = "0123456789";
 
 /// A table of a server for `.php`, and for all beneath a path.
-const TABLES: &str = "[[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nLIMITS\nidle-links = 2\n\
-                      sendfile-roots = [\"ROOT/files\"]\nparams = { OWN = \"value\" }\n\
-                      [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n";
+pub(crate) const TABLES: &str = "\
+    [[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nLIMITS\nidle-links = 2\n\
+    sendfile-roots = [\"ROOT/files\"]\nparams = { OWN = \"value\" }\n\
+    [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n";
 
 /// The responder's end of a link.
 pub(crate) struct Link(UnixStream);
