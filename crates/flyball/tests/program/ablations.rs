@@ -91,11 +91,11 @@ fn without_the_content_cache_nothing_is_kept_of_a_file() {
     if !has("strace") {
         return;
     }
-    // Translated, settled, and read from its descriptor with a look before the end. What held it
-    // goes back to the system at once (`madvise`), so that a limit of the caches is the process's.
+    // Translated, settled, and read from its descriptor with a look before the end. When memory
+    // goes back to the system depends on what lies beside it.
     let read = [("openat2", 1), ("lseek", 1), ("pread64", 1), ("close", 1), ("read", 1)];
-    let read = [&read[..], &[("madvise", 1)]].concat();
-    let found = calls("sped", &["lab.content-cache=false", "send.mode=copy"]);
+    let mut found = calls("sped", &["lab.content-cache=false", "send.mode=copy"]);
+    found.retain(|call| call.name != "madvise");
     assert_each(&found, &[&read[..], &[("stat", 2), ("write", 2)]].concat());
 }
 
@@ -114,8 +114,9 @@ fn without_the_head_cache_and_the_date_cache_no_call_is_made_and_the_answer_is_t
         let mut client = server.connect();
         client.ask(get(TARGET));
         let answer = client.ask(get(TARGET));
-        let date = answer.expect("Date").to_owned();
-        (answer.head.replace(&date, ""), date.len())
+        // The file may have been made in the second that the answer was.
+        let date = format!("Date: {}", answer.expect("Date"));
+        (answer.head.replacen(&date, "", 1), date.len())
     };
     assert_eq!(head(&["lab.head-cache=false", "lab.date-cache=false"]), head(&[]));
 }
