@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use crate::common::sockets::sockets_at;
 use crate::common::trace::whole_lines;
 use crate::common::{
-    Launch, Server, Site, architectures, get, has, last_get, proc_status, signal, stop_at_rest,
-    wait_for,
+    Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
 };
 use flyball_testkit::Client;
 use tempfile::TempDir;
@@ -408,13 +407,8 @@ fn idle_connections_make_room_when_asked_for() {
 #[test]
 fn idle_connections_stay_while_there_is_room() {
     let site = site();
-    for arch in architectures() {
-        // A process that serves has no room for another.
-        if arch == "mp" {
-            continue;
-        }
-        let launch = Launch::new(&site, arch).workers_for(arch, 1);
-        let server = launch.args(&["--admin", "127.0.0.1:0"]).start();
+    for arch in ["sped", "mt", "thread-per-connection"] {
+        let server = Launch::new(&site, arch).args(&["--admin", "127.0.0.1:0"]).start();
         let mut idle: Vec<Client> = (0..ROUNDS).map(|_| server.connect()).collect();
         for client in &mut idle {
             assert_eq!(client.ask(get("/small.txt")).status(), 200, "{arch}");
