@@ -90,15 +90,17 @@ pub(crate) mod forbidden {
     }
 
     /// The `count` children of the master, and what they have started. Those that nobody has needed
-    /// yet may still be about to begin: each is waited for until it has given up what it does not
-    /// need, of which its system calls are the last.
+    /// yet may still be about to begin: each is waited for until it has given up its system calls,
+    /// which it does last, and then waits for work: before that, `uring` still makes its rings.
     fn everybody(server: &crate::common::Server, count: usize) -> Vec<u32> {
         server.children(count);
-        wait_for("the confinement of all processes", || {
+        let all = wait_for("the confinement of all processes", || {
             let all = descendants(server.master());
             let is_confined = |it: &u32| proc_status(*it, "Seccomp").as_deref() == Some("2");
             all.iter().all(is_confined).then_some(all)
-        })
+        });
+        all.iter().for_each(|process| crate::common::rest(*process));
+        all
     }
 
     fn no_process_may(arch: &str, user: &str, more: &str) {
