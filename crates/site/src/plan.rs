@@ -279,7 +279,10 @@ impl Plan {
     /// True when it may take far longer than a path or a file does, and when nobody but its own
     /// client needs what comes of it: a listing, a password, a body to be coded or produced.
     pub fn is_long(&self) -> bool {
-        self.computes() || matches!(self.work, Work::List(_) | Work::Steps(_))
+        matches!(
+            self.work,
+            Work::Verify(_) | Work::Compress { .. } | Work::List(_) | Work::Steps(_)
+        )
     }
 
     /// How many bytes the plan was to bring into memory, if it was made for nothing else.

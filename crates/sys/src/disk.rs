@@ -81,7 +81,8 @@ pub enum Op {
         /// Where in the directory: 0, or what the last batch says comes next.
         position: u64,
     },
-    /// Adds to a CRC-32: work for the processor, which an event loop would rather not do itself.
+    /// Adds to a CRC-32: some microseconds of the processor, less than it takes to have somebody
+    /// else do it.
     Digest {
         /// The bytes.
         bytes: Arc<Vec<u8>>,
@@ -196,7 +197,7 @@ impl Nowait {
     /// Performs an operation if it need not wait, else gives it back.
     ///
     /// A stamp is taken at once: whoever asks for one has opened the file here just before, on a
-    /// file system where that is in memory. A listing, and work for the processor, are always
+    /// file system where that is in memory. A listing, and long work for the processor, are always
     /// refused, and so is to populate a mapping, which is asked for where it is known to be absent.
     ///
     /// # Errors
@@ -214,7 +215,7 @@ impl Nowait {
                     opened => Ok(Done::Opened(opened.map(Descriptor::from))),
                 }
             }
-            Op::Stat { .. } | Op::Keep { .. } => Ok(op.perform()),
+            Op::Stat { .. } | Op::Keep { .. } | Op::Digest { .. } => Ok(op.perform()),
             Op::Settle { file, changed_ns } => match may_settle(&file, changed_ns) {
                 Ok(()) => Ok(Op::Settle { file, changed_ns }.perform()),
                 Err(refusal) => Err((Op::Settle { file, changed_ns }, refusal)),
@@ -228,10 +229,9 @@ impl Nowait {
                 };
                 Err((Op::Read { file, buffer, filled, start }, refusal))
             }
-            op @ (Op::List { .. }
-            | Op::Digest { .. }
-            | Op::Compute { .. }
-            | Op::Populate { .. }) => Err((op, Refusal::Untold)),
+            op @ (Op::List { .. } | Op::Compute { .. } | Op::Populate { .. }) => {
+                Err((op, Refusal::Untold))
+            }
         }
     }
 
