@@ -87,6 +87,10 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
+    amped_processes "amped-processes": [
+        slow_files_are_served_whole,
+        a_slow_listing_delays_nobody_else,
+    ],
     mp "mp": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
@@ -212,6 +216,10 @@ fn start_with(
         format!("[[site]]\nhosts = [\"*\"]\nroot = \"{root}\"\nlisting = true\nindex = []\n");
     // Nobody but who mounted the disk may enter it, the superuser's rights or not.
     let user = as_ourselves();
+    let architecture = match architecture {
+        "amped-processes" => "amped\"\namped.helper-kind = \"process",
+        other => other,
+    };
     let config = format!("arch = \"{architecture}\"\n{workers}{user}{SETTINGS}{settings}\n{site}");
     let server = Launch::config(config).start_where_possible()?;
     // Bound in this order and dropped in the reverse: the server goes before its disk.

@@ -113,7 +113,7 @@ fn serve(count: &Path) -> Result<(), String> {
     for address in server.addresses() {
         println!("  at http://{address}/");
     }
-    println!("  by {}", architecture.name());
+    println!("  by {} with 1 worker", architecture.name());
     server.run().map(drop).map_err(|error| error.to_string())
 }
 

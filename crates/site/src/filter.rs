@@ -17,7 +17,7 @@ use flyball_http::coding::Coding;
 
 /// Bytes of a piece. What an encoder makes of a body depends on how that is cut, and the same
 /// entity tag always means the same bytes: a body that has one is always cut so, whether it is
-/// coded at once or while it is sent. A piece takes 1 to 2 ms, which is how long a loop is held up.
+/// coded at once or while it is sent. A piece takes 1 to 2 ms.
 pub(crate) const PIECE_BYTES: usize = 64 * 1024;
 
 /// A filter at work on one body. What it makes of a body depends on the body, on the filter's

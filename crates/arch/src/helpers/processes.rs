@@ -94,8 +94,8 @@ enum Needs {
     Nothing,
     /// That a helper brings in what its next operation asks for.
     Helper,
-    /// The processor, for long.
-    Processor,
+    /// That a thread does all that is left of it, which takes long.
+    Thread,
 }
 
 impl Job {
@@ -113,9 +113,10 @@ impl Job {
                     self.plan.done(op.perform());
                     continue;
                 }
-                Op::Compute { .. } => {
+                // A directory is not warmed by a look: each of its names is one.
+                Op::Compute { .. } | Op::List { .. } => {
                     self.plan.put_back(op);
-                    return Needs::Processor;
+                    return Needs::Thread;
                 }
                 _ => {}
             }
@@ -182,7 +183,7 @@ impl Processes {
         let mut job = Job { token, plan, warmed, repeats: 0, elsewhere, deaths: 0 };
         match job.go_on(nowait) {
             Needs::Nothing => return Some(job.plan),
-            Needs::Processor => return self.computing.give(token, job.plan),
+            Needs::Thread => return self.computing.give(token, job.plan),
             Needs::Helper => {}
         }
         self.jobs.push_back(job);
@@ -308,7 +309,7 @@ impl Processes {
         match job.go_on(nowait) {
             Needs::Nothing => self.finish(job),
             Needs::Helper => self.jobs.push_back(job),
-            Needs::Processor => {
+            Needs::Thread => {
                 let Job { token, plan, .. } = job;
                 if let Some(plan) = self.computing.give(token, plan) {
                     self.done.push_back((token, plan));

@@ -2,8 +2,8 @@
 use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use crate::common::{Launch, Server, Site, children, get, proc_status};
-use flyball_testkit::{Client, skip};
+use crate::common::{Launch, Server, Site, architectures, descendants, get, proc_status};
+use flyball_testkit::Client;
 
 /// Files in the directory.
 const FILES: usize = 100_000;
@@ -25,11 +25,8 @@ fn a_hundred_thousand_files_are_listed_in_little_memory_while_others_are_served(
     for at in 0..FILES {
         File::create(site.path().join(format!("huge/file-{at:06}"))).expect("a file");
     }
-    for arch in ["sped", "n-copy", "amped", "knot-c", "mp", "mt", "watpipe", "tux", "uring"] {
-        match flyball_arch::find(arch).map(|arch| arch.probe()) {
-            Some(Ok(())) => listed_in_little_memory_while_others_are_served(&site, arch),
-            _ => skip(&format!("{arch} cannot run here")),
-        }
+    for arch in architectures() {
+        listed_in_little_memory_while_others_are_served(&site, arch);
     }
 }
 
@@ -98,5 +95,5 @@ fn peak_kib(server: &Server) -> u64 {
         let field = proc_status(*process, "VmHWM").expect("the worker runs");
         field.trim_end_matches("kB").trim().parse().expect("a number")
     };
-    children(server.master()).iter().map(kib).sum()
+    descendants(server.master()).iter().map(kib).sum()
 }

@@ -9,6 +9,7 @@ mod ablations;
 mod access_log;
 mod admin;
 mod admin_requests;
+mod beside;
 mod budgets;
 mod cache_memory;
 mod cache_simulate;

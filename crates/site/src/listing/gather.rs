@@ -1,16 +1,17 @@
-//! Reading a directory: its names in batches, and a README at the end.
+//! Reading a directory: its names in batches, a README at the end, and then what takes the
+//! processor long: sorting the one and rendering the other.
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::descriptors::Descriptor;
-use flyball_sys::disk::{Done, Op};
+use flyball_sys::disk::{Compute, Done, Op};
 use flyball_sys::file::{DirectoryEntry, Kind, Whereabouts};
 
-use super::Entry;
 use super::readme::Readme;
 use super::wish::{Format, Wish};
+use super::{Entry, markdown};
 use crate::source::Steps;
 
 /// A directory that is being read. What was found waits here until somebody takes it.
@@ -31,7 +32,41 @@ pub(crate) struct Gather {
     whole: bool,
     pub(super) entries: Vec<Entry>,
     pub(super) readme: Readme,
+    finish: Finish,
     error: Option<io::Error>,
+}
+
+/// What is left to be done once all was read.
+#[derive(Debug)]
+enum Finish {
+    Due,
+    UnderWay(Arc<Finishing>),
+    Over,
+}
+
+/// Sorting the entries, and rendering the README: work for the processor.
+#[derive(Debug)]
+struct Finishing {
+    /// How to sort; `None` when the first of them have left unsorted.
+    sorts_by: Option<Wish>,
+    read: Mutex<Read>,
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    entries: Vec<Entry>,
+    markdown: Option<Vec<u8>>,
+    html: Vec<u8>,
+}
+
+impl Compute for Finishing {
+    fn compute(&self) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(wish) = self.sorts_by {
+            read.entries.sort_unstable_by(|a, b| wish.compare(a, b));
+        }
+        read.html = read.markdown.as_deref().map(markdown::render).unwrap_or_default();
+    }
 }
 
 impl Gather {
@@ -57,6 +92,7 @@ impl Gather {
             whole: true,
             entries,
             readme,
+            finish: Finish::Due,
             error,
         }
     }
@@ -103,7 +139,7 @@ impl Gather {
         match self.position {
             _ if self.error.is_some() => true,
             Some(_) => self.entries.len() >= self.enough,
-            None => self.readme.is_done(),
+            None => self.readme.is_done() && matches!(self.finish, Finish::Over),
         }
     }
 
@@ -115,9 +151,29 @@ impl Gather {
             self.entries.push(entry);
         }
         self.position = next;
-        // Here, since a helper may be doing this.
-        if next.is_none() && self.whole {
-            self.entries.sort_unstable_by(|a, b| self.wish.compare(a, b));
+    }
+
+    /// The work that is left; the same again when it was lost.
+    fn finishing(&mut self) -> Arc<Finishing> {
+        if let Finish::UnderWay(work) = &self.finish {
+            return Arc::clone(work);
+        }
+        let markdown = self.readme.is_markdown().then(|| std::mem::take(&mut self.readme.text));
+        let read = Read { entries: std::mem::take(&mut self.entries), markdown, html: Vec::new() };
+        let sorts_by = self.whole.then_some(self.wish);
+        let work = Arc::new(Finishing { sorts_by, read: Mutex::new(read) });
+        self.finish = Finish::UnderWay(Arc::clone(&work));
+        work
+    }
+
+    fn finished(&mut self) {
+        if let Finish::UnderWay(work) = std::mem::replace(&mut self.finish, Finish::Over) {
+            let mut read = work.read.lock().unwrap_or_else(PoisonError::into_inner);
+            self.entries = std::mem::take(&mut read.entries);
+            if read.markdown.is_some() {
+                self.readme.text = std::mem::take(&mut read.html);
+                self.readme.rendered = true;
+            }
         }
     }
 }
@@ -132,7 +188,8 @@ impl Steps for Gather {
                 let (directory, place) = (Arc::clone(&self.directory), self.place.clone());
                 Some(Op::List { directory, place, position })
             }
-            None => self.readme.next_op(&self.place),
+            None if !self.readme.is_done() => self.readme.next_op(&self.place),
+            None => Some(Op::Compute { work: self.finishing() }),
         }
     }
 
@@ -140,6 +197,7 @@ impl Steps for Gather {
         match done {
             Done::Listed(Ok(batch)) => self.listed(batch.entries, batch.next),
             Done::Listed(Err(error)) => self.error = Some(error),
+            Done::Computed => self.finished(),
             done => self.readme.done(done),
         }
     }

@@ -8,7 +8,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::file::{Kind, Whereabouts};
 
-use super::{Entry, markdown};
+use super::Entry;
 
 /// Bytes of a README that are shown.
 pub(super) const README_BYTES_MAX: usize = 64 * 1024;
@@ -61,6 +61,11 @@ impl Readme {
         self.rank.map_or(b"", |rank| NAMES[rank])
     }
 
+    /// Whether the text is Markdown, to be shown as HTML.
+    pub(super) fn is_markdown(&self) -> bool {
+        self.name().ends_with(b".md") && !self.text.is_empty()
+    }
+
     pub(super) fn is_done(&self) -> bool {
         self.rank.is_none() || matches!(self.step, Step::Done)
     }
@@ -97,9 +102,7 @@ impl Readme {
             (Step::Read(_), Done::Read(mut buffer, Ok(read))) => {
                 self.cut = read > README_BYTES_MAX;
                 buffer.truncate(read.min(README_BYTES_MAX));
-                // Here, since a helper may be doing this.
-                self.rendered = self.name().ends_with(b".md");
-                self.text = if self.rendered { markdown::render(&buffer) } else { buffer };
+                self.text = buffer;
                 self.text.shrink_to_fit();
                 Step::Done
             }

@@ -5,6 +5,9 @@ use super::language::range_of;
 /// Extensions that may have a neighbour.
 const OLDER: [&[u8]; 4] = [b"png", b"jpg", b"jpeg", b"gif"];
 
+/// Their media types.
+const OLDER_TYPES: [&[u8]; 3] = [b"image/png", b"image/jpeg", b"image/gif"];
+
 /// Most ranges of a request that are looked at.
 const RANGES_MAX: usize = 32;
 
@@ -20,9 +23,10 @@ pub(crate) struct Images {
 
 impl Images {
     /// What the values of `Accept` take. Of two formats the one with the greater quality counts,
-    /// and both where it is equal. Allocates nothing.
+    /// and both where it is equal; neither does that is liked less than an older one that is named.
+    /// Allocates nothing.
     pub(crate) fn of<'a>(values: impl Iterator<Item = &'a [u8]>) -> Images {
-        let (mut avif, mut webp) = (0, 0);
+        let (mut avif, mut webp, mut older) = (0, 0, 0);
         let ranges = values.flat_map(|value| value.split(|&byte| byte == b','));
         for range in ranges.take(RANGES_MAX) {
             let (kind, quality) = range_of(range);
@@ -30,9 +34,12 @@ impl Images {
                 avif = quality;
             } else if kind.eq_ignore_ascii_case(b"image/webp") {
                 webp = quality;
+            } else if OLDER_TYPES.iter().any(|older| kind.eq_ignore_ascii_case(older)) {
+                older = quality.max(older);
             }
         }
-        Images { avif: avif > 0 && avif >= webp, webp: webp > 0 && webp >= avif }
+        let best = avif.max(webp).max(older).max(1);
+        Images { avif: avif == best, webp: webp == best }
     }
 
     /// A small number that stands for them; 0 for none.
@@ -68,6 +75,8 @@ mod tests {
             ("image/avif;q=0.5, image/webp", false, true),
             ("Image/AVIF", true, false),
             ("image/*, */*", false, false),
+            ("image/png, image/webp;q=0.1", false, false),
+            ("image/png;q=0.5, image/webp, image/avif;q=0.4", false, true),
             ("", false, false),
         ] {
             let images = Images::of([value.as_bytes()].into_iter());
