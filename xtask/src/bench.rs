@@ -195,8 +195,11 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
     if takes_part && options.flyball.is_none() {
         build("flyball", root)?;
     }
-    if options.contestants.contains(&Contestant::Null) {
+    if options.contestants.contains(&Contestant::Null) || options.kind == Kind::Load {
         build("flyball-null", root)?;
+    }
+    if options.kind == Kind::FastCgi {
+        build("conformance", root)?;
     }
     Ok(Setup {
         peers: root.join("lab/peers"),
@@ -206,6 +209,7 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
         joins: None,
         config: None,
         null: target.join("release/flyball-null"),
+        null_arguments: Vec::new(),
         flyball_settings: options.flyball_settings.clone(),
     })
 }

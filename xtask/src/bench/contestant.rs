@@ -1,5 +1,6 @@
 //! The servers that are compared, and how each is started at its best.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -127,6 +128,8 @@ pub(crate) struct Setup {
     pub(crate) flyball: PathBuf,
     /// The binary of the server that does nothing.
     pub(crate) null: PathBuf,
+    /// What it is told beside its address.
+    pub(crate) null_arguments: Vec<OsString>,
     /// File to which a server writes its process id before it starts, to join a group.
     pub(crate) joins: Option<PathBuf>,
     /// Configuration file of Flyball, which names the site; else it serves the site as it is.
@@ -223,7 +226,7 @@ fn command(
             command.arg("-D").arg("-f").arg(file);
         }
         Contestant::Null => {
-            command.arg(address.to_string());
+            command.arg(address.to_string()).args(&setup.null_arguments);
         }
     }
     Ok(command)
@@ -293,6 +296,7 @@ mod tests {
             scratch: scratch.clone(),
             flyball: PathBuf::new(),
             null: PathBuf::new(),
+            null_arguments: Vec::new(),
             joins: None,
             config: None,
             flyball_settings: Vec::new(),

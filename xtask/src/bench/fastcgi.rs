@@ -1,5 +1,7 @@
-//! `cargo xtask bench fastcgi`: what a request costs that php-fpm answers, beside nginx with the
-//! same php-fpm. Only the web server's own processor time counts.
+//! `cargo xtask bench fastcgi`: what a request costs that php-fpm answers, beside nginx and a
+//! gateway that does nothing (lab/null) with the same php-fpm. Only the web server's own processor
+//! time counts. Then how many requests a second a module, a responder and a CGI program answer, the
+//! last two the same program, on the server's processor.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +28,9 @@ const AT_MOST: f64 = 0.85;
 /// Longest wait for php-fpm.
 const READY_MAX: Duration = Duration::from_secs(10);
 
-static HELLO: Work = Work {
+static HELLO: Work = PAGE;
+
+const PAGE: Work = Work {
     name: "fastcgi",
     title: "hello from php-fpm, 4 connections, a link for each request",
     path: "/hello.php",
@@ -35,6 +39,13 @@ static HELLO: Work = Work {
     targets: &[],
     ..work::KEEP
 };
+
+/// Most rounds' medians of the rates: what is to be how many times as fast as what.
+const RATES: [(&str, &str, f64); 2] = [("module", "fastcgi", 3.0), ("responder", "cgi", 20.0)];
+
+static RESPONDER: Work = Work { name: "responder", path: "/responder/hello", ..PAGE };
+static CGI: Work = Work { name: "cgi", path: "/cgi/hello", ..PAGE };
+static MODULE: Work = Work { name: "module", path: "/module", ..PAGE };
 
 /// What nginx is told beside what it is told for files.
 const LOCATION: &str = "location ~ \\.php$ {
@@ -53,16 +64,25 @@ pub(crate) fn compare(
     setup.site = setup.site.with_file_name("bench-php");
     setup.scratch = setup.scratch.join("fastcgi");
     let (socket, _php) = prepare(&mut setup)?;
+    let script = setup.site.join("hello.php");
+    setup.null = setup.null.with_file_name("flyball-null-gateway");
+    setup.null_arguments = vec![socket.clone().into(), script.into()];
     let mut servers = Vec::new();
     for (nth, contestant) in options.contestants.iter().enumerate() {
         servers.push(Server::start(contestant, nth, &setup)?);
     }
     let mut runs: Vec<Run> = Vec::new();
     for round in 1..=options.rounds {
-        for server in &mut servers {
-            let run = measure::run(server, &HELLO, scripts, round, options.seconds)?;
-            super::progress(&run, options.rounds);
-            runs.push(run);
+        for (contestant, server) in options.contestants.iter().zip(&mut servers) {
+            let works: &[_] = match contestant {
+                Contestant::Flyball { .. } => &[&HELLO, &MODULE, &RESPONDER, &CGI],
+                _ => &[&HELLO],
+            };
+            for work in works {
+                let run = measure::run(server, work, scripts, round, options.seconds)?;
+                super::progress(&run, options.rounds);
+                runs.push(run);
+            }
         }
     }
     let (text, passed) = summary(&options.contestants, &runs);
@@ -96,11 +116,16 @@ fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
     setup.peers = scratch.join("peers");
     let flyball = scratch.join("flyball.toml");
     let (root, at) = (setup.site.display(), socket.display());
+    let program = setup.flyball.with_file_name("backend");
+    let program = program.display();
     write(
         &flyball,
         &format!(
             "[[site]]\nroot = \"{root}\"\n[[site.fastcgi]]\nextensions = [\"php\"]\n\
-             socket = \"unix:{at}\"\n"
+             socket = \"unix:{at}\"\n\
+             [[site.module]]\npath = \"/module\"\nname = \"hello\"\n\
+             [[site.fastcgi]]\npath = \"/responder\"\nprogram = \"{program}\"\nprocesses = 1\n\
+             [[site.cgi]]\npath = \"/cgi\"\nprogram = \"{program}\"\n"
         ),
     )?;
     setup.config = Some(flyball);
@@ -128,10 +153,11 @@ fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
 
 /// A line for each server, and whether every Flyball costs little enough.
 fn summary(contestants: &[Contestant], runs: &[Run]) -> (String, bool) {
-    let spread = |name: &str| {
-        let of_name = runs.iter().filter(|run| run.contestant == name);
-        report::Spread::of(of_name.map(Run::cpu_us))
+    let of = |name: &str, work: &str, figure: fn(&Run) -> f64| {
+        let runs = runs.iter().filter(|run| run.contestant == name && run.work == work);
+        report::Spread::of(runs.map(figure))
     };
+    let spread = |name: &str| of(name, HELLO.name, Run::cpu_us);
     let (mut text, mut passed) = (format!("{}\n", HELLO.title), true);
     for contestant in contestants {
         let (name, own) = (contestant.name(), spread(&contestant.name()));
@@ -143,6 +169,24 @@ fn summary(contestants: &[Contestant], runs: &[Run]) -> (String, bool) {
             verdict = format!(", {} of nginx, at most {AT_MOST} {word}", figure(ratio));
         }
         text += &format!("  {name:<24} {} CPU us/request{verdict}\n", own.text());
+    }
+    text += "requests a second, each kind alone, answered on one processor (of php-fpm on two)\n";
+    for contestant in contestants {
+        let name = contestant.name();
+        if !matches!(contestant, Contestant::Flyball { .. }) {
+            continue;
+        }
+        for work in [&MODULE, &HELLO, &RESPONDER, &CGI] {
+            let own = of(&name, work.name, Run::throughput);
+            let mut verdict = String::new();
+            for (_, base, least) in RATES.iter().filter(|(of, ..)| *of == work.name) {
+                let times = own.median / of(&name, base, Run::throughput).median;
+                let word = if times >= *least { "PASS" } else { "MISS" };
+                passed &= times >= *least;
+                verdict = format!(", {} times {base}, at least {least} {word}", figure(times));
+            }
+            text += &format!("  {name:<14} {:<9} {}{verdict}\n", work.name, own.text());
+        }
     }
     (text, passed)
 }

@@ -3,6 +3,7 @@
 //! One server, the generators in turn on one CPU of their own. Compared is the generator's CPU time
 //! for a new connection (httperf at the same rates: it spins while it waits, so that the highest is
 //! what it costs without waiting) and for a request on kept connections (wrk with as many of them).
+//! Beside them runs a client that only opens, asks and closes (lab/null): the kernel's part.
 
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
@@ -20,6 +21,12 @@ pub(crate) const ARCHS: &[&str] = &["n-copy"];
 
 /// New connections per second, up to nearly what httperf can do on one CPU.
 const RATES: [u32; 4] = [2_000, 5_000, 10_000, 14_000];
+
+/// The client that does nothing, beside the server that does nothing.
+const NULL_CLIENT: &str = "flyball-null-client";
+
+/// Its connections for each second that others run, some of which it takes.
+const NULL_PER_S: u32 = 5_000;
 
 /// Connections that are kept.
 const CONNECTIONS: u32 = 32;
@@ -49,6 +56,8 @@ struct Subject {
 
 const HTTPERF: Subject = Subject { name: "httperf", command: httperf, answered: of_httperf };
 const WRK: Subject = Subject { name: "wrk", command: wrk, answered: of_wrk };
+const NULL: Subject =
+    Subject { name: "a client that does nothing", command: null, answered: of_null };
 const OURS: Subject = Subject { name: "flyball load", command: load, answered: of_flyball };
 
 /// A work, the generator that ours is compared with, and the most of its CPU time that ours may
@@ -67,6 +76,7 @@ pub(crate) fn compare(options: &Options, setup: &Setup) -> Result<bool, Failure>
     let server = Server::start(contestant, 0, setup)?;
     let comparisons = comparisons();
     let mut pairs: Vec<Vec<[f64; 2]>> = vec![Vec::new(); comparisons.len()];
+    let mut floor = Vec::new();
     for round in 1..=options.rounds {
         for ((work, other, _), pairs) in comparisons.iter().zip(&mut pairs) {
             let mut costs = [0.0; 2];
@@ -82,6 +92,11 @@ pub(crate) fn compare(options: &Options, setup: &Setup) -> Result<bool, Failure>
             }
             pairs.push(costs);
         }
+        let work = Work::New(RATES[0]);
+        let (cost, answered) = measure(&NULL, work, setup, server.address, options.seconds)?;
+        let (name, rounds) = (NULL.name, options.rounds);
+        eprintln!("round {round}/{rounds}: {name}: {cost:.2} us of CPU for each of {answered}");
+        floor.push(cost);
     }
     let mut met = true;
     for ((work, other, most), pairs) in comparisons.iter().zip(&pairs) {
@@ -96,6 +111,7 @@ pub(crate) fn compare(options: &Options, setup: &Setup) -> Result<bool, Failure>
             ratio.text()
         );
     }
+    println!("a new connection of {}: {} us", NULL.name, Spread::of(floor.into_iter()).text());
     Ok(met)
 }
 
@@ -143,6 +159,13 @@ fn httperf(_: &Setup, address: SocketAddr, work: Work, seconds: u32) -> Result<C
     Ok(command)
 }
 
+fn null(setup: &Setup, address: SocketAddr, _: Work, seconds: u32) -> Result<Command, Failure> {
+    let mut command = process::pinned(GENERATOR_CPU, &setup.null.with_file_name(NULL_CLIENT))?;
+    let count = NULL_PER_S * seconds;
+    command.args([address.to_string(), files::SMALL.into(), count.to_string()]);
+    Ok(command)
+}
+
 fn wrk(_: &Setup, address: SocketAddr, _: Work, seconds: u32) -> Result<Command, Failure> {
     let mut command = process::pinned(GENERATOR_CPU, &process::find("wrk")?)?;
     command.args(["--threads", "1", "--connections", &CONNECTIONS.to_string()]);
@@ -175,6 +198,11 @@ fn of_wrk(text: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
+/// `5000 answered`
+fn of_null(text: &str) -> Option<u64> {
+    text.strip_suffix(" answered\n")?.parse().ok()
+}
+
 fn of_flyball(text: &str) -> Option<u64> {
     serde_json::from_str::<serde_json::Value>(text).ok()?.get("replies")?.as_u64()
 }
@@ -189,6 +217,7 @@ mod tests {
         assert_eq!(of_httperf(text), Some(498));
         assert_eq!(of_wrk("  270404 requests in 1.00s, 300.00MB read\n"), Some(270_404));
         assert_eq!(of_flyball("{\"replies\": 7}"), Some(7));
+        assert_eq!(of_null("25000 answered\n"), Some(25_000));
         assert_eq!(of_flyball("nothing"), None);
     }
 }

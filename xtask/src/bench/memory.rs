@@ -21,6 +21,12 @@ const MANY: usize = 4_000;
 /// Idle connections of architectures that need a unit for each.
 const FEW: usize = 64;
 
+/// Helpers that there may be, and connections that ask at once.
+const HELPERS: usize = 64;
+
+/// Requests of each of these connections.
+const BURSTS: usize = 8;
+
 /// Time that a server gets to settle before it is looked at.
 const SETTLE: Duration = Duration::from_millis(1_500);
 
@@ -97,8 +103,61 @@ pub(crate) fn measure(options: &Options, setup: &Setup) -> Result<bool, Failure>
             }
         };
         println!("{:<22} {:>8} KiB {each:>10} bytes  {unit}", subject.arch, rest / 1024);
+        if subject.arch == "amped" {
+            for kind in ["thread", "process"] {
+                helper(&contestant, kind, setup)?;
+            }
+        }
     }
     Ok(true)
+}
+
+/// Prints what a helper costs: those that a burst of names on the disk brings, beside the same
+/// burst with one helper at most.
+fn helper(contestant: &Contestant, kind: &str, setup: &Setup) -> Result<(), Failure> {
+    let with = |most: usize| {
+        let mut setup = setup.clone();
+        let settings = [
+            format!("amped.helper-kind={kind}"),
+            format!("amped.helpers={most}"),
+            format!("amped.reserve={most}"),
+        ];
+        setup.flyball_settings.extend(settings);
+        let server = Server::start(contestant, 0, &setup)?;
+        let before = server.running.threads();
+        burst(server.address, &format!("{}-{kind}-{most}", std::process::id()))
+            .map_err(|error| Failure::Broken(format!("{}: {error}", contestant.name())))?;
+        settle();
+        Ok::<_, Failure>((server.running.memory(), server.running.threads() - before))
+    };
+    let ((one, _), (many, helpers)) = (with(1)?, with(HELPERS)?);
+    let each = many.saturating_sub(one) / (helpers.max(2) - 1) as u64;
+    println!("{:<22} {:>43} KiB for a helper {kind}, of {helpers}", "", each / 1024);
+    Ok(())
+}
+
+/// Asks for names that nothing knows yet, also no other run, many at once: each needs a helper.
+fn burst(address: SocketAddr, name: &str) -> std::io::Result<()> {
+    let mut open: Vec<_> =
+        (0..HELPERS).map(|_| TcpStream::connect(address)).collect::<Result<_, _>>()?;
+    for round in 0..BURSTS {
+        for (nth, stream) in open.iter_mut().enumerate() {
+            let path = format!("/missing-{name}-{round}-{nth}");
+            write!(stream, "HEAD {path} HTTP/1.1\r\nHost: {address}\r\n\r\n")?;
+        }
+        for stream in &mut open {
+            stream.set_read_timeout(Some(ANSWER))?;
+            let mut answer = Vec::new();
+            while !answer.ends_with(b"\r\n\r\n") {
+                let mut piece = [0; 1024];
+                match stream.read(&mut piece)? {
+                    0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
+                    n => answer.extend_from_slice(&piece[..n]),
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Bytes at rest, and with so many idle connections.

@@ -21,13 +21,14 @@ server that does nothing: the server's CPU time for a request, interleaved. disk
 throughput of its architectures when files do not fit into memory; it needs root. memory says what a
 connection and a unit of concurrency of each architecture cost; site what rules, the access log and
 compressed bodies add to a cached request; fastcgi what a request costs that php-fpm answers, beside
-nginx with the same php-fpm. load compares the CPU time of `flyball load` for a new
-connection with httperf's, and for a request on a kept one with wrk's.
+nginx with the same php-fpm, and how many a module, a responder and a CGI program answer. load
+compares the CPU time of `flyball load` for a new connection with httperf's, and for a request on a
+kept one with wrk's.
 
   --rounds N       timed runs of each contestant in each work (5)
   --seconds S      length of each (5)
-  --work NAME      only this work: new, keep, pipe, mix, large; with arch: crowd, keep, mix, active;
-                   may be repeated
+  --work NAME      only this work: new, keep, pipe, mix, large; with arch: crowd, keep-crowd,
+                   keep, mix, active; may be repeated
   --server NAME    only this server: flyball, nginx, nginx-deferred, lighttpd, null; may be repeated
   --arch NAME      architecture of Flyball (sped and n-copy; with arch all that have a target); may
                    be repeated
@@ -108,7 +109,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         Kind::Disk => (&[], disk::ARCHS, &["flyball"]),
         Kind::Memory => (&[], memory::ARCHS, &["flyball"]),
         Kind::Site => (&[], site::ARCHS, &["flyball"]),
-        Kind::FastCgi => (&[], fastcgi::ARCHS, &["nginx", "flyball"]),
+        Kind::FastCgi => (&[], fastcgi::ARCHS, &["nginx", "flyball", "null"]),
         Kind::Load => (&[], load::ARCHS, &["flyball"]),
         Kind::Arch => (work::OF_ARCHITECTURES, rivals::ARCHS, &["flyball", "null"]),
     };

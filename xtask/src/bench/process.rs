@@ -85,6 +85,11 @@ impl Running {
         tree(self.child.id()).into_iter().map(proportional_bytes).sum()
     }
 
+    /// Threads of the process and its descendants.
+    pub(crate) fn threads(&self) -> usize {
+        self.cpu().0.len()
+    }
+
     /// CPU time used so far by each thread of the process and its descendants.
     pub(crate) fn cpu(&self) -> ThreadTimes {
         ThreadTimes(tree(self.child.id()).into_iter().flat_map(thread_times).collect())

@@ -120,6 +120,13 @@ pub(crate) const OF_ARCHITECTURES: &[Work] = &[
         kernel: &[("net/ipv4/tcp_max_tw_buckets", "524288")],
         targets: &[],
     },
+    Work {
+        name: "keep-crowd",
+        title: "1 KB keep-alive, 64 connections, wrk on both CPUs",
+        crowded: true,
+        targets: &[],
+        ..KEEP
+    },
     Work { targets: &[], ..KEEP },
     Work { targets: &[], ..MIX },
     Work {
