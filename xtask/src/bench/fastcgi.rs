@@ -1,9 +1,11 @@
 //! `cargo xtask bench fastcgi`: what a request costs that php-fpm answers, beside nginx and a
 //! gateway that does nothing (lab/null) with the same php-fpm. Only the web server's own processor
 //! time counts. Then how many requests a second a module, a responder and a CGI program answer, the
-//! last two the same program, on the server's processor.
+//! last two the same program, on the server's processor: one that does nothing else, and php-cgi
+//! where there is one.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,12 +42,26 @@ const PAGE: Work = Work {
     ..work::KEEP
 };
 
-/// Most rounds' medians of the rates: what is to be how many times as fast as what.
-const RATES: [(&str, &str, f64); 2] = [("module", "fastcgi", 3.0), ("responder", "cgi", 20.0)];
+/// What is to be how many times as fast as what, by medians.
+const RATES: [(&str, &str, f64); 3] =
+    [("module", "fastcgi", 3.0), ("responder", "cgi", 20.0), ("php-responder", "php-cgi", 20.0)];
 
+static MODULE: Work = Work { name: "module", path: "/module", ..PAGE };
 static RESPONDER: Work = Work { name: "responder", path: "/responder/hello", ..PAGE };
 static CGI: Work = Work { name: "cgi", path: "/cgi/hello", ..PAGE };
-static MODULE: Work = Work { name: "module", path: "/module", ..PAGE };
+static PHP_RESPONDER: Work = Work { name: "php-responder", path: "/php-responder", ..PAGE };
+static PHP_CGI: Work = Work { name: "php-cgi", path: "/php-cgi/hello.cgi", ..PAGE };
+
+/// php as a program that is started for each request, and as a responder.
+const PHP_PROGRAM: &str = "/usr/bin/php-cgi";
+
+/// What a Flyball is asked for.
+const OF_FLYBALL: &[&Work] = &[&HELLO, &MODULE, &RESPONDER, &CGI, &PHP_RESPONDER, &PHP_CGI];
+
+/// Whether what it takes is installed.
+fn can_run(work: &Work) -> bool {
+    !work.name.starts_with("php-") || Path::new(PHP_PROGRAM).exists()
+}
 
 /// What nginx is told beside what it is told for files.
 const LOCATION: &str = "location ~ \\.php$ {
@@ -75,10 +91,10 @@ pub(crate) fn compare(
     for round in 1..=options.rounds {
         for (contestant, server) in options.contestants.iter().zip(&mut servers) {
             let works: &[_] = match contestant {
-                Contestant::Flyball { .. } => &[&HELLO, &MODULE, &RESPONDER, &CGI],
+                Contestant::Flyball { .. } => OF_FLYBALL,
                 _ => &[&HELLO],
             };
-            for work in works {
+            for work in works.iter().filter(|work| can_run(work)) {
                 let run = measure::run(server, work, scripts, round, options.seconds)?;
                 super::progress(&run, options.rounds);
                 runs.push(run);
@@ -114,10 +130,26 @@ fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
     let nginx = nginx.replace("root \"@site@\";", &location);
     write(&scratch.join("peers/nginx.conf.in"), &nginx)?;
     setup.peers = scratch.join("peers");
+    let cgi = scratch.join("cgi");
+    fs::create_dir_all(&cgi).map_err(Failure::io(cgi.display()))?;
+    let program = cgi.join("hello.cgi");
+    write(&program, &format!("#!{PHP_PROGRAM}\n{script}"))?;
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755))
+        .map_err(Failure::io(program.display()))?;
     let flyball = scratch.join("flyball.toml");
     let (root, at) = (setup.site.display(), socket.display());
     let program = setup.flyball.with_file_name("backend");
     let program = program.display();
+    let php = match can_run(&PHP_CGI) {
+        true => format!(
+            "[[site.fastcgi]]\npath = \"{}\"\nprogram = \"{PHP_PROGRAM}\"\nprocesses = 1\n\
+             script = \"{root}/hello.php\"\n\
+             [[site.cgi]]\npath = \"/php-cgi\"\nroot = \"{}\"\n",
+            PHP_RESPONDER.path,
+            cgi.display()
+        ),
+        false => String::new(),
+    };
     write(
         &flyball,
         &format!(
@@ -125,7 +157,7 @@ fn prepare(setup: &mut Setup) -> Result<(PathBuf, Running), Failure> {
              socket = \"unix:{at}\"\n\
              [[site.module]]\npath = \"/module\"\nname = \"hello\"\n\
              [[site.fastcgi]]\npath = \"/responder\"\nprogram = \"{program}\"\nprocesses = 1\n\
-             [[site.cgi]]\npath = \"/cgi\"\nprogram = \"{program}\"\n"
+             [[site.cgi]]\npath = \"/cgi\"\nprogram = \"{program}\"\n{php}"
         ),
     )?;
     setup.config = Some(flyball);
@@ -176,7 +208,7 @@ fn summary(contestants: &[Contestant], runs: &[Run]) -> (String, bool) {
         if !matches!(contestant, Contestant::Flyball { .. }) {
             continue;
         }
-        for work in [&MODULE, &HELLO, &RESPONDER, &CGI] {
+        for work in OF_FLYBALL.iter().filter(|work| can_run(work)) {
             let own = of(&name, work.name, Run::throughput);
             let mut verdict = String::new();
             for (_, base, least) in RATES.iter().filter(|(of, ..)| *of == work.name) {
@@ -185,7 +217,7 @@ fn summary(contestants: &[Contestant], runs: &[Run]) -> (String, bool) {
                 passed &= times >= *least;
                 verdict = format!(", {} times {base}, at least {least} {word}", figure(times));
             }
-            text += &format!("  {name:<14} {:<9} {}{verdict}\n", work.name, own.text());
+            text += &format!("  {name:<14} {:<13} {}{verdict}\n", work.name, own.text());
         }
     }
     (text, passed)

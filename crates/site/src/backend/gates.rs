@@ -160,7 +160,8 @@ impl Gates {
         site: usize,
         now_ms: u64,
     ) -> Option<Box<Relay>> {
-        let path = canonical(admitted.request.path(), &mut Vec::new()).ok()?;
+        let path = admitted.request.path();
+        let path = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
         let (gate, below) = self.of_path(&path)?;
         gate.begin(&below, admitted, spawner, site, now_ms)
     }
