@@ -13,6 +13,7 @@ mod documents;
 mod header;
 mod layers;
 mod length;
+mod limits;
 mod markdown;
 mod ratchet;
 mod reasons;
@@ -38,6 +39,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     header::check,
     documents::check,
     rows::check,
+    limits::check,
     words::check,
     changelog::check,
 ];
