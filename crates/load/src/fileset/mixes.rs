@@ -20,6 +20,13 @@ const MEAN_96: f64 = 5.0;
 /// The share of SPECweb99's connections that carry one request; the others carry 5 to 15.
 const SINGLE_SHARE: f64 = 0.3;
 
+/// How much of a trace's requests the tenth of its files gets that is asked for most: nine tenths,
+/// an invariant of the logs that Arlitt and Williamson (1996) looked at.
+const TENTH_SHARE: f64 = 0.9;
+
+/// Steps by which the exponent for that is found, each halving what is left of `0.0..8.0`.
+const EXPONENT_STEPS: u32 = 32;
+
 /// A source of requests.
 #[derive(Clone, Debug)]
 pub struct Mix {
@@ -48,8 +55,9 @@ impl Mix {
             let mut random = Random::new(seed, crate::random::Purpose::Popularity);
             random.shuffle(&mut order);
         }
+        let exponent = if kind == Kind::Trace { exponent(ranks) } else { 1.0 };
         let numbers = if kind == Kind::SpecWeb96 { poisson(MEAN_96) } else { NUMBERS };
-        Mix { kind, numbers, popularity: zipf(ranks), order }
+        Mix { kind, numbers, popularity: zipf(ranks, exponent), order }
     }
 
     /// The next request, as the place of a file in its set.
@@ -86,16 +94,30 @@ impl Mix {
     }
 }
 
-/// Zipf's law with exponent 1 over so many ranks: the shares up to and with each.
-fn zipf(ranks: u64) -> Vec<f64> {
-    let sum: f64 = (1..=ranks).map(|rank| 1.0 / rank as f64).sum();
+/// Zipf's law over so many ranks: the shares up to and with each.
+fn zipf(ranks: u64, exponent: f64) -> Vec<f64> {
+    let weight = |rank: u64| (rank as f64).powf(-exponent);
+    let sum: f64 = (1..=ranks).map(weight).sum();
     let mut upto = 0.0;
     (1..=ranks)
         .map(|rank| {
-            upto += 1.0 / rank as f64 / sum;
+            upto += weight(rank) / sum;
             upto
         })
         .collect()
+}
+
+/// The exponent of Zipf's law with which the first tenth of so many ranks, or the first one of
+/// less than ten, has [`TENTH_SHARE`]: 1.29 of two thousand, 1.24 of four thousand.
+fn exponent(ranks: u64) -> f64 {
+    let first = (ranks / 10).max(1);
+    let (mut low, mut high) = (0.0, 8.0);
+    for _ in 0..EXPONENT_STEPS {
+        let middle = (low + high) / 2.0;
+        let upto = |last: u64| (1..=last).map(|rank| (rank as f64).powf(-middle)).sum::<f64>();
+        if upto(first) < TENTH_SHARE * upto(ranks) { low = middle } else { high = middle }
+    }
+    low
 }
 
 /// A Poisson distribution with this mean over the numbers 1 to 9: the shares up to and with each.
@@ -123,6 +145,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::fileset::Parameters;
     use crate::random::Purpose;
 
     fn mix(kind: Kind) -> (Mix, Vec<u64>) {
@@ -243,18 +266,48 @@ mod tests {
         assert!((55_000.0..70_000.0).contains(&mean), "{mean}");
     }
 
-    #[test]
-    fn a_tenth_of_a_traces_files_gets_most_of_its_requests() {
-        let (mix, sizes) = mix(Kind::Trace);
-        let mut random = Random::new(3, Purpose::Requests);
-        let mut counts = vec![0_u32; sizes.len()];
-        for _ in 0..200_000 {
-            counts[mix.draw(&mut random) as usize] += 1;
+    /// The files of a trace as often as so many requests for each on average ask for them, the
+    /// most popular first: how often, and the size of each.
+    fn requested(mib: u64, seed: u64, each: u64) -> Vec<(u64, u64)> {
+        let kind = Kind::Trace;
+        let parameters = Parameters { mib, seed, ..kind.defaults() };
+        let manifest = Manifest { kind, parameters };
+        let files = manifest.files().unwrap();
+        let mix = Mix::new(&manifest, files.len());
+        let mut random = Random::new(seed, Purpose::Requests);
+        let mut counts: Vec<(u64, u64)> = files.iter().map(|file| (0, file.size)).collect();
+        for _ in 0..each * files.len() as u64 {
+            counts[mix.draw(&mut random) as usize].0 += 1;
         }
-        counts.sort_unstable_by(|a, b| b.cmp(a));
-        let tenth: u32 = counts[..counts.len() / 10].iter().sum();
-        // Zipf's law over some four thousand files; of real servers it is said to be nine tenths.
-        let share = f64::from(tenth) / 200_000.0;
-        assert!((0.70..0.80).contains(&share), "{share} of {} files", counts.len());
+        counts.retain(|(count, _)| *count > 0);
+        counts.sort_unstable_by(|one, other| other.cmp(one));
+        counts
+    }
+
+    #[test]
+    fn a_tenth_of_a_traces_files_gets_nine_tenths_of_its_requests_and_three_tenths_get_one() {
+        for (mib, seed) in [(20, 1), (100, 1), (100, 2), (400, 3)] {
+            // As long a log as has so many files that are asked for once.
+            let counts = requested(mib, seed, 20);
+            let files = counts.len();
+            let requests = |counts: &[(u64, u64)]| counts.iter().map(|(n, _)| *n).sum::<u64>();
+            let tenth = requests(&counts[..files / 10]) as f64 / requests(&counts) as f64;
+            assert!((0.86..0.92).contains(&tenth), "{mib} MiB, seed {seed}: {tenth}");
+            let once = counts.iter().filter(|(count, _)| *count == 1).count();
+            let once = once as f64 / files as f64;
+            assert!((0.27..0.35).contains(&once), "{mib} MiB, seed {seed}: {once} of {files}");
+        }
+    }
+
+    #[test]
+    fn the_exponent_of_a_trace_follows_from_its_files() {
+        for (files, said) in [(100, 1.738), (2_000, 1.286), (4_000, 1.240), (40_000, 1.141)] {
+            let found = exponent(files);
+            assert!((found - said).abs() < 0.001, "{files}: {found}");
+            let tenth = zipf(files, found)[files as usize / 10 - 1];
+            assert!((tenth - TENTH_SHARE).abs() < 1e-6, "{files}: {tenth}");
+        }
+        // Sets that are hardly one.
+        assert_eq!([1, 2, 9].map(|files| place(&zipf(files, exponent(files)), 0.85)), [0; 3]);
     }
 }
