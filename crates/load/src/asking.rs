@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::fileset::{self, Manifest};
-use crate::job::{Load, Options};
+use crate::job::{Http10, Load, Options};
 use crate::target::Target;
 use crate::workload::{
     AccessLog, Catalog, Dynamic, DynamicPlace, FilesetMix, Message, OneUrl, Replaying, Skipped,
@@ -124,6 +124,11 @@ fn without_effect(options: &Options) -> Result<(), String> {
                     lengths of their own: leave it out, or use --connections"
             .into());
     }
+    if options.http10 == Http10::Singles && !options.asking.has_sessions() {
+        return Err("--http1.0=singles is of sessions that have lengths and connections of their \
+                    own: use it with --mix, --fileset or --wsesslog"
+            .into());
+    }
     let is_paused = options.surge.is_some() || matches!(options.asking, Asking::AccessLog(_));
     if is_paused && options.pipeline > 1 {
         return Err("--pipeline has no effect on a --log or with --surge, where each request \
@@ -138,7 +143,7 @@ fn message(options: &Options, path: &str) -> Message {
         method: options.method.clone(),
         target: path.into(),
         body: options.body.clone(),
-        http10: options.http10,
+        http10: options.http10 == Http10::Always,
         ..Message::default()
     }
 }

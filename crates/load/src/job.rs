@@ -21,7 +21,8 @@ use crate::preflight;
 use crate::schedule::{Profile, Schedule, Spread};
 use crate::target::Target;
 use crate::workload::{
-    Catalog, Conditional, DynamicOptions, Limited, PostLog, SurgeParameters, Workload, fetch_log,
+    Catalog, Conditional, DynamicOptions, Limited, PostLog, Singles, SurgeParameters, Workload,
+    fetch_log,
 };
 
 /// What a replay goes on for after its last arrival, so that it is within the run.
@@ -38,6 +39,18 @@ pub enum Load {
     Connections(u32),
     /// Sessions when a log says that they began, so many times as fast.
     Replay(f64),
+}
+
+/// Which requests are of HTTP/1.0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Http10 {
+    /// None but those of a log that says so.
+    #[default]
+    Never,
+    /// Those that are alone in their session, as in SPECweb99.
+    Singles,
+    /// All.
+    Always,
 }
 
 /// What a user asks for.
@@ -94,8 +107,8 @@ pub struct Options {
     pub fields: Vec<String>,
     /// The body of every request.
     pub body: Vec<u8>,
-    /// Whether requests are of HTTP/1.0.
-    pub http10: bool,
+    /// Which requests are of HTTP/1.0.
+    pub http10: Http10,
     /// Share of requests that are conditional.
     pub conditional: f64,
     /// Whether replies are compared with what is expected.
@@ -150,7 +163,7 @@ impl Options {
             method: "GET".into(),
             fields: Vec::new(),
             body: Vec::new(),
-            http10: false,
+            http10: Http10::Never,
             conditional: 0.0,
             verify: false,
             strict: false,
@@ -236,7 +249,7 @@ impl Job {
     pub fn prepare_share(options: &Options, share: Share) -> Result<Job, String> {
         let target = Target::resolve(&options.url)?;
         let mut catalog = Catalog::new(&target.authority, options.fields.clone());
-        let Source { mut workload, words, notes: mut told, skipped_lines, starts_ns } =
+        let Source { mut workload, mut words, notes: mut told, skipped_lines, starts_ns } =
             source(options, &target, &mut catalog)?;
         told.extend(expect(options, &target, &mut catalog)?);
         let duration = duration(options, starts_ns.as_deref())?;
@@ -245,6 +258,10 @@ impl Job {
             let offset = catalog.add_conditional(&String::from_utf8_lossy(&date));
             let share = options.conditional;
             workload = Box::new(Conditional::new(workload, share, offset, options.seed));
+        }
+        if options.http10 == Http10::Singles {
+            workload = Box::new(Singles::new(workload, catalog.add_http10()));
+            words += "; sessions of one request by HTTP/1.0";
         }
         if let Some(requests) = options.requests {
             workload = Box::new(Limited::new(workload, requests));

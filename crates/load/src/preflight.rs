@@ -6,7 +6,7 @@ use std::time::Duration;
 use flyball_sys::process;
 
 use crate::engine::{CONNECTIONS_MAX, Closing, Mode, Plan};
-use crate::job::Options;
+use crate::job::{Http10, Options};
 use crate::schedule::Schedule;
 use crate::target::{Target, is_ours};
 
@@ -74,12 +74,13 @@ fn open(
     let of = f64::from(plan.share.of.max(1));
     let most_within = |span| schedule.most_within(span, plan.duration) / of;
     let waiting = most_within(plan.behaviour.timeouts.reply);
-    let limit = process::raise_descriptor_limit_to(waiting as usize + OTHER_DESCRIPTORS);
+    let needed = waiting as usize + OTHER_DESCRIPTORS;
+    let limit = process::raise_descriptor_limit_to(needed);
     if (limit as f64) < waiting {
         notes.push(format!(
             "if the server stands still, {waiting:.0} connections wait for their time-out, and \
-             this process may hold {limit} descriptors: raise the hard limit (ulimit -Hn), or \
-             shorten the --timeout"
+             this process may hold {limit} descriptors: shorten the --timeout, or {}",
+            remedy(needed)
         ));
     }
     let rest = if reuses_ports(target) { REUSE } else { TIME_WAIT };
@@ -106,7 +107,7 @@ fn server_ends(options: &Options) -> bool {
     let is_connection = |field: &String| {
         field.split_once(':').is_some_and(|(name, _)| name.eq_ignore_ascii_case("connection"))
     };
-    options.http10 || options.fields.iter().any(is_connection)
+    options.http10 == Http10::Always || options.fields.iter().any(is_connection)
 }
 
 /// Addresses and ports to connect to and from, each pair of which has all local ports.
@@ -122,8 +123,23 @@ fn descriptors(connections: usize, plan: &Plan) -> Result<(), String> {
     }
     Err(format!(
         "{connections} connections need {needed} descriptors and this process may hold {limit}: \
-         raise the hard limit (ulimit -Hn {needed}), or start as root"
+         {}, or share them among --agents, which may be on this machine and have a limit each",
+        remedy(needed)
     ))
+}
+
+/// What lets a process hold so many descriptors.
+fn remedy(needed: usize) -> String {
+    let most = fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let most: Option<usize> = most.and_then(|text| text.trim().parse().ok());
+    let raised = match most.filter(|most| *most < needed) {
+        Some(most) => format!(" and the system's, which is {most} (sysctl fs.nr_open={needed})"),
+        None => String::new(),
+    };
+    format!(
+        "raise its hard limit, RLIMIT_NOFILE (ulimit -Hn {needed} as root, or LimitNOFILE= of \
+             a unit){raised}"
+    )
 }
 
 /// How many ports the kernel gives to one source address; `None` where it does not tell.

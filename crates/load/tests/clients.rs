@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::engine::Closing;
-use flyball_load::job::{Asking, Job, Load};
+use flyball_load::fileset::{Kind, Manifest, Parameters};
+use flyball_load::job::{Asking, Http10, Job, Load};
 use flyball_load::observe::Live;
 use flyball_sys::net;
 use flyball_testkit::wait::{DEADLINE, until};
@@ -174,6 +175,61 @@ fn paths_of_a_list_are_asked_for_as_often_as_they_weigh() {
     let [a, b] = *counts.lock().unwrap();
     assert_eq!(a + b, 400);
     assert!((260..=340).contains(&b), "{b}");
+}
+
+#[test]
+fn connections_of_specweb99_with_one_request_are_of_http10_when_that_is_asked_for() {
+    let kind = Kind::SpecWeb99;
+    let parameters = Parameters { directories: 2, ..kind.defaults() };
+    for http10 in [Http10::Never, Http10::Singles, Http10::Always] {
+        let connections = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&connections);
+        let serve = move |_, mut stream: TcpStream| {
+            let mut lines = Vec::new();
+            while let Some(head) = request(&mut stream) {
+                let (line, rest) = head.split_once("\r\n").unwrap();
+                assert!(rest.starts_with("Host: 127.0.0.1:") && rest.ends_with("\r\n\r\n"));
+                lines.push(line.to_owned());
+                if line.ends_with(" HTTP/1.0") {
+                    // It ends the connection.
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhi");
+                    break;
+                }
+                let _ = stream.write_all(OK);
+            }
+            seen.lock().unwrap().push(lines);
+        };
+        let mut options = options(server(serve), Load::Connections(4), 60_000);
+        options.asking = Asking::Mix(Manifest { kind, parameters });
+        options.requests = Some(1_000);
+        options.http10 = http10;
+        let report = run(&options);
+        let tally = &report.tally;
+        assert_eq!((tally.replies, tally.error_count()), (1_000, 0), "{:?}", tally.errors);
+        let opened = tally.connections as usize;
+        let all = until(DEADLINE, || {
+            let connections = connections.lock().unwrap();
+            (connections.len() == opened).then(|| connections.clone())
+        });
+        let all = all.expect("every connection ends");
+        let is_wrong = |lines: &&Vec<String>| {
+            let is_single = http10 == Http10::Singles && lines.len() == 1;
+            let is_old = http10 == Http10::Always || is_single;
+            let version = if is_old { " HTTP/1.0" } else { " HTTP/1.1" };
+            let starts = |line: &String| line.starts_with("GET /file_set/dir0000");
+            !lines.iter().all(|line| starts(line) && line.ends_with(version))
+        };
+        // Of the last session there may be no more than its first request.
+        let wrong: Vec<_> = all.iter().filter(is_wrong).collect();
+        assert!(wrong.len() <= usize::from(http10 == Http10::Singles), "{http10:?}: {wrong:?}");
+        if http10 == Http10::Singles {
+            let singles = all.iter().filter(|lines| lines.len() == 1).count() as f64;
+            let share = singles / all.len() as f64;
+            assert!((share - 0.3).abs() < 0.1, "{share} of {}", all.len());
+            let words = &report.asked.workload;
+            assert_eq!(words, "72 paths of specweb99; sessions of one request by HTTP/1.0");
+        }
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, value_parser};
 use flyball_load::engine::Closing;
 use flyball_load::fileset::{Kind, Manifest, Parameters};
-use flyball_load::job::{Asking, Load as Amount, Options};
+use flyball_load::job::{Asking, Http10, Load as Amount, Options};
 use flyball_load::observe::Threshold;
 use flyball_load::schedule::{Profile, Spread};
 use flyball_load::units::{parse_bytes, parse_duration};
@@ -182,7 +182,16 @@ fn requests() -> Vec<Arg> {
         text("conditional", "SHARE", "Share of requests with If-Modified-Since, such as 0.28")
             .default_value("0")
             .value_parser(ValueParser::new(share)),
-        switch("http1.0", "Send requests of HTTP/1.0"),
+        text("http1.0", "WHICH", "Send requests of HTTP/1.0: all, or the singles of their session")
+            .long_help(
+                "Send requests of HTTP/1.0: all of them, or with --http1.0=singles those that are \
+                 alone in their session, as the connections of SPECweb99 are that carry one \
+                 request.",
+            )
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("all")
+            .value_parser(["all", "singles"]),
     ]
 }
 
@@ -469,7 +478,11 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
             fs::read(file).map_err(|error| format!("--body {}: {error}", file.display()))?;
     }
     options.conditional = given.get_one("conditional").copied().unwrap_or_default();
-    options.http10 = given.get_flag("http1.0");
+    options.http10 = match text("http1.0").as_deref() {
+        None => Http10::Never,
+        Some("singles") => Http10::Singles,
+        Some(_) => Http10::Always,
+    };
     ask(given, &mut options);
     options.client_gap = time("client-gap");
     options.strict = given.get_flag("strict");

@@ -119,6 +119,24 @@ impl Catalog {
         offset as RequestId
     }
 
+    /// Adds a variant by HTTP/1.0 of every request so far, which ends its connection; how much
+    /// further on each of them is.
+    pub fn add_http10(&mut self) -> RequestId {
+        const VERSION: &[u8] = b"HTTP/1.1\r\n";
+        let offset = self.requests.len();
+        for at in 0..offset {
+            let mut request = self.requests[at].clone();
+            let end = request.bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            if request.bytes[..end].ends_with(VERSION) {
+                request.bytes[end - 3] = b'0';
+            }
+            let page = request.expected.page.as_deref();
+            request.expected.page = page.map(|page| Arc::new(page.of_http10()));
+            self.requests.push(request);
+        }
+        offset as RequestId
+    }
+
     /// The request of this number.
     ///
     /// # Panics
@@ -232,5 +250,21 @@ mod tests {
         assert_eq!((conditional.status, conditional.is_not_modified(304)), (Some(200), true));
         assert!(!conditional.is_not_modified(200));
         assert!(!catalog.request(id).expected.is_not_modified(304), "nobody asked for that");
+    }
+
+    #[test]
+    fn the_variant_of_a_request_by_http10_differs_in_its_version_alone() {
+        let mut catalog = Catalog::new("h", Vec::new());
+        let message = Message { target: "/HTTP/1.1".into(), ..Message::default() };
+        let expected = Expected { length: Some(5), ..Expected::default() };
+        let first = catalog.add(&Message { expected, class: 2, ..message.clone() });
+        let old = catalog.add(&Message { http10: true, body: b"HTTP/1.1\r\n".to_vec(), ..message });
+        let offset = catalog.add_http10();
+        let (lines, body) = ("GET /HTTP/1.1 HTTP/1.0\r\nHost: h\r\n", "HTTP/1.1\r\n");
+        assert_eq!(text(&catalog, first + offset), format!("{lines}\r\n"));
+        let one = catalog.request(first + offset);
+        assert_eq!((one.class, one.expected.length), (2, Some(5)));
+        let twelve = format!("{lines}Content-Length: 10\r\n\r\n{body}");
+        assert_eq!((text(&catalog, old), text(&catalog, old + offset)), (twelve.clone(), twelve));
     }
 }

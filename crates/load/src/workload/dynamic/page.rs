@@ -71,7 +71,7 @@ pub(super) enum Cookie {
 }
 
 /// The page that a request asks for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Page {
     pub(super) script: String,
     pub(super) query: String,
@@ -85,6 +85,11 @@ impl Page {
     /// Whether it is the answer to what was posted, so that the server has a record of it.
     pub fn is_posted(&self) -> bool {
         matches!(self.cookie, Cookie::User(_))
+    }
+
+    /// The same of a request by HTTP/1.0, after which the connection ends.
+    pub(crate) fn of_http10(&self) -> Page {
+        Page { stays: false, ..self.clone() }
     }
 
     fn is_cookie_right(&self, value: Option<&str>) -> bool {
