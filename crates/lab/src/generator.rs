@@ -67,8 +67,12 @@ impl Report {
     /// The errors that make a run worthless whatever the server did: bodies that are not the file,
     /// and dynamic replies that break a rule.
     pub fn wrong_bodies(&self) -> u64 {
-        let count = |name: &str| self.0["errors"][name].as_u64().unwrap_or(0);
-        ["wrong_body", "torn_body", "short_body", "wrong_dynamic"].into_iter().map(count).sum()
+        let kinds = ["wrong_body", "torn_body", "short_body", "wrong_dynamic"];
+        let within = |when: &str| {
+            let count = |name| self.0[when][name].as_u64().unwrap_or(0);
+            kinds.into_iter().map(count).sum::<u64>()
+        };
+        within("errors") + within("warmup_errors")
     }
 
     /// Why the generator itself calls the run void; nothing when it does not.
@@ -155,7 +159,7 @@ impl Generator {
         let report = scratch.join("load.json");
         // What an earlier run left would pass for this one's.
         let _ = fs::remove_file(&report);
-        command.args(["load", "--json"]).args(load.arguments());
+        command.args(["load", "--json", "--quiet"]).args(load.arguments());
         command.args(["--timeout", &format!("{}s", workload.timeout_s)]);
         command.args(&workload.flags);
         if load.verify {
@@ -224,13 +228,14 @@ mod tests {
             "replies_per_s": 5.5,
             "latency_us": { "p99": 7 },
             "errors": { "wrong_body": 2, "short_body": 1, "refused": 4 },
+            "warmup_errors": { "torn_body": 5, "refused": 6 },
             "void_because": ["late"],
             "client_limited_because": [],
         }));
         assert_eq!(report.figure("replies_per_s"), Some(5.5));
         assert_eq!(report.figure("latency_us.p99"), Some(7.0));
         assert_eq!(report.figure("latency_us.p42"), None);
-        assert_eq!(report.wrong_bodies(), 3);
+        assert_eq!(report.wrong_bodies(), 8, "those of the warm-up included");
         assert_eq!(report.void(), ["late"]);
     }
 

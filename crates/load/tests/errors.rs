@@ -350,6 +350,31 @@ fn a_body_that_begins_right_and_goes_on_wrong_is_torn() {
 }
 
 #[test]
+fn what_is_wrong_within_the_warm_up_is_counted_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("index.html"), "hi").unwrap();
+    // The first five of twenty connections, of which ten are within the warm-up.
+    let serve = |number, stream| {
+        let wrong: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nho";
+        answer_all(stream, if number < 5 { wrong } else { OK });
+    };
+    let report = ten(server(serve), |options| {
+        options.verify_with = Some(directory.path().into());
+        (options.verify, options.timeout) = (true, DEADLINE);
+        options.warmup = options.duration;
+        options.duration *= 2;
+    });
+    let tally = &report.tally;
+    assert_eq!((tally.replies, tally.error_count()), (10, 0), "{:?}", tally.errors);
+    assert_eq!(tally.warmup_errors[Kind::WrongBody as usize], 5, "{:?}", tally.warmup_errors);
+    let value = json(&report);
+    assert_eq!(
+        (&value["warmup_errors"]["wrong_body"], &value["errors"]["wrong_body"]),
+        (&5.into(), &0.into())
+    );
+}
+
+#[test]
 fn replies_that_nothing_is_known_of_cannot_be_compared() {
     let list = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(list.path(), "/a\n").unwrap();

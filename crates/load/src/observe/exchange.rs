@@ -18,6 +18,7 @@ pub fn tally_to_json(tally: &Tally) -> Value {
         // Written from a copy, so that the list of the counts is one.
         "counts": counts(&mut tally.clone()).map(|count| *count),
         "errors": tally.errors,
+        "warmup_errors": tally.warmup_errors,
         "broken_rules": tally.broken_rules,
         "status": tally.status,
         "times": [
@@ -81,6 +82,8 @@ pub fn tally_from_json(value: &Value) -> Option<Tally> {
     read_counts(&mut tally, &numbers(value.get("counts")?)?)?;
     let errors = numbers(value.get("errors")?)?;
     tally.errors.iter_mut().zip(errors).for_each(|(to, from)| *to = from);
+    let errors = numbers(value.get("warmup_errors")?)?;
+    tally.warmup_errors.iter_mut().zip(errors).for_each(|(to, from)| *to = from);
     let broken = numbers(value.get("broken_rules")?)?;
     tally.broken_rules.iter_mut().zip(broken).for_each(|(to, from)| *to = from);
     let status = numbers(value.get("status")?)?;
@@ -142,6 +145,7 @@ mod tests {
         read_counts(&mut tally, &sent).unwrap();
         tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);
+        tally.error(Kind::WrongBody, false);
         tally.status[404] = 3;
         tally.latency.record(1_234_567);
         tally.lateness.record(99);
@@ -155,6 +159,7 @@ mod tests {
         assert_eq!(counts(&mut again).map(|count| *count), sent);
         assert_eq!(again.broken_rules, tally.broken_rules);
         assert_eq!((again.errors, &again.status), (tally.errors, &tally.status));
+        assert_eq!(again.warmup_errors, tally.warmup_errors);
         assert_eq!((&again.classes, &again.intervals), (&tally.classes, &tally.intervals));
         assert_eq!(again.clients, tally.clients);
         assert_eq!(again.latency.count(), 1);

@@ -51,7 +51,8 @@ pub fn json(report: &Report) -> Value {
         "bytes_in": tally.bytes_in,
         "bytes_out": tally.bytes_out,
         "error_count": tally.error_count(),
-        "errors": errors(report),
+        "errors": errors(&tally.errors),
+        "warmup_errors": errors(&tally.warmup_errors),
         "status": statuses(report),
         "classes": classes(report),
         "qos": Qos::of(report).map(|qos| qos.json()),
@@ -91,8 +92,8 @@ pub fn times(times: &Times) -> Value {
     })
 }
 
-fn errors(report: &Report) -> Value {
-    let each = KINDS.iter().map(|kind| (kind.name().into(), report.tally.errors_of(*kind).into()));
+fn errors(counts: &[u64; KINDS.len()]) -> Value {
+    let each = KINDS.iter().zip(counts).map(|(kind, count)| (kind.name().into(), (*count).into()));
     Value::Object(each.collect::<Map<_, _>>())
 }
 

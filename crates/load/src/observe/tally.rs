@@ -68,6 +68,8 @@ pub struct Tally {
     pub open_max: u64,
     /// Failures by [`Kind`], in the order of [`KINDS`].
     pub errors: [u64; KINDS.len()],
+    /// Failures of sessions that were due within the warm-up: a wrong body is wrong there, too.
+    pub warmup_errors: [u64; KINDS.len()],
     /// Replies by status, which is the index.
     pub status: Vec<u64>,
     /// Dynamic replies by the first rule that they broke, in the order of [`RULES`].
@@ -119,9 +121,10 @@ impl Tally {
         Tally { window, classes, status: vec![0; STATUSES], ..Tally::default() }
     }
 
-    /// Counts a failure, if its session `counts`.
+    /// Counts a failure of a session which `counts`, or else was due within the warm-up.
     pub fn error(&mut self, kind: Kind, counts: bool) {
-        self.errors[kind as usize] += u64::from(counts);
+        let errors = if counts { &mut self.errors } else { &mut self.warmup_errors };
+        errors[kind as usize] += 1;
     }
 
     /// Something was begun this much after it was due.
@@ -155,6 +158,7 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.open_max += other.open_max;
         self.errors.iter_mut().zip(other.errors).for_each(|(sum, n)| *sum += n);
+        self.warmup_errors.iter_mut().zip(other.warmup_errors).for_each(|(sum, n)| *sum += n);
         self.status.iter_mut().zip(&other.status).for_each(|(sum, n)| *sum += n);
         self.broken_rules.iter_mut().zip(other.broken_rules).for_each(|(sum, n)| *sum += n);
         self.posts += other.posts;

@@ -49,6 +49,9 @@ fn write(out: &mut String, report: &Report) -> std::fmt::Result {
     for kind in KINDS.into_iter().filter(|kind| tally.errors_of(*kind) > 0) {
         writeln!(out, "  {:<20}{:>12}", kind.name(), tally.errors_of(kind))?;
     }
+    for (kind, count) in KINDS.iter().zip(tally.warmup_errors).filter(|(_, count)| *count > 0) {
+        writeln!(out, "  {:<20}{count:>12}  within the warm-up", kind.name())?;
+    }
     for (rule, count) in RULES.iter().zip(tally.broken_rules).filter(|(_, count)| *count > 0) {
         writeln!(out, "    rule {:<13}{count:>12}", rule.name())?;
     }
