@@ -1,6 +1,7 @@
 //! `flyball load` as a program: what it prints, its exit codes, and agents on other machines, which
 //! are network namespaces here.
 
+use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -45,6 +46,26 @@ fn a_condition_that_holds_is_an_exit_code_of_its_own() {
 }
 
 #[test]
+fn wrong_bodies_within_the_warm_up_fail_the_run() {
+    let site = Site::new();
+    fs::write(site.root().join("a.txt"), "as it is").unwrap();
+    let server = server_of(&site.root());
+    let other = tempfile::tempdir().unwrap();
+    fs::write(other.path().join("a.txt"), "as it was").unwrap();
+    let (other, url) = (other.path().display().to_string(), server.address());
+    let url = format!("http://{url}/a.txt");
+    // It ends long before its warm-up does.
+    let few = ["--connections", "1", "--requests", "3", "--warmup", "20s", "--duration", "30s"];
+    let output = load(&[&few[..], &["--json", "--verify-with", &other, &url]].concat());
+    let found = report(&output);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(3), "{errors}");
+    assert!(errors.contains("3 wrong bodies, 0 torn ones, 0 short ones within the warm-up"));
+    let counts = (&found["warmup_errors"]["wrong_body"], &found["error_count"]);
+    assert_eq!(counts, (&3.into(), &0.into()), "{found}");
+}
+
+#[test]
 fn what_cannot_be_run_says_what_to_do() {
     let told = |arguments: &[&str]| {
         let output = load(arguments);
@@ -71,6 +92,11 @@ fn what_cannot_be_run_says_what_to_do() {
             1,
             "--pipeline has no effect on a --log or with --surge",
         ),
+        (&["--http1.0=singles", "http://127.0.0.1/"], 1, "--mix, --fileset or --wsesslog"),
+        (&["--csv", "/nonexistent/a", "http://127.0.0.1/"], 1, "/nonexistent/a: No such file"),
+        (&["--find-peak", "--plot=/nonexistent/b", "http://127.0.0.1/"], 1, "/nonexistent/b: No"),
+        (&["--tui", "http://127.0.0.1/"], 1, "--tui needs a terminal"),
+        (&["--http1.0=some", "http://127.0.0.1/"], 2, "singles"),
         (&["--source", "192.0.2.1", "http://127.0.0.1/"], 1, "192.0.2.1 is no address of this"),
         (&["--verify", "http://127.0.0.1/"], 1, "as a --fileset or by --verify-with"),
         (&["--agents", "127.0.0.1:1", "http://127.0.0.1/"], 1, "agent 127.0.0.1:1"),
@@ -90,12 +116,12 @@ fn seconds_are_written_as_csv_and_as_a_log_that_others_read() {
     let (csv, hdr) = (csv.display().to_string(), hdr.display().to_string());
     let url = format!("http://{}/", server.address());
     load(&["--rate", "40", "--duration", "1s", "--csv", &csv, "--hdr", &hdr, &url]);
-    let text = std::fs::read_to_string(&csv).unwrap();
+    let text = fs::read_to_string(&csv).unwrap();
     let mut lines = text.lines();
     assert!(lines.next().unwrap().starts_with("second,sent,replies,good,errors,p50_us"));
     let sum: u64 = lines.map(|line| line.split(',').nth(2).unwrap().parse::<u64>().unwrap()).sum();
     assert_eq!(sum, 40, "{text}");
-    let log = std::fs::read_to_string(&hdr).unwrap();
+    let log = fs::read_to_string(&hdr).unwrap();
     assert!(log.contains("#[StartTime: ") && log.contains(",HISTFAAA"), "{log}");
 }
 
@@ -113,7 +139,7 @@ fn the_knee_is_looked_for_and_drawn() {
     let points = curve["points"].as_array().unwrap();
     assert!(points.len() >= 6, "{curve}");
     assert!(curve["peak_per_s"].as_f64().unwrap() > 0.0);
-    let drawn = std::fs::read_to_string(&plot).unwrap();
+    let drawn = fs::read_to_string(&plot).unwrap();
     assert_eq!(drawn.matches("<circle").count(), points.len());
 }
 

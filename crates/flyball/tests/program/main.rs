@@ -32,6 +32,7 @@ mod links;
 mod listings;
 mod load;
 mod load_logs;
+mod load_terminal;
 mod mapped;
 mod memory;
 mod overlaps;

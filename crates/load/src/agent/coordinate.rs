@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use flyball_sys::clock::{monotonic_ns, unix_ms};
 use serde_json::{Value, json};
 
 use super::{LOST_AFTER, Line, Lines, RESULT_BYTES_MAX, VERSION};
-use crate::observe::{Asked, Report, Tally, tally_from_json};
+use crate::observe::{Asked, Glance, Live, Report, Tally, Window, tally_from_json};
 
 /// Time from the order to start until the first arrival.
 const LEAD_NS: u64 = 250_000_000;
@@ -30,8 +31,15 @@ struct Counted {
     limits: Vec<String>,
 }
 
-/// Runs `arguments` on all `agents`, each its share, and merges what they counted. Blocks until all
-/// are done or lost.
+/// What is shown of a run while it goes on, and what ends it early.
+#[derive(Clone, Copy)]
+struct Watch<'a> {
+    live: &'a Live,
+    stop: &'a AtomicBool,
+}
+
+/// Runs `arguments` on all `agents`, each its share, and merges what they counted; `live` shows
+/// how they do together, and `stop` ends it early. Blocks until all are done or lost.
 ///
 /// # Errors
 /// When an agent cannot be reached, or refuses, before the start. One that is lost later makes the
@@ -40,6 +48,8 @@ pub fn coordinate(
     agents: &[String],
     arguments: &[String],
     mut asked: Asked,
+    live: &Live,
+    stop: &AtomicBool,
 ) -> Result<Report, String> {
     let mut ready = Vec::new();
     for (index, agent) in agents.iter().enumerate() {
@@ -51,35 +61,53 @@ pub fn coordinate(
         });
         ready.push(prepare(agent, &order).map_err(|why| format!("agent {agent}: {why}"))?);
     }
+    if let Some((_, _, first)) = ready.first() {
+        learn(&mut asked, first);
+    }
     let started_unix_ms = unix_ms();
     let begin = Barrier::new(ready.len());
-    let start_ns = std::sync::OnceLock::new();
+    let start_ns = OnceLock::new();
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
-        let (begin, start_ns) = (&begin, &start_ns);
+        let (begin, start_ns, asked) = (&begin, &start_ns, &asked);
         let running: Vec<_> = ready
             .into_iter()
             .map(|(lines, delay_ns, ready)| {
                 scope.spawn(move || {
                     begin.wait();
-                    let start_ns = *start_ns.get_or_init(|| monotonic_ns() + LEAD_NS);
-                    Outcome { ready, result: attend(lines, start_ns, delay_ns) }
+                    let start_ns = *start_ns.get_or_init(|| {
+                        let start_ns = monotonic_ns() + LEAD_NS;
+                        live.begin(window(start_ns, asked));
+                        start_ns
+                    });
+                    let watch = Watch { live, stop };
+                    Outcome { ready, result: attend(lines, start_ns, delay_ns, watch) }
                 })
             })
             .collect();
         running.into_iter().filter_map(|thread| thread.join().ok()).collect()
     });
-    if let Some(first) = outcomes.first() {
-        asked.workload = first.ready["workload"].as_str().unwrap_or_default().into();
-        asked.skipped_lines = first.ready["skipped_lines"].as_u64().unwrap_or(0);
-        // A replay is as long as the log, which the agents have read.
-        let duration_s = first.ready["duration_s"].as_f64();
-        let duration = duration_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
-        asked.duration = duration.unwrap_or(asked.duration);
-        asked.requests_per_session = first.ready["requests_per_session"].as_f64().unwrap_or(1.0);
-    }
     let mut report = merge(agents, &outcomes, asked);
     report.started_unix_ms = started_unix_ms;
     Ok(report)
+}
+
+/// What only an agent knows, which has read the files that the command line names.
+fn learn(asked: &mut Asked, ready: &Value) {
+    asked.workload = ready["workload"].as_str().unwrap_or_default().into();
+    asked.skipped_lines = ready["skipped_lines"].as_u64().unwrap_or(0);
+    // A replay is as long as the log.
+    let duration_s = ready["duration_s"].as_f64();
+    let duration = duration_s.and_then(|s| Duration::try_from_secs_f64(s).ok());
+    asked.duration = duration.unwrap_or(asked.duration);
+    asked.requests_per_session = ready["requests_per_session"].as_f64().unwrap_or(1.0);
+}
+
+/// What counts of a run that starts then.
+fn window(start_ns: u64, asked: &Asked) -> Window {
+    let after = |time: Duration| {
+        start_ns.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+    };
+    Window { from_ns: after(asked.warmup), to_ns: after(asked.duration) }
 }
 
 /// Connects, orders, and measures the way: half of the shortest exchange.
@@ -118,23 +146,52 @@ fn ask(lines: &mut Lines, order: &Value) -> Result<Value, String> {
 }
 
 /// Starts an agent at `start_ns` of our clock and listens to it until its result.
-fn attend(mut lines: Lines, start_ns: u64, delay_ns: u64) -> Result<Counted, String> {
+fn attend(
+    mut lines: Lines,
+    start_ns: u64,
+    delay_ns: u64,
+    watch: Watch<'_>,
+) -> Result<Counted, String> {
     let start_in_ns = start_ns.saturating_sub(monotonic_ns() + delay_ns);
     lines.say(&json!({ "start_in_ns": start_in_ns })).map_err(|error| error.to_string())?;
-    loop {
+    let (mut last, mut is_told) = (Glance::default(), false);
+    let counted = loop {
         let value = match lines.next(LOST_AFTER) {
             Ok(Line::Said(value)) => value,
-            Ok(Line::Silence) => return Err(silent(LOST_AFTER)),
-            Ok(Line::End) => return Err("it was lost".into()),
-            Err(error) => return Err(error.to_string()),
+            Ok(Line::Silence) => break Err(silent(LOST_AFTER)),
+            Ok(Line::End) => break Err("it was lost".into()),
+            Err(error) => break Err(error.to_string()),
         };
-        let Some(result) = value.get("result") else { continue };
-        let tally = tally_from_json(result).ok_or("its counts are not understood")?;
-        let limits = value.get("limits").and_then(Value::as_array);
-        let limits = limits.into_iter().flatten().filter_map(|why| why.as_str().map(String::from));
-        let listen_drops = value.get("listen_drops").and_then(Value::as_u64);
-        return Ok(Counted { tally, listen_drops, limits: limits.collect() });
-    }
+        if let Some(result) = value.get("result") {
+            break counted(result, &value);
+        }
+        let now = glance(&value);
+        watch.live.add(now, last);
+        last = now;
+        if watch.stop.load(Relaxed) && !is_told {
+            is_told = true;
+            // One that has gone is seen to be lost.
+            let _ = lines.say(&json!({ "stop": true }));
+        }
+    };
+    // Whatever has become of it, it has no connections any more that we know of.
+    watch.live.add(Glance { open: 0, ..last }, last);
+    counted
+}
+
+fn counted(result: &Value, said: &Value) -> Result<Counted, String> {
+    let tally = tally_from_json(result).ok_or("its counts are not understood")?;
+    let limits = said.get("limits").and_then(Value::as_array);
+    let limits = limits.into_iter().flatten().filter_map(|why| why.as_str().map(String::from));
+    let listen_drops = said.get("listen_drops").and_then(Value::as_u64);
+    Ok(Counted { tally, listen_drops, limits: limits.collect() })
+}
+
+/// What an agent has counted so far, out of a sign of life.
+fn glance(said: &Value) -> Glance {
+    let count = |at: usize| said["alive"][at].as_u64().unwrap_or(0);
+    let [sent, replies, errors, open] = [0, 1, 2, 3].map(count);
+    Glance { sent, replies, errors, open, ..Glance::default() }
 }
 
 fn silent(time: Duration) -> String {

@@ -104,33 +104,39 @@ fn prepare(
     Job::prepare_share(&parse(&arguments)?, Share { index, of })
 }
 
-/// Generates from `start_ns` on, giving signs of life; a coordinator that goes ends it.
+/// Generates from `start_ns` on, giving signs of life, until it is over or the coordinator has
+/// enough of it; one that goes ends it.
 fn generate(job: &Job, start_ns: u64, lines: &mut Lines) -> io::Result<()> {
     let live = Arc::new(Live::default());
-    let stop = AtomicBool::new(false);
+    let (stop, mut has_gone) = (AtomicBool::new(false), false);
     let report = thread::scope(|scope| {
         let running = scope.spawn(|| job.run_from(start_ns, &live, &stop));
         while !running.is_finished() {
             let glance = live.glance();
             let alive =
                 json!({ "alive": [glance.sent, glance.replies, glance.errors, glance.open] });
-            let heard = lines.say(&alive).and_then(|()| lines.next(ALIVE_EVERY));
-            if !matches!(heard, Ok(Line::Silence)) {
-                stop.store(true, Relaxed);
-                break;
+            match lines.say(&alive).and_then(|()| lines.next(ALIVE_EVERY)) {
+                Ok(Line::Silence) => continue,
+                Ok(Line::Said(order)) if order.get("stop").is_some() => {}
+                _ => has_gone = true,
             }
+            stop.store(true, Relaxed);
+            break;
         }
         match running.join() {
             Ok(report) => report,
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })?;
-    if stop.load(Relaxed) {
+    if has_gone {
         return Err(io::Error::other("the coordinator has gone; the run was broken off"));
     }
     lines.say(&json!({
         "result": tally_to_json(&report.tally),
         "listen_drops": report.listen_drops,
         "limits": report.client_limits(),
-    }))
+    }))?;
+    // An order that nobody has read would make the end a reset, which takes the result with it.
+    while matches!(lines.next(LOST_AFTER), Ok(Line::Said(_))) {}
+    Ok(())
 }

@@ -60,6 +60,16 @@ impl Live {
         self.to_ns.store(window.to_ns, Relaxed);
     }
 
+    /// Adds what a thread or another process has counted since it told last.
+    pub(crate) fn add(&self, now: Glance, was: Glance) {
+        self.sent.fetch_add(now.sent.saturating_sub(was.sent), Relaxed);
+        self.replies.fetch_add(now.replies.saturating_sub(was.replies), Relaxed);
+        self.errors.fetch_add(now.errors.saturating_sub(was.errors), Relaxed);
+        self.bytes_in.fetch_add(now.bytes_in.saturating_sub(was.bytes_in), Relaxed);
+        // Wraps around when there are fewer than before, which adding the next ones undoes.
+        self.open.fetch_add(now.open.wrapping_sub(was.open), Relaxed);
+    }
+
     /// The counters now.
     pub fn glance(&self) -> Glance {
         let (from_ns, to_ns) = (self.from_ns.load(Relaxed), self.to_ns.load(Relaxed));
@@ -86,13 +96,7 @@ impl Live {
             bytes_in: tally.bytes_in,
             open,
         };
-        let was = last.glance;
-        self.sent.fetch_add(glance.sent - was.sent, Relaxed);
-        self.replies.fetch_add(glance.replies - was.replies, Relaxed);
-        self.errors.fetch_add(glance.errors - was.errors, Relaxed);
-        self.bytes_in.fetch_add(glance.bytes_in - was.bytes_in, Relaxed);
-        // Wraps around when there are fewer than before, which adding the next ones undoes.
-        self.open.fetch_add(glance.open.wrapping_sub(was.open), Relaxed);
+        self.add(glance, last.glance);
         let mut published = last.intervals;
         if let Some(series) = &tally.series {
             let closed = series.closed(published);

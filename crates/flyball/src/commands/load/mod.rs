@@ -4,8 +4,8 @@ mod peak;
 mod progress;
 mod tui;
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::ExitCode;
@@ -28,8 +28,9 @@ const VOID_EXIT: u8 = 4;
 pub(crate) fn run(asked: &Load) -> ExitCode {
     let done = match asked {
         Load::Agent(address) => serve(*address).map(|()| ExitCode::SUCCESS),
-        Load::Run(asked) if asked.find_peak => peak::run(asked),
-        Load::Run(asked) => once(asked),
+        Load::Run(asked) => {
+            check(asked).and_then(|()| if asked.find_peak { peak::run(asked) } else { once(asked) })
+        }
     };
     done.unwrap_or_else(|why| {
         eprintln!("flyball: {why}");
@@ -37,8 +38,20 @@ pub(crate) fn run(asked: &Load) -> ExitCode {
     })
 }
 
+/// Whether what a run is to leave can be left: nobody wants to know after an hour.
+fn check(asked: &Run) -> Result<(), String> {
+    for file in [&asked.csv, &asked.hdr, &asked.plot].into_iter().flatten() {
+        let opened = OpenOptions::new().append(true).create(true).open(file);
+        opened.map_err(|error| told(file, &error))?;
+    }
+    if asked.tui && !std::io::stdout().is_terminal() {
+        return Err("--tui needs a terminal on standard output".into());
+    }
+    Ok(())
+}
+
 fn once(asked: &Run) -> Result<ExitCode, String> {
-    let report = measured(asked, &asked.options, &asked.arguments)?;
+    let report = measured(asked, &asked.options, &asked.arguments, &AtomicBool::new(false))?;
     super::print(&if asked.json { format!("{:#}\n", json(&report)) } else { text(&report) });
     if let Some(file) = &asked.csv {
         fs::write(file, csv(&report)).map_err(|error| told(file, &error))?;
@@ -52,20 +65,27 @@ fn once(asked: &Run) -> Result<ExitCode, String> {
     Ok(verdict(asked, &report))
 }
 
-/// One run: by agents where there are any, else by this process.
-fn measured(asked: &Run, options: &Options, arguments: &[String]) -> Result<Report, String> {
-    if !asked.agents.is_empty() {
-        return agent::coordinate(&asked.agents, arguments, options.asked());
-    }
-    let job = Job::prepare(options)?;
+/// One run: by agents where there are any, else by this process; a signal makes `stop` true, and
+/// ends it early.
+fn measured(
+    asked: &Run,
+    options: &Options,
+    arguments: &[String],
+    stop: &AtomicBool,
+) -> Result<Report, String> {
     let live = Arc::new(Live::default());
-    let stop = AtomicBool::new(false);
     let shows = match asked {
         Run { tui: true, .. } => Shows::Screen(options.url.clone()),
         Run { quiet: true, .. } => Shows::Nothing,
         _ => Shows::Line,
     };
-    watched(&live, &stop, shows, || job.run(&live, &stop)).map_err(|error| error.to_string())
+    if !asked.agents.is_empty() {
+        let coordinate =
+            || agent::coordinate(&asked.agents, arguments, options.asked(), &live, stop);
+        return watched(&live, stop, shows, coordinate);
+    }
+    let job = Job::prepare(options)?;
+    watched(&live, stop, shows, || job.run(&live, stop)).map_err(|error| error.to_string())
 }
 
 /// Says why a run failed or is void, and the exit code for it.
@@ -84,17 +104,19 @@ fn verdict(asked: &Run, report: &Report) -> ExitCode {
 fn failures(asked: &Run, report: &Report) -> Vec<String> {
     let mut failures: Vec<String> =
         asked.fail_if.iter().filter_map(|threshold| threshold.failed_by(report)).collect();
-    if asked.options.verify {
-        let count = |kind| report.tally.errors_of(kind);
+    let tally = &report.tally;
+    for (errors, when) in [(&tally.errors, ""), (&tally.warmup_errors, " within the warm-up")] {
+        let count = |kind: Kind| errors[kind as usize];
         let kinds = [Kind::WrongBody, Kind::TornBody, Kind::ShortBody];
         let [wrong, torn, short] = kinds.map(count);
-        if wrong + torn + short > 0 {
-            failures.push(format!("{wrong} wrong bodies, {torn} torn ones, {short} short ones"));
+        if asked.options.verify && wrong + torn + short > 0 {
+            failures
+                .push(format!("{wrong} wrong bodies, {torn} torn ones, {short} short ones{when}"));
         }
-    }
-    let broken = report.tally.errors_of(Kind::WrongDynamic);
-    if broken > 0 {
-        failures.push(format!("{broken} dynamic replies broke a rule of SPECweb99"));
+        let broken = count(Kind::WrongDynamic);
+        if broken > 0 {
+            failures.push(format!("{broken} dynamic replies broke a rule of SPECweb99{when}"));
+        }
     }
     failures.extend(report.post_log.iter().flat_map(|log| log.wrong.iter().cloned()));
     failures

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use flyball::cli::Run;
 use flyball_load::job::Load;
@@ -18,7 +19,7 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         Load::Connections(_) | Load::Replay(_) => (FIRST_PER_S, false),
     };
     // Rates of the curve are requests; what is scheduled are sessions of some requests each.
-    let mut failures = Vec::new();
+    let (mut failures, stop) = (Vec::new(), AtomicBool::new(false));
     let mut per_session = f64::from(asked.options.requests_per_connection.unwrap_or(1));
     let curve = peak::find(first * per_session, |rate| {
         let profile = Profile::constant(rate / per_session);
@@ -28,7 +29,10 @@ pub(super) fn run(asked: &Run) -> Result<ExitCode, String> {
         arguments.retain(|text| !text.starts_with("--rate=") && !text.starts_with("--sessions="));
         arguments.insert(0, format!("--{name}={}", profile.text()));
         options.load = if is_sessions { Load::Sessions(profile) } else { Load::Rate(profile) };
-        let report = super::measured(asked, &options, &arguments)?;
+        let report = super::measured(asked, &options, &arguments, &stop)?;
+        if stop.load(Relaxed) {
+            return Err("it was interrupted".into());
+        }
         if !report.void.is_empty() {
             return Err(format!("the run is void: {}", report.void.join("; ")));
         }
