@@ -32,7 +32,7 @@ use failure::Failure;
 use measure::Run;
 use options::{Kind, Options};
 use report::Header;
-use work::Work;
+use work::{Connection, Work};
 
 /// Runs `bench` with the arguments that follow it. The exit status is 0 when every target that was
 /// measured is met, 1 when one is missed or something failed, 2 when nothing could be run.
@@ -113,10 +113,14 @@ fn compare(
             }
         }
     }
+    let mut setup = setup.clone();
+    if work.connection == Connection::Close {
+        setup.null_arguments = vec!["1024".into(), "close".into()];
+    }
     let mut servers = Vec::new();
     for (nth, contestant) in options.contestants.iter().enumerate() {
         if contestant.takes_part(work) {
-            let server = Server::start(contestant, nth, setup)?;
+            let server = Server::start(contestant, nth, &setup)?;
             eprintln!("checking {} of {}", work.name, contestant.name());
             // Its answers are not those of the site.
             if *contestant != Contestant::Null {

@@ -2,8 +2,9 @@
 //! looks at what it read. What it costs is the kernel's part; what another server costs beyond it
 //! is its own.
 //!
-//! `flyball-null ADDRESS [BODY_BYTES]` serves until it is ended. A read counts as one request, as
-//! it is for clients that wait for each answer; one that asks for close waits for it in vain.
+//! `flyball-null ADDRESS [BODY_BYTES [close]]` serves until it is ended. A read counts as one
+//! request, as it is for clients that wait for each answer; one that asks for close waits for it in
+//! vain, unless the last word says that every connection has one answer.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -33,11 +34,14 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let address = words.first().and_then(|word| word.parse().ok());
     let body = words.get(1).map_or(Some(BODY_BYTES), |word| word.parse().ok());
-    let (Some(address), Some(body @ 0..=BODY_BYTES_MAX)) = (address, body) else {
-        eprintln!("usage: flyball-null ADDRESS [BODY_BYTES, at most {BODY_BYTES_MAX}]");
+    let close = words.get(2).map(|word| word == "close");
+    let (Some(address), Some(body @ 0..=BODY_BYTES_MAX), None | Some(true)) =
+        (address, body, close)
+    else {
+        eprintln!("usage: flyball-null ADDRESS [BODY_BYTES, at most {BODY_BYTES_MAX} [close]]");
         return ExitCode::from(2);
     };
-    match serve(address, &answer(body)) {
+    match serve(address, &answer(body, close.is_some()), close.is_some()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("flyball-null: {address}: {error}");
@@ -46,14 +50,15 @@ fn main() -> ExitCode {
     }
 }
 
-fn answer(body: usize) -> Vec<u8> {
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {body}\r\n\r\n");
+fn answer(body: usize, close: bool) -> Vec<u8> {
+    let close = if close { "Connection: close\r\n" } else { "" };
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {body}\r\n{close}\r\n");
     let mut answer = head.into_bytes();
     answer.resize(answer.len() + body, b'x');
     answer
 }
 
-fn serve(address: net::Address, answer: &[u8]) -> io::Result<()> {
+fn serve(address: net::Address, answer: &[u8], close: bool) -> io::Result<()> {
     process::raise_descriptor_limit();
     let listener = net::bind(address, false)?;
     net::listen(&listener, BACKLOG, &ListenOptions::default())?;
@@ -61,29 +66,44 @@ fn serve(address: net::Address, answer: &[u8]) -> io::Result<()> {
     mechanism.add(listener.as_fd(), LISTENER, Interest::READ)?;
     let mut connections = Connections::default();
     let mut buffer = vec![0; READ_BYTES];
+    // Whether the connection goes on.
+    let mut talk = |socket: &OwnedFd| match net::recv(socket, &mut buffer) {
+        // An answer that does not fit is cut short: this server has no queue. The last one leaves
+        // with the end of the stream, when the socket is closed.
+        Ok(1..) => net::send(socket, answer, close).is_ok() && !close,
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+        Ok(0) => false,
+    };
     let mut events = Vec::new();
     loop {
         mechanism.wait(&mut events, -1)?;
         for event in &events {
             if event.token == LISTENER {
-                accept_all(&listener, &mut connections, mechanism.as_mut());
+                // Who has one answer may have asked already, and need not be waited for.
+                let first = |socket: &OwnedFd| !close || talk(socket);
+                accept_all(&listener, &mut connections, mechanism.as_mut(), first);
             } else {
                 let at = event.token as usize;
                 let Some(socket) = connections.at(at) else { continue };
-                match net::recv(socket, &mut buffer) {
-                    // An answer that does not fit is cut short: this server has no queue.
-                    Ok(1..) if net::send(socket, answer, false).is_ok() => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    _ => connections.close(at),
+                if !talk(socket) {
+                    connections.close(at);
                 }
             }
         }
     }
 }
 
-fn accept_all(listener: &OwnedFd, connections: &mut Connections, mechanism: &mut dyn Readiness) {
+fn accept_all(
+    listener: &OwnedFd,
+    connections: &mut Connections,
+    mechanism: &mut dyn Readiness,
+    mut first: impl FnMut(&OwnedFd) -> bool,
+) {
     // Whatever fails, the next event tells again.
     while let Ok((socket, _)) = net::accept(listener, true) {
+        if !first(&socket) {
+            continue;
+        }
         let at = connections.add(socket);
         let watched = connections
             .at(at)

@@ -72,14 +72,14 @@ impl Contestant {
     }
 
     /// Whether it takes part in a work: deferred accept changes nothing once a connection is there,
-    /// and who does nothing knows one answer and does not close.
+    /// and who does nothing knows one answer and one way to end.
     pub(crate) fn takes_part(&self, work: &Work) -> bool {
         match self {
             Contestant::Nginx { deferred: true } => {
                 work.targets.iter().any(|target| target.peer == self.name())
             }
             Contestant::Null => {
-                work.connection == Connection::KeepAlive && work.path == files::SMALL
+                work.connection != Connection::Pipelined && work.path == files::SMALL
             }
             // A pool of threads serves as many connections as it has threads, and no others.
             Contestant::Flyball { arch } => {
