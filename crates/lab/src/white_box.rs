@@ -6,6 +6,7 @@
 //! compared with one of another.
 
 mod calls;
+mod locks;
 mod page;
 mod samples;
 
@@ -24,16 +25,18 @@ use crate::host::{Facts, Running, SetupError, find, is_root};
 use crate::run::{Record, Site, Watched};
 
 pub use calls::{CATEGORIES, Category, Count, category, title};
+pub use locks::{Locks, Waits};
 pub use samples::Samples;
 
-/// Seconds of each of the two looks: at stacks, and at system calls.
+/// Seconds of each of the looks: at stacks, at system calls, and at locks.
 const LOOK_S: f64 = 1.5;
+const LOOKS: f64 = 3.0;
 
 /// Seconds before the first look.
 const BEFORE_S: f64 = 0.7;
 
 /// Seconds for which a server is loaded beyond that: perf takes its time to begin.
-const BEYOND_S: f64 = 4.0;
+const BEYOND_S: f64 = 5.0;
 
 /// Seconds that perf may take beyond its look, to read what it wrote.
 const PERF_MAX: Duration = Duration::from_secs(60);
@@ -52,6 +55,9 @@ pub struct Opened {
     pub samples: Samples,
     /// System calls by name.
     pub calls: BTreeMap<String, Count>,
+    /// Waits for locks; nothing where the kernel lacks the tracepoints.
+    #[serde(default)]
+    pub locks: Option<Locks>,
     /// Requests that it answered while they were counted, about.
     pub requests: f64,
     /// Shares of the time of its processors: idle, waiting for the disk, in interrupts.
@@ -115,7 +121,7 @@ pub fn run(
     }
     find("perf")?;
     let mut boxes = Vec::new();
-    let seconds = BEFORE_S + 2.0 * LOOK_S + BEYOND_S;
+    let seconds = BEFORE_S + LOOKS * LOOK_S + BEYOND_S;
     let scratch = site.scratch.clone();
     let mut look = |watched: &Watched<'_>| watch(watched, &scratch, stop);
     let Seen { seen, absent } =
@@ -127,6 +133,7 @@ pub fn run(
             point: record.point,
             samples: looked.samples,
             calls: looked.calls,
+            locks: looked.locks,
             requests: replies.unwrap_or(0.0) * LOOK_S,
             idle: looked.shares[0],
             iowait: looked.shares[1],
@@ -147,6 +154,7 @@ pub fn run(
 struct Looked {
     samples: Samples,
     calls: BTreeMap<String, Count>,
+    locks: Option<Locks>,
     shares: [f64; 3],
     page_cache_mib: Option<f64>,
     disk_mib_per_s: Option<f64>,
@@ -171,12 +179,20 @@ fn watch(
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
     perf(&trace, scratch, stop)?;
+    let waits = scratch.join("perf.locks");
+    let waits = waits.to_string_lossy();
+    let record = ["record", "-q", "-e", locks::EVENTS, "-p", &ids];
+    // A kernel without these tracepoints leaves the rest to be seen.
+    let waited =
+        perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
     let page_cache = watched.page_cache();
-    if begun.elapsed().as_secs_f64() > BEFORE_S + 2.0 * LOOK_S + BEYOND_S {
+    if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS * LOOK_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
         return Err(SetupError(why.into()));
     }
     let script = perf(&["script", "-i", &data, "-F", "ip,sym,dso"], scratch, stop)?;
+    let waited = waited
+        .and_then(|_| perf(&["script", "-i", &waits, "-F", "tid,time,event,trace"], scratch, stop));
     let counted = fs::read_to_string(&summary)
         .map_err(|error| SetupError(format!("{}: {error}", summary.display())))?;
     let mib = f64::from(1 << 20);
@@ -184,6 +200,7 @@ fn watch(
     Ok(Looked {
         samples: samples::parse(&script),
         calls: calls::parse(&counted),
+        locks: waited.ok().map(|script| locks::parse(&script)),
         shares: shares(&before, &after),
         page_cache_mib: page_cache.map(|bytes| bytes as f64 / mib),
         disk_mib_per_s: read.map(|bytes| bytes as f64 / mib / LOOK_S),
@@ -270,6 +287,7 @@ mod tests {
                 ..Samples::default()
             },
             calls: [("sendto".into(), count(30)), ("futex".into(), count(5))].into(),
+            locks: None,
             requests: 10.0,
             idle: 0.0,
             iowait: 0.0,

@@ -1,19 +1,24 @@
 //! The page of servers that were looked into: pies as in S3's Figures 6 to 10, and tables as its
 //! Table 2 and S4's Tables 2 and 3.
 
+use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::calls::{CATEGORIES, category, title};
-use super::{Opened, SHOWN, WhiteBoxes};
+use super::{Locks, Opened, SHOWN, Waits, WhiteBoxes};
 use crate::definition::Experiment;
 use crate::host::SetupError;
 use crate::report::{escaped, label, style};
 
 /// System calls that a table names at most, the most frequent first.
 const CALLS_MAX: usize = 16;
+
+/// Functions that a table names at most, and how much of a name it shows: Rust's may be long.
+const FUNCTIONS_MAX: usize = 16;
+const NAME_MAX: usize = 60;
 
 /// The radius of a pie.
 const RADIUS: f64 = 80.0;
@@ -111,7 +116,7 @@ fn of(experiment: &Experiment, all: &WhiteBoxes) -> String {
     let _ = writeln!(
         text,
         "<h2>Where it ran</h2><p>Linux {}, {}, {} CPUs; stacks by perf's cpu-clock, calls by \
-         perf trace.</p><h2>To run it again</h2><pre>{}</pre></body></html>",
+         perf trace, locks by tracepoints.</p><h2>To run it again</h2><pre>{}</pre></body></html>",
         escaped(&facts.kernel),
         escaped(&facts.cpu),
         facts.cpus,
@@ -191,6 +196,11 @@ fn tables(text: &mut String, all: &WhiteBoxes) {
         .collect();
     table(text, "System calls for each request", all, &calls);
     table(text, "The most frequent ones, for each request", all, &frequent(all));
+    table(text, "Waiting for locks", all, &locks(all));
+    let of_kernel = functions(all, &|one| &one.samples.in_kernel);
+    table(text, "Functions of the kernel, of all the server's time", all, &of_kernel);
+    let of_program = functions(all, &|one| &one.samples.in_program);
+    table(text, "Functions of the server and its libraries", all, &of_program);
     table(text, "The machine meanwhile", all, &machine(all));
     table(text, "What the server counted", all, &counters(all));
 }
@@ -215,6 +225,52 @@ fn frequent(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
     let row = |name: &&String| {
         let head = format!("{name} ({})", title(category(name)));
         (head, all.boxes.iter().map(|one| cell(one, name)).collect())
+    };
+    names.iter().map(row).collect()
+}
+
+/// Waits for each request, and what they took.
+fn locks(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
+    let row = |name: &str, of: &dyn Fn(&Locks) -> Waits| -> (String, Vec<String>) {
+        let cell = |one: &Opened| {
+            let waits = one.locks.as_ref().map(of);
+            waits.map_or_else(
+                || "–".into(),
+                |Waits { count, ms }| {
+                    let (count, us) = (count as f64, ms * 1e3);
+                    let each = one.requests.max(1.0);
+                    format!("{:.3} times, {:.2} µs", count / each, us / each)
+                },
+            )
+        };
+        (name.to_owned(), all.boxes.iter().map(cell).collect())
+    };
+    vec![
+        row("for a lock of the server, for each request", &|locks| locks.contended),
+        row("in futex, idle threads too", &|locks| locks.futex),
+        row("for a lock of the kernel", &|locks| locks.kernel),
+    ]
+}
+
+/// The functions in which anyone spends most, as shares of all time.
+fn functions(
+    all: &WhiteBoxes,
+    of: &dyn Fn(&Opened) -> &BTreeMap<String, u64>,
+) -> Vec<(String, Vec<String>)> {
+    let share = |one: &Opened, name: &str| {
+        let samples = of(one).get(name).copied().unwrap_or(0);
+        samples as f64 / one.samples.all.max(1) as f64
+    };
+    let mut names: Vec<&String> = all.boxes.iter().flat_map(|one| of(one).keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let most = |name: &str| all.boxes.iter().map(|one| share(one, name)).fold(0.0, f64::max);
+    names.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    names.truncate(FUNCTIONS_MAX);
+    let row = |name: &&String| {
+        let short: String = name.chars().take(NAME_MAX).collect();
+        let cell = |one: &Opened| format!("{:.1} %", share(one, name) * 100.0);
+        (short, all.boxes.iter().map(cell).collect())
     };
     names.iter().map(row).collect()
 }

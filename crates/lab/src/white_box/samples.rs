@@ -22,7 +22,16 @@ pub struct Samples {
     pub faults: u64,
     /// Of those in the kernel: by the system call that was being made.
     pub calls: BTreeMap<String, u64>,
+    /// By the kernel's function in which they were taken: the most frequent ones.
+    #[serde(default)]
+    pub in_kernel: BTreeMap<String, u64>,
+    /// By the function of the server, or of a library.
+    #[serde(default)]
+    pub in_program: BTreeMap<String, u64>,
 }
+
+/// Functions that are kept of either side.
+const FUNCTIONS_MAX: usize = 40;
 
 /// Frames of the kernel that are the entry of a system call, before its name.
 const ENTRIES: &[&str] = &["__x64_sys_", "__arm64_sys_", "__riscv_sys_"];
@@ -39,9 +48,14 @@ pub fn parse(text: &str) -> Samples {
     let mut samples = Samples::default();
     for block in text.split("\n\n") {
         let frames: Vec<(&str, &str)> = block.lines().filter_map(frame).collect();
-        let Some((_, inner)) = frames.first() else { continue };
+        let Some((name, inner)) = frames.first() else { continue };
         samples.all += 1;
-        if inner.starts_with("[kernel") || inner.starts_with("[guest.kernel") {
+        let functions = match is_kernel(inner) {
+            true => &mut samples.in_kernel,
+            false => &mut samples.in_program,
+        };
+        *functions.entry((*name).to_owned()).or_default() += 1;
+        if is_kernel(inner) {
             samples.kernel += 1;
             in_kernel(&mut samples, &frames);
         } else if inner.contains("/libc.") || inner.contains("/libc-") || inner.contains("/ld-") {
@@ -50,7 +64,22 @@ pub fn parse(text: &str) -> Samples {
             samples.user += 1;
         }
     }
+    keep_most(&mut samples.in_kernel);
+    keep_most(&mut samples.in_program);
     samples
+}
+
+/// Whether a file is the kernel, or one of its modules.
+fn is_kernel(file: &str) -> bool {
+    file.starts_with("[kernel") || file.starts_with("[guest.kernel") || file.ends_with(".ko")
+}
+
+fn keep_most(functions: &mut BTreeMap<String, u64>) {
+    let mut counts: Vec<u64> = functions.values().copied().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    if let Some(least) = counts.get(FUNCTIONS_MAX) {
+        functions.retain(|_, count| *count > *least);
+    }
 }
 
 fn in_kernel(samples: &mut Samples, frames: &[(&str, &str)]) {
@@ -104,6 +133,19 @@ mod tests {
         assert_eq!((samples.all, samples.kernel, samples.libc, samples.user), (5, 3, 1, 1));
         assert_eq!((samples.softirq, samples.faults), (1, 1));
         assert_eq!(samples.calls, BTreeMap::from([("sendto".to_owned(), 2)]));
+        let inner: Vec<&str> = samples.in_kernel.keys().map(String::as_str).collect();
+        assert_eq!(inner, ["exc_page_fault", "tcp_sendmsg", "tcp_v4_rcv"]);
+        assert_eq!(samples.in_program["flyball_site::find<a (b)>"], 1);
         assert_eq!(parse("").all, 0);
+    }
+
+    #[test]
+    fn of_many_functions_the_most_frequent_are_kept() {
+        let block = |nth: usize| format!("\tffff f{nth} ([kernel.kallsyms])\n\n");
+        // The first is seen twice as often as the others.
+        let script: String = (0..100).chain([0]).map(block).collect();
+        let samples = parse(&script);
+        assert_eq!((samples.all, samples.kernel), (101, 101));
+        assert_eq!(samples.in_kernel, BTreeMap::from([("f0".to_owned(), 2)]));
     }
 }
