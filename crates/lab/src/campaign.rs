@@ -239,7 +239,7 @@ fn present<'a>(
 ) -> Vec<Cell<'a>> {
     let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
     for series in experiment.series(quick) {
-        if let Err(absent) = contestant::is_there(series, one_file) {
+        if let Err(absent) = contestant::is_there(&series.contestant, one_file) {
             let why = match absent {
                 Absent::Missing(missing) => missing.to_string(),
                 Absent::Unable(why) => why,

@@ -3,115 +3,21 @@
 //!
 //! A peer gets what ours gets: the same files, CPUs, memory, accept queue and descriptors.
 
+mod peers;
+
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::catalogue::nearest;
-use crate::definition::{Machine, Series};
+use crate::definition::{Machine, Series, Value};
 use crate::host::{Missing, Place, SetupError, find, first_line, is_root};
+use crate::tune::{Knob, Space};
+use peers::{APACHE_MODULES, PEERS, Peer, VARIED_BY_CPUS, Variable};
 
 /// The name of our own server in definitions.
 pub const OURS: &str = "flyball";
-
-/// Where Debian keeps the modules of Apache.
-const APACHE_MODULES: &str = "/usr/lib/apache2/modules";
-
-/// Which values of a series go to a peer by its template, and what they are without one.
-const PEER_SETTINGS: &[(&str, &str)] = &[("deferred", "false")];
-
-/// A server of others.
-struct Peer {
-    /// Its name in definitions.
-    name: &'static str,
-    program: &'static str,
-    /// The flag by which it tells its version.
-    version: &'static str,
-    /// The template of its configuration, and the name of the file.
-    template: &'static str,
-    file: &'static str,
-    /// Arguments, with the names of the template.
-    arguments: &'static [&'static str],
-    /// It knows one file and answers everything with it.
-    one_file: bool,
-    /// Apache's processing module.
-    mpm: &'static str,
-}
-
-macro_rules! template {
-    ($name:literal) => {
-        include_str!(concat!("../../../lab/peers/", $name, ".in"))
-    };
-}
-
-/// What most peers have in common.
-const PLAIN: Peer = Peer {
-    name: "",
-    program: "",
-    version: "-v",
-    template: "",
-    file: "",
-    arguments: &[],
-    one_file: false,
-    mpm: "",
-};
-
-/// Apache, without a processing module.
-const APACHE: Peer = Peer {
-    program: "apache2",
-    template: template!("apache.conf"),
-    file: "apache.conf",
-    arguments: &["-d", "@dir@", "-f", "@conf@", "-D", "FOREGROUND"],
-    ..PLAIN
-};
-
-const PEERS: &[Peer] = &[
-    Peer {
-        name: "nginx",
-        program: "nginx",
-        template: template!("nginx.conf"),
-        file: "nginx.conf",
-        arguments: &["-p", "@dir@", "-c", "@conf@", "-e", "@dir@/error.log"],
-        ..PLAIN
-    },
-    Peer {
-        name: "lighttpd",
-        program: "lighttpd",
-        template: template!("lighttpd.conf"),
-        file: "lighttpd.conf",
-        arguments: &["-D", "-f", "@conf@"],
-        ..PLAIN
-    },
-    Peer { name: "apache-event", mpm: "event", ..APACHE },
-    Peer { name: "apache-prefork", mpm: "prefork", ..APACHE },
-    Peer {
-        name: "h2o",
-        program: "h2o",
-        template: template!("h2o.conf"),
-        file: "h2o.conf",
-        arguments: &["-c", "@conf@"],
-        ..PLAIN
-    },
-    Peer {
-        name: "caddy",
-        program: "caddy",
-        version: "version",
-        template: template!("Caddyfile"),
-        file: "Caddyfile",
-        arguments: &["run", "--adapter", "caddyfile", "--config", "@conf@"],
-        ..PLAIN
-    },
-    Peer {
-        name: "haproxy",
-        program: "haproxy",
-        template: template!("haproxy.cfg"),
-        file: "haproxy.cfg",
-        arguments: &["-db", "-f", "@conf@"],
-        one_file: true,
-        ..PLAIN
-    },
-];
 
 /// What all contestants of a run have in common.
 #[derive(Clone, Debug)]
@@ -160,12 +66,47 @@ pub fn check(name: &str) -> Result<(), String> {
     Err(format!("there is no contestant {name:?}{}", near.unwrap_or_default()))
 }
 
+/// Checks what a series sets of a peer; what it sets of ours is the server's business.
+///
+/// # Errors
+/// Which setting, or value, there is of a similar name.
+pub fn check_settings(series: &Series) -> Result<(), String> {
+    let Some(peer) = peer(&series.contestant) else { return Ok(()) };
+    for (key, value) in &series.set {
+        let keys = peer.variables.iter().map(|variable| variable.key);
+        let Some(variable) = peer.variables.iter().find(|variable| variable.key == key) else {
+            let near = nearest(key, keys).map(|near| format!("; did you mean {near}?"));
+            let near = near.unwrap_or_default();
+            return Err(format!("{} has no setting {key:?}{near}", peer.name));
+        };
+        let values: Vec<&str> = variable.values.iter().map(|(value, _)| *value).collect();
+        if !values.contains(&value.to_string().as_str()) {
+            let values = values.join(", ");
+            return Err(format!("{}: {key}={value} is none of {values}", peer.name));
+        }
+    }
+    Ok(())
+}
+
+/// What `flyball tune` may set of a peer; nothing for ours, whose settings are the server's
+/// business, and for who is no contestant.
+pub fn space(name: &str) -> Option<Space> {
+    let knob = |variable: &Variable| Knob {
+        key: variable.key.to_owned(),
+        values: variable.values.iter().map(|(value, _)| Value::Text((*value).into())).collect(),
+        default: 0,
+        ordered: false,
+        only: None,
+    };
+    Some(Space { knobs: peer(name)?.variables.iter().map(knob).collect() })
+}
+
 /// Whether a contestant can take part.
 ///
 /// # Errors
 /// Why it cannot.
-pub fn is_there(series: &Series, one_file: bool) -> Result<(), Absent> {
-    let Some(peer) = peer(&series.contestant) else { return Ok(()) };
+pub fn is_there(contestant: &str, one_file: bool) -> Result<(), Absent> {
+    let Some(peer) = peer(contestant) else { return Ok(()) };
     find(peer.program).map_err(Absent::Missing)?;
     if peer.one_file && !one_file {
         return Err(Absent::Unable(format!("{} serves one file only", peer.name)));
@@ -263,6 +204,7 @@ impl Peer {
         conditions: &Conditions,
         place: &Place,
     ) -> Result<Command, SetupError> {
+        check_settings(series).map_err(SetupError)?;
         let file = conditions.scratch.join(self.file);
         let values = self.values(series, conditions, &file);
         let fill = |text: &str| {
@@ -281,14 +223,9 @@ impl Peer {
         conditions: &Conditions,
         file: &Path,
     ) -> Vec<(&'static str, String)> {
-        let set = |name: &str| {
-            let default = PEER_SETTINGS.iter().find(|(key, _)| *key == name);
-            let given = series.set.get(name).map(ToString::to_string);
-            given.or(default.map(|(_, value)| (*value).to_owned())).unwrap_or_default()
-        };
         let (account, account_group) = account();
         let one_file = conditions.file.as_ref().map(|file| file.display().to_string());
-        vec![
+        let mut values = vec![
             ("@host@", conditions.address.ip().to_string()),
             ("@port@", conditions.address.port().to_string()),
             ("@site@", conditions.site.display().to_string()),
@@ -297,14 +234,21 @@ impl Peer {
             ("@conf@", file.display().to_string()),
             ("@backlog@", conditions.backlog.to_string()),
             ("@cpus@", conditions.cpus.to_string()),
-            ("@workers@", conditions.cpus.to_string()),
             ("@mpm@", self.mpm.to_owned()),
             ("@modules@", APACHE_MODULES.to_owned()),
-            ("@deferred@", if set("deferred") == "true" { " deferred" } else { "" }.to_owned()),
             ("@user@", if is_root() { "user root;" } else { "" }.to_owned()),
             ("@account@", account),
             ("@account_group@", account_group),
-        ]
+        ];
+        let cpus = conditions.cpus.to_string();
+        // Apache's two have one template, with what the other may vary in it.
+        let others = PEERS.iter().filter(|other| other.program == self.program);
+        values.extend(others.flat_map(|other| other.variables).map(|variable| {
+            let text = variable.text(series.set.get(variable.key));
+            let text = if text == VARIED_BY_CPUS { cpus.clone() } else { text.to_owned() };
+            (variable.name, text)
+        }));
+        values
     }
 }
 
@@ -323,9 +267,12 @@ mod tests {
     use super::*;
 
     fn series(contestant: &str) -> Series {
+        let set = match contestant {
+            OURS => "{ \"accept.limit\" = \"inf\", \"accept.defer\" = false }",
+            _ => "{}",
+        };
         let text = format!(
-            "name = \"x\"\ncontestant = \"{contestant}\"\narchitecture = \"sped\"\n\
-            set = {{ \"accept.limit\" = \"inf\", \"accept.defer\" = false }}"
+            "name = \"x\"\ncontestant = \"{contestant}\"\narchitecture = \"sped\"\nset = {set}"
         );
         toml::from_str(&text).unwrap()
     }
@@ -379,8 +326,8 @@ mod tests {
     #[test]
     fn who_knows_one_file_stays_away_from_many() {
         if find("haproxy").is_ok() {
-            assert!(matches!(is_there(&series("haproxy"), false), Err(Absent::Unable(_))));
-            assert_eq!(is_there(&series("haproxy"), true), Ok(()));
+            assert!(matches!(is_there("haproxy", false), Err(Absent::Unable(_))));
+            assert_eq!(is_there("haproxy", true), Ok(()));
         }
     }
 
@@ -389,7 +336,60 @@ mod tests {
         for experiment in crate::catalogue::all().unwrap() {
             for series in &experiment.series {
                 check(&series.contestant)
+                    .and_then(|()| check_settings(series))
                     .unwrap_or_else(|why| panic!("{}: {why}", experiment.name));
+            }
+        }
+    }
+
+    #[test]
+    fn a_setting_that_a_peer_has_not_is_answered_with_the_nearest() {
+        let with = |key: &str, value: &str| {
+            let mut series = series("nginx");
+            series.set.insert(key.into(), Value::Text(value.into()));
+            check_settings(&series)
+        };
+        assert_eq!(with("sendfile", "off"), Ok(()));
+        let why = with("sendfil", "off").unwrap_err();
+        assert_eq!(why, "nginx has no setting \"sendfil\"; did you mean sendfile?");
+        assert_eq!(with("sendfile", "no").unwrap_err(), "nginx: sendfile=no is none of on, off");
+    }
+
+    /// How a peer looks at its configuration without serving by it.
+    fn looks(peer: &Peer) -> Option<&'static str> {
+        match peer.program {
+            "nginx" | "apache2" | "h2o" => Some("-t"),
+            "lighttpd" => Some("-tt"),
+            "haproxy" => Some("-c"),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn every_value_of_every_variable_is_one_that_its_server_takes() {
+        let directory = tempfile::tempdir().unwrap();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        fs::write(directory.path().join("file"), "x").unwrap();
+        let conditions = Conditions {
+            address: free,
+            site: directory.path().into(),
+            file: Some(directory.path().join("file")),
+            ..conditions(directory.path())
+        };
+        for peer in PEERS.iter().filter(|peer| find(peer.program).is_ok()) {
+            let Some(look) = looks(peer) else { continue };
+            // Every value comes up once, and the first of each together.
+            let most = peer.variables.iter().map(|variable| variable.values.len()).max();
+            for nth in 0..most.unwrap_or(1) {
+                let mut series = series(peer.name);
+                for Variable { key, values, .. } in peer.variables {
+                    let (value, _) = values[nth.min(values.len() - 1)];
+                    series.set.insert((*key).into(), Value::Text(value.into()));
+                }
+                let mut command = command(&series, &conditions, &Place::default()).unwrap();
+                let output = command.arg(look).output().unwrap();
+                let said = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(output.status.success(), "{}: {:?}: {said}", peer.name, series.set);
             }
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::catalogue::nearest;
 use crate::definition::{Varies, Workload};
 use crate::host::{Place, Running, SetupError};
 
@@ -93,7 +94,12 @@ impl Report {
 /// When there is no such workload.
 pub fn fileset(workload: &Workload) -> Result<&'static str, SetupError> {
     let found = FILESETS.iter().find(|(name, _)| *name == workload.name);
-    let wrong = || SetupError(format!("there is no workload {:?}", workload.name));
+    let wrong = || {
+        let name = &workload.name;
+        let near = nearest(name, FILESETS.iter().map(|(name, _)| *name));
+        let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        SetupError(format!("there is no workload {name:?}{near}"))
+    };
     found.map(|(_, kind)| *kind).ok_or_else(wrong)
 }
 

@@ -14,6 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
 use crate::host::{Network, SetupError, clear_leftovers, is_root};
@@ -54,6 +55,8 @@ pub enum Requests {
 pub struct Asked {
     /// Our binary.
     pub flyball: PathBuf,
+    /// Whose settings: ours, or a peer.
+    pub contestant: String,
     /// What.
     pub target: Target,
     /// By which requests.
@@ -97,6 +100,7 @@ pub fn run(
     fs::create_dir_all(&scratch).map_err(wrong)?;
     let scratch = fs::canonicalize(&scratch).map_err(wrong)?;
     let experiment = experiment(asked, &scratch)?;
+    takes_part(asked, &experiment)?;
     let mut site = site(asked, &experiment, scratch.clone(), notes)?;
     if let Target::Workload(_) = asked.target {
         notes.note("making the files of the workload");
@@ -120,6 +124,25 @@ pub fn run(
     let _ = fs::remove_dir_all(&scratch);
     let score = Score { peak, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
     outcome::written(asked, &found, &score)
+}
+
+/// Whether the contestant can serve what is asked for.
+fn takes_part(asked: &Asked, experiment: &Experiment) -> Result<(), SetupError> {
+    let one_file = ["one-packet", "single-file"].contains(&experiment.workload.name.as_str());
+    contestant::is_there(&asked.contestant, one_file).map_err(|absent| match absent {
+        Absent::Missing(missing) => missing.into(),
+        Absent::Unable(why) => SetupError(why),
+    })?;
+    let ours = asked.contestant == OURS;
+    match (&asked.target, asked.space.knobs.is_empty()) {
+        (_, true) => {
+            Err(SetupError(format!("nothing of {} is varied: it has one way", asked.contestant)))
+        }
+        (Target::Config(_), _) if !ours => {
+            Err(SetupError(format!("{} does not read our configuration", asked.contestant)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A watch of someone who is told more.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::builder::ValueParser;
 use clap::{Arg, ArgGroup, ArgMatches, value_parser};
+use flyball_lab::contestant::{OURS, check};
 use flyball_load::units::parse_duration;
 
 /// What `flyball tune` is to do.
@@ -16,6 +17,8 @@ pub struct Tune {
     pub config: Option<PathBuf>,
     /// Or the workload whose files are made.
     pub workload: Option<String>,
+    /// Whose settings.
+    pub server: String,
     /// The access log that says what is asked for.
     pub log: Option<PathBuf>,
     /// Or the list of paths.
@@ -60,6 +63,7 @@ pub(super) fn program() -> clap::Command {
                 .help("A workload of `flyball fileset`, such as specweb99, whose files are made"),
         )
         .group(ArgGroup::new("target").args(["dir", "config", "workload"]).required(true))
+        .arg(server())
         .arg(path("log", "FILE", "An access log: what it says is asked for"))
         .arg(path("list", "FILE", "Paths to ask for, each line PATH or PATH WEIGHT"))
         .group(ArgGroup::new("asked").args(["log", "list"]))
@@ -97,6 +101,20 @@ pub(super) fn program() -> clap::Command {
         .arg(path("out", "DIR", "Where the evidence goes [default: flyball-tune]"))
 }
 
+fn server() -> Arg {
+    Arg::new("server")
+        .long("server")
+        .value_name("NAME")
+        .default_value(OURS)
+        .value_parser(ValueParser::new(contestant))
+        .conflicts_with("config")
+        .help("Whose settings: a peer of `flyball lab`, such as nginx, has the same search")
+}
+
+fn contestant(text: &str) -> Result<String, String> {
+    check(text).map(|()| text.to_owned())
+}
+
 fn budget(text: &str) -> Result<Duration, String> {
     let least = flyball_lab::tune::BUDGET_MIN;
     let enough = parse_duration(text)?;
@@ -113,6 +131,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Tune {
         directory: path("dir"),
         config: path("config"),
         workload: given.get_one::<String>("workload").cloned(),
+        server: given.get_one::<String>("server").cloned().unwrap_or_else(|| OURS.into()),
         log: path("log"),
         list: path("list"),
         per_connection: given.get_one("requests-per-connection").copied().unwrap_or(5),

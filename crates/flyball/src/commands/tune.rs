@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use flyball::cli::Tune;
 use flyball_arch::ALL;
+use flyball_lab::contestant;
 use flyball_lab::definition::Value;
 use flyball_lab::tune::{
     ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Space, Stage, Target, Watch, run as tuned,
@@ -61,14 +62,16 @@ fn outcome(asked: &Tune) -> Result<String, String> {
         (_, Some(list)) => Requests::List(list.clone()),
         _ => Requests::Files,
     };
-    let space = space();
+    let peer = contestant::space(&asked.server);
+    let first = if peer.is_some() { Vec::new() } else { first(&space()) };
     let asked = Asked {
         flyball: std::env::current_exe().map_err(|error| error.to_string())?,
+        contestant: asked.server.clone(),
         target,
         requests,
         per_connection: asked.per_connection,
-        first: first(&space),
-        space,
+        first,
+        space: peer.unwrap_or_else(space),
         budget: asked.budget,
         seed: asked.seed,
         out: asked.out.clone(),

@@ -80,7 +80,10 @@ fn what_cannot_be_tuned_is_said_before_anything_runs() {
         (&[empty.to_str().unwrap(), "--out", out], 1, "it has no files to ask for"),
         (&[here, "--log", "no-such.log", "--out", out], 1, "no-such.log"),
         (&["--config", config.to_str().unwrap(), "--out", out], 1, "give --log or --list"),
-        (&["--workload", "specweb98", "--out", out], 1, "no workload \"specweb98\""),
+        (&["--workload", "specweb98", "--out", out], 1, "did you mean specweb9"),
+        (&[here, "--server", "ngnix"], 2, "did you mean nginx?"),
+        (&["--config", "a", "--server", "nginx"], 2, "cannot be used with"),
+        (&[here, "--server", "haproxy", "--out", out], 1, "haproxy"),
     ] {
         let output = tune(arguments);
         let errors = text(&output.stderr);

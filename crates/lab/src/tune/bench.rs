@@ -100,12 +100,13 @@ impl<'a> Server<'a> {
     fn series(&self, point: &Point) -> Series {
         let mut set = self.asked.space.settings(point);
         // Of a configuration, what it says holds.
-        if !matches!(self.asked.target, Target::Config(_)) {
+        let ours = self.asked.contestant == OURS;
+        if ours && !matches!(self.asked.target, Target::Config(_)) {
             set.entry("workers".into()).or_insert(Value::Text("auto".into()));
         }
         Series {
             name: self.asked.space.label(point),
-            contestant: OURS.into(),
+            contestant: self.asked.contestant.clone(),
             architecture: None,
             set,
             full_only: false,

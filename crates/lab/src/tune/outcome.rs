@@ -11,6 +11,7 @@ use serde_json::json;
 use super::bench::Score;
 use super::search::{End, Found, Stage, Trial};
 use super::{Asked, Target};
+use crate::contestant::OURS;
 use crate::definition::Value;
 use crate::host::{Facts, SetupError};
 use crate::report::{Figure, Line, Spot, drawn, escaped, style};
@@ -31,6 +32,7 @@ pub(super) fn written(asked: &Asked, found: &Found, score: &Score) -> Result<Str
     let facts = Facts::gather();
     let evidence = json!({
         "command": asked.command,
+        "contestant": asked.contestant,
         "seed": asked.seed,
         "end": found.end,
         "settings": settings,
@@ -86,6 +88,7 @@ fn configuration(
 ) -> Result<PathBuf, SetupError> {
     let wrong = |path: &Path, why: String| SetupError(format!("{}: {why}", path.display()));
     let (path, mut table) = match &asked.target {
+        _ if asked.contestant != OURS => (asked.out.join("series.toml"), series_of(asked)),
         Target::Config(config) => {
             let text = fs::read_to_string(config).map_err(|error| wrong(config, error.to_string()));
             let table = text?
@@ -105,7 +108,10 @@ fn configuration(
         }
     };
     for (key, value) in settings {
-        set(&mut table, key, value);
+        match asked.contestant == OURS {
+            true => set(&mut table, key, value),
+            false => set(&mut table, &format!("set.{key}"), value),
+        }
     }
     let body = toml::to_string(&table).map_err(|error| wrong(&path, error.to_string()))?;
     let mut head = format!("# Made by `{}`.\n", asked.command);
@@ -119,6 +125,12 @@ fn configuration(
     fs::write(&path, format!("{head}\n\n{body}"))
         .map_err(|error| wrong(&path, error.to_string()))?;
     Ok(path)
+}
+
+/// A peer's settings as a series of a definition of `flyball lab` has them.
+fn series_of(asked: &Asked) -> toml::Table {
+    let words = [("name", &asked.contestant), ("contestant", &asked.contestant)];
+    words.into_iter().map(|(key, word)| (key.to_owned(), word.clone().into())).collect()
 }
 
 /// A configuration that serves this directory as `flyball serve DIR` does.
@@ -181,6 +193,7 @@ fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String
         let _ = writeln!(text, "<div>{}</div>", drawn(&screened));
     }
     let rows = [
+        ("server", asked.contestant.clone()),
         (
             "budget",
             format!(
