@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
 
 use crate::common::generator::server_of;
-use crate::common::{has, signal, wait_for};
+use crate::common::{children, has, is_running, signal, wait_for};
 use flyball_testkit::wait::DEADLINE;
 use flyball_testkit::{Site, binary};
 use serde_json::Value;
@@ -175,4 +175,20 @@ fn a_run_has_a_screen_of_its_own_and_q_ends_it() {
     // The screen of before is there again, with the report on it.
     terminal.wait_for("\x1b[?1049l");
     terminal.wait_for("goodput");
+}
+
+#[test]
+fn a_run_whose_terminal_is_taken_away_ends() {
+    if !has("script") {
+        return;
+    }
+    let site = Site::new();
+    let server = server_of(&site.root());
+    let url = format!("http://{}/", server.address());
+    let mut terminal = Terminal::run(&format!("--tui --connections 2 --duration 60s {url}"));
+    terminal.wait_for("second:");
+    let [run] = children(terminal.child.id())[..] else { panic!("script runs one program") };
+    terminal.child.kill().expect("it runs");
+    terminal.ended();
+    wait_for("the end of the run", || (!is_running(run)).then_some(()));
 }

@@ -44,20 +44,19 @@ pub(super) fn watched<T: Send>(
     let between = if is_terminal { LOOKS } else { LOOKS_IN_FILE };
     // Before any thread: all of them leave the signals to the watcher.
     let signals = Signals::block();
-    let over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        let over = &over;
-        if let Shows::Screen(url) = shows {
-            let live = Arc::clone(live);
-            scope.spawn(move || {
-                if let Err(error) = tui::show(&url, &live, stop, over) {
-                    eprintln!("flyball: the terminal: {error}");
-                }
-            });
-        }
+    let over = Arc::new(AtomicBool::new(false));
+    let screen = match shows {
+        Shows::Screen(url) => Some(tui::Screen::start(url, Arc::clone(live), Arc::clone(&over))),
+        _ => None,
+    };
+    let done = thread::scope(|scope| {
+        let (screen, over) = (&screen, &over);
         scope.spawn(move || {
             let (mut last, mut looks) = (Glance::default(), 0);
             while !over.load(Relaxed) {
+                if screen.as_ref().is_some_and(tui::Screen::is_asked_to_stop) {
+                    stop.store(true, Relaxed);
+                }
                 match &signals {
                     Ok(signals) => look(signals, stop),
                     Err(_) => thread::park_timeout(std::time::Duration::from_millis(LOOK_MS)),
@@ -82,7 +81,11 @@ pub(super) fn watched<T: Send>(
         let done = work();
         over.store(true, Relaxed);
         done
-    })
+    });
+    if let Some(screen) = screen {
+        screen.leave();
+    }
+    done
 }
 
 /// Waits a little for a signal.

@@ -1,6 +1,10 @@
 //! `flyball load --tui`: a run as it goes, in a terminal.
 
+use std::convert::Infallible;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
 use std::time::Duration;
 
 use flyball_load::observe::{Glance, Interval, Live, merged, short};
@@ -15,6 +19,9 @@ use ratatui::widgets::{Block, Gauge, Paragraph, Sparkline};
 /// Between two looks.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Longest wait for the terminal to be restored: four looks.
+const LEAVE_MAX: Duration = Duration::from_secs(1);
+
 /// What is shown.
 #[derive(Default)]
 struct View {
@@ -25,18 +32,47 @@ struct View {
     seconds: Vec<Interval>,
 }
 
+/// A run on the terminal, by a thread that nobody has to wait for: when its terminal is taken away
+/// while it waits for a key, it never comes back (crossterm reads on at the end of the stream).
+pub(super) struct Screen {
+    wants_stop: Arc<AtomicBool>,
+    /// Silent until the terminal is as it was.
+    left: Receiver<Infallible>,
+}
+
+impl Screen {
+    /// Shows the run until it is `over`.
+    pub(super) fn start(url: String, live: Arc<Live>, over: Arc<AtomicBool>) -> Screen {
+        let wants_stop = Arc::new(AtomicBool::new(false));
+        let (leaving, left) = mpsc::channel();
+        let stop = Arc::clone(&wants_stop);
+        thread::spawn(move || {
+            if let Err(error) = show(url, &live, &stop, &over) {
+                eprintln!("flyball: the terminal: {error}");
+            }
+            drop(leaving);
+        });
+        Screen { wants_stop, left }
+    }
+
+    /// Whether somebody has typed q or Ctrl-C.
+    pub(super) fn is_asked_to_stop(&self) -> bool {
+        self.wants_stop.load(Relaxed)
+    }
+
+    /// Waits until the terminal is as it was, if there still is one.
+    pub(super) fn leave(self) {
+        let _ = self.left.recv_timeout(LEAVE_MAX);
+    }
+}
+
 /// Shows the run until it is `over`; q and Ctrl-C make `stop` true.
 ///
 /// # Errors
 /// When there is no terminal.
-pub(super) fn show(
-    url: &str,
-    live: &Live,
-    stop: &AtomicBool,
-    over: &AtomicBool,
-) -> std::io::Result<()> {
+fn show(url: String, live: &Live, stop: &AtomicBool, over: &AtomicBool) -> std::io::Result<()> {
     let mut terminal = ratatui::try_init()?;
-    let mut view = View { url: url.into(), ..View::default() };
+    let mut view = View { url, ..View::default() };
     let mut shown = Ok(());
     while shown.is_ok() && !over.load(Relaxed) {
         view.now = live.glance();
