@@ -508,7 +508,7 @@ impl Line<'_> {
     fn receive(&mut self, desk: &mut Desk) {
         self.exchange.rest(desk);
         desk.publish_when_due();
-        desk.show(Some(self.exchange.state()));
+        desk.show(Some(self.exchange.standing()));
         if self.quiet {
             desk.rest();
             let came = net::wait_readable(self.socket, BLOCKING_TICK_MS);
@@ -575,7 +575,7 @@ impl Line<'_> {
     fn await_backend(&mut self, awaited: &Awaited, desk: &mut Desk) {
         self.exchange.rest(desk);
         desk.publish_when_due();
-        desk.show(Some(self.exchange.state()));
+        desk.show(Some(self.exchange.standing()));
         // Behind the next request of a client that sends ahead its leaving is not seen.
         let sends = !awaited.reads && Client::look(self.socket) == Client::Sends;
         let client = if sends { Interest::NONE } else { Interest::READ };
@@ -596,7 +596,7 @@ impl Line<'_> {
     fn look_around(&mut self, desk: &mut Desk) {
         desk.tick();
         desk.publish_when_due();
-        desk.show(Some(self.exchange.state()));
+        desk.show(Some(self.exchange.standing()));
     }
 
     fn expired(&mut self, desk: &mut Desk) {

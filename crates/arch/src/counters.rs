@@ -8,7 +8,6 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use flyball_http::h1::state::State;
 use flyball_http::{CloseReason, Status};
 use flyball_site::SiteSettings;
 use flyball_sys::shared::SharedCounters;
@@ -18,6 +17,7 @@ use crate::histogram::{self, Distribution, Timing};
 use crate::hosts::{self, NamedCounts};
 use crate::live::Live;
 use crate::settings::AcceptLimit;
+use crate::standing::{STANDINGS, Standing};
 use crate::trace::Ring;
 
 macro_rules! counters {
@@ -150,14 +150,13 @@ pub(crate) const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
 
 const COUNTERS: usize = Counter::ALL.len();
 const REASONS: usize = CloseReason::ALL.len();
-const STATES: usize = State::ALL.len();
 
 /// Where the cells of histograms begin in a block, and those that are no sums.
 const TIMINGS_AT: usize = COUNTERS + REASONS;
 const STATES_AT: usize = TIMINGS_AT + histogram::ALL_CELLS;
 
 /// Where a block says how many lines of the access log wait in the memory of their process.
-const GATHERED_AT: usize = STATES_AT + STATES;
+const GATHERED_AT: usize = STATES_AT + STANDINGS;
 
 /// Where a block says how many connections began in it, less those that ended in it.
 const OPEN_AT: usize = GATHERED_AT + 1;
@@ -438,16 +437,15 @@ impl Blocks {
         }
     }
 
-    /// One connection goes from one state to another, or comes, or goes; the block may have
+    /// One connection goes from one place to another, or comes, or goes; the block may have
     /// several writers.
-    pub fn change_state(&self, index: usize, before: Option<State>, now: Option<State>) {
+    pub fn change_state(&self, index: usize, before: Option<Standing>, now: Option<Standing>) {
         let cells = &self.block(index)[STATES_AT..];
-        let cell = |state| State::ALL.iter().position(|s| Some(*s) == state).map(|at| &cells[at]);
-        if let Some(cell) = cell(before) {
-            cell.fetch_sub(1, Relaxed);
+        if let Some(before) = before {
+            cells[before.place()].fetch_sub(1, Relaxed);
         }
-        if let Some(cell) = cell(now) {
-            cell.fetch_add(1, Relaxed);
+        if let Some(now) = now {
+            cells[now.place()].fetch_add(1, Relaxed);
         }
     }
 
@@ -474,8 +472,8 @@ impl Blocks {
         (open.cast_signed().max(0).cast_unsigned(), processes)
     }
 
-    /// Says how many connections stand in each state now; the block has one writer.
-    pub fn set_states(&self, index: usize, states: &[u64; STATES]) {
+    /// Says how many connections stand where now; the block has one writer.
+    pub fn set_states(&self, index: usize, states: &[u64; STANDINGS]) {
         for (cell, value) in self.block(index)[STATES_AT..].iter().zip(states) {
             cell.store(*value, Relaxed);
         }
@@ -544,9 +542,9 @@ impl Totals {
         self.sums[COUNTERS + reason as usize]
     }
 
-    /// Connections that stand in this state now.
-    pub fn connections(&self, state: State) -> u64 {
-        State::ALL.iter().position(|s| *s == state).map_or(0, |at| self.sums[STATES_AT + at])
+    /// Connections that stand there now.
+    pub fn connections(&self, standing: Standing) -> u64 {
+        self.sums[STATES_AT + standing.place()]
     }
 
     /// How long things took.
@@ -569,47 +567,15 @@ fn ratio(a: u64, b: u64) -> f64 {
     if b == 0 { 0.0 } else { a as f64 / b as f64 }
 }
 
-/// Connections by state as one of several threads saw them change that hand connections to each
-/// other: the sums over all threads are right, while that of one may be below zero, and wraps.
-#[derive(Clone, Debug)]
-pub struct StateChanges([u64; STATES]);
-
-impl Default for StateChanges {
-    fn default() -> StateChanges {
-        StateChanges([0; STATES])
-    }
-}
-
-impl StateChanges {
-    /// A connection went from one state to another; `None` is before its first, or after its last.
-    pub fn count(&mut self, from: Option<State>, to: Option<State>) {
-        for (state, change) in [(from, u64::MAX), (to, 1)] {
-            if let Some(at) = State::ALL.iter().position(|known| Some(*known) == state) {
-                self.0[at] = self.0[at].wrapping_add(change);
-            }
-        }
-    }
-
-    /// What [`Blocks::set_states`] takes.
-    pub(crate) fn counts(&self) -> &[u64; STATES] {
-        &self.0
-    }
-}
-
-/// Counts connections by state, for [`Blocks::set_states`].
-pub(crate) fn count_states(states: impl Iterator<Item = State>) -> [u64; STATES] {
-    let mut counts = [0; STATES];
-    for state in states {
-        if let Some(at) = State::ALL.iter().position(|s| *s == state) {
-            counts[at] += 1;
-        }
-    }
-    counts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::standing::{StateChanges, count_states};
+    use flyball_http::h1::state::State;
+
+    const IDLE: Standing = Standing::At(State::Idle);
+    const CLOSING: Standing = Standing::At(State::Closing);
+    const ASKED: Standing = Standing::At(State::Asked);
 
     /// Blocks that are in use.
     fn used(count: usize) -> Blocks {
@@ -645,15 +611,15 @@ mod tests {
         tally.add(Counter::Requests, 3);
         tally.closed(CloseReason::IdleTimeout);
         blocks.publish(0, &mut tally);
-        blocks.set_states(0, &count_states([State::Idle, State::Idle].into_iter()));
+        blocks.set_states(0, &count_states([IDLE, IDLE].into_iter()));
         tally.add(Counter::Requests, 4);
         blocks.publish(1, &mut tally);
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
-        assert_eq!(blocks.totals().connections(State::Idle), 2);
+        assert_eq!(blocks.totals().connections(IDLE), 2);
         blocks.fold(0, false);
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().closed(CloseReason::IdleTimeout), 1);
-        assert_eq!(blocks.totals().connections(State::Idle), 0);
+        assert_eq!(blocks.totals().connections(IDLE), 0);
     }
 
     #[test]
@@ -677,33 +643,33 @@ mod tests {
                         tally.add(Counter::Requests, 1);
                         tally.closed(CloseReason::IdleTimeout);
                         blocks.publish_among_others(0, &mut tally);
-                        blocks.change_state(0, None, Some(State::Idle));
-                        blocks.change_state(0, Some(State::Idle), Some(State::Closing));
-                        blocks.change_state(0, Some(State::Closing), None);
+                        blocks.change_state(0, None, Some(IDLE));
+                        blocks.change_state(0, Some(IDLE), Some(CLOSING));
+                        blocks.change_state(0, Some(CLOSING), None);
                     }
-                    blocks.change_state(0, None, Some(State::Idle));
+                    blocks.change_state(0, None, Some(IDLE));
                 });
             }
         });
         let totals = blocks.totals();
         assert_eq!(totals.counter(Counter::Requests), 4_000);
         assert_eq!(totals.closed(CloseReason::IdleTimeout), 4_000);
-        assert_eq!(totals.connections(State::Idle), 4);
-        assert_eq!(totals.connections(State::Closing), 0);
+        assert_eq!(totals.connections(IDLE), 4);
+        assert_eq!(totals.connections(CLOSING), 0);
     }
 
     #[test]
     fn connections_that_threads_hand_to_each_other_are_counted_once() {
         let blocks = used(2);
         let [mut first, mut second] = [StateChanges::default(), StateChanges::default()];
-        first.count(None, Some(State::Idle));
-        first.count(None, Some(State::Idle));
-        second.count(Some(State::Idle), Some(State::Asked));
-        second.count(Some(State::Idle), None);
+        first.count(None, Some(IDLE));
+        first.count(None, Some(IDLE));
+        second.count(Some(IDLE), Some(ASKED));
+        second.count(Some(IDLE), None);
         blocks.set_states(0, first.counts());
         blocks.set_states(1, second.counts());
         let totals = blocks.totals();
-        assert_eq!((totals.connections(State::Idle), totals.connections(State::Asked)), (0, 1));
+        assert_eq!((totals.connections(IDLE), totals.connections(ASKED)), (0, 1));
     }
 
     #[test]

@@ -3,7 +3,6 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use flyball_http::h1::state::State;
 use flyball_http::{Head, Limits, Now, Status};
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, Out, Service};
 use flyball_sys::residency::Residency;
@@ -11,10 +10,11 @@ use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
-use crate::counters::{Blocks, Counter, Owner, StateChanges, Tally};
+use crate::counters::{Blocks, Counter, Owner, Tally};
 use crate::hosts::NamedCounts;
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
+use crate::standing::{Standing, StateChanges, count_states};
 use crate::trace::Tracer;
 use crate::turn::Turn;
 
@@ -174,7 +174,7 @@ pub struct Desk {
     /// Lines that the log had gathered then.
     gathered: u64,
     /// Where the one connection of a thread that blocks stands, as it was last shown.
-    shown: Option<State>,
+    shown: Option<Standing>,
     cache_counts: CacheCounts,
     compress_counts: CompressCounts,
     access_counts: AccessCounts,
@@ -376,7 +376,7 @@ impl Desk {
     }
 
     /// Shows where the one connection of a thread that blocks stands; `None` when it has none.
-    pub fn show(&mut self, state: Option<State>) {
+    pub fn show(&mut self, state: Option<Standing>) {
         if self.shown != state {
             self.blocks.change_state(self.block, self.shown, state);
             self.shown = state;
@@ -407,9 +407,9 @@ impl Desk {
         due
     }
 
-    /// Says how many connections stand in each state.
-    pub fn publish_states(&self, states: impl Iterator<Item = State>) {
-        self.blocks.set_states(self.block, &crate::counters::count_states(states));
+    /// Says how many connections stand where.
+    pub fn publish_states(&self, states: impl Iterator<Item = Standing>) {
+        self.blocks.set_states(self.block, &count_states(states));
     }
 
     /// Says how the connections' states changed under this thread.

@@ -26,6 +26,7 @@ use crate::desk::{Buffers, Desk};
 use crate::histogram::Timing;
 use crate::log::AccessLogWriter;
 use crate::settings::ClientAddress;
+use crate::standing::Standing;
 use crate::trace::Trace;
 use crate::turn::RequestTimes;
 use crate::worker::Order;
@@ -119,6 +120,11 @@ impl Exchange {
     /// Where the connection stands.
     pub fn state(&self) -> State {
         self.conn.state()
+    }
+
+    /// The same as it is told: who still sends is not idle.
+    pub fn standing(&self) -> Standing {
+        Standing::new(self.conn.state(), self.conn.wants().write)
     }
 
     /// The address of the connection's client. A request's may differ: [`Request::client`] has it.

@@ -42,6 +42,7 @@ mod server;
 mod settings;
 mod slots;
 mod stages;
+pub mod standing;
 mod supervise;
 mod surroundings;
 mod timers;

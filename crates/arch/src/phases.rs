@@ -425,7 +425,7 @@ impl<D: DiskWork> Phases<D> {
         self.desk.publish();
         self.desk.service.rest();
         if self.desk.states_are_due() {
-            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
+            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.standing()));
         }
         if self.paused.as_ref().is_some_and(|pause| now_ms >= pause.until_ms) {
             self.pause_is_over();

@@ -5,9 +5,10 @@ use flyball_http::CloseReason;
 use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
-use super::snapshot::{CLASS_NAMES, Process, Snapshot, Worker, live_states, state_label};
+use super::snapshot::{CLASS_NAMES, Process, Snapshot, Worker};
 use crate::counters::{ACCEPT_BATCHES, Counter, Totals};
 use crate::histogram::Timing;
+use crate::standing::Standing;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
@@ -82,8 +83,8 @@ fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
 
 fn write_connections(text: &mut Text, totals: &Totals) {
     let mut family = text.gauge("flyball_connections", "Open connections by state.");
-    for state in live_states() {
-        family.sample(&[("state", state_label(state))], totals.connections(state));
+    for standing in Standing::open() {
+        family.sample(&[("state", standing.label())], totals.connections(standing));
     }
     let mut family = text.counter("flyball_closed_total", "Connections closed, by reason.");
     for reason in CloseReason::ALL {

@@ -1,6 +1,5 @@
 //! Everything that is told, gathered at one moment: `/status` and `/metrics` say the same.
 
-use flyball_http::h1::state::State;
 use flyball_sys::net::{self, Address};
 use flyball_sys::netstat::Drops;
 use flyball_sys::usage::{self, Usage};
@@ -10,6 +9,7 @@ use super::Admin;
 use crate::counters::{Counter, Owner, Totals};
 use crate::hosts::CLASSES;
 use crate::registry;
+use crate::standing::Standing;
 
 /// The names of the classes of status.
 pub(super) const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
@@ -57,27 +57,6 @@ pub(super) struct Worker {
     pub(super) accepted: u64,
     pub(super) connections: u64,
     pub(super) bytes_sent: u64,
-}
-
-/// The states in which a connection is open.
-pub(super) fn live_states() -> impl Iterator<Item = State> {
-    State::ALL.into_iter().filter(|state| *state != State::Closed)
-}
-
-pub(super) fn state_label(state: State) -> &'static str {
-    match state {
-        State::Idle => "idle",
-        State::Head => "reading-head",
-        State::Asked => "asked",
-        State::AskedBody => "reading-body",
-        State::AnsweredBody => "draining-body",
-        State::Streaming => "streaming",
-        State::Exchanging => "exchanging",
-        State::Closing => "closing",
-        State::Parting => "parting",
-        State::Lingering => "lingering",
-        State::Closed => "closed",
-    }
 }
 
 impl Snapshot<'_> {
@@ -157,7 +136,7 @@ fn worker(admin: &Admin, owner: Owner, index: usize) -> Worker {
     let totals = admin.blocks.totals_of(|other| *other == owner);
     // Of one that hands connections over the counts of a state may be off by those on the way.
     let connections =
-        live_states().map(|state| totals.connections(state)).fold(0, u64::wrapping_add);
+        Standing::open().map(|standing| totals.connections(standing)).fold(0, u64::wrapping_add);
     Worker {
         index,
         generation: owner.generation,

@@ -3,10 +3,11 @@
 use flyball_http::CloseReason;
 use serde_json::{Map, Value, json};
 
-use super::snapshot::{CLASS_NAMES, Process, Snapshot, live_states, state_label};
+use super::snapshot::{CLASS_NAMES, Process, Snapshot};
 use crate::counters::{Counter, Totals};
 use crate::histogram::{Timing, lower_bound_ns};
 use crate::hosts::CLASSES;
+use crate::standing::Standing;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
@@ -25,7 +26,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "started_unix_ms": snapshot.started_unix_ms,
         "accept_limit": snapshot.admin.blocks.accept_limit().to_string(),
         "counters": object(Counter::ALL, |c| (c.label(), totals.counter(*c).into())),
-        "connections": object(live_states(), |s| (state_label(s), totals.connections(s).into())),
+        "connections": object(Standing::open(), |s| (s.label(), totals.connections(s).into())),
         "closed": object(CloseReason::ALL, |r| (r.label(), totals.closed(*r).into())),
         "hosts": by_class(&snapshot.hosts),
         "modules": by_class(&snapshot.modules),

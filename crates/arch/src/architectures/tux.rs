@@ -308,7 +308,7 @@ impl EventLoop {
         self.desk.publish();
         if self.desk.states_are_due() {
             let slots = self.requests.slots.values();
-            self.desk.publish_states(slots.map(|slot| slot.exchange.state()));
+            self.desk.publish_states(slots.map(|slot| slot.exchange.standing()));
             self.tell_unpinned();
         }
         self.callbacks.submit()?;

@@ -208,7 +208,7 @@ impl Loop {
         tally.add(Counter::WorkedOn, worked);
         self.desk.publish();
         if self.desk.states_are_due() {
-            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.state()));
+            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.standing()));
         }
         self.desk.turned();
         self.desk.worked(self.desk.turn_ns() - work_ns, worked > 0);

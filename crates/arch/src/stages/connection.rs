@@ -5,14 +5,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 use flyball_http::CloseReason;
-use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::net;
 
 use crate::awaited::Awaited;
-use crate::counters::StateChanges;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
+use crate::standing::{Standing, StateChanges};
 use crate::worker::Order;
 
 /// A connection and what the stages know about it.
@@ -32,7 +31,7 @@ pub(crate) struct Connection {
     pub(super) watched: [bool; 2],
     /// How far the orders had come when it was told.
     pub(super) told: u8,
-    counted: Option<State>,
+    counted: Option<Standing>,
 }
 
 /// A connection may go to any thread.
@@ -89,7 +88,7 @@ impl Connection {
 
     /// Counts the state that a stage leaves it in.
     pub(crate) fn count(&mut self, changes: &mut StateChanges) {
-        let state = Some(self.exchange.state());
+        let state = Some(self.exchange.standing());
         if state != self.counted {
             changes.count(self.counted, state);
             self.counted = state;

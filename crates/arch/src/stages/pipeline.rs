@@ -13,10 +13,11 @@ use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
 use crate::awaited::{Awaited, Client};
-use crate::counters::{Counter, StateChanges};
+use crate::counters::Counter;
 use crate::desk::{Desk, SpareBuffers};
 use crate::histogram::Timing;
 use crate::settings::Events;
+use crate::standing::StateChanges;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 

@@ -249,7 +249,8 @@ impl Connection {
             return Wake::End;
         }
         let deadline = self.exchange.deadline();
-        let stand = Stand { state: self.exchange.state(), yields: Yields::of(&self.exchange) };
+        let (standing, yields) = (self.exchange.standing(), Yields::of(&self.exchange));
+        let stand = Stand { standing, yields };
         let woken = here.park(why, deadline, Some(stand));
         let reported = here.reported();
         self.hangup |= reported.hangup;

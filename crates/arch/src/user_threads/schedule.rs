@@ -29,7 +29,7 @@ pub(super) struct Node(usize);
 
 impl Node {
     pub(super) fn of(why: Why, stand: Option<Stand>) -> Node {
-        let state = stand.map_or(0, |stand| 1 + stand.state as usize);
+        let state = stand.map_or(0, |stand| 1 + stand.standing.state() as usize);
         debug_assert!(state < STATES, "every state has its node");
         Node((why as usize * STATES + state) % (WHYS * STATES))
     }
@@ -97,10 +97,11 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::standing::Standing;
     use flyball_http::h1::state::State;
 
     const fn stand(state: State) -> Option<Stand> {
-        Some(Stand { state, yields: None })
+        Some(Stand { standing: Standing::At(state), yields: None })
     }
 
     /// An acceptor, one that reads a head, one that closes, and a quick one that closes.

@@ -22,6 +22,7 @@ use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;
 use crate::slots::{Slots, Token};
+use crate::standing::Standing;
 use crate::timers::Timers;
 use crate::worker::{Order, Report};
 
@@ -83,7 +84,7 @@ struct Parked {
 /// Where the connection of a thread stands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stand {
-    pub(crate) state: State,
+    pub(crate) standing: Standing,
     /// Whether it could make room for another.
     pub(crate) yields: Option<Yields>,
 }
@@ -472,10 +473,11 @@ impl Scheduler {
         commons.disk.tend(&mut commons.desk.tally);
         commons.desk.publish();
         if commons.desk.states_are_due() {
-            let states = || self.threads.values().filter_map(|record| Some(record.stand?.state));
+            let stands = || self.threads.values().filter_map(|record| record.stand);
+            let states = || stands().map(|stand| stand.standing);
             // Nothing was read yet of those that wait in a thread's batch.
             let waiting = commons.open().saturating_sub(states().count());
-            let waiting = std::iter::repeat_n(State::Idle, waiting);
+            let waiting = std::iter::repeat_n(Standing::At(State::Idle), waiting);
             commons.desk.publish_states(states().chain(waiting));
         }
         self.make_room(commons);

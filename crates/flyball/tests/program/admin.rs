@@ -3,7 +3,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 
-use crate::common::{Launch, Server, Site, get, last_get, metrics, proc_status, wait_for};
+use crate::common::{
+    Launch, Server, Site, architectures, get, last_get, metrics, proc_status, wait_for,
+};
 use flyball_testkit::{responses, skip, wait};
 use serde_json::Value;
 
@@ -118,6 +120,41 @@ fn check_equation_1(status: &Value) {
     assert!((product - accepted).abs() < 1e-6, "{product} is not {accepted}");
     let rate = product / seconds;
     assert!((value("accepts_per_second") - rate).abs() < 1e-6, "{rate}: {equation}");
+}
+
+/// Longer than what the sockets of both ends hold.
+const LARGE_BYTES: u64 = 64 * 1024 * 1024;
+
+#[test]
+fn who_still_sends_is_not_shown_as_idle() {
+    let site = Site::with(&[]);
+    let large = std::fs::File::create(site.path().join("large.bin")).expect("it is made");
+    large.set_len(LARGE_BYTES).expect("it has a length");
+    // All at once: each spends its time waiting until states are told again.
+    std::thread::scope(|scope| {
+        for arch in architectures() {
+            scope.spawn(|| is_shown_as_sending(&site, arch));
+        }
+    });
+}
+
+fn is_shown_as_sending(site: &Site, arch: &str) {
+    let launch = Launch::new(site, arch).workers_for(arch, 2).args(&["--admin", "127.0.0.1:0"]);
+    let server = launch.start();
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(get("/absent")).status(), 404);
+    let address = ([127, 0, 0, 1], server.port).into();
+    let mut slow = flyball_testkit::Client::connect_narrow(address, 128 * 1024);
+    slow.send(get("/large.bin"));
+    assert_eq!(slow.response_head().status(), 200);
+    let shown = |sending: u64, idle: u64| {
+        let status = server.status();
+        let connections = &status["connections"];
+        (connections["sending"] == sending && connections["idle"] == idle).then_some(())
+    };
+    wait_for(&format!("{arch}: one that sends beside one that is idle"), || shown(1, 1));
+    drop(slow);
+    wait_for(&format!("{arch}: one that is idle"), || shown(0, 1));
 }
 
 #[test]
