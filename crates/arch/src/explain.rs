@@ -14,6 +14,7 @@ use flyball_sys::{cgroup, machine as kernel, process};
 
 use crate::group;
 use crate::registry::{self, Architecture};
+use crate::sandbox::{self, SandboxMode};
 use crate::server::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::settings::{ResidencyTest, Settings};
 use crate::warnings;
@@ -64,6 +65,7 @@ pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effe
     effects.connections(&cut, soft, descriptors);
     effects.sockets();
     effects.residency();
+    effects.sandbox();
     effects.list
 }
 
@@ -255,6 +257,17 @@ impl Effects<'_> {
             let (tries, first) = (settings.running.port_tries, settings.listen.first());
             let why = format!("or the next free port of the {tries} above it");
             self.derived("listen", first.map(ToString::to_string).unwrap_or_default(), why);
+        }
+    }
+
+    /// What a server here would do without.
+    fn sandbox(&mut self) {
+        for what in sandbox::missing(self.architecture, self.settings) {
+            let then = match self.settings.sandbox.mode {
+                SandboxMode::Required => "the server does not start",
+                SandboxMode::On | SandboxMode::Off => "done without",
+            };
+            self.note("sandbox", format!("this kernel lacks {what}: {then}"));
         }
     }
 

@@ -347,6 +347,14 @@ pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
     row_of(architecture).calls.contains(&Calls::Ring)
 }
 
+/// What a server of this architecture misses of what the kernel could take rights away with.
+pub(crate) fn missing(architecture: &dyn Architecture, settings: &Settings) -> Vec<&'static str> {
+    match settings.sandbox.mode {
+        SandboxMode::Off => Vec::new(),
+        SandboxMode::On | SandboxMode::Required => Kernel::probe().missing(uses_ring(architecture)),
+    }
+}
+
 /// The roots, and what is named beside them. Links that lead anywhere are followed only where a
 /// rule lets them.
 fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'a>> {

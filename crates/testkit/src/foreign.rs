@@ -70,6 +70,14 @@ impl Seized {
         address
     }
 
+    /// Writes bytes to its memory.
+    ///
+    /// # Panics
+    /// When there is nothing at the address.
+    pub fn write(&self, address: u64, bytes: &[u8]) {
+        self.memory.write_all_at(bytes, address).expect("its memory can be written");
+    }
+
     /// Reads bytes of its memory.
     ///
     /// # Panics

@@ -42,6 +42,8 @@ mod reload;
 mod ring;
 mod sandbox;
 mod sandbox_backends;
+#[cfg(target_arch = "x86_64")]
+mod sandbox_rings;
 mod settings_file;
 mod settings_hostile;
 mod settings_table;
