@@ -199,6 +199,9 @@ impl Effects<'_> {
     /// How many connections there is room for, and the threads that serve them. `cut` are the
     /// settings as a server would run by them.
     fn connections(&mut self, cut: &Settings, soft: Option<u64>, descriptors: usize) {
+        if registry::is_unused(self.architecture, "connections.max") {
+            return;
+        }
         let room = connections_that_fit(cut);
         let limit = match soft {
             Some(soft) if soft < descriptors as u64 => {

@@ -120,9 +120,11 @@ pub static ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
-/// Settings for all architectures that these have no use for: what `tux` caches stays, locked in
-/// memory; the table of `shared-symped` has an order of its own, and no bodies of files.
-const WITHOUT_USE: [(&str, &[&str]); 2] = [
+/// Settings for all architectures that these have no use for: a process of `mp` serves one
+/// connection; what `tux` caches stays, locked in memory; the table of `shared-symped` has an order
+/// of its own, and no bodies of files.
+const WITHOUT_USE: [(&str, &[&str]); 3] = [
+    ("mp", &["connections.max"]),
     ("tux", &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock"]),
     (
         "shared-symped",
@@ -170,7 +172,7 @@ pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings)
 }
 
 /// Whether this architecture makes nothing of a setting, while another does.
-fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
+pub(crate) fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
     let is_of_others = || ALL.iter().any(|other| other.settings().contains(&key));
     let name = architecture.name();
     let is_ignored = WITHOUT_USE.iter().any(|(of, keys)| *of == name && keys.contains(&key));

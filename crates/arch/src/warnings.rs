@@ -35,7 +35,8 @@ pub(crate) fn all(
         ));
     }
     let room = connections_that_fit(settings);
-    if let Some(most) = settings.max_connections.filter(|most| *most > room) {
+    let is_used = !registry::is_unused(architecture, "connections.max");
+    if let Some(most) = settings.max_connections.filter(|most| is_used && *most > room) {
         warnings.push(format!(
             "connections.max is {most}, but the descriptor limit leaves room for {room}"
         ));

@@ -55,7 +55,10 @@ impl Master {
         };
         let settings = change(&self.server.settings)?;
         let mut more = String::new();
-        if live::is_live(key) || IN_PLACE.contains(&key) {
+        let architecture = self.generation.architecture;
+        let is_unused = registry::unused_keys(architecture, &settings).contains(&key);
+        // What this architecture makes nothing of waits for another one.
+        if live::is_live(key) || IN_PLACE.contains(&key) || is_unused {
             // What runs again when this generation fails goes by it too.
             if let Some(previous) = &mut self.generation.previous
                 && let Ok(settings) = change(&previous.setup.settings)
@@ -73,8 +76,7 @@ impl Master {
             more = format!("; generation {} goes by it", self.generation.number);
         }
         self.changed.insert(key.to_owned(), value.to_owned());
-        let architecture = self.generation.architecture;
-        if registry::unused_keys(architecture, &self.server.settings).contains(&key) {
+        if is_unused {
             more += &format!("; {} does not use it", architecture.name());
         }
         Ok(format!("{key} is {}; it was {before}{more}", self.value_of(key)?))

@@ -83,6 +83,31 @@ fn what_workers_are_made_with_changes_by_a_new_generation() {
 }
 
 #[test]
+fn what_the_architecture_makes_nothing_of_waits_for_another_and_is_told_so() {
+    let controlled = Controlled::start("mp", &["connections.max=30", "mp.processes=2"]);
+    let (socket, server) = (controlled.socket(), &controlled.server);
+    let warning = "`connections.max` has no meaning for mp and is ignored";
+    server.errors.wait_for("the warning", |said| said.contains(warning));
+    let before = server.children(3);
+    let said = told(&socket, &["set", "connections.max", "1"]);
+    assert_eq!(said, "connections.max is 1; it was 30; mp does not use it\n");
+    assert_eq!(server.children(3), before, "no worker was made anew for it");
+    let mut clients = [server.connect(), server.connect()];
+    for client in &mut clients {
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+    }
+    drop(clients);
+    let said = told(&socket, &["set", "architecture", "sped"]);
+    assert!(said.starts_with("architecture is sped; it was mp"), "{said}");
+    assert_eq!(told(&socket, &["get", "connections.max"]), "1\n");
+    let mut first = server.connect();
+    assert_eq!(first.ask(get("/small.txt")).status(), 200);
+    let mut second = server.connect();
+    second.send(get("/small.txt"));
+    server.errors.wait_for("that it is full", |said| said.contains("as many connections as"));
+}
+
+#[test]
 fn every_setting_can_be_read_and_wrong_changes_change_nothing() {
     let controlled = Controlled::start("n-copy", &["timeout.head=7s"]);
     let (socket, server) = (controlled.socket(), &controlled.server);
