@@ -34,3 +34,4 @@ mod cuts;
 mod floods;
 mod holding;
 mod programs;
+mod proxy_cuts;

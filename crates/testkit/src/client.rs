@@ -38,6 +38,11 @@ impl Client {
         Client { stream, received: Vec::new() }
     }
 
+    /// The other end of a connection that somebody has accepted.
+    pub fn accepted(stream: TcpStream) -> Client {
+        Client::with(stream)
+    }
+
     /// Connects, if the server accepts.
     pub fn try_connect(address: SocketAddr) -> Option<Client> {
         TcpStream::connect_timeout(&address, DEADLINE).ok().map(Client::with)
