@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::common::injection::Injection;
 use crate::common::{
-    Launch, Server, Site, anonymous_bytes, architectures, children, get, has, last_get, signal,
-    wait_for,
+    Launch, Server, Site, anonymous_bytes, architectures, children, get, has, is_running, last_get,
+    signal, wait_for,
 };
 use flyball_testkit::{Client, wait};
 
@@ -126,31 +126,42 @@ fn a_worker_that_is_killed_under_load_takes_only_its_own_connections_with_it() {
     }
 }
 
+/// Connections of a server whose workers are held: where a process serves one at a time, as many
+/// processes.
+const HELD_CONNECTIONS: usize = 3;
+
 #[test]
-fn a_worker_that_is_held_goes_on_where_it_was() {
-    let site = site();
-    for arch in ["sped", "shared-symped", "amped", "mt", "knot-a", "watpipe", "tux", "uring"] {
-        if flyball_arch::find(arch).is_none_or(|arch| arch.probe().is_err()) {
-            continue;
+fn workers_that_are_held_go_on_where_they_were() {
+    let (site, large) = (site(), large());
+    std::thread::scope(|scope| {
+        for arch in architectures() {
+            let (site, large) = (&site, &large);
+            scope.spawn(move || is_held_and_goes_on(site, large, arch));
         }
-        let launch = Launch::new(&site, arch).workers_for(arch, 1);
-        let server = launch.set("timeout.idle=10s").start();
-        let worker = serving(&server, arch, 1)[0];
-        let mut kept = server.connect();
-        assert_eq!(kept.ask(get("/small.txt")).body, SMALL);
-        let mut download = Client::connect_narrow(([127, 0, 0, 1], server.port).into(), 256 << 10);
-        download.send(get("/large.bin"));
-        assert_eq!(download.response_head().status(), 200);
-        signal(worker, "STOP");
-        kept.send(get("/small.txt"));
-        let mut new = server.connect();
-        new.send(get("/other.txt"));
-        kept.expect_silence(HELD);
-        signal(worker, "CONT");
-        assert_eq!(kept.response().body, SMALL, "{arch}");
-        assert_eq!(new.response().body, b"other\n", "{arch}");
-        assert!(download.take(LARGE_BYTES) == large(), "{arch}: the body is not the file");
-    }
+    });
+}
+
+fn is_held_and_goes_on(site: &Site, large: &[u8], arch: &str) {
+    let launch = Launch::new(site, arch).workers_for(arch, HELD_CONNECTIONS);
+    let server = launch.set("timeout.idle=10s").start();
+    let count = if arch == "mp" { HELD_CONNECTIONS } else { 1 };
+    let workers = serving(&server, arch, count);
+    let mut kept = server.connect();
+    assert_eq!(kept.ask(get("/small.txt")).body, SMALL);
+    let mut download = Client::connect_narrow(([127, 0, 0, 1], server.port).into(), 256 << 10);
+    download.send(get("/large.bin"));
+    assert_eq!(download.response_head().status(), 200);
+    workers.iter().for_each(|worker| signal(*worker, "STOP"));
+    kept.send(get("/small.txt"));
+    let mut new = server.connect();
+    new.send(get("/other.txt"));
+    kept.expect_silence(HELD);
+    assert!(!new.arrived(), "{arch}: somebody answers");
+    workers.iter().for_each(|worker| signal(*worker, "CONT"));
+    assert_eq!(kept.response().body, SMALL, "{arch}");
+    assert_eq!(new.response().body, b"other\n", "{arch}");
+    assert!(download.take(LARGE_BYTES) == large, "{arch}: the body is not the file");
+    assert_eq!(serving(&server, arch, count), workers, "{arch}: none of them has died");
 }
 
 /// System calls, how they fail, and what a client may be answered whose request meets that.
@@ -251,11 +262,13 @@ fn a_disk_that_fails_under_the_logs_costs_lines_and_no_request() {
     for _ in 0..20 {
         ask();
     }
-    wait_for("the count", || (server.counter("access_log_lost") == 20).then_some(()));
+    for counter in ["access_log_lost", "slow_log_lost"] {
+        wait_for(counter, || (server.counter(counter) == 20).then_some(()));
+    }
     injection.end(process);
-    assert_eq!(lines(&access), 1);
+    assert_eq!((lines(&access), lines(&slow)), (1, 1));
     ask();
-    wait_for("a line again", || (lines(&access) == 2).then_some(()));
+    wait_for("lines again", || (lines(&access) == 2 && lines(&slow) == 2).then_some(()));
 }
 
 /// Files that caches may keep open beside those from before.
@@ -301,6 +314,92 @@ fn descriptors(process: u32) -> usize {
 fn limit_descriptors(process: u32, most: usize) {
     let words = ["--pid", &process.to_string(), &format!("--nofile={most}:")];
     assert!(Command::new("prlimit").args(words).status().expect("prlimit runs").success());
+}
+
+/// Connections while no descriptor is left for them: a process that waits for one has its
+/// descriptor already.
+const WITHOUT_DESCRIPTORS: usize = 3;
+
+#[test]
+fn connections_wait_for_descriptors_and_are_served_when_there_are_some() {
+    if !has("prlimit") {
+        return;
+    }
+    let site = site();
+    std::thread::scope(|scope| {
+        for arch in ["mp", "knot-c", "knot-a", "watpipe"] {
+            scope.spawn(|| waits_for_descriptors(&site, arch));
+        }
+    });
+}
+
+fn waits_for_descriptors(site: &Site, arch: &str) {
+    let launch = Launch::new(site, arch).workers_for(arch, 1).set("cache.revalidate=1h");
+    let server = launch.args(&["--admin", "127.0.0.1:0"]).start();
+    // The file is in memory from here on: an answer needs no descriptor.
+    let mut first = server.connect();
+    assert_eq!(first.ask(last_get("/small.txt")).body, SMALL);
+    first.expect_closed();
+    // The oldest child; the other serves the status.
+    let worker = server.children(2)[0];
+    crate::common::rest(worker);
+    let free = |at: &usize| !std::fs::exists(format!("/proc/{worker}/fd/{at}")).unwrap_or(true);
+    limit_descriptors(worker, (0..).find(free).expect("one is free"));
+    let mut clients = [0; WITHOUT_DESCRIPTORS].map(|_| {
+        let mut client = server.connect();
+        client.send(last_get("/small.txt"));
+        client
+    });
+    clients[WITHOUT_DESCRIPTORS - 1].expect_silence(HELD);
+    limit_descriptors(worker, 1024);
+    for client in &mut clients {
+        assert_eq!(client.response().body, SMALL, "{arch}");
+    }
+    let counted = || (server.counter("out_of_descriptors") > 0).then_some(());
+    wait_for(&format!("{arch}: the count"), counted);
+    assert!(is_running(worker), "{arch}: the worker has not died");
+}
+
+/// Requests while the kernel gives no memory.
+const WITHOUT_MEMORY: usize = 6;
+
+#[test]
+fn a_kernel_that_gives_no_memory_hangs_nobody_and_is_served_from_afterwards() {
+    if !has("strace") {
+        return;
+    }
+    let (site, large) = (site(), large());
+    std::thread::scope(|scope| {
+        for arch in architectures() {
+            let (site, large) = (&site, &large);
+            scope.spawn(move || goes_on_without_memory(site, large, arch));
+        }
+    });
+}
+
+fn goes_on_without_memory(site: &Site, large: &[u8], arch: &str) {
+    let launch = Launch::new(site, arch).workers_for(arch, 1).set("cache.content=0");
+    let server = launch.set("rate.window=2s").set("sandbox=off").start();
+    assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
+    let worker = serving(&server, arch, 1)[0];
+    let injection = Injection::attach(worker, "mmap,mremap,brk", "error=ENOMEM");
+    for path in ["/small.txt", "/large.bin"].into_iter().cycle().take(WITHOUT_MEMORY) {
+        let Some(mut client) = Client::try_connect(([127, 0, 0, 1], server.port).into()) else {
+            continue;
+        };
+        client.try_send(last_get(path));
+        // Bytes that come are right; a worker that cannot do without memory ends, and with it its
+        // connections.
+        outcome(&client.rest_before_end(), if path == "/small.txt" { &SMALL } else { large });
+    }
+    injection.release();
+    // Another worker may have taken its place, a moment after it ended.
+    wait_for(&format!("{arch}: answers as before"), || {
+        let address = ([127, 0, 0, 1], server.port).into();
+        let answer = |path| Client::try_connect(address)?.try_ask(last_get(path));
+        let (small, whole) = (answer("/small.txt")?, answer("/large.bin")?);
+        (small.body == SMALL && whole.body == large).then_some(())
+    });
 }
 
 #[test]

@@ -30,6 +30,12 @@ impl Injection {
         Injection(child)
     }
 
+    /// The same for a process that may have ended.
+    pub fn release(mut self) {
+        signal(self.0.id(), "INT");
+        self.0.wait().expect("strace ends");
+    }
+
     /// From now on calls do what they do.
     pub fn end(mut self, process: u32) {
         signal(self.0.id(), "INT");
