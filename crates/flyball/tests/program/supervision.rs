@@ -1,11 +1,13 @@
 //! What the master does: bind, start, stop, restart; with every architecture or whatever it is.
 use std::io::ErrorKind;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
 
 use crate::common::sockets::sockets_at;
 use crate::common::{
-    Launch, Server, Site, architectures, get, is_running, proc_status, signal, wait_for,
+    Launch, Server, Site, architectures, get, has, is_running, last_get, proc_status, signal,
+    wait_for,
 };
 use flyball_testkit::Client;
 
@@ -110,6 +112,9 @@ fn a_stopping_server_finishes_what_is_under_way_and_exits_0() {
         assert_eq!(server.errors.whole(), "", "{arch} has nothing to say");
     }
 }
+
+/// Its number on every architecture of Linux.
+const SIGQUIT: i32 = 3;
 
 /// Bit of SIGTERM in the sets of signals of `/proc/PID/status`.
 const SIGTERM_BIT: u64 = 1 << 14;
@@ -278,6 +283,51 @@ fn nothing_outlives_the_master() {
         wait_for(&format!("the end of every process of {arch}"), || {
             orphans.0.iter().all(|process| !is_running(*process)).then_some(())
         });
+    }
+}
+
+/// A quit asks for a dump of the master's memory, not for an orderly end: nobody is waited for.
+#[test]
+fn a_quit_ends_the_master_at_once_and_its_workers_after_it() {
+    if !has("prlimit") {
+        return;
+    }
+    let site = small_site();
+    // Without the dump itself.
+    let launch = Launch::under(&["prlimit", "--core=0", "--"], &site, "n-copy");
+    let mut server = launch.args(&["--workers", "2"]).start();
+    assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+    let orphans = Orphans(server.children(2));
+    signal(server.master(), "QUIT");
+    assert_eq!(server.ended().signal(), Some(SIGQUIT));
+    wait_for("the end of the workers", || {
+        orphans.0.iter().all(|process| !is_running(*process)).then_some(())
+    });
+    let refused = TcpStream::connect(("127.0.0.1", server.port));
+    assert_eq!(refused.map(drop).map_err(|error| error.kind()), Err(ErrorKind::ConnectionRefused));
+}
+
+#[test]
+fn a_broken_pipe_ends_nobody() {
+    let site = small_site();
+    let log = tempfile::NamedTempFile::new().expect("a temporary file");
+    for arch in architectures() {
+        let launch = Launch::new(&site, arch).workers_for(arch, 1);
+        let access = format!("access-log={}", crate::common::text(log.path()));
+        let launch = launch.args(&["--admin", "127.0.0.1:0"]).set(&access);
+        let server = launch.start();
+        assert_eq!(server.connect().ask(last_get("/small.txt")).status(), 200, "{arch}");
+        assert!(server.status().is_object());
+        // The worker, the log, and who serves the status.
+        let mut all = server.children(3);
+        all.push(server.master());
+        for process in &all {
+            crate::common::rest(*process);
+            signal(*process, "PIPE");
+        }
+        assert_eq!(server.connect().ask(last_get("/small.txt")).status(), 200, "{arch}");
+        assert!(server.status().is_object());
+        assert!(all.iter().all(|process| is_running(*process)), "{arch}");
     }
 }
 
