@@ -75,16 +75,19 @@ fn a_reload_under_load_loses_no_connection_on_any_architecture() {
     let configured = Configured::start(&format!("arch = \"{}\"\nworkers = 3", order[0]));
     let Configured { server, .. } = &configured;
     under_load(server, |done| {
-        // Each architecture gives way to itself, and then to the next.
+        // Each architecture gives way to itself, by a signal, and then to the next, by a command.
         for (at, arch) in order.iter().enumerate() {
+            configured.write(&format!("arch = \"{arch}\"\nworkers = 1"));
+            signal(server.master(), "HUP");
+            let loaded = |number| format!("the configuration is loaded: generation {number}, ");
+            let hung_up = loaded(2 * at + 2) + arch + " with ";
+            server.errors.wait_for(&hung_up, |said| said.contains(&hung_up));
+            done.wait_for_more();
             let next = order[(at + 1) % order.len()];
-            for (name, workers) in [(*arch, 1), (next, 3)] {
-                configured.write(&format!("arch = \"{name}\"\nworkers = {workers}"));
-                let said = configured.reload();
-                assert!(said.starts_with("the configuration is loaded: generation "), "{said}");
-                assert!(said.contains(&format!(", {name} with ")), "{said}");
-                done.wait_for_more();
-            }
+            configured.write(&format!("arch = \"{next}\"\nworkers = 3"));
+            let said = configured.reload();
+            assert!(said.starts_with(&(loaded(2 * at + 3) + next + " with ")), "{said}");
+            done.wait_for_more();
         }
     });
     let said = server.errors.so_far();
@@ -329,7 +332,8 @@ fn what_a_reload_changes_is_told_with_both_values() {
     told(&configured.socket(), &["set", "rate.window", "9s"]);
     configured.write("arch = \"mt\"\ntimeout.idle = \"21s\"\nmt.threads = 7");
     configured.reload();
-    let said = configured.server.errors.so_far();
+    let all = |said: &str| said.matches("; it was ").count() >= 5;
+    let said = configured.server.errors.wait_for("all changes", all);
     for change in [
         "arch is mt; it was sped",
         "timeout.idle is 21s; it was 20s",
