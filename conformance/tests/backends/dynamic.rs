@@ -13,8 +13,9 @@ use tempfile::TempDir;
 /// Longest wait for what must happen.
 const AT_MOST: Duration = Duration::from_secs(20);
 
-/// Time that a program has to begin its answer.
-const ANSWER_MS: u64 = 400;
+/// Time that a program has where it is hurried. Those that must answer are not: on a busy machine
+/// a shell alone may take as long to start.
+const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
 const PROGRAMS: [(&str, &str); 15] = [
@@ -65,9 +66,10 @@ fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs
     let config = format!(
         "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
          access-log = \"{root}/access.log\"\n{settings}[[site]]\nroot = \"{root}\"\n\
+         [[site.cgi]]\npath = \"/hurried\"\nroot = \"{root}/programs\"\n\
+         answer-timeout = \"{HURRIED_MS}ms\"\nidle-timeout = \"{HURRIED_MS}ms\"\n\
          [[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
-         environment = {{ OWN = \"value\" }}\nanswer-timeout = \"{ANSWER_MS}ms\"\n\
-         idle-timeout = \"{ANSWER_MS}ms\"\n{more}",
+         environment = {{ OWN = \"value\" }}\n{more}",
         as_ourselves()
     );
     let server = Launch::config(config).start_where_possible()?;
@@ -220,13 +222,12 @@ fn failures_are_told_apart(architecture: &str) {
         ("/run/malformed", 502),
         ("/run/none", 404),
         ("/run/closed", 403),
-        ("/run/late", 504),
+        ("/hurried/late", 504),
     ] {
         let answer = ask(&mut client, get(path));
         assert_eq!(answer.status(), status, "{path}");
         // The next may run when this one has ended.
-        if let Some(name) =
-            path.strip_prefix("/run/").filter(|name| status > 500 && !name.is_empty())
+        if let Some(name) = path.rsplit('/').next().filter(|name| status > 500 && !name.is_empty())
         {
             programs.expect_ended(name, programs.runs(name));
         }
@@ -238,7 +239,7 @@ fn failures_are_told_apart(architecture: &str) {
     let late = programs.runs("late");
     let busy = ask(&mut client, get("/run/env"));
     assert_eq!((busy.status(), busy.head.expect("Retry-After")), (503, "5"));
-    assert_eq!(answer(&mut first).status(), 504);
+    drop(first);
     programs.expect_ended("late", late);
     // What has been sent cannot be taken back: the connection is broken off.
     let mut cut = programs.server.connect();
@@ -254,7 +255,7 @@ fn failures_are_told_apart(architecture: &str) {
     let counted = || {
         let counts = ["backend_failures_502", "backend_failures_503", "backend_failures_504"]
             .map(|name| programs.counted(name));
-        (counts == [2, 1, 2]).then_some(())
+        (counts == [2, 1, 1]).then_some(())
     };
     assert!(wait::until(AT_MOST, counted).is_some(), "{}", programs.server.status());
     let log = programs.files.path().join("access.log");
@@ -262,10 +263,9 @@ fn failures_are_told_apart(architecture: &str) {
         let text = std::fs::read_to_string(&log).ok()?;
         let statuses = text.lines().filter_map(|line| line.split("HTTP/1.1\" ").nth(1)?.get(..3));
         let failed: Vec<&str> = statuses.filter(|status| *status != "200").collect();
-        // The two that ran at the same time may be in either order.
+        // Beside the last there is the one whose client has left, before or after it.
         let (first, last) = failed.split_at_checked(5)?;
-        (first == ["502", "502", "404", "403", "504"] && last.len() == 2).then_some(())?;
-        (last.contains(&"503") && last.contains(&"504")).then_some(())
+        (first == ["502", "502", "404", "403", "504"] && last.contains(&"503")).then_some(())
     };
     assert!(wait::until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
 }
@@ -289,7 +289,7 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert!(wait::until(AT_MOST, cancelled).is_some());
     // One that stalls within its answer is not waited for.
     let mut stalled = programs.server.connect();
-    stalled.send(get("/run/stalls"));
+    stalled.send(get("/hurried/stalls"));
     assert_eq!(stalled.response_head().status(), 200);
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }
