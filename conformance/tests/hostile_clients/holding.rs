@@ -1,8 +1,10 @@
 //! Attacks that hold connections: a worker that is full of them serves honest clients all the same,
 //! nearly as fast as one that nobody attacks.
 
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -42,6 +44,16 @@ const DRIP_EVERY: Duration = Duration::from_millis(50);
 const FLOOR_STRICT: f64 = 0.90;
 const FLOOR: f64 = 0.70;
 
+/// The window of the least rates, in place of ten seconds: who reads nothing is cut within the time
+/// that is measured, and has to come again.
+const WINDOW: &str = "rate.window = \"2s\"\n";
+
+/// Times that the attackers of a kind come again, at most.
+const COMES_AGAIN_MAX: usize = 2_000;
+
+/// Names a file to which the figures are appended, a line for each architecture.
+const RECORD: &str = "FLYBALL_RECORD";
+
 /// Pairs of measurements of which the median counts: the last ones, of as many as are made while
 /// the machine is busy with something else than this.
 const PAIRS: usize = 5;
@@ -70,12 +82,10 @@ enum Hold {
 }
 
 impl Hold {
-    fn begin(self, server: &Server) -> Client {
+    fn begin(self, address: SocketAddr) -> Client {
         let mut client = match self {
-            Hold::Reading | Hold::ZeroWindow => {
-                Client::connect_narrow(server.address(), 128 * 1024)
-            }
-            _ => server.connect(),
+            Hold::Reading | Hold::ZeroWindow => Client::connect_narrow(address, 128 * 1024),
+            _ => Client::connect(address),
         };
         let post = "POST /digest HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
         let begin = match self {
@@ -94,45 +104,57 @@ impl Hold {
             Hold::Head => client.try_send("x"),
             Hold::Body => client.try_send("x".repeat(64)),
             Hold::Silent => !client.arrived(),
-            Hold::Reading | Hold::ZeroWindow => true,
+            // Who reads nothing does not see the end of a connection, but that nobody takes what
+            // it sends: bytes of a next request, which the server leaves where they are.
+            Hold::Reading | Hold::ZeroWindow => client.try_send("G"),
         }
     }
 }
 
 /// Attackers that come again when they are thrown out.
 struct Siege {
-    told: Arc<(AtomicBool, AtomicBool)>,
+    told: Arc<Told>,
     attacker: Option<JoinHandle<()>>,
+}
+
+/// What attackers are told, and what they tell.
+#[derive(Default)]
+struct Told {
+    ended: AtomicBool,
+    rests: AtomicBool,
+    /// How often those of each kind came again.
+    came_again: [AtomicUsize; HOLDERS.len()],
 }
 
 impl Siege {
     /// Returns when all have connected.
     fn lay(server: &Server) -> Siege {
-        let kinds = HOLDERS.iter().flat_map(|(hold, count)| std::iter::repeat_n(*hold, *count));
-        let mut holders: Vec<_> = kinds.map(|hold| (hold, hold.begin(server))).collect();
         let address = server.address();
-        let told = Arc::new((AtomicBool::new(false), AtomicBool::new(false)));
-        let (ended, rests) = (Arc::clone(&told), Arc::clone(&told));
+        let kinds = HOLDERS.iter().enumerate();
+        let kinds = kinds.flat_map(|(kind, (hold, count))| {
+            std::iter::repeat_n(*hold, *count).map(move |hold| (kind, hold))
+        });
+        let begin = |(kind, hold): (usize, Hold)| (kind, hold, hold.begin(address));
+        let mut holders: Vec<_> = kinds.map(begin).collect();
+        let told = Arc::new(Told::default());
+        let heard = Arc::clone(&told);
         let attacker = std::thread::spawn(move || {
             let mut round = 0_usize;
-            while !ended.0.load(SeqCst) {
+            while !heard.ended.load(SeqCst) {
                 wait::dawdle(DRIP_EVERY);
-                if rests.1.load(SeqCst) {
+                if heard.rests.load(SeqCst) {
                     continue;
                 }
                 round += 1;
-                for (at, (hold, client)) in holders.iter_mut().enumerate() {
+                for (at, (kind, hold, client)) in holders.iter_mut().enumerate() {
                     let reads = *hold == Hold::Reading && (round + at).is_multiple_of(40);
                     if reads {
                         client.arrived();
                     }
-                    if !hold.drip(client) {
-                        *client = Client::connect(address);
-                        client.try_send(if *hold == Hold::Head {
-                            "GET / HTTP/1.1\r\n"
-                        } else {
-                            ""
-                        });
+                    let came = &heard.came_again[*kind];
+                    if !hold.drip(client) && came.load(SeqCst) < COMES_AGAIN_MAX {
+                        *client = hold.begin(address);
+                        came.fetch_add(1, SeqCst);
                     }
                 }
             }
@@ -140,15 +162,20 @@ impl Siege {
         Siege { told, attacker: Some(attacker) }
     }
 
+    /// How often attackers of each kind came again.
+    fn came_again(&self) -> [usize; HOLDERS.len()] {
+        self.told.came_again.each_ref().map(|count| count.load(SeqCst))
+    }
+
     /// Lets the attackers do nothing for a while but hold what they have.
     fn rest(&self, rests: bool) {
-        self.told.1.store(rests, SeqCst);
+        self.told.rests.store(rests, SeqCst);
     }
 }
 
 impl Drop for Siege {
     fn drop(&mut self) {
-        self.told.0.store(true, SeqCst);
+        self.told.ended.store(true, SeqCst);
         let ended = self.attacker.take().map(JoinHandle::join);
         assert!(std::thread::panicking() || ended.is_some_and(|ended| ended.is_ok()));
     }
@@ -156,7 +183,7 @@ impl Drop for Siege {
 
 fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
     let settings = format!(
-        "accept.defer = false\nconnections.max = {PLACES}\nmt.threads = {PLACES}\n\
+        "{WINDOW}accept.defer = false\nconnections.max = {PLACES}\nmt.threads = {PLACES}\n\
          mp.processes = {PLACES}\n"
     );
     let settings = match arch {
@@ -169,14 +196,24 @@ fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
     let siege = Siege::lay(&attacked.server);
     let (_, waited) = Honest::connect(&attacked.server);
     assert!(waited < SERVED_WITHIN, "{arch}: a newcomer waited for {waited:?}");
-    let kept = share_kept(&quiet, &attacked, &siege);
+    let pairs = pairs(&quiet, &attacked, &siege);
+    let kept = share_kept(&pairs);
     let taken = attacked.memory_taken();
+    let came_again = siege.came_again();
     println!(
         "{arch}: {PLACES} held places leave honest clients {:.0} % of their throughput; a newcomer \
          waited for {waited:?}; {} KiB for each place",
         kept * 100.0,
         taken / PLACES as u64 / 1024,
     );
+    record(arch, &pairs, waited, taken, came_again);
+    if is_strict() {
+        // Those who send a body are fast enough to stay, and so are those who read.
+        for (at, hold) in [(0, Hold::Silent), (1, Hold::Head), (4, Hold::ZeroWindow)] {
+            assert_eq!(HOLDERS[at].0, hold);
+            assert!(came_again[at] > 0, "{arch}: nobody of {hold:?} came again: {came_again:?}");
+        }
+    }
     let floor = if is_strict() { FLOOR_STRICT } else { FLOOR };
     assert!(kept >= floor, "{arch}: {kept:.2} of the throughput is left");
     let most = match arch {
@@ -189,8 +226,38 @@ fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
     attacked.expect_descriptors_back();
 }
 
-/// The throughput of honest clients of the attacked server, as a share of that of another.
-fn share_kept(quiet: &Besieged, attacked: &Besieged, siege: &Siege) -> f64 {
+/// Appends the figures to the record, if one is asked for.
+fn record(
+    arch: &str,
+    pairs: &[[f64; 2]],
+    waited: Duration,
+    taken: u64,
+    came_again: [usize; HOLDERS.len()],
+) {
+    let Some(path) = std::env::var_os(RECORD) else { return };
+    let came_again = HOLDERS.into_iter().zip(came_again);
+    let came_again: Vec<String> =
+        came_again.map(|((hold, _), count)| format!("\"{hold:?}\":{count}")).collect();
+    let line = format!(
+        "{{\"architecture\":\"{arch}\",\"kept\":{:.4},\"newcomer_ms\":{},\"bytes_per_place\":{},\
+         \"came_again\":{{{}}},\"pairs\":{pairs:?}}}\n",
+        share_kept(pairs),
+        waited.as_millis(),
+        taken / PLACES as u64,
+        came_again.join(","),
+    );
+    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the record is written");
+}
+
+/// The share of the throughput that counts.
+fn share_kept(pairs: &[[f64; 2]]) -> f64 {
+    median(pairs.iter().map(|[quiet, attacked]| attacked / quiet).collect())
+}
+
+/// The throughput of honest clients of a server that nobody attacks, and of the attacked one, in
+/// requests in a second: pairs of measurements.
+fn pairs(quiet: &Besieged, attacked: &Besieged, siege: &Siege) -> Vec<[f64; 2]> {
     let _alone = measuring();
     let (mut unharmed, _) = Honest::connect(&quiet.server);
     let (mut harmed, _) = Honest::connect(&attacked.server);
@@ -198,18 +265,19 @@ fn share_kept(quiet: &Besieged, attacked: &Besieged, siege: &Siege) -> f64 {
         siege.rest(true);
         let before = unharmed.throughput(slice);
         siege.rest(false);
-        harmed.throughput(slice) / before
+        [before, harmed.throughput(slice)].map(f64::round)
     };
     if is_strict() {
-        return median((0..PAIRS_STRICT).map(|_| pair(Duration::from_millis(200))).collect());
+        return (0..PAIRS_STRICT).map(|_| pair(Duration::from_millis(200))).collect();
     }
-    let mut ratios = Vec::new();
-    loop {
-        ratios.push(pair(Duration::from_millis(30)));
-        let last = ratios[ratios.len().saturating_sub(PAIRS)..].to_vec();
-        let kept = median(last);
-        if ratios.len() >= PAIRS && kept >= FLOOR || ratios.len() >= PAIRS_MAX {
-            return kept;
+    let mut pairs = Vec::new();
+    for made in 1.. {
+        pairs.push(pair(Duration::from_millis(30)));
+        let begin = pairs.len().saturating_sub(PAIRS);
+        pairs.drain(..begin);
+        if made >= PAIRS && share_kept(&pairs) >= FLOOR || made >= PAIRS_MAX {
+            break;
         }
     }
+    pairs
 }
