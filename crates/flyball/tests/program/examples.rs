@@ -45,15 +45,18 @@ fn the_production_configuration_serves() {
 #[test]
 fn every_line_of_the_production_configuration_has_its_reason() {
     let text = std::fs::read_to_string(file("examples/production.toml")).expect("the example");
-    for paragraph in text.split("\n\n") {
-        let mut lines = paragraph.lines();
-        let first = lines.next().unwrap_or_default();
-        let begins_with_reason = |line: Option<&str>| line.is_none_or(|line| line.starts_with('#'));
-        // A table may begin with its name, and then with the reason of its first line.
-        let is_told =
-            first.starts_with('#') || first.starts_with('[') && begins_with_reason(lines.next());
-        assert!(is_told, "{paragraph}");
+    // Each key and each head of a table has a comment of its own right above it.
+    let mut above = "";
+    let mut told = 0;
+    for (at, line) in text.lines().enumerate() {
+        if !line.is_empty() && !line.starts_with('#') {
+            let reason = above.strip_prefix("# ").unwrap_or_default();
+            assert!(!reason.is_empty(), "line {}: no reason for {line}", at + 1);
+            told += 1;
+        }
+        above = line;
     }
+    assert!(told > 30, "{told} lines");
 }
 
 /// Who stops the server waits for longer than its downloads may take.
