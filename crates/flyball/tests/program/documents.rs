@@ -120,3 +120,56 @@ fn every_bound_is_among_the_limits_with_its_default() {
         .collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }
+
+const MIB: u64 = 1 << 20;
+
+/// A number of bytes, or of something else, as it is written for people.
+fn number(text: &str) -> u64 {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(text.len());
+    let value: u64 = text[..end].replace(',', "").parse().expect(text);
+    let unit = text[end..].trim();
+    value * [("KiB", 1 << 10), ("MiB", MIB)].iter().find(|of| of.0 == unit).map_or(1, |of| of.1)
+}
+
+/// The example of how much memory and how many descriptors a server takes is by the formula above
+/// it, with what was measured and what is the default.
+#[test]
+fn the_example_of_sizing_adds_up() {
+    let read = |name: &str| {
+        let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
+        std::fs::read_to_string(path).expect("the document is there")
+    };
+    let operations = read("operations.md");
+    let (_, table) = operations.split_once("| what | each | how many | memory |").expect("a table");
+    let table: Vec<Vec<&str>> = table
+        .lines()
+        .skip(2)
+        .map_while(|row| Some(row.strip_prefix("| ")?.strip_suffix(" |")?.split(" | ").collect()))
+        .collect();
+    let (total, parts) = table.split_last().expect("rows");
+    let mut sum = 0;
+    for part in parts {
+        let [what, each, many, memory] = part[..] else { panic!("{part:?}") };
+        assert_eq!((number(each) * number(many)).div_ceil(MIB) * MIB, number(memory), "{what}");
+        sum += number(memory);
+    }
+    assert_eq!(number(total.last().expect("a sum")), sum);
+
+    let default = |key: &str| {
+        let setting = SETTINGS.iter().find(|setting| setting.key == key).expect(key);
+        number(setting.default.expect(key))
+    };
+    let measured = read("architectures/README.md");
+    let row = measured.lines().find(|row| row.starts_with("| `amped` |")).expect("its row");
+    let measured: Vec<&str> = row.split(" | ").collect();
+    let caches = (default("cache.content") * 105 / 100).div_ceil(MIB) * MIB;
+    let buffers = default("limit.head") + number("16 KiB");
+    let (at_rest, idle) = (number(measured[1]), number(measured[2]));
+    let expected =
+        [at_rest, caches, 64 * buffers, idle, number("4 KiB"), buffers, default("send.piece")];
+    let each: Vec<u64> = parts.iter().map(|part| number(part[1])).collect();
+    assert_eq!(each[..7], expected);
+    let descriptors = 10_000 + default("cache.files") + 64;
+    assert_eq!(descriptors, number("11,088"));
+    assert!(operations.contains("10,000 + 1,024 + 64 = 11,088 descriptors"));
+}
