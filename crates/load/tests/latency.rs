@@ -132,6 +132,22 @@ fn think_times_are_no_latency() {
 }
 
 #[test]
+fn a_reply_takes_until_it_is_received_also_behind_others() {
+    // Each fills what the client receives at once, so that it looks for more before it waits.
+    let head = "HTTP/1.1 200 OK\r\nContent-Length: 131000\r\nX: xxxxxxxxxxxxxxxxxxxxxxxx\r\n\r\n";
+    let answer = [head.as_bytes(), &vec![b'y'; 131_000]].concat();
+    assert_eq!(answer.len(), 128 << 10);
+    let address = server(move |_, stream| answer_all(stream, &answer));
+    let mut options = options(address, Load::Connections(2), 60_000);
+    options.requests = Some(2_000);
+    options.pipeline = 4;
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.error_count()), (2_000, 0), "{:?}", tally.errors);
+    let least_us = tally.latency.min_us();
+    assert!(least_us >= 1.0, "a request and its reply took {least_us} us");
+}
+
+#[test]
 fn a_warm_up_is_not_counted() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("100"), 400);
     options.warmup = Duration::from_millis(300);

@@ -135,7 +135,8 @@ impl<'a> Generator<'a> {
             let now_ns = monotonic_ns();
             self.wheel.expire(now_ns, &mut due);
             for slot in due.drain(..) {
-                self.timer(slot, now_ns);
+                // Those before it in the same millisecond make it late.
+                self.timer(slot, monotonic_ns());
             }
             let is_stopped = self.stop.load(Relaxed);
             if !is_stopped {

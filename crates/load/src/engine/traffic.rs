@@ -218,7 +218,10 @@ impl Generator<'_> {
                 }
             }
             self.input[..held].copy_from_slice(&connection.partial);
-            let received = match net::recv(socket, &mut self.input[held..held + room]) {
+            let received = net::recv(socket, &mut self.input[held..held + room]);
+            // What came may have been asked for since the event that was looked at.
+            let now_ns = monotonic_ns();
+            let received = match received {
                 Ok(0) => return self.ended(slot, None, now_ns),
                 Ok(received) => received,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
