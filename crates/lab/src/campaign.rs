@@ -22,7 +22,7 @@ use crate::noise::Noise;
 use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
 use crate::run::{Record, Site, measure};
 use crate::schedule::Turn;
-use crate::verdict::{self, Measured};
+use crate::verdict::{self, Measured, looks_at};
 
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -43,6 +43,14 @@ const CALIBRATION_CONNECTIONS: f64 = 64.0;
 /// Seconds of that.
 const CALIBRATION_S: f64 = 2.0;
 
+/// Times the peak at which a quick campaign looks whether more arrives openly than a closed loop
+/// asked for, and how often it looks again at what it found.
+const RISE: f64 = 1.5;
+const RISES_MAX: u32 = 3;
+
+/// From so many times the peak on, what was served there is the peak.
+const RISEN_MIN: f64 = 1.05;
+
 /// Seconds of each run by which a full campaign finds the knee.
 const KNEE_S: f64 = 3.0;
 
@@ -62,13 +70,29 @@ pub struct Options {
     pub blocks: Option<usize>,
     /// Seconds of a run, likewise.
     pub seconds: Option<f64>,
+    /// Repetitions of what no claim looks at, where they are fewer.
+    pub unjudged: Option<usize>,
 }
 
 impl Options {
     /// The same, for a plan.
     pub fn asked(&self) -> Asked {
-        let Options { quick, seed, blocks, seconds, .. } = *self;
-        Asked { quick, seed, blocks, seconds }
+        let Options { quick, seed, blocks, seconds, unjudged, .. } = *self;
+        Asked { quick, seed, blocks, seconds, unjudged }
+    }
+
+    /// As they stand on the command line.
+    pub fn words(&self) -> String {
+        let Options { quick, seed, blocks, seconds, unjudged, .. } = *self;
+        let kind = if quick { "--quick" } else { "--full" };
+        let mut words = format!("{kind} --seed {seed}");
+        let mut add = |flag: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!(" --{flag} {value}")));
+        };
+        add("repetitions", blocks.map(|n| n.to_string()));
+        add("seconds", seconds.map(|s| s.to_string()));
+        add("unjudged", unjudged.map(|n| n.to_string()));
+        words
     }
 }
 
@@ -83,6 +107,9 @@ pub struct Runs {
     pub seed: u64,
     /// Seconds of each run, with its warm-up.
     pub seconds: f64,
+    /// Repetitions of what no claim looks at, where they are fewer.
+    #[serde(default)]
+    pub unjudged: Option<usize>,
     /// What 1 means along an axis that is relative: a rate.
     pub peak: Option<f64>,
     /// Who stayed away, and why.
@@ -107,6 +134,7 @@ impl Runs {
             quick: options.quick,
             seed: options.seed,
             seconds: 0.0,
+            unjudged: options.unjudged,
             peak: None,
             absent: BTreeMap::new(),
             noise: None,
@@ -321,28 +349,53 @@ impl Campaign<'_> {
         let peak = record.generator.get(figure).and_then(serde_json::Value::as_f64);
         let none = || SetupError(format!("{base} answered nothing: there is no peak to go by"));
         let mut peak = peak.filter(|peak| *peak > 0.0).ok_or_else(none)?;
-        if !self.options.quick {
-            peak = self.knee(series, peak)?.unwrap_or(peak);
-        }
+        peak = match self.options.quick {
+            true => self.risen(series, peak)?,
+            false => self.knee(series, peak)?.unwrap_or(peak),
+        };
         progress.note(&format!("{base} peaks near {peak:.0} in a second"));
         Ok(Some(peak))
     }
 
+    /// What is served when more arrives than that: as many connections as kept it busy may have
+    /// waited for each other, and the axis would end before the peak.
+    fn risen(&mut self, series: &Series, mut peak: f64) -> Result<f64, SetupError> {
+        for nth in 0..RISES_MAX {
+            let seed = self.options.seed.wrapping_add(u64::from(nth));
+            let served = self.served(series, RISE * peak, CALIBRATION_S, seed)?;
+            if served < RISEN_MIN * peak {
+                break;
+            }
+            peak = served;
+        }
+        Ok(peak)
+    }
+
     /// The rate up to which a series keeps up, near one that it reached when it was kept busy.
     fn knee(&mut self, series: &Series, near: f64) -> Result<Option<f64>, SetupError> {
-        let varies = self.experiment.axis.varies;
         let mut seed = self.options.seed;
         knee::find(near, &mut |rate| {
             seed += 1;
-            let (seconds, warmup) = (KNEE_S, KNEE_S * WARMUP_SHARE);
-            let load = Load { varies, amount: rate, seconds, warmup, seed, verify: false };
-            let record = measure(self.site, self.experiment, series, &load, self.stop)?;
-            let figure = |name: &str| record.generator.get(name).and_then(|value| value.as_f64());
-            // A session is many requests: by what was due, it is a share of the rate.
-            let due = figure("intended_per_s").filter(|due| *due > 0.0);
-            let share = figure("goodput_per_s").zip(due).map(|(good, due)| good / due);
-            Ok(rate * share.unwrap_or(0.0))
+            self.served(series, rate, KNEE_S, seed)
         })
+    }
+
+    /// How much of a rate is served well: a run of so many seconds.
+    fn served(
+        &mut self,
+        series: &Series,
+        rate: f64,
+        seconds: f64,
+        seed: u64,
+    ) -> Result<f64, SetupError> {
+        let (varies, warmup) = (self.experiment.axis.varies, seconds * WARMUP_SHARE);
+        let load = Load { varies, amount: rate, seconds, warmup, seed, verify: false };
+        let record = measure(self.site, self.experiment, series, &load, self.stop)?;
+        let figure = |name: &str| record.generator.get(name).and_then(|value| value.as_f64());
+        // A session is many requests: by what was due, it is a share of the rate.
+        let due = figure("intended_per_s").filter(|due| *due > 0.0);
+        let share = figure("goodput_per_s").zip(due).map(|(good, due)| good / due);
+        Ok(rate * share.unwrap_or(0.0))
     }
 
     /// Two copies of one server in turn (A/A): those that the first claim compares with. False when
@@ -354,13 +407,8 @@ impl Campaign<'_> {
         claims: &[Claim],
         progress: &mut dyn Progress,
     ) -> Result<bool, SetupError> {
-        let right = claims.first().map(|claim| claim.right.as_str()).unwrap_or_default();
-        let of_right: Vec<&Cell<'_>> =
-            cells.iter().filter(|cell| cell.series.name == right).collect();
-        let Some(cell) = of_right.get(of_right.len() / 2).or(cells.first().as_ref()).copied()
-        else {
-            return Ok(true);
-        };
+        let Some(cell) = copied(cells, claims) else { return Ok(true) };
+        let right = cell.series.name.clone();
         let mut records = Vec::new();
         for nth in 0..plan.copies {
             if (self.stop)() {
@@ -374,10 +422,13 @@ impl Campaign<'_> {
             let turn = Turn { block: nth, cell: 0 };
             let record = match kept {
                 Some(record) => Some(record),
-                None => self.measured(cell, turn, 1, progress)?,
+                None => {
+                    let record = self.measured(cell, turn, 1, progress)?;
+                    record.as_ref().map_or(Ok(()), |record| keep(&path, record))?;
+                    record
+                }
             };
             if let Some(record) = record {
-                keep(&path, &record)?;
                 if !record.void.is_empty() {
                     progress.note(&format!("void: {}", record.void.join("; ")));
                 }
@@ -515,6 +566,18 @@ impl Campaign<'_> {
     }
 }
 
+/// The cell of which two copies are measured: the right of the first claim where it looks; in the
+/// middle of the axis where that is not known before. What varies little there may vary a lot
+/// elsewhere, as drops do.
+fn copied<'a, 'b>(cells: &'b [Cell<'a>], claims: &[Claim]) -> Option<&'b Cell<'a>> {
+    let axis: Vec<f64> = cells.iter().map(|cell| cell.point).collect();
+    let right = claims.first().map(|claim| looks_at(claim, &[], &axis)[1]);
+    let (series, point) = right.unwrap_or_default();
+    let of_right: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.series.name == series).collect();
+    let here = of_right.iter().find(|cell| Some(cell.point) == point);
+    here.or(of_right.get(of_right.len() / 2)).copied().or(cells.first())
+}
+
 /// The load of a cell, and the series with what the axis sets.
 fn load_of(
     experiment: &Experiment,
@@ -610,6 +673,7 @@ mod tests {
             quick: true,
             seed: 1,
             seconds: 1.0,
+            unjudged: None,
             peak: None,
             absent: BTreeMap::new(),
             noise: None,

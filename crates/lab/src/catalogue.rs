@@ -1,8 +1,12 @@
 //! The experiments that there are: the files of `lab/experiments`, which the program carries.
 
+use std::fs;
+
 use strsim::levenshtein;
 
+use crate::contestant;
 use crate::definition::{Claim, DefinitionError, Experiment};
+use crate::generator;
 
 /// A name nearer than so many changes is offered for one that is unknown.
 const NEAR_MAX: usize = 4;
@@ -99,6 +103,40 @@ pub fn all() -> Result<Vec<Experiment>, DefinitionError> {
     experiments.iter().map(whole).collect()
 }
 
+/// The ending of a name that is a file with a definition, beside those that there are.
+pub const FILE_END: &str = ".toml";
+
+/// The experiment of this name, or of the definition in this file, with what that says. Blocks.
+///
+/// # Errors
+/// As [`find`], and when a file cannot be read or is wrong.
+pub fn named(experiments: &[Experiment], name: &str) -> Result<Experiment, String> {
+    if !name.ends_with(FILE_END) {
+        return find(experiments, name).cloned();
+    }
+    let text = fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
+    let experiment = Experiment::parse(name, &text).map_err(|error| error.to_string())?;
+    let experiment = match &experiment.shares_runs_of {
+        Some(base) => {
+            let base = find(experiments, base)?;
+            experiment.clone().with_runs_of(base, name).map_err(|error| error.to_string())?
+        }
+        None => experiment,
+    };
+    if experiments.iter().any(|other| other.name == experiment.name) {
+        return Err(format!("{name}: there is an experiment {} already", experiment.name));
+    }
+    for series in &experiment.series {
+        contestant::check(&series.contestant)
+            .and_then(|()| contestant::check_settings(series))
+            .map_err(|why| format!("{name}: series {:?}: {why}", series.name))?;
+    }
+    if experiment.not_testable.is_none() {
+        generator::check(&experiment.workload).map_err(|why| format!("{name}: {why}"))?;
+    }
+    Ok(experiment)
+}
+
 /// The experiment of this name.
 ///
 /// # Errors
@@ -183,5 +221,38 @@ mod tests {
         let why = find(&experiments, "s0-fg8").unwrap_err();
         assert_eq!(why, "there is no experiment \"s0-fg8\"; did you mean s0-fig8?");
         assert!(find(&experiments, "nothing like any").unwrap_err().contains("lab list"));
+    }
+
+    #[test]
+    fn a_definition_of_ones_own_is_read_from_a_file_and_wrong_names_get_the_nearest() {
+        let experiments = all().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("mine.toml");
+        let name = file.to_str().unwrap();
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/experiments/s3-fig17.toml");
+        let text = std::fs::read_to_string(path).unwrap().replace("\"s3-fig17\"", "\"mine\"");
+        let read = |from: &str, to: &str| {
+            std::fs::write(&file, text.replace(from, to)).unwrap();
+            named(&experiments, name)
+        };
+        assert_eq!(read("", "").unwrap().name, "mine");
+        for (from, to, near) in [
+            ("contestant = \"nginx\"", "contestant = \"ngnix\"", "did you mean nginx?"),
+            ("name = \"webstone\"", "name = \"webston\"", "did you mean webstone?"),
+            ("varies = \"connections\"", "varies = \"conections\"", "did you mean connections?"),
+            (
+                "contestant = \"nginx\"",
+                "contestant = \"nginx\"\nset = { sendfil = \"off\" }",
+                "did you mean sendfile?",
+            ),
+            ("right = \"pool of threads\"", "right = \"pool of thread\"", "\"pool of threads\"?"),
+            ("\"mine\"", "\"s3-fig17\"", "already"),
+        ] {
+            let why = read(from, to).unwrap_err();
+            assert!(why.contains(near), "{to}: {why}");
+        }
+        std::fs::remove_file(&file).unwrap();
+        assert!(named(&experiments, name).unwrap_err().contains("mine.toml"));
     }
 }

@@ -10,6 +10,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::nearest;
+
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;
 
@@ -336,7 +338,7 @@ impl Experiment {
     pub fn parse(file: &str, text: &str) -> Result<Experiment, DefinitionError> {
         let wrong = |why: String| DefinitionError { file: file.to_owned(), why };
         let experiment: Experiment =
-            toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+            toml::from_str(text).map_err(|error| wrong(with_nearest(error.to_string())))?;
         // One that reads another's runs is whole, and can be checked, when it has them.
         if experiment.shares_runs_of.is_none() {
             experiment.check().map_err(wrong)?;
@@ -413,7 +415,8 @@ impl Experiment {
         }
         let known = |series_name: &str| series.iter().any(|series| series.name == series_name);
         if let Some(base) = axis.relative_to.as_deref().filter(|base| !known(base)) {
-            return Err(format!("the axis is relative to {base:?}, which is no series"));
+            let near = self.near_series(base);
+            return Err(format!("the axis is relative to {base:?}, which is no series{near}"));
         }
         for (at, one) in series.iter().enumerate() {
             if series[..at].iter().any(|other| other.name == one.name) {
@@ -423,11 +426,19 @@ impl Experiment {
         claims.iter().try_for_each(|claim| self.check_claim(claim))
     }
 
+    /// The series of a similar name, as the end of a message.
+    fn near_series(&self, name: &str) -> String {
+        let near = nearest(name, self.series.iter().map(|series| series.name.as_str()));
+        near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
+    }
+
     fn check_claim(&self, claim: &Claim) -> Result<(), String> {
         let says = &claim.says;
         for side in [&claim.left, &claim.right] {
             let found = self.series.iter().find(|series| series.name == *side);
-            let found = found.ok_or_else(|| format!("{says:?}: {side:?} is no series"))?;
+            let near = || self.near_series(side);
+            let found =
+                found.ok_or_else(|| format!("{says:?}: {side:?} is no series{}", near()))?;
             if found.full_only {
                 return Err(format!("{says:?}: a quick run lacks {side:?}"));
             }
@@ -441,6 +452,22 @@ impl Experiment {
             (Relation::Equal, None) => Ok(()),
             _ => Err(format!("{says:?}: `reproduced` does not fit the relation")),
         }
+    }
+}
+
+/// What a parser says of an unknown key or word, with the nearest of those that it expected.
+fn with_nearest(said: String) -> String {
+    let Some((_, rest)) =
+        said.split_once("unknown field `").or(said.split_once("unknown variant `"))
+    else {
+        return said;
+    };
+    // `written`, expected one of `this`, `that`
+    let mut quoted = rest.split('`').step_by(2);
+    let written = quoted.next().unwrap_or_default();
+    match nearest(written, quoted) {
+        Some(near) => format!("{}\ndid you mean {near}?", said.trim_end()),
+        None => said,
     }
 }
 
@@ -504,8 +531,13 @@ reproduced = 1.1
         let unknown = WHOLE.replace("title", "tittle");
         assert!(why(&unknown).contains("tittle"), "{}", why(&unknown));
         assert!(why(&unknown).contains("line 3"), "{}", why(&unknown));
+        assert!(why(&unknown).ends_with("did you mean title?"), "{}", why(&unknown));
         let other = WHOLE.replace("right = \"b\"", "right = \"c\"");
-        assert!(why(&other).ends_with("\"c\" is no series"));
+        assert!(why(&other).contains("\"c\" is no series"), "{}", why(&other));
+        let axis = why(&WHOLE.replace("\"rate\"", "\"rat\""));
+        assert!(axis.ends_with("did you mean rate?"), "{axis}");
+        let relative = why(&WHOLE.replace("relative-to = \"a\"", "relative-to = \"aa\""));
+        assert!(relative.ends_with("which is no series; did you mean \"a\"?"), "{relative}");
         let backwards = WHOLE.replace("reproduced = 1.1", "reproduced = 0.9");
         assert!(why(&backwards).ends_with("does not fit the relation"));
         let quick = WHOLE.replace("quick = [1.0, 1.5]", "quick = [2.0]");

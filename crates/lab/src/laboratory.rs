@@ -87,7 +87,7 @@ pub fn list() -> Result<String, String> {
 /// When there is none of this name: which is near.
 pub fn show(name: &str) -> Result<String, String> {
     let experiments = catalogue::all().map_err(|error| error.to_string())?;
-    let experiment = catalogue::find(&experiments, name)?;
+    let experiment = catalogue::named(&experiments, name)?;
     let mut text = format!(
         "{}: {}\n{}, {}\n\nThe paper: {}\n",
         experiment.name,
@@ -225,7 +225,7 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
-        let chosen = chosen(&experiments, names)?;
+        let chosen = chosen(experiments, names)?;
         let single = chosen.len() == 1;
         let mut text = String::new();
         for (nth, experiment) in chosen.iter().enumerate() {
@@ -266,11 +266,11 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
-        let mut chosen = chosen(&experiments, names)?;
+        let mut chosen = chosen(experiments, names)?;
         chosen.retain(|one| one.not_testable.is_none() && one.shares_runs_of.is_none());
         let single = chosen.len() == 1;
         let mut text = String::new();
-        for experiment in chosen.into_iter().take_while(|_| !stop()) {
+        for experiment in chosen.iter().take_while(|_| !stop()) {
             let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
             let page = self.site(experiment, progress).and_then(|mut site| {
                 let wrong = |error| SetupError(format!("{}: {error}", out.display()));
@@ -317,7 +317,8 @@ impl Laboratory {
         };
         let measured = runs.as_ref().map(Runs::valid).unwrap_or_default();
         let noise = runs.as_ref().and_then(|runs| runs.noise.clone());
-        let (verdict, figures) = judge(experiment, &measured, noise.as_ref(), options.seed);
+        let (verdict, figures) =
+            judge(experiment, options.quick, &measured, noise.as_ref(), options.seed);
         let outcome = Outcome {
             experiment: experiment.name.clone(),
             quick: options.quick,
@@ -330,13 +331,12 @@ impl Laboratory {
             noise,
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
             facts: Facts::gather(),
-            command: format!(
-                "flyball lab run {} {} --seed {}",
-                experiment.name,
-                if options.quick { "--quick" } else { "--full" },
-                options.seed
-            ),
+            command: format!("flyball lab run {} {}", experiment.name, options.words()),
         };
+        if !catalogue::names().any(|name| name == experiment.name) {
+            // Beside its runs, by which alone nobody could judge them again.
+            write(&out.join(report::DEFINITION), experiment)?;
+        }
         write(&out.join("verdict.json"), &outcome)?;
         if let Some(runs) = &runs {
             write(&out.join("runs.json"), runs)?;
@@ -396,21 +396,18 @@ impl Laboratory {
     }
 }
 
-/// The experiments of these names; all for none, and for [`ALL`].
-fn chosen<'a>(
-    experiments: &'a [Experiment],
-    names: &[String],
-) -> Result<Vec<&'a Experiment>, String> {
+/// The experiments of these names, or in these files; all for none, and for [`ALL`].
+fn chosen(experiments: Vec<Experiment>, names: &[String]) -> Result<Vec<Experiment>, String> {
     match names {
-        [] => Ok(experiments.iter().collect()),
-        [all] if all == ALL => Ok(experiments.iter().collect()),
-        names => names.iter().map(|name| catalogue::find(experiments, name)).collect(),
+        [] => Ok(experiments),
+        [all] if all == ALL => Ok(experiments),
+        names => names.iter().map(|name| catalogue::named(&experiments, name)).collect(),
     }
 }
 
 /// Seconds that an experiment takes among those that are chosen, about: none when it reads the runs
 /// of another.
-fn planned_s(experiment: &Experiment, chosen: &[&Experiment], options: &Options) -> f64 {
+fn planned_s(experiment: &Experiment, chosen: &[Experiment], options: &Options) -> f64 {
     let base = experiment.shares_runs_of.as_ref();
     let shares = base.is_some_and(|base| chosen.iter().any(|other| other.name == *base));
     if shares || experiment.not_testable.is_some() {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Measure;
 use crate::run::Record;
 use crate::statistics::{Comparison, Finding, mean};
+use crate::verdict::least;
 
 /// The runs of both copies together, in a quick campaign and in a full one.
 pub const RUNS: (usize, usize) = (6, 12);
@@ -40,7 +41,10 @@ impl Noise {
         let mut spread = BTreeMap::new();
         let mut differ = Vec::new();
         for measure in first.figures.keys() {
-            let figure = |run: &Record| run.figures.get(measure).copied().filter(|one| *one > 0.0);
+            let figure = |run: &Record| {
+                let figure = run.figures.get(measure)?.max(least(*measure));
+                (figure > 0.0).then_some(figure)
+            };
             let logs: Vec<f64> = valid.iter().filter_map(|run| figure(run).map(f64::ln)).collect();
             if logs.len() < 3 {
                 continue;

@@ -17,13 +17,13 @@ pub const QUICK_S_AIM: f64 = 72.0;
 
 /// The share of [`QUICK_S_MAX`] after which a quick experiment begins no more runs: the one under
 /// way, and the report, have what is left.
-pub const BEGUN_SHARE: f64 = 0.75;
+pub const BEGUN_SHARE: f64 = 0.85;
 
 /// Repetitions of a full campaign.
 const FULL_BLOCKS: usize = 10;
 
-/// Seconds of one full run.
-const FULL_S: f64 = 30.0;
+/// Seconds of one full run: half a minute that counts, after a fifth of warm-up.
+const FULL_S: f64 = 37.5;
 
 /// Repetitions of every cell in a quick campaign: two are the fewest that have an interval.
 const QUICK_BLOCKS: usize = 2;
@@ -78,6 +78,8 @@ pub struct Asked {
     pub blocks: Option<usize>,
     /// Seconds of a run, likewise.
     pub seconds: Option<f64>,
+    /// Repetitions of what no claim looks at, where they are fewer.
+    pub unjudged: Option<usize>,
 }
 
 /// The cells of an experiment.
@@ -91,12 +93,13 @@ pub fn cells(experiment: &Experiment, quick: bool) -> Vec<Cell<'_>> {
 /// them, also those of other experiments that share them.
 pub fn of(experiment: &Experiment, cells: &[Cell<'_>], claims: &[Claim], asked: Asked) -> Plan {
     let Asked { quick, seed, .. } = asked;
-    let full = if quick { QUICK_BLOCKS } else { FULL_BLOCKS };
-    let blocks = asked.blocks.unwrap_or(full);
+    let usual = if quick { QUICK_BLOCKS } else { FULL_BLOCKS };
+    let wanted = asked.blocks.unwrap_or(usual);
+    let blocks = asked.unjudged.map_or(wanted, |fewer| fewer.min(wanted));
     let turns = turns(cells.len(), blocks, seed);
     let needed = match (quick, asked.blocks) {
-        (true, None) => pairs_needed(claims.len().max(1)).max(blocks),
-        _ => blocks,
+        (true, None) => pairs_needed(claims.len().max(1)).max(wanted),
+        _ => wanted,
     };
     let more = (needed - blocks) * judged_count(claims, experiment.points(quick).len());
     let beyond: f64 = turns.iter().map(|turn| beyond_s(experiment, cells[turn.cell].point)).sum();
@@ -137,7 +140,8 @@ pub fn judged_turns(
     runs: &[Measured],
     seed: u64,
 ) -> Vec<Turn> {
-    let sides: Vec<_> = claims.iter().flat_map(|claim| looks_at(claim, runs)).collect();
+    let axis: Vec<f64> = cells.iter().map(|cell| cell.point).collect();
+    let sides: Vec<_> = claims.iter().flat_map(|claim| looks_at(claim, runs, &axis)).collect();
     let is_judged = |cell: &Cell<'_>| {
         sides.iter().any(|(series, point)| {
             *series == cell.series.name && point.is_none_or(|point| point == cell.point)
@@ -208,6 +212,11 @@ mod tests {
         let plan = of(experiment, &cells, claims, Asked { seed: 1, ..Asked::default() });
         assert_eq!((plan.turns.len(), plan.seconds), (cells.len() * FULL_BLOCKS, FULL_S));
         assert!(plan.judged.is_empty());
+        // What no claim looks at twice, and the rest as often as before.
+        let asked = Asked { seed: 1, unjudged: Some(2), ..Asked::default() };
+        let plan = of(experiment, &cells, claims, asked);
+        assert_eq!((plan.turns.len(), plan.judged), (cells.len() * 2, 2..FULL_BLOCKS));
+        assert_eq!(plan.count, cells.len() * 2 + 5 * (FULL_BLOCKS - 2));
         let asked = Asked { blocks: Some(1), seconds: Some(0.3), ..quick() };
         let plan = of(experiment, &cells, claims, asked);
         assert_eq!((plan.turns.len(), plan.seconds), (cells.len(), 0.3));

@@ -21,6 +21,9 @@ pub use figure::{Figure, Line, Spot, label};
 pub use reproduction::{keep, reproduction};
 pub use tables::{compare, rank};
 
+/// The definition of an experiment that is none of those that there are.
+pub(crate) const DEFINITION: &str = "definition.json";
+
 /// Sub-directories that are looked through for campaigns.
 const CAMPAIGNS_MAX: usize = 256;
 
@@ -44,11 +47,16 @@ impl Campaign {
     /// When there is none, or of another version.
     pub fn read(directory: &Path) -> Result<Campaign, SetupError> {
         let outcome: Outcome = json(&directory.join("verdict.json"))?;
-        let experiments = catalogue::all().map_err(|error| SetupError(error.to_string()))?;
-        let experiment = catalogue::find(&experiments, &outcome.experiment).map_err(SetupError)?;
+        let own = directory.join(DEFINITION);
+        let experiment = match own.exists() {
+            true => json(&own)?,
+            false => {
+                let all = catalogue::all().map_err(|error| SetupError(error.to_string()))?;
+                catalogue::find(&all, &outcome.experiment).map_err(SetupError)?.clone()
+            }
+        };
         let file = directory.join("runs.json");
         let runs = if file.exists() { Some(json(&file)?) } else { None };
-        let experiment = experiment.clone();
         Ok(Campaign { directory: directory.to_owned(), experiment, outcome, runs })
     }
 
@@ -76,15 +84,18 @@ impl Campaign {
     pub fn judge_again(&mut self) {
         if let Some(runs) = &self.runs {
             let noise = runs.noise.as_ref();
-            let (verdict, figures) = judge(&self.experiment, &runs.valid(), noise, runs.seed);
+            let (verdict, figures) =
+                judge(&self.experiment, runs.quick, &runs.valid(), noise, runs.seed);
             (self.outcome.verdict, self.outcome.figures) = (verdict, figures);
         }
     }
 
     /// Whether it is what these options ask for, with nothing left to run.
     pub fn is_complete(&self, options: &Options) -> bool {
-        let same =
-            |runs: &Runs| runs.complete && (runs.quick, runs.seed) == (options.quick, options.seed);
+        let same = |runs: &Runs| {
+            let (Options { quick, seed, unjudged, .. }, complete) = (options, runs.complete);
+            complete && (runs.quick, runs.seed, runs.unjudged) == (*quick, *seed, *unjudged)
+        };
         self.experiment.not_testable.is_some() || self.runs.as_ref().is_some_and(same)
     }
 

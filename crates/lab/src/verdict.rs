@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Claim, Experiment, Measure, Place, Relation};
 use crate::noise::Noise;
-use crate::statistics::{Comparison, Finding, Interval, holm, median, pairs_needed};
+use crate::statistics::{Comparison, Finding, Interval, holm, mean, median, pairs_needed};
 
 /// What came of a figure, or of one claim about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -67,11 +67,12 @@ pub struct Judged {
     pub note: String,
 }
 
-/// Judges every claim of an experiment, and all of them together: reproduced when each is,
-/// reversed when one is. A difference that is not larger than that of two copies of one server
-/// counts as none.
+/// Judges every claim of an experiment by the runs of a quick or a full campaign, and all of them
+/// together: reproduced when each is, reversed when one is. A difference that is not larger than
+/// that of two copies of one server counts as none.
 pub fn judge(
     experiment: &Experiment,
+    quick: bool,
     runs: &[Measured],
     noise: Option<&Noise>,
     seed: u64,
@@ -79,20 +80,31 @@ pub fn judge(
     if experiment.not_testable.is_some() {
         return (Verdict::NotTestable, Vec::new());
     }
-    let compare = |claim| Comparison::of(&pairs(claim, runs), seed);
-    let comparisons: Vec<Option<Comparison>> = experiment.claims.iter().map(compare).collect();
+    let axis = experiment.points(quick);
+    let itself: Vec<bool> =
+        experiment.claims.iter().map(|claim| is_with_itself(claim, runs, axis)).collect();
+    let compare = |(claim, itself): (&Claim, &bool)| match itself {
+        true => None,
+        false => Comparison::of(&pairs(claim, runs, axis), seed),
+    };
+    let comparisons: Vec<Option<Comparison>> =
+        experiment.claims.iter().zip(&itself).map(compare).collect();
     let corrected = holm(&comparisons.iter().flatten().map(|one| one.p).collect::<Vec<_>>());
     let needed = pairs_needed(corrected.len());
     let mut corrected = corrected.into_iter();
     let judged: Vec<Judged> = experiment
         .claims
         .iter()
-        .zip(comparisons)
-        .map(|(claim, comparison)| {
+        .zip(comparisons.into_iter().zip(itself))
+        .map(|(claim, (comparison, itself))| {
             let p = comparison.and_then(|_| corrected.next());
             let pairs = comparison.map_or(0, |comparison| comparison.pairs);
             let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs));
-            judge_claim(claim, comparison, p, (floor.unwrap_or(1.0), needed))
+            let mut judged = judge_claim(claim, comparison, p, (floor.unwrap_or(1.0), needed));
+            if itself {
+                judged.note = "both sides are the same runs: the axis ends at the peak".into();
+            }
+            judged
         })
         .collect();
     let all = judged.iter().map(|one| one.verdict).max().unwrap_or(Verdict::NoResult);
@@ -161,68 +173,94 @@ fn weigh(
     }
 }
 
-/// The figures of left and right in each block that has both.
-fn pairs(claim: &Claim, runs: &[Measured]) -> Vec<(f64, f64)> {
-    let blocks = runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
-    let right_at = claim.right_at.unwrap_or(claim.at);
-    let left = Side::new(&claim.left, claim.at, claim, runs);
-    let right = Side::new(&claim.right, right_at, claim, runs);
-    (0..blocks).filter_map(|block| Some((left.in_block(block)?, right.in_block(block)?))).collect()
+/// Whether a claim about one series comes to the same point on both sides, which says nothing.
+fn is_with_itself(claim: &Claim, runs: &[Measured], axis: &[f64]) -> bool {
+    let [left, right] = looks_at(claim, runs, axis);
+    left == right
 }
 
-/// The series and points that a claim looks at, left and right, going by these runs; no point
-/// stands for all.
-pub fn looks_at<'a>(claim: &'a Claim, runs: &[Measured]) -> [(&'a str, Option<f64>); 2] {
+/// The figures of left and right in each block that has both. Where every point counts, each side
+/// is the geometric mean over the points that both have in the block.
+fn pairs(claim: &Claim, runs: &[Measured], axis: &[f64]) -> Vec<(f64, f64)> {
+    let blocks = runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
+    let [left, right] = looks_at(claim, runs, axis).map(|(series, point)| Side {
+        runs: runs.iter().filter(|run| run.cell.series == series).collect(),
+        point,
+        measure: claim.measure,
+    });
+    let pair = |block: usize| {
+        if left.point.is_some() || right.point.is_some() {
+            return Some((left.mean_in(block, axis)?, right.mean_in(block, axis)?));
+        }
+        let both =
+            |point: &&f64| [&left, &right].iter().all(|side| side.at(block, **point).is_some());
+        let common: Vec<f64> = axis.iter().filter(both).copied().collect();
+        Some((left.mean_in(block, &common)?, right.mean_in(block, &common)?))
+    };
+    (0..blocks).filter_map(pair).collect()
+}
+
+/// The series and points that a claim looks at, left and right, going by these runs and the points
+/// of the axis; no point stands for all.
+pub fn looks_at<'a>(
+    claim: &'a Claim,
+    runs: &[Measured],
+    axis: &[f64],
+) -> [(&'a str, Option<f64>); 2] {
     let right_at = claim.right_at.unwrap_or(claim.at);
     [(claim.left.as_str(), claim.at), (claim.right.as_str(), right_at)].map(|(series, place)| {
         let of_series: Vec<&Measured> =
             runs.iter().filter(|run| run.cell.series == series).collect();
-        (series, point_at(&of_series, place, claim))
+        (series, point_at(&of_series, place, claim, axis))
     })
 }
 
-/// One side of a claim: the runs at the place that it looks at.
+/// One side of a claim: the runs of a series, and the point that it looks at, if it is one.
 struct Side<'a> {
     runs: Vec<&'a Measured>,
+    point: Option<f64>,
     measure: Measure,
 }
 
-impl<'a> Side<'a> {
-    fn new(series: &str, place: Place, claim: &Claim, runs: &'a [Measured]) -> Side<'a> {
-        let measure = claim.measure;
-        let of_series: Vec<&Measured> =
-            runs.iter().filter(|run| run.cell.series == series).collect();
-        let point = point_at(&of_series, place, claim);
-        let here = |run: &&Measured| point.is_none_or(|point| run.cell.point == point);
-        Side { runs: of_series.into_iter().filter(here).collect(), measure }
+impl Side<'_> {
+    /// The figure in this block at this point.
+    fn at(&self, block: usize, point: f64) -> Option<f64> {
+        let here = |run: &&&Measured| run.cell.block == block && run.cell.point == point;
+        let figure = *self.runs.iter().find(here)?.figures.get(&self.measure)?;
+        Some(figure.max(least(self.measure)))
     }
 
-    /// The figure in this block: the mean where several points count.
-    fn in_block(&self, block: usize) -> Option<f64> {
-        let figures: Vec<f64> = self
-            .runs
-            .iter()
-            .filter(|run| run.cell.block == block)
-            .filter_map(|run| run.figures.get(&self.measure).copied())
-            .collect();
-        (!figures.is_empty()).then(|| figures.iter().sum::<f64>() / figures.len() as f64)
+    /// The figure in this block at the one point, or the geometric mean over these.
+    fn mean_in(&self, block: usize, points: &[f64]) -> Option<f64> {
+        if let Some(point) = self.point {
+            return self.at(block, point);
+        }
+        let figures: Option<Vec<f64>> =
+            points.iter().map(|point| Some(self.at(block, *point)?.ln())).collect();
+        figures.filter(|logs| !logs.is_empty()).map(|logs| mean(&logs).exp())
     }
 }
 
-/// The value of the axis that a place means for a series; `None` for all of them. The peak is the
-/// point of the best median, so that one lucky run does not decide where it is; where a quick
+/// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one in
+/// a second are as good as none.
+pub(crate) fn least(measure: Measure) -> f64 {
+    if measure == Measure::DropsPerS { 1.0 } else { 0.0 }
+}
+
+/// The value of the axis that a place means for a series; `None` for all of them. Ends are those of
+/// the axis, whether or not a run there was valid: another point would be another claim. The peak
+/// is the point of the best median, so that one lucky run does not decide where it is; where a
 /// campaign has measured one point more often, it was the best before.
-fn point_at(runs: &[&Measured], place: Place, claim: &Claim) -> Option<f64> {
+fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Option<f64> {
+    let ends = || axis.iter().copied();
     let mut points: Vec<f64> = runs.iter().map(|run| run.cell.point).collect();
     points.sort_unstable_by(f64::total_cmp);
     points.dedup();
     match place {
         Place::Everywhere => None,
-        Place::First => points.first().copied(),
-        Place::Last => points.last().copied(),
-        Place::At(value) => {
-            points.into_iter().min_by(|a, b| (a - value).abs().total_cmp(&(b - value).abs()))
-        }
+        Place::First => ends().min_by(f64::total_cmp),
+        Place::Last => ends().max_by(f64::total_cmp),
+        Place::At(value) => ends().min_by(|a, b| (a - value).abs().total_cmp(&(b - value).abs())),
         Place::Peak => {
             let height = |point: f64| {
                 let at_point = runs.iter().filter(|run| run.cell.point == point);
@@ -241,6 +279,8 @@ fn point_at(runs: &[&Measured], place: Place, claim: &Claim) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const AXIS: &[f64] = &[1.0, 2.0];
 
     fn claim(is: Relation, reproduced: Option<f64>, at: Place) -> Claim {
         Claim {
@@ -276,7 +316,7 @@ mod tests {
     }
 
     fn verdict(claim: &Claim, runs: &[Measured]) -> Verdict {
-        let comparison = Comparison::of(&pairs(claim, runs), 1);
+        let comparison = Comparison::of(&pairs(claim, runs, AXIS), 1);
         judge_claim(claim, comparison, comparison.map(|comparison| comparison.p), (1.0, 6)).verdict
     }
 
@@ -295,7 +335,7 @@ mod tests {
     #[test]
     fn a_difference_within_the_noise_is_none() {
         let greater = claim(Relation::Greater, Some(1.05), Place::Last);
-        let comparison = Comparison::of(&pairs(&greater, &runs(1.1)), 1).unwrap();
+        let comparison = Comparison::of(&pairs(&greater, &runs(1.1), AXIS), 1).unwrap();
         let verdict = |floor| weigh(&greater, &comparison, comparison.p, (floor, 6)).0;
         assert_eq!((verdict(1.02), verdict(1.2)), (Verdict::Reproduced, Verdict::Weaker));
     }
@@ -322,7 +362,7 @@ mod tests {
             all.push(run("b", 1.0, block, lucky));
             all.push(run("b", 2.0, block, 100.0));
         }
-        let found = pairs(&claim(Relation::Greater, Some(1.0), Place::Peak), &all);
+        let found = pairs(&claim(Relation::Greater, Some(1.0), Place::Peak), &all, AXIS);
         assert_eq!(found, vec![(300.0, 100.0); 5]);
     }
 
@@ -331,5 +371,62 @@ mod tests {
         let mut itself = claim(Relation::Less, Some(0.9), Place::First);
         (itself.right, itself.right_at) = ("a".into(), Some(Place::Last));
         assert_eq!(verdict(&itself, &runs(1.0)), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn an_end_of_the_axis_without_a_valid_run_is_no_other_point() {
+        let greater = claim(Relation::Greater, Some(1.2), Place::Last);
+        let before: Vec<Measured> =
+            runs(1.5).into_iter().filter(|run| run.cell.point < 2.0).collect();
+        assert_eq!(pairs(&greater, &before, AXIS), []);
+        assert_eq!(verdict(&greater, &before), Verdict::NoResult);
+        assert_eq!(verdict(&greater, &runs(1.5)), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn a_peak_at_the_end_of_the_axis_is_not_compared_with_that_end() {
+        let mut past = claim(Relation::Equal, None, Place::Last);
+        (past.right, past.right_at) = ("a".into(), Some(Place::Peak));
+        assert!(is_with_itself(&past, &runs(1.0), AXIS));
+        // Less at the end than before it: there is something to compare.
+        let falls: Vec<Measured> = (0..10)
+            .flat_map(|block| [run("a", 1.0, block, 900.0), run("a", 2.0, block, 500.0)])
+            .collect();
+        assert!(!is_with_itself(&past, &falls, AXIS));
+        assert_eq!(verdict(&past, &falls), Verdict::Reversed);
+    }
+
+    #[test]
+    fn no_drops_are_less_than_many_and_as_many_as_none() {
+        let drops = |series: &str, block: usize, per_s: f64| Measured {
+            figures: BTreeMap::from([(Measure::DropsPerS, per_s)]),
+            ..run(series, 2.0, block, 1.0)
+        };
+        let mut less = claim(Relation::Less, Some(0.95), Place::Last);
+        less.measure = Measure::DropsPerS;
+        let of = |right: f64| -> Vec<Measured> {
+            (0..10).flat_map(|block| [drops("a", block, 0.0), drops("b", block, right)]).collect()
+        };
+        assert_eq!(verdict(&less, &of(90.0)), Verdict::Reproduced);
+        assert_eq!(verdict(&less, &of(0.0)), Verdict::Weaker);
+        assert_eq!(pairs(&less, &of(90.0), AXIS)[0], (1.0, 90.0));
+    }
+
+    #[test]
+    fn everywhere_is_where_both_were_measured() {
+        let mut all = Vec::new();
+        for block in 0..3 {
+            all.push(run("a", 1.0, block, 20.0));
+            all.push(run("b", 1.0, block, 10.0));
+            // The second point would make `a` look ten times as good.
+            all.push(run("a", 2.0, block, 2_000.0));
+            if block == 1 {
+                all.push(run("b", 2.0, block, 1_000.0));
+            }
+        }
+        let found = pairs(&claim(Relation::Greater, Some(1.0), Place::Everywhere), &all, AXIS);
+        let ratios: Vec<f64> = found.iter().map(|(left, right)| left / right).collect();
+        assert!(ratios.iter().all(|ratio| (ratio - 2.0).abs() < 1e-9), "{ratios:?}");
+        assert_eq!(ratios.len(), 3);
     }
 }

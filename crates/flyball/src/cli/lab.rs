@@ -40,6 +40,8 @@ pub enum Lab {
         blocks: Option<usize>,
         /// Seconds of each run, likewise.
         seconds: Option<f64>,
+        /// Repetitions of what no claim looks at, where they are fewer.
+        unjudged: Option<usize>,
         /// Look into servers, instead of measuring them.
         white_box: bool,
     },
@@ -126,10 +128,10 @@ fn run() -> clap::Command {
         )
         .group(ArgGroup::new("kind").args(["quick", "full"]))
         .arg(switch("quick", "About a minute for each, at few points [default]"))
-        .arg(switch("full", "All points, ten repetitions of half a minute: hours"))
+        .arg(switch("full", "All points, ten repetitions of half a minute and its warm-up: hours"))
         .arg(
             switch("white-box", "Look into servers instead: system calls, time, locks and drops")
-                .conflicts_with_all(["full", "resume", "repetitions", "seconds"]),
+                .conflicts_with_all(["full", "resume", "repetitions", "seconds", "unjudged"]),
         )
         .arg(switch("resume", "Keep the runs that are there, and go on"))
         .arg(path("out", "Where results go [default: flyball-lab]"))
@@ -156,7 +158,14 @@ fn run() -> clap::Command {
                 .long("seconds")
                 .value_name("S")
                 .value_parser(ValueParser::new(seconds))
-                .help("Seconds of each run [default: what fits quick, 30 full]"),
+                .help("Seconds of each run [default: what fits quick, 37.5 full]"),
+        )
+        .arg(
+            Arg::new("unjudged")
+                .long("unjudged")
+                .value_name("N")
+                .value_parser(value_parser!(u64).range(1..=1000))
+                .help("Repetitions of what no claim looks at [default: 2 quick, as all in full]"),
         )
 }
 
@@ -184,7 +193,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
         Some(("run", given)) => {
             let path = |id: &str| given.get_one::<PathBuf>(id).cloned();
             let out = path("out").unwrap_or_else(|| "flyball-lab".into());
-            let repetitions = given.get_one::<u64>("repetitions");
+            let count = |id: &str| given.get_one::<u64>(id).and_then(|n| usize::try_from(*n).ok());
             Lab::Run {
                 names: given.get_many("name").into_iter().flatten().cloned().collect(),
                 kind: if given.get_flag("full") { Kind::Full } else { Kind::Quick },
@@ -192,8 +201,9 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
                 out,
                 resume: given.get_flag("resume"),
                 seed: given.get_one("seed").copied().unwrap_or(1),
-                blocks: repetitions.and_then(|n| usize::try_from(*n).ok()),
+                blocks: count("repetitions"),
                 seconds: given.get_one("seconds").copied(),
+                unjudged: count("unjudged"),
                 white_box: given.get_flag("white-box"),
             }
         }

@@ -22,13 +22,25 @@ fn outcome(asked: &Lab) -> Result<String, String> {
         Lab::Rank(directories) => laboratory::rank(directories),
         Lab::Keep(directory, record) => laboratory::keep(directory, record),
         Lab::Table(records) => laboratory::table(records),
-        Lab::Run { names, kind, out, files, resume, seed, blocks, seconds, white_box } => {
+        Lab::Run {
+            names,
+            kind,
+            out,
+            files,
+            resume,
+            seed,
+            blocks,
+            seconds,
+            unjudged,
+            white_box,
+        } => {
             let options = Options {
                 quick: *kind == LabKind::Quick,
                 seed: *seed,
                 resume: *resume,
                 blocks: *blocks,
                 seconds: *seconds,
+                unjudged: *unjudged,
             };
             let flyball = std::env::current_exe().map_err(|error| error.to_string())?;
             let laboratory = Laboratory { flyball, out: out.clone(), files: files.clone() };

@@ -1,7 +1,8 @@
 //! `flyball lab` as a program: what it lists and shows, a run from set-up to verdict, and that the
 //! definitions speak of settings and architectures that there are.
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use flyball::cli;
@@ -85,11 +86,36 @@ fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
     for arguments in [["report", out], ["rank", out]] {
         assert!(lab(&arguments).status.success());
     }
+    goes_on(directory.path(), &short);
     let other = text(&lab(&["run", "s3-fig14", "--out", out]).stderr);
     assert!(other.contains("holds the results of s3-sec323"), "{other}");
     let same = text(&lab(&["compare", out, out]).stdout);
     assert!(same.contains("too few valid runs"), "{same}");
     assert_eq!(left_by_the_dead(), Vec::<String>::new());
+}
+
+/// A campaign that was broken off before its last run: only that one is made, and then nothing.
+fn goes_on(out: &Path, options: &[&str]) {
+    let runs = || -> BTreeMap<PathBuf, String> {
+        let entries = fs::read_dir(out.join("runs")).unwrap().flatten();
+        entries.map(|entry| (entry.path(), fs::read_to_string(entry.path()).unwrap())).collect()
+    };
+    let before = runs();
+    let last = before.keys().next_back().unwrap();
+    for gone in [last, &out.join("verdict.json"), &out.join("runs.json")] {
+        fs::remove_file(gone).unwrap();
+    }
+    let again = [&["run", "s3-sec323", "--resume"], options].concat();
+    let output = lab(&again);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let after = runs();
+    for (path, text) in &before {
+        assert_eq!(after.get(path) == Some(text), path != last, "{path:?}");
+    }
+    assert!(after.contains_key(last) && out.join("verdict.json").exists());
+    let kept = text(&lab(&again).stderr);
+    assert!(kept.contains("it is complete, and kept"), "{kept}");
+    assert_eq!(runs(), after);
 }
 
 fn json(path: &Path) -> Value {

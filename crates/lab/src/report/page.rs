@@ -97,6 +97,10 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
                 .into(),
         );
     }
+    if let Some(fewer) = runs.as_ref().and_then(|runs| runs.unjudged) {
+        let times = if fewer == 1 { "once".to_owned() } else { format!("{fewer} times") };
+        cautions.push(format!("Points that no claim looks at were measured {times} only."));
+    }
     if outcome.reduced {
         cautions.push(
             "Reduced: on loopback, without namespaces and control groups, since it was not run \
