@@ -31,7 +31,7 @@ fn source(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).join(path)
 }
 
-fn compile(source: &Path, library: &Path, more: &[&str]) {
+pub(crate) fn compile(source: &Path, library: &Path, more: &[&str]) {
     let include = format!("-I{}", self::source("crates/module/include").display());
     let mut cc = Command::new("cc");
     cc.args(["-Wall", "-Wextra", "-Werror", "-std=c99", "-shared", "-fPIC", &include]);
@@ -192,8 +192,9 @@ fn answers_are_counted_by_module_and_class(modules: &Modules) {
     let counted = |library: &str| {
         let status: String =
             modules.server.status().chars().filter(|c| !c.is_whitespace()).collect();
-        let at = status.find(library).unwrap_or_else(|| panic!("{library} is not in {status}"));
-        status[at..].split_once('}').map(|(counts, _)| counts.to_owned()).unwrap_or_default()
+        let (_, answers) = status.split_once("\"modules\":").expect("answers of modules");
+        let at = answers.find(library).unwrap_or_else(|| panic!("{library} is not in {status}"));
+        answers[at..].split_once('}').map(|(counts, _)| counts.to_owned()).unwrap_or_default()
     };
     // It has panicked twice, and nobody else answers so.
     let all = || counted("libflyball_example_module.so\"").contains("\"5xx\":2").then_some(());
@@ -222,6 +223,17 @@ fn a_module_that_blocks_holds_nobody_up(architecture: &str) {
     assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
     assert!(!slow.arrived(), "it sleeps for a second, and {:?} went by", began.elapsed());
     assert_eq!(answer(&mut slow), ok("slept\n"));
+    // The second is counted, wherever the call was made.
+    let counted = || {
+        let status = modules.server.status();
+        let (_, times) = status.split_once("\"module_times_ns\"").expect("times of modules");
+        let (_, of_it) = times.split_once("libflyball_example_module.so\": ").expect("the module");
+        let ns: u64 = of_it[..of_it.find(|c: char| !c.is_ascii_digit())?].parse().ok()?;
+        (ns >= 1_000_000_000).then_some(ns)
+    };
+    let ns = wait::until(AT_MOST, counted).unwrap_or_else(|| panic!("{}", modules.server.status()));
+    let most = u64::try_from(began.elapsed().as_nanos()).unwrap();
+    assert!(ns <= most, "{ns} of {most}");
 }
 
 fn a_module_that_aborts_takes_its_worker_along_and_no_other(architecture: &str) {

@@ -359,6 +359,8 @@ impl Desk {
         if self.settings.send == SendMode::Mapped {
             self.count_chunks();
         }
+        let (modules, block) = (self.blocks.modules(), self.block);
+        self.service.take_module_times(|module, ns| modules.spent(block, module, ns));
         if self.shares_block {
             self.blocks.publish_among_others(self.block, &mut self.tally);
         } else {

@@ -1,5 +1,5 @@
-//! Answers by the site or the module that gave them and the class of their status: as many numbers
-//! as there are of these, whatever clients write into their requests.
+//! Answers by the site or the module that gave them and the class of their status, and how long
+//! modules took: as many numbers as there are of these, whatever clients write into their requests.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,6 +33,9 @@ pub(crate) fn modules(sites: &[SiteSettings]) -> Vec<String> {
 
 /// Words of a name in a block: a cache line, so that no two workers write the same one.
 const CELL: usize = 8;
+
+/// Which of them has the nanoseconds that were spent on it; the classes are before it.
+const SPENT: usize = CLASSES;
 
 /// Counts of answers, in a mapping of their own: name by name, and in each block by block. The
 /// memory of names that nobody has is never touched.
@@ -88,13 +91,18 @@ impl NamedCounts {
     /// The counts of a name in a block.
     fn cells(&self, place: usize, block: usize) -> Option<&[AtomicU64]> {
         let start = (place * self.blocks + block) * CELL;
-        self.shared.as_ref()?.all().get(start..start + CLASSES)
+        self.shared.as_ref()?.all().get(start..=start + SPENT)
+    }
+
+    /// The counts of a site, or of none, in a block.
+    fn cells_of(&self, block: usize, site: Option<usize>) -> Option<&[AtomicU64]> {
+        let place = site.and_then(|site| self.places.get(site)).copied().unwrap_or(0);
+        self.cells(place, block)
     }
 
     fn cell(&self, block: usize, site: Option<usize>, status: Status) -> Option<&AtomicU64> {
-        let place = site.and_then(|site| self.places.get(site)).copied().unwrap_or(0);
         let class = usize::from(status.class()).clamp(1, CLASSES) - 1;
-        self.cells(place, block)?.get(class)
+        self.cells_of(block, site)?.get(class)
     }
 
     /// Counts an answer of a site, or of none, in a block that has one writer.
@@ -109,6 +117,13 @@ impl NamedCounts {
     pub fn answered_among_others(&self, block: usize, site: Option<usize>, status: Status) {
         if let Some(cell) = self.cell(block, site, status) {
             cell.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts nanoseconds that were spent on one, in a block that several threads may write.
+    pub fn spent(&self, block: usize, number: usize, ns: u64) {
+        if let Some(cell) = self.cells_of(block, Some(number)).and_then(|cells| cells.get(SPENT)) {
+            cell.fetch_add(ns, Relaxed);
         }
     }
 
@@ -137,11 +152,24 @@ impl NamedCounts {
             }
             (name.clone(), sums)
         };
-        let mut totals: Vec<_> = self.names().iter().enumerate().map(total).collect();
-        if !totals.is_empty() {
-            totals.rotate_left(1);
+        self.by_name(total)
+    }
+
+    /// The nanoseconds that were spent on each name, summed over these blocks, in the same order.
+    pub fn times_ns(&self, blocks: impl Iterator<Item = usize> + Clone) -> Vec<(String, u64)> {
+        self.by_name(|(place, name)| {
+            let cells = blocks.clone().filter_map(|block| self.cells(place, block)?.get(SPENT));
+            (name.clone(), cells.map(|cell| cell.load(Relaxed)).sum())
+        })
+    }
+
+    /// What there is of each name, of [`OTHER`] last.
+    fn by_name<T>(&self, of: impl FnMut((usize, &String)) -> T) -> Vec<T> {
+        let mut all: Vec<T> = self.names().iter().enumerate().map(of).collect();
+        if !all.is_empty() {
+            all.rotate_left(1);
         }
-        totals
+        all
     }
 }
 
@@ -176,6 +204,20 @@ mod tests {
         for known in [&counts, &later] {
             assert_eq!(known.totals(0..3), expected);
         }
+    }
+
+    #[test]
+    fn time_is_counted_by_name_beside_the_answers_and_outlives_its_block() {
+        let counts = NamedCounts::new(&["a.so", "b.so"].map(String::from), 2).unwrap();
+        counts.spent(0, 0, 5);
+        counts.fold(0, 2);
+        counts.spent(0, 0, 2);
+        counts.spent(1, 1, 3);
+        counts.spent(1, 9, 1);
+        counts.answered(1, Some(1), Status::OK);
+        let expected = [("a.so", 7), ("b.so", 3), ("other", 1)];
+        assert_eq!(counts.times_ns(0..3), expected.map(|(name, ns)| (name.to_owned(), ns)));
+        assert_eq!(counts.totals(0..3)[1], ("b.so".to_owned(), [0, 1, 0, 0, 0]));
     }
 
     #[test]

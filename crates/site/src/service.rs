@@ -25,7 +25,7 @@ use crate::filter::FilterKind;
 use crate::held::HeldCaches;
 use crate::hosts::Hosts;
 use crate::mime::Types;
-use crate::modules::Modules;
+use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::path;
 use crate::plan::{Found, Outcome, Plan, Served};
@@ -88,6 +88,8 @@ pub enum Lookup<'a> {
 pub struct Sites {
     hosts: Hosts,
     sites: Vec<Site>,
+    /// The modules of all of them.
+    modules: Vec<Arc<Mounted>>,
     /// Whether any of them is not for everybody.
     has_restrictions: bool,
     /// How much is being compressed.
@@ -143,8 +145,9 @@ impl Sites {
         };
         let sites = settings.iter().zip(gates).map(open).collect::<io::Result<Vec<Site>>>()?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
+        let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
-        Ok(Sites { hosts, sites, has_restrictions, load, spawner })
+        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner })
     }
 
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the

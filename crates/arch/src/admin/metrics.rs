@@ -79,6 +79,11 @@ fn write_counters(text: &mut Text, snapshot: &Snapshot<'_>) {
             family.sample(&[("module", module.as_str()), ("class", class)], count);
         }
     }
+    let help = "Time of all calls of a module, waits within them included.";
+    let mut family = text.counter("flyball_module_seconds_total", help);
+    for (module, ns) in &snapshot.module_times_ns {
+        family.sample(&[("module", module.as_str())], *ns as f64 / NS_PER_S);
+    }
 }
 
 fn write_connections(text: &mut Text, totals: &Totals) {

@@ -28,6 +28,8 @@ pub(super) struct Snapshot<'a> {
     pub(super) drops: Drops,
     pub(super) hosts: Vec<(String, [u64; CLASSES])>,
     pub(super) modules: Vec<(String, [u64; CLASSES])>,
+    /// Nanoseconds of their calls, by the same names.
+    pub(super) module_times_ns: Vec<(String, u64)>,
     pub(super) processes: Vec<Process>,
 }
 
@@ -76,6 +78,7 @@ impl Snapshot<'_> {
             drops: Drops::read(),
             hosts: blocks.hosts().totals(in_use(admin)),
             modules: blocks.modules().totals(in_use(admin)),
+            module_times_ns: blocks.modules().times_ns(in_use(admin)),
             processes: processes(admin),
         }
     }

@@ -30,6 +30,9 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "closed": object(CloseReason::ALL, |r| (r.label(), totals.closed(*r).into())),
         "hosts": by_class(&snapshot.hosts),
         "modules": by_class(&snapshot.modules),
+        "module_times_ns": object(&snapshot.module_times_ns, |(name, ns)| {
+            (name.as_str(), (*ns).into())
+        }),
         "kernel_drops": {
             "listen_drops": drops.listen_drops,
             "listen_overflows": drops.listen_overflows,

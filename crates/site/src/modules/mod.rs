@@ -16,6 +16,6 @@ pub use flyball_module::OnPanic;
 pub use settings::{Load, ModuleSettings};
 
 pub(crate) use draft::{Draft, FileWish};
-pub(crate) use mounted::{Modules, Place};
+pub(crate) use mounted::{Modules, Mounted, Place};
 pub(crate) use running::Running;
 pub(crate) use turn::{BodyQueue, Called, Caller};

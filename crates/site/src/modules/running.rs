@@ -53,10 +53,10 @@ impl Task {
         let Some(module) = mounted.instance() else { return *turn = Some(Ended::Failed) };
         let caller = Caller { request: request.request(), path, at: *at, name: &mounted.name };
         let mut exchange = Called { caller, body, draft, id };
-        let ended = match pending.take() {
+        let ended = mounted.timed(|| match pending.take() {
             Some(rest) => rest.go_on(&mut exchange),
             None => module.answer(&mut exchange),
-        };
+        });
         *turn = Some(match ended {
             Turn::Done => Ended::Done,
             Turn::Failed => Ended::Failed,

@@ -36,11 +36,22 @@ pub(super) struct ModuleScratch {
 impl Sites {
     /// Whether modules answer anything.
     pub fn has_modules(&self) -> bool {
-        self.sites.iter().any(|site| !site.modules.is_empty())
+        !self.modules.is_empty()
     }
 }
 
 impl Service {
+    /// Tells how long calls of modules took in this process since somebody was told last: the
+    /// number of a module among those of all sites, and nanoseconds.
+    pub fn take_module_times(&self, mut tell: impl FnMut(usize, u64)) {
+        for mounted in &self.sites.modules {
+            let spent_ns = mounted.take_spent_ns();
+            if spent_ns > 0 {
+                tell(mounted.number, spent_ns);
+            }
+        }
+    }
+
     /// The module of a request, if one answers it.
     pub(super) fn module_of(&mut self, site: usize, request: &Request<'_>) -> Option<Place> {
         let is_path = matches!(request.head.form, TargetForm::Origin | TargetForm::Absolute);
@@ -76,7 +87,8 @@ impl Service {
         let mut body =
             BodyQueue { ended: request.head.framing == Framing::None, ..BodyQueue::NONE };
         let caller = Caller { request, path, at: place.at, name: mounted.name() };
-        let turn = module.answer(&mut Called { caller, body: &mut body, draft, id });
+        let mut called = Called { caller, body: &mut body, draft, id };
+        let turn = mounted.timed(|| module.answer(&mut called));
         match turn {
             Turn::Done if draft.serve.is_none() && draft.files.is_empty() => {
                 self.answered_by = Some(mounted.number);
