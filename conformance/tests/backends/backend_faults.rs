@@ -33,7 +33,7 @@ const BATCH: usize = 250;
 
 /// Bytes of memory that a process may have more of afterwards: what an allocator keeps, and stacks
 /// that were not touched before. A leak of a few hundred bytes for each request is more.
-const MEMORY_MAX: u64 = 3 << 20;
+pub(crate) const MEMORY_MAX: u64 = 3 << 20;
 
 /// What the client does, and what becomes of it.
 #[derive(Clone, Copy, Debug)]
@@ -134,9 +134,9 @@ impl Fault {
 
 /// What a process has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Holding {
-    descriptors: usize,
-    memory: u64,
+pub(crate) struct Holding {
+    pub(crate) descriptors: usize,
+    pub(crate) memory: u64,
 }
 
 /// The processes that the master itself has started.
@@ -173,7 +173,7 @@ fn status_of(pid: u32, key: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn holding_of(pid: u32) -> Option<Holding> {
+pub(crate) fn holding_of(pid: u32) -> Option<Holding> {
     let descriptors = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count();
     Some(Holding { descriptors, memory: status_of(pid, "VmRSS:")? * 1024 })
 }

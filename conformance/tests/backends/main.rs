@@ -6,6 +6,7 @@
 #[path = "../common_programs/mod.rs"]
 mod common_programs;
 
+mod aborts;
 mod backend_faults;
 mod dynamic;
 mod fastcgi;
