@@ -41,6 +41,11 @@ fn a_condition_that_holds_is_an_exit_code_of_its_own() {
     assert!(errors.contains("failed: goodput < 1: it is 0.0/s"), "{errors}");
     // On a busy machine the client may be the limit, which is told before anything else.
     assert!(matches!(output.status.code(), Some(3 | 4)), "{:?}", output.status);
+    let unmet = ["--fail-if", "errors > 1000000", "--fail-if", "p99 > 10m"];
+    let output = load(&[&unmet, &quick[..]].concat());
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(matches!(output.status.code(), Some(0 | 4)), "{errors}");
+    assert!(!errors.contains("failed:"), "{errors}");
     let output = load(&quick);
     assert_eq!(output.status.code(), Some(0));
 }

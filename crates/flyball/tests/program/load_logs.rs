@@ -49,6 +49,10 @@ fn a_log_is_replayed_in_order_and_by_its_times() {
     let duration = found["duration_s"].as_f64().unwrap();
     assert!((duration - 0.201).abs() < 1e-6, "four seconds at twenty times the speed: {duration}");
     assert!(found["notes"].to_string().contains("1 lines were skipped: line 6"), "{found}");
+    let output = load(&["--strict", "--replay-times=x20", "--log", &file, &url]);
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains(&format!("flyball: {file}: line 6: ")), "{errors}");
     let grouped = ["--client-gap", "10s", "--replay-times=x20", "--json", "--log", &file, &url];
     let found = report(&load(&grouped));
     assert_eq!((&found["sessions"], &found["replies"]), (&2.into(), &6.into()), "{found}");
