@@ -50,11 +50,12 @@ pub(super) fn watched<T: Send>(
         _ => None,
     };
     let done = thread::scope(|scope| {
-        let (screen, over) = (&screen, &over);
+        let over = &over;
+        let wants_stop = screen.as_ref().map(tui::Screen::wants_stop);
         scope.spawn(move || {
             let (mut last, mut looks) = (Glance::default(), 0);
             while !over.load(Relaxed) {
-                if screen.as_ref().is_some_and(tui::Screen::is_asked_to_stop) {
+                if wants_stop.as_ref().is_some_and(|wants_stop| wants_stop.load(Relaxed)) {
                     stop.store(true, Relaxed);
                 }
                 match &signals {

@@ -55,9 +55,9 @@ impl Screen {
         Screen { wants_stop, left }
     }
 
-    /// Whether somebody has typed q or Ctrl-C.
-    pub(super) fn is_asked_to_stop(&self) -> bool {
-        self.wants_stop.load(Relaxed)
+    /// True once somebody has typed q or Ctrl-C.
+    pub(super) fn wants_stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.wants_stop)
     }
 
     /// Waits until the terminal is as it was, if there still is one.
