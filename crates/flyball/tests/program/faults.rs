@@ -379,10 +379,14 @@ fn a_kernel_that_gives_no_memory_hangs_nobody_and_is_served_from_afterwards() {
 
 fn goes_on_without_memory(site: &Site, large: &[u8], arch: &str) {
     let launch = Launch::new(site, arch).workers_for(arch, 1).set("cache.content=0");
+    // Each file is mapped anew, so that the kernel is asked under every architecture.
+    let launch = launch.set("send.mode=mapped").set("cache.mapped=0");
     let server = launch.set("rate.window=2s").set("sandbox=off").start();
     assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
     let worker = serving(&server, arch, 1)[0];
-    let injection = Injection::attach(worker, "mmap,mremap,brk", "error=ENOMEM");
+    let log = tempfile::NamedTempFile::new().expect("a temporary file");
+    let path = crate::common::text(log.path());
+    let injection = Injection::logged(worker, "mmap,mremap,brk", "error=ENOMEM", path);
     for path in ["/small.txt", "/large.bin"].into_iter().cycle().take(WITHOUT_MEMORY) {
         let Some(mut client) = Client::try_connect(([127, 0, 0, 1], server.port).into()) else {
             continue;
@@ -393,6 +397,8 @@ fn goes_on_without_memory(site: &Site, large: &[u8], arch: &str) {
         outcome(&client.rest_before_end(), if path == "/small.txt" { &SMALL } else { large });
     }
     injection.release();
+    let calls = std::fs::read_to_string(path).expect("strace has written");
+    assert!(calls.contains("(INJECTED)"), "{arch}: nobody has asked for memory");
     // Another worker may have taken its place, a moment after it ended.
     wait_for(&format!("{arch}: answers as before"), || {
         let address = ([127, 0, 0, 1], server.port).into();

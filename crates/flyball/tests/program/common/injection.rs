@@ -10,10 +10,15 @@ pub struct Injection(Child);
 impl Injection {
     /// Attaches to a process and all of its threads.
     pub fn attach(process: u32, calls: &str, fault: &str) -> Injection {
+        Injection::logged(process, calls, fault, "/dev/null")
+    }
+
+    /// The same; what is called meanwhile stands in this file then.
+    pub fn logged(process: u32, calls: &str, fault: &str, log: &str) -> Injection {
         let trace = format!("trace={calls}");
         let inject = format!("inject={calls}:{fault}");
         let child = Command::new("strace")
-            .args(["-f", "-qq", "-o", "/dev/null", "-e", &trace, "-e", &inject])
+            .args(["-f", "-qq", "-o", log, "-e", &trace, "-e", &inject])
             .args(["-p", &process.to_string()])
             .stderr(Stdio::null())
             .spawn()
