@@ -1,6 +1,7 @@
 //! `cargo xtask package`: what is given to others, made of a release build.
 //!
-//! * `deb`: a Debian package in `target/package`, by dpkg-deb.
+//! * `deb`: a Debian package in `target/package`, by cargo-deb, of what `crates/flyball/Cargo.toml`
+//!   lists.
 //! * `tar`: an archive with a program that needs no library of the system, and what
 //!   `deploy/Containerfile` takes. It cannot load dynamic modules, and its README says so.
 //!
@@ -30,6 +31,9 @@ that is linked statically has no dynamic linker.
     ./flyball serve DIRECTORY
     ./flyball docs man
 ";
+
+/// What makes Debian packages, as cargo installs it.
+const CARGO_DEB: [&str; 3] = ["install", "cargo-deb", "--locked"];
 
 /// Makes the package that is named.
 pub fn main(arguments: &[String]) -> ExitCode {
@@ -62,6 +66,9 @@ pub fn make(words: &[&str]) -> Result<(), String> {
     }
     match *kind {
         "deb" => {
+            if test {
+                install_cargo_deb(&root)?;
+            }
             let package = deb(&root, profile)?;
             if !test {
                 return Ok(());
@@ -76,68 +83,64 @@ pub fn make(words: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Files of the repository that the Debian package holds: source, place, mode.
-pub fn files() -> Vec<(&'static str, &'static str, u32)> {
-    vec![
-        ("deploy/debian/flyball.toml", "etc/flyball/flyball.toml", 0o644),
-        ("deploy/debian/index.html", "var/www/flyball/index.html", 0o644),
-        ("examples/production.toml", "usr/share/doc/flyball/examples/production.toml", 0o644),
-        ("docs/example.toml", "usr/share/doc/flyball/examples/example.toml", 0o644),
-        ("crates/module/include/flyball_module.h", "usr/include/flyball_module.h", 0o644),
-        ("docs/modules.md", "usr/share/doc/flyball/modules.md", 0o644),
-        ("docs/operations.md", "usr/share/doc/flyball/operations.md", 0o644),
-        ("docs/settings.md", "usr/share/doc/flyball/settings.md", 0o644),
-        ("CHANGELOG.md", "usr/share/doc/flyball/CHANGELOG.md", 0o644),
-        ("LICENSE-MIT", "usr/share/doc/flyball/LICENSE-MIT", 0o644),
-        ("LICENSE-APACHE", "usr/share/doc/flyball/LICENSE-APACHE", 0o644),
-        ("deploy/debian/postinst", "DEBIAN/postinst", 0o755),
-        ("deploy/debian/prerm", "DEBIAN/prerm", 0o755),
-        ("deploy/debian/postrm", "DEBIAN/postrm", 0o755),
-    ]
-}
-
+/// Makes the Debian package of a build by this profile.
 fn deb(root: &Path, profile: &str) -> Result<PathBuf, String> {
+    if !has_cargo_deb(root) {
+        return Err(format!("cargo-deb is missing: cargo {}", CARGO_DEB.join(" ")));
+    }
     let program = build(root, profile, &[])?;
+    // cargo-deb looks for what was built below the directory of builds for release: here is one
+    // that has nothing else.
     let tree = fresh(&root.join(TARGET).join("deb"))?;
-    stripped(&program, &tree.join("usr/bin/flyball"))?;
-    for (source, place, mode) in files() {
-        install(&root.join(source), &tree.join(place), mode)?;
-    }
-    for unit in units(root)? {
-        let name = unit.file_name().unwrap_or_default();
-        install(&unit, &tree.join("usr/lib/systemd/system").join(name), 0o644)?;
-    }
+    stripped(&program, &tree.join("release/flyball"))?;
     generated(&program, &tree)?;
-    write(&tree.join("DEBIAN/conffiles"), "/etc/flyball/flyball.toml\n")?;
-    write(&tree.join("DEBIAN/control"), &control(&tree)?)?;
     let package =
         root.join(TARGET).join(format!("flyball_{}_amd64.deb", env!("CARGO_PKG_VERSION")));
-    let mut dpkg = Command::new("dpkg-deb");
-    run(dpkg.args(["--root-owner-group", "--build"]).arg(&tree).arg(&package))?;
+    let mut cargo = cargo_deb(root);
+    cargo.args(["--package", "flyball", "--no-build", "--no-strip", "--output"]).arg(&package);
+    run(cargo.env("CARGO_TARGET_DIR", &tree))?;
     println!("package: {}", package.display());
     Ok(package)
 }
 
+/// `cargo deb`, whose program may be where the tests install it.
+fn cargo_deb(root: &Path) -> Command {
+    let mut cargo = crate::cargo(root);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = root.join(TARGET).join("tools/bin");
+    let all = std::env::split_paths(&path).chain([own]);
+    if let Ok(path) = std::env::join_paths(all) {
+        cargo.env("PATH", path);
+    }
+    cargo.arg("deb");
+    cargo
+}
+
+fn has_cargo_deb(root: &Path) -> bool {
+    output(cargo_deb(root).arg("--version")).is_ok()
+}
+
+/// Has cargo install it beside the packages, if it is nowhere.
+fn install_cargo_deb(root: &Path) -> Result<(), String> {
+    if has_cargo_deb(root) {
+        return Ok(());
+    }
+    let mut cargo = crate::cargo(root);
+    run(cargo.args(CARGO_DEB).arg("--root").arg(root.join(TARGET).join("tools")))
+}
+
 /// Pages of the manual and completions, printed by the program that they are about.
 fn generated(program: &Path, tree: &Path) -> Result<(), String> {
-    let man = tree.join("usr/share/man/man1");
+    let man = tree.join("man");
     let page = output(Command::new(program).args(["docs", "man"]))?;
     write(&man.join("flyball.1"), &page)?;
-    let mut gzip = Command::new("gzip");
-    gzip.args(["-9", "--no-name"]).arg(man.join("flyball.1"));
     for name in subcommands(&page) {
         let text = output(Command::new(program).args(["docs", "man", &name]))?;
         write(&man.join(format!("flyball-{name}.1")), &text)?;
-        gzip.arg(man.join(format!("flyball-{name}.1")));
     }
-    run(&mut gzip)?;
-    for (shell, place) in [
-        ("bash", "usr/share/bash-completion/completions/flyball"),
-        ("zsh", "usr/share/zsh/vendor-completions/_flyball"),
-        ("fish", "usr/share/fish/vendor_completions.d/flyball.fish"),
-    ] {
+    for (shell, file) in [("bash", "flyball"), ("zsh", "_flyball"), ("fish", "flyball.fish")] {
         let text = output(Command::new(program).args(["docs", "completions", shell]))?;
-        write(&tree.join(place), &text)?;
+        write(&tree.join("completions").join(file), &text)?;
     }
     Ok(())
 }
@@ -147,27 +150,6 @@ fn subcommands(page: &str) -> Vec<String> {
     let page = page.replace('\\', "");
     let words = page.split_whitespace().filter_map(|word| word.strip_prefix("flyball-"));
     words.filter_map(|word| word.strip_suffix("(1)")).map(ToOwned::to_owned).collect()
-}
-
-/// Units of systemd, of which there may be several.
-fn units(root: &Path) -> Result<Vec<PathBuf>, String> {
-    let Ok(found) = fs::read_dir(root.join("deploy/systemd")) else { return Ok(Vec::new()) };
-    let paths: Result<Vec<_>, _> = found.map(|entry| entry.map(|entry| entry.path())).collect();
-    paths.map_err(|error| format!("deploy/systemd: {error}"))
-}
-
-fn control(tree: &Path) -> Result<String, String> {
-    let sizes = output(Command::new("du").args(["-sk", "--apparent-size"]).arg(tree))?;
-    let kib = sizes.split_whitespace().next().unwrap_or("0").to_owned();
-    let version = env!("CARGO_PKG_VERSION");
-    Ok(format!(
-        "Package: flyball\nVersion: {version}\nSection: httpd\nPriority: optional\n\
-         Architecture: amd64\nMaintainer: The Flyball project <flyball@localhost>\n\
-         Installed-Size: {kib}\nDepends: libc6 (>= 2.34), libgcc-s1, adduser\n\
-         Description: web server whose concurrency architecture is a setting\n \
-         Serves sites over HTTP by one of thirteen architectures, stays up near and past its\n \
-         limits, and says why it does what it does.\n"
-    ))
 }
 
 /// The archive, and beside it what the Containerfile copies. Returns the directory that was packed.
@@ -266,15 +248,47 @@ mod tests {
         assert_eq!(subcommands(page), ["serve", "ctl"]);
     }
 
+    /// What `crates/flyball/Cargo.toml` says about the Debian package.
+    fn metadata() -> serde_json::Value {
+        let mut cargo = crate::cargo(&crate::root());
+        let told = output(cargo.args(["metadata", "--no-deps", "--format-version", "1"])).unwrap();
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        let mut packages = told["packages"].as_array().unwrap().iter();
+        packages.find(|package| package["name"] == "flyball").unwrap()["metadata"]["deb"].clone()
+    }
+
     #[test]
     fn every_file_of_the_package_is_there() {
-        let root = crate::root();
-        for (source, ..) in files() {
-            assert!(root.join(source).is_file(), "{source}");
+        let metadata = metadata();
+        let beside = crate::root().join("crates/flyball");
+        let mut places = Vec::new();
+        for asset in metadata["assets"].as_array().unwrap() {
+            let asset: Vec<&str> =
+                asset.as_array().unwrap().iter().flat_map(|a| a.as_str()).collect();
+            let [source, place, mode] = asset[..] else { panic!("{asset:?}") };
+            assert_eq!(mode, if place == "usr/bin/" { "755" } else { "644" }, "{source}");
+            let (above, name) = source.rsplit_once('/').unwrap();
+            places.push(format!("/{place}{name}"));
+            // What is printed by the program is there when the package is made.
+            if !source.contains("target/") {
+                let all = name == "*" && fs::read_dir(beside.join(above)).unwrap().count() > 0;
+                assert!(all || beside.join(source).is_file(), "{source}");
+            }
         }
+        // Whatever is written by hand must not be lost with the next version.
+        let kept = metadata["conf-files"].as_array().unwrap();
+        let kept: Vec<&str> = kept.iter().flat_map(|file| file.as_str()).collect();
+        let below_etc: Vec<&String> =
+            places.iter().filter(|place| place.starts_with("/etc/")).collect();
+        assert_eq!(below_etc, kept);
+    }
+
+    #[test]
+    fn the_scripts_of_the_package_are_there_and_a_shell_can_read_them() {
+        let scripts = metadata()["maintainer-scripts"].as_str().unwrap().to_owned();
+        let scripts = crate::root().join("crates/flyball").join(scripts);
         for script in ["postinst", "prerm", "postrm"] {
-            let mut sh = Command::new("sh");
-            run(sh.arg("-n").arg(root.join("deploy/debian").join(script))).unwrap();
+            run(Command::new("sh").arg("-n").arg(scripts.join(script))).unwrap();
         }
     }
 }

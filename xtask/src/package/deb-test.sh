@@ -32,6 +32,7 @@ for file in bash-completion/completions/flyball zsh/vendor-completions/_flyball 
     test -s /usr/share/$file
 done
 test -s /usr/lib/systemd/system/flyball.service
+test -s /usr/share/doc/flyball/copyright
 
 # Served from as the unit does it.
 flyball check --config /etc/flyball/flyball.toml
