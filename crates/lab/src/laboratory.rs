@@ -1,5 +1,6 @@
 //! What `flyball lab` does: lists and shows experiments, and runs them from set-up to report.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
+use crate::contestant;
 use crate::definition::{Experiment, Relation, Varies};
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
@@ -47,7 +49,10 @@ pub struct Outcome {
     #[serde(default)]
     pub noise: Option<Noise>,
     /// Who stayed away, and why.
-    pub absent: std::collections::BTreeMap<String, String>,
+    pub absent: BTreeMap<String, String>,
+    /// What those who took part say of their versions.
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
     /// The machine.
     pub facts: Facts,
     /// The command that makes it again.
@@ -330,6 +335,7 @@ impl Laboratory {
             peak: runs.as_ref().and_then(|runs| runs.peak),
             noise,
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
+            versions: self.versions(experiment, options),
             facts: Facts::gather(),
             command: format!("flyball lab run {} {}", experiment.name, options.words()),
         };
@@ -342,6 +348,19 @@ impl Laboratory {
             write(&out.join("runs.json"), runs)?;
         }
         Ok(outcome)
+    }
+
+    /// The versions of all contestants that are there, by name. Blocks.
+    fn versions(&self, experiment: &Experiment, options: &Options) -> BTreeMap<String, String> {
+        let mut versions = BTreeMap::new();
+        for series in experiment.series(options.quick) {
+            if !versions.contains_key(&series.contestant)
+                && let Some(version) = contestant::version(series, &self.flyball)
+            {
+                versions.insert(series.contestant.clone(), version);
+            }
+        }
+        versions
     }
 
     /// The runs of an experiment: those of the one that it shares them with, when they are there.

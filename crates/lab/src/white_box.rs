@@ -78,13 +78,13 @@ impl Opened {
     /// How often a system call was made for each request; all of a category together.
     pub fn per_request(&self, wanted: Category) -> f64 {
         let of = self.calls.iter().filter(|(name, _)| category(name) == wanted);
-        of.map(|(_, count)| count.calls as f64).sum::<f64>() / self.requests.max(1.0)
+        of.map(|(_, count)| count.calls).sum::<u64>() as f64 / self.requests.max(1.0)
     }
 
     /// The share of its processor time that the system calls of a category took.
     pub fn share(&self, wanted: Category) -> f64 {
         let of = self.samples.calls.iter().filter(|(name, _)| category(name) == wanted);
-        of.map(|(_, samples)| *samples as f64).sum::<f64>() / self.samples.all.max(1) as f64
+        of.map(|(_, samples)| *samples).sum::<u64>() as f64 / self.samples.all.max(1) as f64
     }
 }
 
@@ -299,5 +299,7 @@ mod tests {
         assert_eq!((one.share(Category::Writing), one.share(Category::Files)), (0.25, 0.0));
         assert_eq!(one.per_request(Category::Writing), 3.0);
         assert_eq!(one.per_request(Category::Synchronisation), 0.5);
+        // What was never called is nothing, and not less than that.
+        assert_eq!(format!("{:.1}", one.per_request(Category::Signals)), "0.0");
     }
 }

@@ -66,6 +66,8 @@ fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
     assert!(!verdict["predicate"].as_array().unwrap().is_empty());
     assert!(!verdict["figures"].as_array().unwrap().is_empty());
     assert_eq!(verdict["reduced"], false);
+    let version = verdict["versions"]["flyball"].as_str().unwrap();
+    assert!(version.contains(env!("CARGO_PKG_VERSION")), "{version}");
     let runs = json(&directory.path().join("runs.json"));
     let records = runs["records"].as_array().unwrap();
     assert!(records.len() >= 2, "{runs}");

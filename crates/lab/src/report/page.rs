@@ -28,7 +28,7 @@ td.n,th.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 pre{background:var(--card);border:1px solid var(--edge);border-radius:8px;padding:12px;\
 overflow-x:auto;font-size:.9rem}
 .wide td:first-child{min-width:7em}
-@media(max-width:640px){.claims tr:first-child{display:none}\
+@media(max-width:640px){.wide>svg{min-width:600px}.claims tr:first-child{display:none}\
 .claims tr{display:block;border-bottom:1px solid var(--edge);padding:8px 0}\
 .claims td,.claims td.n{display:block;border:0;padding:1px 0;text-align:left;white-space:normal}\
 .claims td[data-h]::before{content:attr(data-h)\": \";color:var(--soft)}}
@@ -65,7 +65,7 @@ pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
         let along = figure.along.as_ref().map_or("", |_| " along the axis");
         let _ = writeln!(
             text,
-            "<h2>{}{along}</h2><div>{}</div>{}",
+            "<h2>{}{along}</h2><div class=\"wide\">{}</div>{}",
             escaped(figure.measure),
             draw(figure),
             table(figure)
@@ -206,10 +206,14 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("processor".into(), format!("{}, {} CPUs", facts.cpu, facts.cpus)),
         ("memory".into(), format!("{} MiB", facts.memory_mib)),
         ("commit".into(), facts.commit.clone().unwrap_or_else(|| "unknown".into())),
+    ];
+    let versions = outcome.versions.iter();
+    rows.extend(versions.map(|(name, version)| (name.clone(), version.clone())));
+    rows.extend([
         ("workload".into(), experiment.workload.name.clone()),
         ("a server's share of its CPUs".into(), experiment.machine.cpu_share.to_string()),
         ("accept queue".into(), experiment.machine.backlog.to_string()),
-    ];
+    ]);
     if let Some(runs) = runs {
         rows.push(("each run".into(), format!("{} s, of which a fifth is cut", runs.seconds)));
         rows.push(("runs, void ones too".into(), runs.records.len().to_string()));

@@ -195,6 +195,7 @@ mod tests {
             peak: None,
             noise: None,
             absent: Default::default(),
+            versions: Default::default(),
             facts: Facts::gather(),
             command: String::new(),
         };
