@@ -293,8 +293,10 @@ fn a_quit_ends_the_master_at_once_and_its_workers_after_it() {
         return;
     }
     let site = small_site();
-    // Without the dump itself.
-    let launch = Launch::under(&["prlimit", "--core=0", "--"], &site, "n-copy");
+    // Without the dump itself, and also where a shell that runs the tests behind its back has them
+    // ignore the signal.
+    let prefix = ["env", "--default-signal=QUIT", "prlimit", "--core=0", "--"];
+    let launch = Launch::under(&prefix, &site, "n-copy");
     let mut server = launch.args(&["--workers", "2"]).start();
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
     let orphans = Orphans(server.children(2));
