@@ -232,6 +232,20 @@ fn command(
     Ok(command)
 }
 
+/// What a search over the settings of nginx and lighttpd begins with: their documentation's choice.
+const UNTUNED: &[(&str, &str)] = &[
+    ("@multi_accept@", "off"),
+    ("@accept_mutex@", "off"),
+    ("@sendfile@", "on"),
+    ("@tcp_nopush@", "on"),
+    ("@aio@", "off"),
+    ("@open_file_cache@", "max=10000 inactive=1h"),
+    ("@reuseport@", ""),
+    ("@network-backend@", "sendfile"),
+    ("@stat-cache-engine@", "simple"),
+    ("@max-worker@", "0"),
+];
+
 /// Fills in a template and writes it into the contestant's directory.
 fn configure(
     name: &str,
@@ -253,6 +267,7 @@ fn configure(
         ("@user@", if is_root() { "user root;" } else { "" }.to_owned()),
     ];
     let text = values.iter().fold(text, |text, (key, value)| text.replace(key, value));
+    let text = UNTUNED.iter().fold(text, |text, (key, value)| text.replace(key, value));
     let file = directory.join(name);
     fs::write(&file, text).map_err(Failure::io(file.display()))?;
     Ok(file)
