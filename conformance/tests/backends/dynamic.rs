@@ -214,6 +214,17 @@ fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str
     }
 }
 
+/// The next request of a client is there as soon as it has its answer, when the program may not
+/// have ended altogether: it counted as one that runs, and there was no place for another.
+fn programs_that_end_make_room_for_the_next(architecture: &str) {
+    let Some(programs) = start(architecture, "processes = 1\n") else { return };
+    let mut client = programs.server.connect();
+    for _ in 0..20 {
+        assert_eq!(ask(&mut client, get("/run/env")).status(), 200);
+    }
+    assert_eq!(programs.counted("backend_failures_503"), 0);
+}
+
 fn failures_are_told_apart(architecture: &str) {
     let Some(programs) = start(architecture, "processes = 1\n") else { return };
     let mut client = programs.server.connect();
@@ -333,6 +344,7 @@ on_every_architecture! {
         a_program_gets_its_request_and_answers_it,
         a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
         failures_are_told_apart,
+        programs_that_end_make_room_for_the_next,
         a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
         a_request_behind_another_waits_for_its_turn,
         a_body_over_the_limit_does_not_reach_a_program,

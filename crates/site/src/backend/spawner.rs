@@ -29,6 +29,13 @@ const GRACE_MS: u64 = 2_000;
 /// Time that a program may go on after its answer has ended, in milliseconds.
 const LEFT_MS_MAX: u64 = 30_000;
 
+/// Longest wait for a program to end where as many run as may, in milliseconds: one whose answer
+/// has come may still be about to end, and the next request of its client is already there.
+const PLACE_MS_MAX: u64 = 100;
+
+/// Requests that wait so.
+const WAITING_MAX: usize = 64;
+
 /// Bytes of requests that may wait for the process.
 const QUEUE_BYTES: usize = 1024 * 1024;
 
@@ -202,8 +209,10 @@ impl Spawner {
         };
         // Nobody may take it, once the process was started anew.
         let _ = self.desk.send(READY, None);
-        let (running, record) = (Vec::new(), vec![0; RECORD_BYTES_MAX]);
-        let mut office = Office { rules: &self.rules, manager, mechanism, running, record };
+        let record = vec![0; RECORD_BYTES_MAX];
+        let (running, waiting) = (Vec::new(), Vec::new());
+        let mut office =
+            Office { rules: &self.rules, manager, mechanism, running, waiting, record };
         let mut events = Vec::new();
         loop {
             office.wait(&mut events)?;
@@ -230,6 +239,7 @@ impl Spawner {
                 }
             }
             office.kill_overdue();
+            office.refuse_overdue();
             office.manager.go_on(&mut *office.mechanism);
         }
     }
@@ -260,19 +270,30 @@ struct Running {
     input: Option<OwnedFd>,
 }
 
+/// A request for a program, and what the program gets.
+struct Asked {
+    request: StartRequest,
+    /// Input, output and error output.
+    standard: [OwnedFd; 3],
+    leash: Channel,
+}
+
 /// The process at work.
 struct Office<'a> {
     rules: &'a [Rule],
     manager: Manager<'a>,
     mechanism: Box<dyn Readiness>,
     running: Vec<Running>,
+    /// Those for which there is no place yet, the oldest first, and until when they wait.
+    waiting: Vec<(Asked, u64)>,
     record: Vec<u8>,
 }
 
 impl Office<'_> {
     fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
         let kills = self.running.iter().filter_map(|running| running.kill_at_ms);
-        let due = kills.chain(self.manager.due_ms()).min();
+        let refusals = self.waiting.first().map(|(_, until_ms)| *until_ms);
+        let due = kills.chain(self.manager.due_ms()).chain(refusals).min();
         let now_ms = clock::monotonic_ms();
         let left = due
             .map_or(-1, |at| i32::try_from(at.saturating_sub(now_ms).max(1)).unwrap_or(i32::MAX));
@@ -294,16 +315,44 @@ impl Office<'_> {
             let descriptors: Result<[OwnedFd; 4], _> = descriptors.try_into();
             if let (Some(request), Ok([input, output, error, leash])) = (request, descriptors) {
                 let leash = Channel::from_fd(leash);
-                match self.start(request, [&input, &output, &error]) {
-                    Ok(()) => self.watch(leash),
-                    // While this process holds the pipes: it is there when they come to an end.
-                    Err(told) => drop(leash.send(&told.encode(), None)),
-                }
+                self.take(Asked { request, standard: [input, output, error], leash });
             }
         }
     }
 
-    fn start(&mut self, request: StartRequest, standard: [&OwnedFd; 3]) -> Result<(), Told> {
+    /// Starts a program, or has it wait for a place.
+    fn take(&mut self, asked: Asked) {
+        if self.is_full(&asked) {
+            // Some may have ended already.
+            self.reap();
+        }
+        if self.is_full(&asked) && self.waiting.len() < WAITING_MAX {
+            self.waiting.push((asked, clock::monotonic_ms() + PLACE_MS_MAX));
+        } else {
+            self.begin(asked);
+        }
+    }
+
+    /// Whether as many programs of its kind run as may.
+    fn is_full(&self, asked: &Asked) -> bool {
+        let at = asked.request.rule as usize;
+        let lives = |running: &&Running| running.rule == at && running.lives;
+        let most = self.rules.get(at).map(|rule| rule.limits.processes_max);
+        most.is_some_and(|most| self.running.iter().filter(lives).count() >= most)
+    }
+
+    fn begin(&mut self, asked: Asked) {
+        let full = self.is_full(&asked);
+        let Asked { request, standard, leash } = asked;
+        let started = if full { Err(Told::Busy) } else { self.start(request, &standard) };
+        match started {
+            Ok(()) => self.watch(leash),
+            // While this process holds the pipes: it is there when they come to an end.
+            Err(told) => drop(leash.send(&told.encode(), None)),
+        }
+    }
+
+    fn start(&mut self, request: StartRequest, standard: &[OwnedFd; 3]) -> Result<(), Told> {
         // What is neither read nor written to its end could be a program itself.
         if !standard.iter().all(program::is_pipe) {
             return Err(Told::Forbidden);
@@ -311,11 +360,7 @@ impl Office<'_> {
         let at = request.rule as usize;
         let rule = self.rules.get(at).ok_or(Told::Missing)?;
         let (path, named) = rule.find(&request.below)?;
-        let lives = |running: &&Running| running.rule == at && running.lives;
-        if self.running.iter().filter(lives).count() >= rule.limits.processes_max {
-            return Err(Told::Busy);
-        }
-        let [Ok(input), Ok(output), Ok(error)] = standard.map(OwnedFd::try_clone) else {
+        let [Ok(input), Ok(output), Ok(error)] = standard.each_ref().map(OwnedFd::try_clone) else {
             return Err(Told::Busy);
         };
         let StartRequest { below, mut environment, .. } = request;
@@ -390,6 +435,29 @@ impl Office<'_> {
             }
         }
         self.forget_ended();
+        self.admit();
+    }
+
+    /// Starts those who have waited for a place that is there now.
+    fn admit(&mut self) {
+        let mut at = 0;
+        while let Some((asked, _)) = self.waiting.get(at) {
+            if self.is_full(asked) {
+                at += 1;
+            } else {
+                let (asked, _) = self.waiting.remove(at);
+                self.begin(asked);
+            }
+        }
+    }
+
+    /// Refuses those who have waited for too long.
+    fn refuse_overdue(&mut self) {
+        let now_ms = clock::monotonic_ms();
+        while self.waiting.first().is_some_and(|(_, until_ms)| *until_ms <= now_ms) {
+            let (asked, _) = self.waiting.remove(0);
+            self.begin(asked);
+        }
     }
 
     fn forget_ended(&mut self) {
