@@ -1,14 +1,15 @@
 //! Every target over its seeds, and over mutations of them for a while.
 
 use std::fmt::Write as _;
-use std::panic;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
+use std::{panic, thread};
 
 use flyball_fuzz::mutate::mutated;
 use flyball_fuzz::{TARGETS, Target};
 
-/// How long all targets together are tried with mutations.
+/// How much of the processors' time all targets together are tried with mutations.
 const MUTATING: Duration = Duration::from_secs(60);
 
 /// The seeds of a target by name, in a fixed order.
@@ -72,18 +73,26 @@ fn every_target_passes_over_mutations_of_its_seeds() {
     });
     let count = if replay.is_some() { 1 } else { usize::MAX };
     println!("mutations begin with seed {first}");
-    let mut failures = String::new();
-    for target in TARGETS {
-        let corpus: Vec<Vec<u8>> = seeds(target).into_iter().map(|(_, seed)| seed).collect();
-        let numbers = (0..u64::MAX).map(|n| first.wrapping_add(n)).take(count);
-        match hunt(target, &corpus, numbers, MUTATING / TARGETS.len() as u32) {
-            Ok(passed) => println!("{}: {passed} inputs", target.name),
-            Err((seed, input)) => {
-                let input = input.escape_ascii();
-                let _ = writeln!(failures, "{}: FLYBALL_SEED={seed}: \"{input}\"", target.name);
+    let failures = Mutex::new(String::new());
+    let left = Mutex::new(TARGETS.iter());
+    let next = || left.lock().expect("nobody panics with it").next();
+    let try_all = || {
+        while let Some(target) = next() {
+            let corpus: Vec<Vec<u8>> = seeds(target).into_iter().map(|(_, seed)| seed).collect();
+            let numbers = (0..u64::MAX).map(|n| first.wrapping_add(n)).take(count);
+            match hunt(target, &corpus, numbers, MUTATING / TARGETS.len() as u32) {
+                Ok(passed) => println!("{}: {passed} inputs", target.name),
+                Err((seed, input)) => {
+                    let input = input.escape_ascii();
+                    let mut all = failures.lock().expect("nobody panics with it");
+                    let _ = writeln!(all, "{}: FLYBALL_SEED={seed}: \"{input}\"", target.name);
+                }
             }
         }
-    }
+    };
+    let cpus = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| (0..cpus).for_each(|_| drop(scope.spawn(try_all))));
+    let failures = failures.into_inner().expect("nobody panics with it");
     assert!(failures.is_empty(), "{failures}");
 }
 

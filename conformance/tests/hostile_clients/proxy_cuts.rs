@@ -6,21 +6,9 @@ use std::net::TcpListener;
 use flyball_testkit::Client;
 
 use crate::besieged::{Besieged, get};
-use crate::common_programs::on_architectures;
+use crate::common_programs::on_every_architecture;
 
-on_architectures! {
-    [
-        sped = "sped",
-        amped = "amped",
-        mp = "mp",
-        mt = "mt",
-        knot_a = "knot-a",
-        watpipe = "watpipe",
-        tux = "tux",
-        uring = "uring",
-    ]
-    [a_proxy_that_breaks_after_any_byte_leaves_nothing_behind]
-}
+on_every_architecture! { [a_proxy_that_breaks_after_any_byte_leaves_nothing_behind] }
 
 /// What is asked for, and how often on one connection: an answer is followed by another, so that
 /// the connection is reset while it is kept, too.

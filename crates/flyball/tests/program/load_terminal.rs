@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use crate::common::generator::server_of;
 use crate::common::{children, has, is_running, signal, wait_for};
 use flyball_testkit::wait::DEADLINE;
-use flyball_testkit::{Site, binary};
+use flyball_testkit::{Server, Site, binary};
 use serde_json::Value;
 
 /// `flyball load` that runs, and the lines that it says.
@@ -157,15 +157,21 @@ fn a_search_that_is_interrupted_shows_the_curve_that_it_has() {
     assert!(out.contains("area under the curve: ") && out.contains("STOPPED: it was"), "{out}");
 }
 
+/// A run that nobody awaits, the server that it loads, and the site of that.
+fn a_minute_on_a_screen() -> (Terminal, Server, Site) {
+    let site = Site::new();
+    let server = server_of(&site.root());
+    let url = format!("http://{}/", server.address());
+    let terminal = Terminal::run(&format!("--tui --connections 2 --duration 60s {url}"));
+    (terminal, server, site)
+}
+
 #[test]
 fn a_run_has_a_screen_of_its_own_and_q_ends_it() {
     if !has("script") {
         return;
     }
-    let site = Site::new();
-    let server = server_of(&site.root());
-    let url = format!("http://{}/", server.address());
-    let mut terminal = Terminal::run(&format!("--tui --connections 2 --duration 60s {url}"));
+    let (mut terminal, _server, _site) = a_minute_on_a_screen();
     // Blanks are not written, where the screen is blank already.
     terminal.wait_for("reports");
     terminal.wait_for("second:");
@@ -182,10 +188,7 @@ fn a_run_whose_terminal_is_taken_away_ends() {
     if !has("script") {
         return;
     }
-    let site = Site::new();
-    let server = server_of(&site.root());
-    let url = format!("http://{}/", server.address());
-    let mut terminal = Terminal::run(&format!("--tui --connections 2 --duration 60s {url}"));
+    let (mut terminal, _server, _site) = a_minute_on_a_screen();
     terminal.wait_for("second:");
     let [run] = children(terminal.child.id())[..] else { panic!("script runs one program") };
     terminal.child.kill().expect("it runs");

@@ -537,6 +537,8 @@ impl Conn {
 
     fn answer_ended<F>(&mut self, keep: bool, unread: bool, out: &Out<F>, now: &Now) {
         self.full = self.batch >= self.limits.pipeline_max || !out.has_room();
+        // What was offered of the body has lost its taker.
+        self.body_ready = 0;
         if keep {
             self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
             self.since_ms = now.ms();

@@ -138,6 +138,16 @@ fn a_window_that_is_not_taken_stops_the_reading() {
 }
 
 #[test]
+fn what_was_offered_of_a_body_is_offered_no_more_once_the_answer_is_there() {
+    let get = "GET /b HTTP/1.1\r\nHost: a\r\n\r\n";
+    for request in [with_length("/hold/1", "Hello"), chunked("/hold/1", "5\r\nHello\r\n0\r\n\r\n")]
+    {
+        let end = play(&[send(request + get), Act::Release]);
+        assert_eq!((end.wire, end.state), (kept("/hold/1") + &kept("/b"), State::Idle));
+    }
+}
+
+#[test]
 fn a_body_whose_framing_breaks_under_its_taker_is_refused() {
     for broken in ["x\r\n", "3\r\nabcd", "3\r\nabc\r\n5 \r\n", "3\r\nabc\r\n0\r\nX\r\n\r\n"] {
         let end = play(&[send(chunked("/upload/9", broken)), Act::Finish]);
