@@ -63,8 +63,8 @@ pub(crate) struct Run {
     pub(crate) load: Load,
     /// CPU time of the server's processes, in nanoseconds.
     pub(crate) server_cpu_ns: u64,
-    /// Threads of the server that ended underway, with CPU time that nobody counted.
-    pub(crate) threads_ended: usize,
+    /// Processes of the server that ended underway, with CPU time that nobody counted.
+    pub(crate) processes_ended: usize,
     /// CPU time of the generator, in nanoseconds, at a resolution of 10 ms.
     pub(crate) generator_cpu_ns: u64,
     /// CPU time that all else took from the two CPUs, in nanoseconds, at a resolution of 10 ms.
@@ -136,7 +136,7 @@ pub(crate) fn run(
     let (all_before, generator_before) = (busy_ns(), awaited_children_ns());
     let before = server.running.cpu();
     let load = generate(work, scripts, server.address, seconds)?;
-    let (server_cpu_ns, threads_ended) = server.running.cpu().since(&before);
+    let (server_cpu_ns, processes_ended) = server.running.cpu().since(&before);
     let generator_cpu_ns = awaited_children_ns() - generator_before;
     let all_cpu_ns = busy_ns() - all_before;
     if server.running.has_ended() {
@@ -152,7 +152,7 @@ pub(crate) fn run(
         round,
         load,
         server_cpu_ns,
-        threads_ended,
+        processes_ended,
         generator_cpu_ns,
         others_cpu_ns: all_cpu_ns.saturating_sub(server_cpu_ns + generator_cpu_ns),
     })
@@ -260,7 +260,7 @@ mod tests {
                 ..Load::default()
             },
             server_cpu_ns: 1_000_000_000,
-            threads_ended: 0,
+            processes_ended: 0,
             generator_cpu_ns: 2_000_000_000,
             others_cpu_ns: 0,
         }

@@ -87,12 +87,13 @@ impl Running {
 
     /// Threads of the process and its descendants.
     pub(crate) fn threads(&self) -> usize {
-        self.cpu().0.len()
+        self.cpu().0.values().map(|process| process.threads.len()).sum()
     }
 
-    /// CPU time used so far by each thread of the process and its descendants.
-    pub(crate) fn cpu(&self) -> ThreadTimes {
-        ThreadTimes(tree(self.child.id()).into_iter().flat_map(thread_times).collect())
+    /// CPU time used so far by the process and its descendants.
+    pub(crate) fn cpu(&self) -> CpuTimes {
+        let times = |process| Some((process, ProcessTimes::of(process)?));
+        CpuTimes(tree(self.child.id()).into_iter().filter_map(times).collect())
     }
 }
 
@@ -116,19 +117,52 @@ fn signal(name: &str, target: &str) {
     let _ = command.status();
 }
 
-/// Nanoseconds of CPU time by thread.
+/// CPU time by process.
 #[derive(Debug)]
-pub(crate) struct ThreadTimes(BTreeMap<u32, u64>);
+pub(crate) struct CpuTimes(BTreeMap<u32, ProcessTimes>);
 
-impl ThreadTimes {
-    /// CPU time in nanoseconds between an earlier look and this one, and how many threads ended
+impl CpuTimes {
+    /// CPU time in nanoseconds between an earlier look and this one, and how many processes ended
     /// between them: what those used since the earlier look is missing in the sum.
-    pub(crate) fn since(&self, earlier: &ThreadTimes) -> (u64, usize) {
-        let used = |(thread, now): (&u32, &u64)| now - earlier.0.get(thread).unwrap_or(&0).min(now);
-        let ended = earlier.0.keys().filter(|thread| !self.0.contains_key(thread)).count();
+    pub(crate) fn since(&self, earlier: &CpuTimes) -> (u64, usize) {
+        let new = ProcessTimes::default();
+        let used = |(process, now): (&u32, &ProcessTimes)| {
+            now.since(earlier.0.get(process).unwrap_or(&new))
+        };
+        let ended = earlier.0.keys().filter(|process| !self.0.contains_key(process)).count();
         (self.0.iter().map(used).sum(), ended)
     }
 }
+
+/// Nanoseconds of CPU time of one process.
+#[derive(Debug, Default)]
+struct ProcessTimes {
+    /// Of each thread that is there.
+    threads: BTreeMap<u32, u64>,
+    /// Of all threads, those that have ended too, in whole ticks.
+    all: u64,
+}
+
+impl ProcessTimes {
+    fn of(process: u32) -> Option<ProcessTimes> {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        Some(ProcessTimes { threads: thread_times(process), all: ticks(&stat)? * TICK_NS })
+    }
+
+    /// The sum of the threads is exact; the whole is taken where it is more than that by what
+    /// counting in ticks cannot explain: then threads have ended.
+    fn since(&self, earlier: &ProcessTimes) -> u64 {
+        let of = |(thread, now): (&u32, &u64)| {
+            now.saturating_sub(earlier.threads.get(thread).copied().unwrap_or(0))
+        };
+        let threads: u64 = self.threads.iter().map(of).sum();
+        let all = self.all.saturating_sub(earlier.all);
+        if all > threads + 2 * TICK_NS { all } else { threads }
+    }
+}
+
+/// One over USER_HZ.
+const TICK_NS: u64 = 10_000_000;
 
 /// The process and its descendants, itself first.
 fn tree(root: u32) -> Vec<u32> {
@@ -157,6 +191,13 @@ fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Processor time in a line of /proc/PID/stat, in ticks: that of user and that of system mode, both
+/// with what threads used that have ended.
+fn ticks(stat: &str) -> Option<u64> {
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    Some(fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?)
+}
+
 /// Anonymous and shared memory of a process, each page divided by the processes that have it.
 fn proportional_bytes(process: u32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
@@ -169,7 +210,7 @@ fn proportional_bytes(process: u32) -> u64 {
 
 /// Threads of a process with the nanoseconds each spent on a CPU: the first field of its schedstat,
 /// a hundred thousand times as fine as the clock ticks of its stat.
-fn thread_times(process: u32) -> Vec<(u32, u64)> {
+fn thread_times(process: u32) -> BTreeMap<u32, u64> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
     let time = |path: PathBuf| {
         fs::read_to_string(path.join("schedstat")).ok()?.split(' ').next()?.parse().ok()
@@ -198,10 +239,24 @@ mod tests {
     }
 
     #[test]
-    fn threads_that_end_are_counted_and_new_ones_are_added() {
-        let earlier = ThreadTimes([(1, 100), (2, 50)].into());
-        let later = ThreadTimes([(1, 130), (3, 7)].into());
-        assert_eq!(later.since(&earlier), (37, 1));
+    fn processor_time_stands_behind_a_name_with_parentheses_and_blanks() {
+        assert_eq!(ticks("12 (a) S 9 (b) R 34 12 12 0 -1 4 1 2 3 4 50 7 90 91 20 0"), Some(57));
+        assert_eq!(ticks("12 (a) R 34 12"), None);
+    }
+
+    #[test]
+    fn new_threads_and_those_that_have_ended_count_and_processes_that_ended_are_told() {
+        let times = |threads: &[(u32, u64)], all| ProcessTimes {
+            threads: threads.iter().copied().collect(),
+            all,
+        };
+        let earlier = CpuTimes([(1, times(&[(1, 100), (2, 50)], 0))].into());
+        let later = CpuTimes([(1, times(&[(1, 130), (3, 7)], TICK_NS))].into());
+        assert_eq!(later.since(&earlier), (37, 0), "a tick is no more than rounding");
+        let later = CpuTimes([(1, times(&[(1, 130)], 9 * TICK_NS))].into());
+        assert_eq!(later.since(&earlier), (9 * TICK_NS, 0));
+        let later = CpuTimes([(8, times(&[(8, 5)], 0))].into());
+        assert_eq!(later.since(&earlier), (5, 1));
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub(crate) struct Summary {
     server_share: Spread,
     others_share: Spread,
     pub(crate) errors: u64,
-    threads_ended: usize,
+    processes_ended: usize,
     rounds: usize,
     generator_limited_rounds: usize,
 }
@@ -96,7 +96,7 @@ impl Summary {
             server_share: spread(Run::server_share),
             others_share: spread(Run::others_share),
             errors: runs.iter().map(|run| run.load.errors()).sum(),
-            threads_ended: runs.iter().map(|run| run.threads_ended).sum(),
+            processes_ended: runs.iter().map(|run| run.processes_ended).sum(),
             rounds: runs.len(),
             generator_limited_rounds: runs.iter().filter(|r| r.generator_was_the_limit()).count(),
         })
@@ -209,8 +209,8 @@ pub(crate) fn doubt(flyball: &Summary, peer: &Summary) -> String {
         if summary.errors > 0 {
             doubts.push(format!("{name} made errors"));
         }
-        if summary.threads_ended > 0 {
-            doubts.push(format!("{} threads of {name} ended uncounted", summary.threads_ended));
+        if summary.processes_ended > 0 {
+            doubts.push(format!("{} processes of {name} ended uncounted", summary.processes_ended));
         }
         if summary.others_share.median >= DISTURBING {
             doubts.push(format!("other programs ran beside {name}"));
@@ -329,7 +329,7 @@ pub(crate) fn run_record(run: &Run) -> Value {
         "server_cpu_ns": run.server_cpu_ns,
         "generator_cpu_ns": run.generator_cpu_ns,
         "others_cpu_ns": run.others_cpu_ns,
-        "threads_ended": run.threads_ended,
+        "processes_ended": run.processes_ended,
         "errors": {
             "connect": load.connect,
             "read": load.read,
@@ -387,7 +387,7 @@ mod tests {
             round: 1,
             load: Load { duration_us: 1_000_000, requests: 1000, status, ..Load::default() },
             server_cpu_ns: cpu_us * 1_000_000,
-            threads_ended: 0,
+            processes_ended: 0,
             generator_cpu_ns: 0,
             others_cpu_ns: 0,
         }

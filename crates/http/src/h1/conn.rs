@@ -794,8 +794,6 @@ impl Conn {
             self.state != State::Closed || !self.pending,
             "closed with output that was never sent"
         );
-        debug_assert!(
-            self.body_ready == 0 || self.state == State::AskedBody || self.ask == Ask::None
-        );
+        debug_assert!(self.body_ready == 0 || self.takes_body() || self.ask == Ask::None);
     }
 }
