@@ -240,7 +240,7 @@ pub enum Measure {
     GoodputPerS,
     /// Replies in a second.
     RepliesPerS,
-    /// Bits of bodies in a second, in millions.
+    /// Bits that arrived in a second, in millions.
     MbitPerS,
     /// Microseconds of the server's CPU time for a reply.
     CpuUsPerReply,

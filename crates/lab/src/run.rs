@@ -301,7 +301,7 @@ fn record(
     (before, after): (Look, Look),
     seconds: f64,
 ) -> Record {
-    let replies = report.figure("replies_total").or(report.figure("replies")).unwrap_or(0.0);
+    let replies = report.figure("replies_total").unwrap_or(0.0);
     let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(after, before)| after - before);
     let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
     let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -324,11 +324,11 @@ fn record(
     };
     put(Measure::GoodputPerS, report.figure("goodput_per_s"));
     put(Measure::RepliesPerS, report.figure("replies_per_s"));
-    let window = report.figure("window_s").unwrap_or(load.seconds - load.warmup);
-    let bits = report.figure("body_bytes").map(|bytes| bytes * 8.0 / 1e6 / window);
+    // What arrived in the window, whenever it was due: past saturation most comes after it.
+    let bits = report.figure("bytes_in_per_s").map(|bytes| bytes * 8.0 / 1e6);
     put(Measure::MbitPerS, bits);
-    let sent = replies.max(1.0);
-    put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / sent * window / seconds));
+    // Both of the whole run: what was due in its window is answered before and after it, too.
+    put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / replies.max(1.0)));
     put(Measure::DropsPerS, drops.map(|drops| drops.all as f64 / seconds));
     put(Measure::LatencyP50Us, report.figure("latency_us.p50"));
     put(Measure::LatencyP99Us, report.figure("latency_us.p99"));

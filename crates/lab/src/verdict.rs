@@ -81,27 +81,21 @@ pub fn judge(
         return (Verdict::NotTestable, Vec::new());
     }
     let axis = experiment.points(quick);
-    let itself: Vec<bool> =
-        experiment.claims.iter().map(|claim| is_with_itself(claim, runs, axis)).collect();
-    let compare = |(claim, itself): (&Claim, &bool)| match itself {
-        true => None,
-        false => Comparison::of(&pairs(claim, runs, axis), seed),
-    };
-    let comparisons: Vec<Option<Comparison>> =
-        experiment.claims.iter().zip(&itself).map(compare).collect();
+    let compare = |claim: &Claim| Comparison::of(&pairs(claim, runs, axis), seed);
+    let comparisons: Vec<Option<Comparison>> = experiment.claims.iter().map(compare).collect();
     let corrected = holm(&comparisons.iter().flatten().map(|one| one.p).collect::<Vec<_>>());
     let needed = pairs_needed(corrected.len());
     let mut corrected = corrected.into_iter();
     let judged: Vec<Judged> = experiment
         .claims
         .iter()
-        .zip(comparisons.into_iter().zip(itself))
-        .map(|(claim, (comparison, itself))| {
+        .zip(comparisons)
+        .map(|(claim, comparison)| {
             let p = comparison.and_then(|_| corrected.next());
             let pairs = comparison.map_or(0, |comparison| comparison.pairs);
             let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs));
             let mut judged = judge_claim(claim, comparison, p, (floor.unwrap_or(1.0), needed));
-            if itself {
+            if judged.pairs > 0 && is_with_itself(claim, runs, axis) {
                 judged.note = "both sides are the same runs: the axis ends at the peak".into();
             }
             judged
@@ -173,7 +167,7 @@ fn weigh(
     }
 }
 
-/// Whether a claim about one series comes to the same point on both sides, which says nothing.
+/// Whether a claim about one series comes to the same point on both sides.
 fn is_with_itself(claim: &Claim, runs: &[Measured], axis: &[f64]) -> bool {
     let [left, right] = looks_at(claim, runs, axis);
     left == right
@@ -384,10 +378,18 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_at_the_end_of_the_axis_is_not_compared_with_that_end() {
+    fn a_peak_at_the_end_of_the_axis_is_held_there_and_is_no_more_or_less_than_itself() {
         let mut past = claim(Relation::Equal, None, Place::Last);
         (past.right, past.right_at) = ("a".into(), Some(Place::Peak));
         assert!(is_with_itself(&past, &runs(1.0), AXIS));
+        assert_eq!(verdict(&past, &runs(1.0)), Verdict::Reproduced);
+        past.is = Relation::Less;
+        assert_eq!(verdict(&past, &runs(1.0)), Verdict::Weaker);
+        past.is = Relation::Equal;
+        // The end without a valid run is not the peak.
+        let before: Vec<Measured> =
+            runs(1.0).into_iter().filter(|run| run.cell.point < 2.0).collect();
+        assert_eq!(verdict(&past, &before), Verdict::NoResult);
         // Less at the end than before it: there is something to compare.
         let falls: Vec<Measured> = (0..10)
             .flat_map(|block| [run("a", 1.0, block, 900.0), run("a", 2.0, block, 500.0)])

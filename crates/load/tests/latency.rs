@@ -153,6 +153,7 @@ fn a_warm_up_is_not_counted() {
     options.warmup = Duration::from_millis(300);
     let report = run(&options);
     assert_eq!((report.tally.intended, report.tally.replies), (10, 10));
+    assert_eq!(report.tally.replies_total, 40);
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub fn label(measure: Measure) -> &'static str {
     match measure {
         Measure::GoodputPerS => "good replies per second",
         Measure::RepliesPerS => "replies per second",
-        Measure::MbitPerS => "Mbit/s of bodies",
+        Measure::MbitPerS => "Mbit/s",
         Measure::CpuUsPerReply => "µs of CPU time per reply",
         Measure::DropsPerS => "dropped connections per second",
         Measure::LatencyP50Us => "median latency, µs",

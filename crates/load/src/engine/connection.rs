@@ -325,6 +325,7 @@ impl Connection {
             seen.end()
         });
         let latency_ns = now_ns.saturating_sub(done.intended_ns);
+        tally.replies_total += 1;
         if self.counts {
             tally.replies += 1;
             tally.status[usize::from(self.status).min(999)] += 1;

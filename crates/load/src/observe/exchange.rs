@@ -48,11 +48,12 @@ fn read_classes(value: &Value) -> Option<Vec<ClassTally>> {
 }
 
 /// The plain counts, in the order of the wire.
-fn counts(tally: &mut Tally) -> [&mut u64; 17] {
+fn counts(tally: &mut Tally) -> [&mut u64; 18] {
     [
         &mut tally.intended,
         &mut tally.sent,
         &mut tally.replies,
+        &mut tally.replies_total,
         &mut tally.replies_in_window,
         &mut tally.good_in_window,
         &mut tally.unanswered,

@@ -41,6 +41,7 @@ pub fn json(report: &Report) -> Value {
         "intended": tally.intended,
         "sent": tally.sent,
         "replies": tally.replies,
+        "replies_total": tally.replies_total,
         "unanswered": tally.unanswered,
         "sessions": tally.sessions,
         "sessions_complete": tally.sessions_complete,
