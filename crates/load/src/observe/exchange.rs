@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn counts_come_through_as_they_were() {
         let mut tally = Tally::new(Window { from_ns: 5, to_ns: 1_000_000_005 }, 1);
-        let mut sent: [u64; 17] = std::array::from_fn(|n| n as u64 + 1);
+        let mut sent: [u64; 18] = std::array::from_fn(|n| n as u64 + 1);
         read_counts(&mut tally, &sent).unwrap();
         tally.broken_rules[2] = 7;
         tally.error(Kind::Reset, true);
