@@ -1,7 +1,7 @@
 //! Fuzz targets: each takes any bytes, must not panic, and checks what is true of every input.
 //!
 //! `cargo test -p flyball-fuzz` runs them over their seeds and over mutations of those for a short
-//! while, and longer under `FLYBALL_CI`.
+//! while.
 #![forbid(unsafe_code)]
 
 mod backend;
