@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use flyball_testkit::{Client, Launch, Server, as_ourselves, wait};
+use flyball_testkit::{Client, Launch, Server, as_ourselves, is_strict, wait};
 
 use crate::backend_faults::{MEMORY_MAX, children, holding_of};
 use crate::modules;
@@ -89,7 +89,7 @@ fn abort_one(server: &Server, held: &mut [Held]) {
 #[test]
 fn aborts_of_a_module_cost_the_connections_of_their_worker_and_no_other_every_time() {
     let asked = std::env::var("FLYBALL_ABORTS").ok();
-    let usual = if std::env::var_os("FLYBALL_CI").is_some() { MANY } else { FEW };
+    let usual = if is_strict() { MANY } else { FEW };
     let count = asked.map_or(usual, |count| count.parse().expect("FLYBALL_ABORTS is a number"));
     let workers = (count / 5).clamp(WORKERS, WORKERS_MAX);
     let files = tempfile::tempdir().unwrap();

@@ -27,4 +27,4 @@ pub use client::Client;
 pub use response::{Response, responses};
 pub use server::{Launch, Refused, Server, Stopped, as_ourselves};
 pub use site::{LARGE_BYTES, MANY, MODIFIED, Site, digits, large, large_at, many, name_of_many};
-pub use skip::skip;
+pub use skip::{is_strict, skip};
