@@ -6,5 +6,6 @@
 mod common_programs;
 
 mod browser;
+mod lab_report;
 mod mirrors;
 mod real_clients;

@@ -19,9 +19,14 @@ pub struct Chromium(Child);
 impl Chromium {
     /// Opens this page with a profile in `home`; what the browser says is kept in `console`.
     pub fn open(url: &str, home: &Path, console: &Path) -> Chromium {
+        Chromium::open_with(&[], url, home, console)
+    }
+
+    /// The same with flags of its own.
+    pub fn open_with(flags: &[&str], url: &str, home: &Path, console: &Path) -> Chromium {
         let said = fs::File::create(console).expect("a file can be made");
         let mut chromium = headless(home);
-        chromium.arg("--remote-debugging-port=0").arg(url);
+        chromium.args(flags).arg("--remote-debugging-port=0").arg(url);
         chromium.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         Chromium(chromium.spawn().expect("timeout starts"))
     }
