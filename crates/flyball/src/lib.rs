@@ -4,5 +4,6 @@
 
 pub mod cli;
 pub mod configuration;
+pub mod experiments;
 pub mod settings;
 pub mod top;

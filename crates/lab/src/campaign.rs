@@ -14,13 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Varies};
+use crate::definition::{Axis, Claim, Experiment, QUICK_S_MAX, Series, Varies};
 use crate::generator::{self, Load};
-use crate::host::SetupError;
+use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
 use crate::noise::Noise;
 use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
-use crate::run::{Record, Site, measure};
+use crate::run::{CLIENT_DESCRIPTORS, Record, Site, measure};
 use crate::schedule::Turn;
 use crate::verdict::{self, Measured, looks_at};
 
@@ -37,19 +37,16 @@ pub(crate) const WARMUP_SHARE: f64 = 0.2;
 /// would be many times as long as the run.
 const QUICK_TIMEOUT_RUNS: f64 = 2.0;
 
+/// Descriptors of a generator that are no connections, and the step in seconds by which clients
+/// wait shorter when there are too few of them.
+const OTHER_DESCRIPTORS: usize = 100;
+const WAIT_STEP_S: f64 = 0.1;
+
 /// Connections by which the peak is looked for.
 const CALIBRATION_CONNECTIONS: f64 = 64.0;
 
 /// Seconds of that.
 const CALIBRATION_S: f64 = 2.0;
-
-/// Times the peak at which a quick campaign looks whether more arrives openly than a closed loop
-/// asked for, and how often it looks again at what it found.
-const RISE: f64 = 1.5;
-const RISES_MAX: u32 = 3;
-
-/// From so many times the peak on, what was served there is the peak.
-const RISEN_MIN: f64 = 1.05;
 
 /// Seconds of each run by which a full campaign finds the knee.
 const KNEE_S: f64 = 3.0;
@@ -107,11 +104,18 @@ pub struct Runs {
     pub seed: u64,
     /// Seconds of each run, with its warm-up.
     pub seconds: f64,
+    /// Repetitions, where they are not those of the kind.
+    #[serde(default)]
+    pub blocks: Option<usize>,
     /// Repetitions of what no claim looks at, where they are fewer.
     #[serde(default)]
     pub unjudged: Option<usize>,
     /// What 1 means along an axis that is relative: a rate.
     pub peak: Option<f64>,
+    /// Seconds that clients waited at most, where those of the experiment are too many for the
+    /// descriptors that a generator may hold.
+    #[serde(default)]
+    pub timeout_s: Option<f64>,
     /// Who stayed away, and why.
     pub absent: BTreeMap<String, String>,
     /// What two copies of one server differed by, before everything else.
@@ -121,6 +125,9 @@ pub struct Runs {
     pub records: Vec<Record>,
     /// It ran on loopback, without what root may do.
     pub reduced: bool,
+    /// The machine, as the servers had it.
+    #[serde(default)]
+    pub facts: Option<Facts>,
     /// Nothing is left to run: neither interrupted nor out of time.
     #[serde(default)]
     pub complete: bool,
@@ -134,12 +141,15 @@ impl Runs {
             quick: options.quick,
             seed: options.seed,
             seconds: 0.0,
+            blocks: options.blocks,
             unjudged: options.unjudged,
             peak: None,
+            timeout_s: None,
             absent: BTreeMap::new(),
             noise: None,
             records: Vec::new(),
             reduced: site.network.is_none(),
+            facts: None,
             complete: false,
         }
     }
@@ -181,12 +191,45 @@ pub trait Progress {
 }
 
 /// What is settled before the first run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Settled {
     quick: bool,
     seed: u64,
     seconds: f64,
     peak: Option<f64>,
+    /// What was asked then.
+    #[serde(default)]
+    experiment: Option<Experiment>,
+    /// The commit by which it was begun.
+    #[serde(default)]
+    commit: Option<String>,
+}
+
+impl Settled {
+    /// Why runs of now do not belong to those of then.
+    fn differs(&self, quick: bool, seed: u64, now: &Experiment) -> Option<String> {
+        if (self.quick, self.seed) != (quick, seed) {
+            let kind = if self.quick { "quick" } else { "full" };
+            return Some(format!("it was begun as a {kind} campaign with --seed {}", self.seed));
+        }
+        let then = self.experiment.as_ref()?;
+        let of = |experiment: &Experiment| {
+            let Axis { varies, setting, relative_to, connections, .. } = experiment.axis.clone();
+            let axis = (varies, setting, relative_to, connections);
+            (experiment.workload.clone(), experiment.machine.clone(), axis)
+        };
+        let alike = |one: &Series| {
+            let other = then.series.iter().find(|other| other.name == one.name);
+            other.is_none_or(|other| {
+                let of = |series: &Series| {
+                    (series.contestant.clone(), series.architecture.clone(), series.set.clone())
+                };
+                of(one) == of(other)
+            })
+        };
+        let differs = of(then) != of(now) || !now.series.iter().all(alike);
+        differs.then(|| "its definition is another now; run it without --resume".to_owned())
+    }
 }
 
 /// Runs an experiment. Blocks for minutes; `stop` ends it with what there is, and so does the time
@@ -220,15 +263,19 @@ pub fn run(
     }
     let mut campaign = Campaign {
         site,
+        asked: experiment,
         experiment: &shortened,
         options,
         directory: &directory,
         begun,
         stop: &ends,
         failures: BTreeMap::new(),
+        begun_by: None,
+        missed: 0,
         runs,
     };
     let done = campaign.settle(out, progress).and_then(|settled| {
+        campaign.bound_waiting(progress);
         if !settled || !campaign.compare_copies(&plan, &cells, &claims, progress)? {
             return Ok(());
         }
@@ -240,21 +287,37 @@ pub fn run(
         _ if out_of_time() => progress.note("its time is over; `--resume` goes on from here"),
         _ => {}
     }
+    let namespace = campaign.site.network.as_ref().map(Network::server);
+    let mut facts = Facts::of(namespace);
+    if let Some(before) = campaign.begun_by.filter(|before| facts.commit.as_ref() != Some(before)) {
+        facts.commit = Some(format!("{before}, gone on by {}", facts.commit.unwrap_or_default()));
+    }
+    campaign.runs.facts = Some(facts);
     Ok(campaign.runs)
 }
 
-/// The directory of the runs; without those of another time, which would pass for those of this.
+/// The directory of the runs; without what there is of another time, which would pass for this.
 fn prepared(out: &Path, options: &Options) -> Result<PathBuf, SetupError> {
     let directory = out.join("runs");
     let wrong = |error: io::Error| SetupError(format!("{}: {error}", directory.display()));
     fs::create_dir_all(&directory).map_err(wrong)?;
-    if !options.resume {
-        for path in fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|extension| extension == "json") {
-                fs::remove_file(&path).map_err(wrong)?;
-            }
-        }
+    if options.resume {
+        return Ok(directory);
     }
+    let mut old: Vec<PathBuf> =
+        fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()).collect();
+    old.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    if !old.is_empty() && !out.join(SETTLED).exists() {
+        let why = "it holds files of something else; take another --out";
+        return Err(SetupError(format!("{}: {why}", directory.display())));
+    }
+    // What says that all is there goes first, and what says whose the runs are last.
+    for name in ["verdict.json", "runs.json", "report.html"] {
+        old.insert(0, out.join(name));
+    }
+    old.push(out.join(SETTLED));
+    old.retain(|path| path.exists());
+    old.iter().try_for_each(fs::remove_file).map_err(wrong)?;
     Ok(directory)
 }
 
@@ -284,6 +347,9 @@ fn present<'a>(
 /// A campaign that is under way.
 struct Campaign<'a> {
     site: &'a mut Site,
+    /// As it is defined.
+    asked: &'a Experiment,
+    /// With the time that clients wait in such a campaign.
     experiment: &'a Experiment,
     options: &'a Options,
     directory: &'a Path,
@@ -291,6 +357,10 @@ struct Campaign<'a> {
     stop: &'a dyn Fn() -> bool,
     /// Runs of a series that failed, one after the other.
     failures: BTreeMap<String, u32>,
+    /// The commit by which it was begun.
+    begun_by: Option<String>,
+    /// Runs for which there was no time.
+    missed: usize,
     runs: Runs,
 }
 
@@ -302,12 +372,11 @@ impl Campaign<'_> {
         let path = out.join(SETTLED);
         let kept: Option<Settled> = resume.then(|| kept(&path)).flatten();
         if let Some(kept) = kept {
-            if (kept.quick, kept.seed) != (quick, seed) {
-                let kind = if kept.quick { "quick" } else { "full" };
-                let why = format!("it was begun as a {kind} campaign with --seed {}", kept.seed);
+            if let Some(why) = kept.differs(quick, seed, self.asked) {
                 return Err(SetupError(format!("{}: {why}", out.display())));
             }
             (self.runs.peak, self.runs.seconds) = (kept.peak, kept.seconds);
+            self.begun_by = kept.commit;
             return Ok(true);
         }
         self.runs.peak = match self.peak(progress) {
@@ -315,8 +384,31 @@ impl Campaign<'_> {
             peak => peak?,
         };
         let Runs { seconds, peak, .. } = self.runs;
-        keep(&path, &Settled { quick, seed, seconds, peak })?;
+        self.begun_by = commit();
+        let (experiment, commit) = (Some(self.asked.clone()), self.begun_by.clone());
+        keep(&path, &Settled { quick, seed, seconds, peak, experiment, commit })?;
         Ok(true)
+    }
+
+    /// Lets clients wait no longer than the descriptors of a generator last when a server answers
+    /// nothing: beyond them no connection is opened, and a run is void.
+    fn bound_waiting(&mut self, progress: &mut dyn Progress) {
+        let (workload, axis) = (&self.experiment.workload, &self.experiment.axis);
+        let points = self.experiment.points(self.options.quick);
+        let most = points.iter().copied().fold(0.0, f64::max) * self.runs.peak.unwrap_or(1.0);
+        let most_open = descriptors_max().min(CLIENT_DESCRIPTORS);
+        let descriptors = most_open.saturating_sub(OTHER_DESCRIPTORS);
+        let last_s = descriptors as f64 / most.max(1.0);
+        if axis.varies == Varies::Rate && last_s < workload.timeout_s {
+            let least = WAIT_STEP_S;
+            let waits_s = ((last_s / least).floor() * least).max(least);
+            progress.note(&format!(
+                "{most:.0} connections a second, each waiting {} s, would be more at once than the \
+                 {descriptors} descriptors that a generator may hold: they wait {waits_s:.1} s",
+                workload.timeout_s
+            ));
+            self.runs.timeout_s = Some(waits_s);
+        }
     }
 
     /// What the contestant that a relative axis goes by gives when it is kept busy.
@@ -357,18 +449,12 @@ impl Campaign<'_> {
         Ok(Some(peak))
     }
 
-    /// What is served when more arrives than that: as many connections as kept it busy may have
-    /// waited for each other, and the axis would end before the peak.
-    fn risen(&mut self, series: &Series, mut peak: f64) -> Result<f64, SetupError> {
-        for nth in 0..RISES_MAX {
-            let seed = self.options.seed.wrapping_add(u64::from(nth));
-            let served = self.served(series, RISE * peak, CALIBRATION_S, seed)?;
-            if served < RISEN_MIN * peak {
-                break;
-            }
-            peak = served;
-        }
-        Ok(peak)
+    /// The peak when more arrives openly, without which the axis would end before it.
+    fn risen(&mut self, series: &Series, peak: f64) -> Result<f64, SetupError> {
+        let seed = self.options.seed;
+        knee::risen(peak, &mut |nth, rate| {
+            self.served(series, rate, CALIBRATION_S, seed.wrapping_add(nth))
+        })
     }
 
     /// The rate up to which a series keeps up, near one that it reached when it was kept busy.
@@ -391,11 +477,7 @@ impl Campaign<'_> {
         let (varies, warmup) = (self.experiment.axis.varies, seconds * WARMUP_SHARE);
         let load = Load { varies, amount: rate, seconds, warmup, seed, verify: false };
         let record = measure(self.site, self.experiment, series, &load, self.stop)?;
-        let figure = |name: &str| record.generator.get(name).and_then(|value| value.as_f64());
-        // A session is many requests: by what was due, it is a share of the rate.
-        let due = figure("intended_per_s").filter(|due| *due > 0.0);
-        let share = figure("goodput_per_s").zip(due).map(|(good, due)| good / due);
-        Ok(rate * share.unwrap_or(0.0))
+        Ok(rate * record.served_share())
     }
 
     /// Two copies of one server in turn (A/A): those that the first claim compares with. False when
@@ -452,7 +534,7 @@ impl Campaign<'_> {
         let more = plan::judged_turns(plan, cells, claims, &valid, self.options.seed);
         let before = plan.turns.len();
         let second = first && self.turns(&more, (before, before + more.len()), cells, progress)?;
-        self.runs.complete = second;
+        self.runs.complete = second && self.missed == 0;
         Ok(())
     }
 
@@ -471,6 +553,7 @@ impl Campaign<'_> {
             if self.options.quick && spent > BEGUN_SHARE {
                 let left = turns.len() - at;
                 progress.note(&format!("{left} of {all} runs do not fit into the time"));
+                self.missed += left;
                 return Ok(true);
             }
             if (self.stop)() {
@@ -496,7 +579,7 @@ impl Campaign<'_> {
         Ok(true)
     }
 
-    /// Measures one cell in one block, again when the run is void.
+    /// Measures one cell in one block, again when the run is void for what the server cannot help.
     fn one(
         &mut self,
         cell: &Cell<'_>,
@@ -517,12 +600,12 @@ impl Campaign<'_> {
                     None => return Ok(()),
                 },
             };
-            let valid = record.void.is_empty();
+            let (valid, unfair) = (record.void.is_empty(), record.unfair);
             if !valid {
                 progress.note(&format!("void: {}", record.void.join("; ")));
             }
             self.runs.records.push(record);
-            if valid || (self.stop)() {
+            if valid || unfair || (self.stop)() {
                 return Ok(());
             }
         }
@@ -541,8 +624,11 @@ impl Campaign<'_> {
         let (load, series) = load_of(self.experiment, cell, turn, self.options, &self.runs);
         make_files(self.site, self.experiment, cell.point, self.stop)?;
         let name = &cell.series.name;
+        let mut experiment = self.experiment.clone();
+        let timeout_s = &mut experiment.workload.timeout_s;
+        *timeout_s = self.runs.timeout_s.unwrap_or(*timeout_s);
         let begun = Instant::now();
-        match measure(self.site, self.experiment, &series, &load, self.stop) {
+        match measure(self.site, &experiment, &series, &load, self.stop) {
             // An interruption ends what is under way, which is no failure.
             _ if (self.stop)() && begun.elapsed().as_secs_f64() < load.seconds => Ok(None),
             Err(_) if (self.stop)() => Ok(None),
@@ -673,11 +759,14 @@ mod tests {
             quick: true,
             seed: 1,
             seconds: 1.0,
+            blocks: None,
             unjudged: None,
             peak: None,
+            timeout_s: None,
             absent: BTreeMap::new(),
             noise: None,
             reduced: false,
+            facts: None,
             complete: true,
             records: vec![
                 record(0, 1, &["late"]),

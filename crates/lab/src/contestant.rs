@@ -1,7 +1,8 @@
 //! Who takes part: our server with one of its architectures, and its peers, each started as its own
 //! documentation advises by a template of `lab/peers`.
 //!
-//! A peer gets what ours gets: the same files, CPUs, memory, accept queue and descriptors.
+//! A peer gets what ours gets: the same files, CPUs, memory and descriptors, and the same accept
+//! queue where it has a setting for it.
 
 mod peers;
 

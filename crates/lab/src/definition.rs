@@ -244,7 +244,7 @@ pub enum Measure {
     MbitPerS,
     /// Microseconds of the server's CPU time for a reply.
     CpuUsPerReply,
-    /// Connections that the kernel dropped in a second.
+    /// Connections that the kernel dropped, by the seconds in which they were due.
     DropsPerS,
     /// The median latency, in microseconds.
     LatencyP50Us,
@@ -284,6 +284,8 @@ pub enum Relation {
     Less,
     /// The same within the margin.
     Equal,
+    /// Not smaller by more than the margin.
+    AtLeast,
 }
 
 /// A predicate: one series against another, or against itself elsewhere on the axis.
@@ -311,6 +313,20 @@ pub struct Claim {
     /// Left by right from which on it counts as reproduced; between 1 and this it is weaker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reproduced: Option<f64>,
+}
+
+impl Claim {
+    /// In words, with the figure that it takes.
+    pub fn predicate(&self) -> String {
+        let paper = self.paper.map(|ratio| format!("; {ratio} in the paper")).unwrap_or_default();
+        let needed = match (self.is, self.reproduced) {
+            (Relation::Equal, _) => "within 3 % of 1".to_owned(),
+            (Relation::AtLeast, _) => "certainly no more than 3 % below 1".to_owned(),
+            (Relation::Greater, needed) => format!("at least {}", needed.unwrap_or(1.0)),
+            (Relation::Less, needed) => format!("at most {}", needed.unwrap_or(1.0)),
+        };
+        format!("{}: reproduced when the ratio is {needed}{paper}", self.says)
+    }
 }
 
 /// What is wrong with a definition.
@@ -372,6 +388,11 @@ impl Experiment {
             (_, true) => &self.axis.quick,
             (_, false) => &self.axis.points,
         }
+    }
+
+    /// What is claimed, each in words with the figure that it takes.
+    pub fn predicates(&self) -> Vec<String> {
+        self.claims.iter().map(Claim::predicate).collect()
     }
 
     /// Who takes part.
@@ -449,7 +470,7 @@ impl Experiment {
         match (claim.is, claim.reproduced) {
             (Relation::Greater, Some(ratio)) if ratio >= 1.0 => Ok(()),
             (Relation::Less, Some(ratio)) if ratio <= 1.0 => Ok(()),
-            (Relation::Equal, None) => Ok(()),
+            (Relation::Equal | Relation::AtLeast, None) => Ok(()),
             _ => Err(format!("{says:?}: `reproduced` does not fit the relation")),
         }
     }

@@ -1,6 +1,7 @@
 //! The machine that experiments run on: its programs, its namespaces and groups, and what it says
 //! of itself.
 
+mod descriptors;
 mod facts;
 mod group;
 mod network;
@@ -9,7 +10,8 @@ mod process;
 mod programs;
 mod wait;
 
-pub use facts::{Facts, ListenDrops, is_root, stolen_ns};
+pub use descriptors::descriptors_max;
+pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
 pub use group::{Group, GroupLimits};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
 pub use others::{Disturbance, Others};

@@ -1,4 +1,5 @@
-//! The knee of a server: the rate up to which it keeps up with what arrives.
+//! The knee of a server: the rate up to which it keeps up with what arrives; and, where that takes
+//! too long, a peak that is near it.
 
 /// The share of a rate that may stay unanswered when a run ends: what is under way is no backlog.
 const SHORTFALL_MAX: f64 = 0.01;
@@ -9,6 +10,33 @@ const BRACKET_MAX: f64 = 1.02;
 
 /// Doublings, or halvings, from the first rate before nothing is found.
 const DOUBLINGS_MAX: u32 = 24;
+
+/// Times the peak at which it is looked whether more arrives openly than a closed loop asked for,
+/// and how often it is looked again at what was found.
+const RISE: f64 = 1.5;
+const RISES_MAX: u64 = 3;
+
+/// From so many times the peak on, what was served there is the peak.
+const RISEN_MIN: f64 = 1.05;
+
+/// What is served when more arrives than a peak that a few connections in a closed loop reached:
+/// they may have waited for each other. `served_per_s` is the nth run, at a rate. Blocks for them.
+///
+/// # Errors
+/// Those of a run.
+pub fn risen<E>(
+    mut peak: f64,
+    served_per_s: &mut dyn FnMut(u64, f64) -> Result<f64, E>,
+) -> Result<f64, E> {
+    for nth in 0..RISES_MAX {
+        let served = served_per_s(nth, RISE * peak)?;
+        if served < RISEN_MIN * peak {
+            break;
+        }
+        peak = served;
+    }
+    Ok(peak)
+}
 
 /// Finds the knee from a rate that is near it, by halving the interval between one that is kept up
 /// with and one that is not. `good_per_s` is a run at a rate: what was answered well in a second.
@@ -78,6 +106,18 @@ mod tests {
             let knee = found(1_000.0, first).unwrap();
             assert!((970.0..=1_030.0).contains(&knee), "{knee} from {first}");
         }
+    }
+
+    #[test]
+    fn a_peak_rises_to_what_is_served_when_more_arrives() {
+        let risen = |peak: f64, could: f64| {
+            risen(peak, &mut |_, rate| Ok::<f64, Infallible>(rate.min(could))).unwrap()
+        };
+        assert_eq!(risen(900.0, 1_000.0), 1_000.0);
+        assert_eq!(risen(500.0, 1_000.0), 1_000.0);
+        assert_eq!(risen(1_000.0, 1_020.0), 1_000.0);
+        // It ends also where nothing does.
+        assert_eq!(risen(100.0, f64::INFINITY), 337.5);
     }
 
     #[test]

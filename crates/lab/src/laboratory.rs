@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
 use crate::contestant;
-use crate::definition::{Experiment, Relation, Varies};
+use crate::definition::{Experiment, Series, Varies};
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
 use crate::plan;
@@ -68,6 +68,8 @@ pub struct Laboratory {
     pub out: PathBuf,
     /// Where files are made.
     pub files: PathBuf,
+    /// Why our server would not take what a series sets: for a definition that was not made here.
+    pub refusal: fn(&Experiment, &Series) -> Option<String>,
 }
 
 /// The experiments, a line each.
@@ -126,21 +128,10 @@ pub fn show(name: &str) -> Result<String, String> {
         let _ = writeln!(text, "  {}: {who} {}", series.name, settings.join(" "));
     }
     text += "Claims:\n";
-    for claim in &experiment.claims {
-        let _ = writeln!(text, "  {}", predicate(claim));
+    for predicate in experiment.predicates() {
+        let _ = writeln!(text, "  {predicate}");
     }
     Ok(text)
-}
-
-/// A claim with the figure that it takes.
-fn predicate(claim: &crate::definition::Claim) -> String {
-    let paper = claim.paper.map(|ratio| format!("; {ratio} in the paper")).unwrap_or_default();
-    let needed = match (claim.is, claim.reproduced) {
-        (Relation::Equal, _) => "within 3 % of 1".to_owned(),
-        (Relation::Greater, needed) => format!("at least {}", needed.unwrap_or(1.0)),
-        (Relation::Less, needed) => format!("at most {}", needed.unwrap_or(1.0)),
-    };
-    format!("{}: reproduced when the ratio is {needed}{paper}", claim.says)
 }
 
 /// Judges these campaigns again, writes their pages, and says where they are. Blocks.
@@ -230,7 +221,7 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
-        let chosen = chosen(experiments, names)?;
+        let chosen = self.chosen(experiments, names)?;
         let single = chosen.len() == 1;
         let mut text = String::new();
         for (nth, experiment) in chosen.iter().enumerate() {
@@ -271,7 +262,7 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
-        let mut chosen = chosen(experiments, names)?;
+        let mut chosen = self.chosen(experiments, names)?;
         chosen.retain(|one| one.not_testable.is_none() && one.shares_runs_of.is_none());
         let single = chosen.len() == 1;
         let mut text = String::new();
@@ -290,6 +281,33 @@ impl Laboratory {
         }
         let _ = fs::remove_dir_all(self.out.join("scratch"));
         Ok(text)
+    }
+
+    /// The experiments of these names, or in these files, whose settings our server takes; all for
+    /// none, and for [`ALL`].
+    fn chosen(
+        &self,
+        experiments: Vec<Experiment>,
+        names: &[String],
+    ) -> Result<Vec<Experiment>, String> {
+        let chosen = match names {
+            [] => experiments,
+            [all] if all == ALL => experiments,
+            names => {
+                let named = names.iter().map(|name| catalogue::named(&experiments, name));
+                named.collect::<Result<_, _>>()?
+            }
+        };
+        for experiment in &chosen {
+            for series in experiment.series.iter().filter(|one| one.contestant == contestant::OURS)
+            {
+                if let Some(why) = (self.refusal)(experiment, series) {
+                    let Experiment { name, .. } = experiment;
+                    return Err(format!("{name}: series {:?}: {}", series.name, why.trim()));
+                }
+            }
+        }
+        Ok(chosen)
     }
 
     fn one(
@@ -322,13 +340,14 @@ impl Laboratory {
         };
         let measured = runs.as_ref().map(Runs::valid).unwrap_or_default();
         let noise = runs.as_ref().and_then(|runs| runs.noise.clone());
+        let facts = runs.as_ref().and_then(|runs| runs.facts.clone());
         let (verdict, figures) =
             judge(experiment, options.quick, &measured, noise.as_ref(), options.seed);
         let outcome = Outcome {
             experiment: experiment.name.clone(),
             quick: options.quick,
             verdict,
-            predicate: experiment.claims.iter().map(predicate).collect(),
+            predicate: experiment.predicates(),
             figures,
             reduced: runs.as_ref().is_some_and(|runs| runs.reduced),
             noisy: runs.as_ref().map_or(0, Runs::noisy),
@@ -336,7 +355,7 @@ impl Laboratory {
             noise,
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
             versions: self.versions(experiment, options),
-            facts: Facts::gather(),
+            facts: facts.unwrap_or_else(|| Facts::of(None)),
             command: format!("flyball lab run {} {}", experiment.name, options.words()),
         };
         if !catalogue::names().any(|name| name == experiment.name) {
@@ -412,15 +431,6 @@ impl Laboratory {
             verified: Default::default(),
             config: None,
         })
-    }
-}
-
-/// The experiments of these names, or in these files; all for none, and for [`ALL`].
-fn chosen(experiments: Vec<Experiment>, names: &[String]) -> Result<Vec<Experiment>, String> {
-    match names {
-        [] => Ok(experiments),
-        [all] if all == ALL => Ok(experiments),
-        names => names.iter().map(|name| catalogue::named(&experiments, name)).collect(),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::schedule::{Turn, turns, turns_of};
 use crate::statistics::pairs_needed;
 use crate::verdict::{Measured, looks_at};
 
-/// Seconds that a quick experiment is planned to take: all of them together about 40 minutes.
+/// Seconds that a quick experiment is planned to take: all of them together about 45 minutes.
 pub const QUICK_S_AIM: f64 = 72.0;
 
 /// The share of [`QUICK_S_MAX`] after which a quick experiment begins no more runs: the one under
@@ -190,7 +190,7 @@ mod tests {
         let runs: Vec<Measured> = cells.iter().map(measured).collect();
         let more = judged_turns(&plan, &cells, claims, &runs, 1);
         let times = |at: usize| plan.turns.iter().chain(&more).filter(|t| t.cell == at).count();
-        // Four claims about the smallest file, each beside the server with all caches.
+        // Claims about the smallest file, nearly all beside the server with all caches.
         let often: Vec<usize> = (0..cells.len()).filter(|at| times(*at) == 8).collect();
         assert_eq!(often.len(), 5);
         assert!(often.iter().all(|at| cells[*at].point == 1_024.0));

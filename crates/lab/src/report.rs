@@ -87,14 +87,17 @@ impl Campaign {
             let (verdict, figures) =
                 judge(&self.experiment, runs.quick, &runs.valid(), noise, runs.seed);
             (self.outcome.verdict, self.outcome.figures) = (verdict, figures);
+            self.outcome.predicate = self.experiment.predicates();
         }
     }
 
     /// Whether it is what these options ask for, with nothing left to run.
     pub fn is_complete(&self, options: &Options) -> bool {
         let same = |runs: &Runs| {
-            let (Options { quick, seed, unjudged, .. }, complete) = (options, runs.complete);
-            complete && (runs.quick, runs.seed, runs.unjudged) == (*quick, *seed, *unjudged)
+            let Options { quick, seed, blocks, seconds, unjudged, .. } = options;
+            let asked = (quick, seed, blocks, unjudged);
+            let same = (&runs.quick, &runs.seed, &runs.blocks, &runs.unjudged) == asked;
+            runs.complete && same && seconds.is_none_or(|seconds| seconds == runs.seconds)
         };
         self.experiment.not_testable.is_some() || self.runs.as_ref().is_some_and(same)
     }

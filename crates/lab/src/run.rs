@@ -34,7 +34,7 @@ const ASK_EVERY: Duration = Duration::from_millis(20);
 const SERVER_DESCRIPTORS: u64 = 65_536;
 
 /// Descriptors of the generator.
-const CLIENT_DESCRIPTORS: u64 = 200_000;
+pub(crate) const CLIENT_DESCRIPTORS: usize = 200_000;
 
 /// The share of a run's time that another machine may take of ours before the run is void.
 const STOLEN_SHARE_MAX: f64 = 0.01;
@@ -105,6 +105,9 @@ pub struct Record {
     pub attempt: u32,
     /// Why it does not count; nothing when it does.
     pub void: Vec<String>,
+    /// Nothing but the server's own unfairness is why: another attempt would come out alike.
+    #[serde(default)]
+    pub unfair: bool,
     /// The figures, by the measures' names.
     pub figures: BTreeMap<Measure, f64>,
     /// Seconds of CPU time that the server's group used.
@@ -118,6 +121,19 @@ pub struct Record {
     pub counters: BTreeMap<String, u64>,
     /// What the generator reported.
     pub generator: Value,
+}
+
+impl Record {
+    /// Replies in a second that were due.
+    pub fn due_per_s(&self) -> Option<f64> {
+        self.generator.get("intended_per_s")?.as_f64().filter(|due| *due > 0.0)
+    }
+
+    /// The share of what was due that was answered well.
+    pub fn served_share(&self) -> f64 {
+        let good = self.generator.get("goodput_per_s").and_then(Value::as_f64);
+        good.zip(self.due_per_s()).map_or(0.0, |(good, due)| good / due)
+    }
 }
 
 /// Measures one cell. Blocks; `stop` says that nobody waits any more.
@@ -142,12 +158,23 @@ pub struct Watched<'a> {
     /// The last of the processors that it runs on, from the first.
     pub cpus: u32,
     group: Option<&'a Group>,
+    admin: Option<&'a Path>,
 }
 
 impl Watched<'_> {
     /// Bytes that it has read from disks.
     pub fn read_bytes(&self) -> Option<u64> {
         self.group.and_then(Group::read_bytes)
+    }
+
+    /// Requests that it has answered, of ours; a peer does not tell.
+    pub fn requests(&self) -> Option<u64> {
+        self.admin.and_then(counters)?.get("requests").copied()
+    }
+
+    /// How many more than before.
+    pub fn requests_since(&self, before: Option<u64>) -> Option<f64> {
+        Some(self.requests()?.checked_sub(before?)? as f64)
     }
 
     /// Bytes of the page cache that are charged to it.
@@ -172,7 +199,7 @@ pub fn watched<T>(
     let machine = &experiment.machine;
     let group = group(machine, &site.files)?;
     if machine.page_cache == PageCache::Dropped || machine.memory_mib.is_some() {
-        drop_page_cache();
+        drop_page_cache()?;
     }
     if machine.page_cache == PageCache::Primed {
         prime(site, &group, stop)?;
@@ -181,7 +208,7 @@ pub fn watched<T>(
     if let (Some(group), Some(mib)) = (&group, machine.disk_mib_per_s) {
         group.slow_disk(mib << 20, &site.files)?;
     }
-    let server = Server::start(site, experiment, series, &group)?;
+    let mut server = Server::start(site, experiment, series, &group)?;
     server.wait_until_right(site, experiment, load, stop)?;
     site.verified.insert(series.name.clone());
     // It starts at full speed.
@@ -205,6 +232,7 @@ pub fn watched<T>(
         processes: group.as_ref().map(Group::processes).unwrap_or_default(),
         cpus: machine.cpus.saturating_sub(1),
         group: group.as_ref(),
+        admin: server.admin.as_deref(),
     })?;
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();
@@ -213,7 +241,9 @@ pub fn watched<T>(
     let mut record = record(series, load, &report, (before, after), seconds);
     // On loopback the counters of the machine are those of the server.
     record.void.extend(disturbed(&others, seconds, site.network.is_some()));
-    record.void.extend(unfair(&report, experiment.workload.quality));
+    let unfair = unfair(&report, experiment.workload.quality);
+    record.unfair = record.void.is_empty() && unfair.is_some();
+    record.void.extend(unfair);
     Ok((seen, record))
 }
 
@@ -329,7 +359,8 @@ fn record(
     put(Measure::MbitPerS, bits);
     // Both of the whole run: what was due in its window is answered before and after it, too.
     put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / replies.max(1.0)));
-    put(Measure::DropsPerS, drops.map(|drops| drops.all as f64 / seconds));
+    // By the time in which connections were due: clients that wait longer make no fewer drops.
+    put(Measure::DropsPerS, drops.map(|drops| drops.all as f64 / load.seconds));
     put(Measure::LatencyP50Us, report.figure("latency_us.p50"));
     put(Measure::LatencyP99Us, report.figure("latency_us.p99"));
     put(Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / f64::from(1 << 20)));
@@ -351,6 +382,7 @@ fn record(
         amount: load.amount,
         block: 0,
         attempt: 1,
+        unfair: false,
         void,
         figures,
         server_cpu_s: cpu_ns.map(|ns| ns as f64 / 1e9),
@@ -368,9 +400,11 @@ fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
     Group::new("server", limits, files).map(Some)
 }
 
-/// Takes what is clean out of the page cache. Without the right to, the run says what it found.
-fn drop_page_cache() {
-    let _ = fs::write("/proc/sys/vm/drop_caches", "1");
+/// Takes what is clean out of the page cache. Without root it stays, and nothing is limited either.
+fn drop_page_cache() -> Result<(), SetupError> {
+    const FILE: &str = "/proc/sys/vm/drop_caches";
+    let written = fs::write(FILE, "1").map_err(|error| SetupError(format!("{FILE}: {error}")));
+    if crate::host::is_root() { written } else { Ok(()) }
 }
 
 /// Reads all files as the server's group, to which their pages are charged from then on.
@@ -390,7 +424,7 @@ impl Site {
             namespace: self.network.as_ref().map(|network| network.client().to_owned()),
             cpus: Some(self.cpus.client.clone()),
             joins: Vec::new(),
-            descriptors: Some(CLIENT_DESCRIPTORS),
+            descriptors: Some(CLIENT_DESCRIPTORS as u64),
         }
     }
 }
@@ -462,7 +496,7 @@ impl Server {
 
     /// Waits until it answers, and every answer is the file, byte for byte.
     fn wait_until_right(
-        &self,
+        &mut self,
         site: &Site,
         experiment: &Experiment,
         load: &Load,
@@ -512,8 +546,9 @@ impl Server {
         }
     }
 
-    fn give_up_at(&self, end: Instant) -> Result<(), SetupError> {
-        if Instant::now() < end {
+    /// Gives up when a time has come, or the server has ended.
+    fn give_up_at(&mut self, end: Instant) -> Result<(), SetupError> {
+        if Instant::now() < end && self.running.ended().is_none() {
             return Ok(());
         }
         let said = fs::read_to_string(&self.log).unwrap_or_default();

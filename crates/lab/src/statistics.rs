@@ -9,13 +9,11 @@ mod bootstrap;
 mod holm;
 mod samples;
 mod signs;
-mod warmup;
 
 pub use bootstrap::{Interval, paired_ratio};
 pub use holm::holm;
 pub use samples::{mean, median, quantile};
 pub use signs::sign_flip_p;
-pub use warmup::warm_up_len;
 
 /// A difference is told when its p-value, corrected for the number of comparisons, is at most this.
 pub const SIGNIFICANT_P_MAX: f64 = 0.05;
@@ -71,6 +69,11 @@ impl Comparison {
     pub fn is_equal(&self) -> bool {
         let Interval { low, high, .. } = self.ratio;
         low >= 1.0 - EQUIVALENCE_MARGIN && high <= 1.0 + EQUIVALENCE_MARGIN
+    }
+
+    /// True when the whole interval is above 1, or below it within the margin.
+    pub fn is_at_least(&self) -> bool {
+        self.ratio.low >= 1.0 - EQUIVALENCE_MARGIN
     }
 
     /// What it says at this p-value, which may have been corrected.

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
-use crate::host::{Network, SetupError, clear_leftovers, is_root};
+use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::laboratory::cpus;
 use crate::run::Site;
 
@@ -116,14 +116,15 @@ pub fn run(
     notes.note(&format!("the default peaks near {peak:.0} connections in a second"));
     let limits = Limits { begun, budget: asked.budget, seed: asked.seed };
     let found = search(&asked.space, &asked.first, &mut bench, limits, &mut Through(notes), stop);
-    let seconds = bench.seconds();
+    let (seconds, arrives) = bench.load_of_runs();
     drop(bench);
     let reduced = site.network.is_none();
+    let facts = Facts::of(site.network.as_ref().map(Network::server));
     drop(site);
     // Configuration and logs of the last server.
     let _ = fs::remove_dir_all(&scratch);
-    let score = Score { peak, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
-    outcome::written(asked, &found, &score)
+    let score = Score { peak, arrives, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
+    outcome::written(asked, &found, &score, &facts)
 }
 
 /// Whether the contestant can serve what is asked for.

@@ -101,7 +101,12 @@ pub fn judge(
             judged
         })
         .collect();
-    let all = judged.iter().map(|one| one.verdict).max().unwrap_or(Verdict::NoResult);
+    let verdicts = || judged.iter().map(|one| one.verdict);
+    // What is certainly the other way round is not made good by what is not known.
+    let all = match verdicts().any(|one| one == Verdict::Reversed) {
+        true => Verdict::Reversed,
+        false => verdicts().max().unwrap_or(Verdict::NoResult),
+    };
     (all, judged)
 }
 
@@ -136,6 +141,9 @@ fn weigh(
 ) -> (Verdict, &'static str) {
     let ratio = comparison.ratio.middle;
     let needed = claim.reproduced.unwrap_or(1.0);
+    if claim.is == Relation::AtLeast && comparison.is_at_least() {
+        return (Verdict::Reproduced, "");
+    }
     let told = matches!(comparison.finding(p), Finding::Greater | Finding::Less);
     if told && ratio.ln().abs() <= floor.ln() && !comparison.is_equal() {
         return (Verdict::Weaker, "a difference, but no larger than that of two copies of one");
@@ -159,6 +167,8 @@ fn weigh(
         (Relation::Equal, Finding::Greater | Finding::Less) => {
             (Verdict::Reversed, "there is a difference where the paper has none")
         }
+        (Relation::AtLeast, Finding::Less) => (Verdict::Reversed, ""),
+        (Relation::AtLeast, _) => (Verdict::Weaker, "it may be less than the margin allows"),
         (Relation::Equal, Finding::Unclear | Finding::Equal) => {
             (Verdict::Weaker, "no difference is shown, and equality is not certain either")
         }
@@ -324,6 +334,11 @@ mod tests {
         let equal = claim(Relation::Equal, None, Place::Peak);
         assert_eq!(verdict(&equal, &runs(0.99)), Verdict::Reproduced);
         assert_eq!(verdict(&equal, &runs(1.3)), Verdict::Reversed);
+        let at_least = claim(Relation::AtLeast, None, Place::Peak);
+        for (ratio, expected) in [(1.3, Verdict::Reproduced), (0.99, Verdict::Reproduced)] {
+            assert_eq!(verdict(&at_least, &runs(ratio)), expected);
+        }
+        assert_eq!(verdict(&at_least, &runs(0.9)), Verdict::Reversed);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::seen::{Seen, see};
 use crate::campaign::{Options, Progress};
 use crate::definition::{Experiment, Measure};
-use crate::host::{Facts, Running, SetupError, find, is_root};
+use crate::host::{Facts, Network, Running, SetupError, find, is_root};
 use crate::run::{Record, Site, Watched};
 
 pub use calls::{CATEGORIES, Category, Count, category, title};
@@ -58,8 +58,12 @@ pub struct Opened {
     /// Waits for locks; nothing where the kernel lacks the tracepoints.
     #[serde(default)]
     pub locks: Option<Locks>,
-    /// Requests that it answered while they were counted, about.
+    /// Requests that it answered while its calls were counted: of ours its own count; of a peer,
+    /// which does not tell, what the generator saw on average.
     pub requests: f64,
+    /// The same while its waits for locks were.
+    #[serde(default)]
+    pub requests_at_locks: f64,
     /// Shares of the time of its processors: idle, waiting for the disk, in interrupts.
     pub idle: f64,
     /// See `idle`.
@@ -128,13 +132,15 @@ pub fn run(
         see(site, experiment, (options, seconds), progress, stop, &mut look)?;
     for (looked, record) in seen {
         let replies = record.generator.get("replies_per_s").and_then(serde_json::Value::as_f64);
+        let average = replies.unwrap_or(0.0) * LOOK_S;
         boxes.push(Opened {
             series: record.series.clone(),
             point: record.point,
             samples: looked.samples,
             calls: looked.calls,
             locks: looked.locks,
-            requests: replies.unwrap_or(0.0) * LOOK_S,
+            requests: looked.requests[0].unwrap_or(average),
+            requests_at_locks: looked.requests[1].unwrap_or(average),
             idle: looked.shares[0],
             iowait: looked.shares[1],
             softirq: looked.shares[2],
@@ -145,7 +151,7 @@ pub fn run(
     }
     let name = experiment.name.clone();
     let command = format!("flyball lab run {name} --white-box --seed {}", options.seed);
-    let facts = Facts::gather();
+    let facts = Facts::of(site.network.as_ref().map(Network::server));
     let all = WhiteBoxes { experiment: name, boxes, absent, facts, command };
     page::write(experiment, &all, out)
 }
@@ -156,6 +162,8 @@ struct Looked {
     calls: BTreeMap<String, Count>,
     locks: Option<Locks>,
     shares: [f64; 3],
+    /// While calls were counted, and while locks were.
+    requests: [Option<f64>; 2],
     page_cache_mib: Option<f64>,
     disk_mib_per_s: Option<f64>,
 }
@@ -178,13 +186,16 @@ fn watch(
     let (after, read_after) = (times(watched.cpus), watched.read_bytes());
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
+    let answered = watched.requests();
     perf(&trace, scratch, stop)?;
+    let (answered, before_locks) = (watched.requests_since(answered), watched.requests());
     let waits = scratch.join("perf.locks");
     let waits = waits.to_string_lossy();
     let record = ["record", "-q", "-e", locks::EVENTS, "-p", &ids];
     // A kernel without these tracepoints leaves the rest to be seen.
     let waited =
         perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
+    let requests = [answered, watched.requests_since(before_locks)];
     let page_cache = watched.page_cache();
     if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS * LOOK_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
@@ -202,6 +213,7 @@ fn watch(
         calls: calls::parse(&counted),
         locks: waited.ok().map(|script| locks::parse(&script)),
         shares: shares(&before, &after),
+        requests,
         page_cache_mib: page_cache.map(|bytes| bytes as f64 / mib),
         disk_mib_per_s: read.map(|bytes| bytes as f64 / mib / LOOK_S),
     })
@@ -289,6 +301,7 @@ mod tests {
             calls: [("sendto".into(), count(30)), ("futex".into(), count(5))].into(),
             locks: None,
             requests: 10.0,
+            requests_at_locks: 10.0,
             idle: 0.0,
             iowait: 0.0,
             softirq: 0.0,

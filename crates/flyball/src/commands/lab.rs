@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use flyball::cli::{Lab, LabKind};
+use flyball::experiments::refusal;
 use flyball_lab::campaign::{Options, Progress};
 use flyball_lab::laboratory::{self, Laboratory};
 
@@ -43,7 +44,8 @@ fn outcome(asked: &Lab) -> Result<String, String> {
                 unjudged: *unjudged,
             };
             let flyball = std::env::current_exe().map_err(|error| error.to_string())?;
-            let laboratory = Laboratory { flyball, out: out.clone(), files: files.clone() };
+            let laboratory =
+                Laboratory { flyball, out: out.clone(), files: files.clone(), refusal };
             let stop = Arc::new(AtomicBool::new(false));
             laboratory::on_interrupt(&stop)?;
             let stop = || stop.load(Relaxed);

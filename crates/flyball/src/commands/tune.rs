@@ -27,6 +27,7 @@ const KNOBS: &[(&str, &[&str], &str, bool)] = &[
     ("accept.limit", &["1", "4", "16", "64", "inf"], "16", true),
     ("connections.max", &["256", "1024", "4096", "auto"], "auto", true),
     ("send.mode", &["auto", "sendfile", "copy", "mapped"], "auto", false),
+    ("send.blocking", &["false", "true"], "false", false),
     ("cache.content", &["32MiB", "128MiB", "512MiB"], "128MiB", true),
     ("cache.small", &["16KiB", "64KiB", "256KiB"], "64KiB", true),
     ("cache.files", &["256", "1024", "8192"], "1024", true),
@@ -137,7 +138,8 @@ fn honoured_by(key: &str) -> Option<Vec<String>> {
 }
 
 fn value(text: &str) -> Value {
-    text.parse().map_or_else(|_| Value::Text(text.to_owned()), Value::Whole)
+    let whole = text.parse().map(Value::Whole).ok();
+    whole.or_else(|| text.parse().map(Value::Flag).ok()).unwrap_or_else(|| Value::Text(text.into()))
 }
 
 fn first(space: &Space) -> Vec<Point> {

@@ -5,11 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use flyball::cli;
-use flyball::configuration::CommandLine;
+use flyball::experiments::refusal;
 use flyball_lab::catalogue;
 use flyball_lab::contestant::OURS;
-use flyball_lab::definition::{Experiment, Series, Varies};
 use flyball_lab::host::{find, is_root};
 use flyball_testkit::{binary, skip};
 use serde_json::Value;
@@ -179,28 +177,6 @@ fn servers_are_looked_into_by_call_and_by_stack() {
     assert!(!page.contains("src=") && !page.contains("href="), "it needs nothing else");
 }
 
-/// Why the server would refuse what a series sets.
-fn refusal(experiment: &Experiment, series: &Series) -> Option<String> {
-    let mut words: Vec<String> = ["flyball", "serve", "/"].map(str::to_owned).into();
-    if let Some(architecture) = &series.architecture {
-        words.extend(["--arch".into(), architecture.clone()]);
-    }
-    for (key, value) in &series.set {
-        words.extend(["--set".into(), format!("{key}={value}")]);
-    }
-    if let (Varies::Setting, Some(key)) = (experiment.axis.varies, &experiment.axis.setting) {
-        let points = experiment.axis.points.iter();
-        words.extend(points.flat_map(|point| ["--set".into(), format!("{key}={point}")]));
-    }
-    let arguments: Vec<std::ffi::OsString> = words.iter().map(Into::into).collect();
-    let typed = match cli::parse(&arguments) {
-        Ok(cli::Command::Serve(typed)) => typed,
-        Ok(other) => return Some(format!("{other:?}")),
-        Err(failure) => return Some(failure.to_string()),
-    };
-    CommandLine::new(arguments, typed).settings().err().map(|failure| failure.to_string())
-}
-
 #[test]
 fn every_definition_sets_what_the_server_takes() {
     let mut refused = Vec::new();
@@ -222,4 +198,22 @@ fn a_definition_with_a_wrong_setting_would_be_noticed() {
     assert_eq!(refusal(experiment, &series), None);
     series.architecture = Some("spet".into());
     assert!(refusal(experiment, &series).is_some_and(|why| why.contains("sped")));
+}
+
+#[test]
+fn a_definition_that_the_server_would_not_take_is_refused_before_anything_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("own.toml");
+    let definition = "name = \"own\"\ntitle = \"x\"\nsource = \"-\"\n\
+         rows = [\"M0\"]\nshows = \"x\"\n\
+         [workload]\nname = \"one-packet\"\n\
+         [[series]]\nname = \"a\"\ncontestant = \"flyball\"\narchitecture = \"mt\"\n\
+         [[series]]\nname = \"b\"\ncontestant = \"flyball\"\nset = { \"accept.limt\" = 1 }\n\
+         [[claims]]\nsays = \"x\"\nmeasure = \"goodput_per_s\"\nleft = \"a\"\nright = \"b\"\n\
+         at = \"last\"\nis = \"equal\"\n";
+    fs::write(&file, definition).unwrap();
+    let output = lab(&["run", file.to_str().unwrap(), "--out", directory.path().to_str().unwrap()]);
+    let errors = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("own: series \"b\"") && errors.contains("accept.limit"), "{errors}");
 }

@@ -37,12 +37,15 @@ pub(crate) fn see<T>(
     let cells = middles(present(experiment, options.quick, &mut runs, progress));
     let mut campaign = Campaign {
         site,
+        asked: experiment,
         experiment,
         options,
         directory: std::path::Path::new(""),
         begun: Instant::now(),
         stop,
         failures: BTreeMap::new(),
+        begun_by: None,
+        missed: 0,
         runs,
     };
     campaign.runs.peak = campaign.peak(progress)?;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use super::programs::first_line;
+use super::programs::{first_line, run};
 
 /// Settings of the kernel that change what a web server can do, for the report.
 const SYSCTLS: &[&str] = &[
@@ -39,15 +39,16 @@ pub struct Facts {
     pub mitigations: BTreeMap<String, String>,
     /// Settings of the kernel.
     pub sysctls: BTreeMap<String, String>,
-    /// The commit that the lab was built from, if it runs in its repository.
+    /// The commit of the repository that the lab runs in, if it does, with a mark when its files
+    /// are others.
     pub commit: Option<String>,
     /// The page cache's multi-generational list, on or off.
     pub lru_gen: Option<String>,
 }
 
 impl Facts {
-    /// Looks. Blocks.
-    pub fn gather() -> Facts {
+    /// Looks; settings of the kernel are those that servers have in this namespace. Blocks.
+    pub fn of(namespace: Option<&str>) -> Facts {
         let read = |path: &str| fs::read_to_string(path).ok();
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
         let field = |text: &str, key: &str| {
@@ -64,7 +65,7 @@ impl Facts {
             siblings: siblings.map(|list| list.contains([',', '-'])),
             memory_mib: kib.unwrap_or(0) / 1_024,
             mitigations: mitigations(),
-            sysctls: sysctls(),
+            sysctls: sysctls(namespace),
             commit: commit(),
             lru_gen: read("/sys/kernel/mm/lru_gen/enabled").map(|text| text.trim().to_owned()),
         }
@@ -83,18 +84,26 @@ fn mitigations() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn sysctls() -> BTreeMap<String, String> {
-    let read = |key: &str| {
-        let text = fs::read_to_string(format!("/proc/sys/{}", key.replace('.', "/"))).ok()?;
-        Some((key.to_owned(), text.split_whitespace().collect::<Vec<_>>().join(" ")))
+fn sysctls(namespace: Option<&str>) -> BTreeMap<String, String> {
+    let file = |key: &&str| format!("/proc/sys/{}", key.replace('.', "/"));
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let read = |key: &&'static str| {
+        let text = match namespace {
+            // What a namespace of networks has of its own is seen from within; the rest is not.
+            Some(namespace) => run("ip", &["netns", "exec", namespace, "cat", &file(key)]).ok(),
+            None => None,
+        };
+        let text = text.or_else(|| fs::read_to_string(file(key)).ok())?;
+        Some(((*key).to_owned(), plain(&text)))
     };
-    SYSCTLS.iter().filter_map(|key| read(key)).collect()
+    SYSCTLS.iter().filter_map(read).collect()
 }
 
-fn commit() -> Option<String> {
+/// The commit of the repository that this runs in, if it does, with a mark when files differ.
+pub fn commit() -> Option<String> {
     let mut command = Command::new("git");
-    command.args(["rev-parse", "--short", "HEAD"]);
-    first_line(&mut command).filter(|line| line.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    command.args(["describe", "--always", "--exclude=*", "--abbrev=7", "--dirty=-changed"]);
+    first_line(&mut command).filter(|line| line.bytes().all(|byte| byte.is_ascii_graphic()))
 }
 
 /// Whether this process belongs to root: without, experiments run on loopback, and say so.
@@ -166,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_machine_has_a_kernel_and_a_processor() {
-        let facts = Facts::gather();
+        let facts = Facts::of(None);
         assert!(!facts.kernel.is_empty() && facts.cpus > 0 && facts.memory_mib > 0, "{facts:?}");
         assert!(stolen_ns().is_some());
     }

@@ -4,13 +4,20 @@
 //! own.
 
 use std::fs;
+use std::io;
 use std::os::linux::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
-use super::{PREFIX, SetupError, left_behind};
+use super::process::signal;
+use super::{PREFIX, SetupError, left_behind, until};
 
 const ROOT: &str = "/sys/fs/cgroup";
+
+/// How long the processes of a group may take to be gone, and how often it is looked.
+const EMPTY_WITHIN: Duration = Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Controllers of the first version that are used.
 const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuacct", "blkio"];
@@ -169,8 +176,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         for directory in &self.directories {
-            // One with processes stays, and is cleared when they and this lab are gone.
-            let _ = fs::remove_dir(directory);
+            // Its processes have been told to end, and are counted until they have. The next run
+            // would have the limits of a group that stays.
+            until(EMPTY_WITHIN, LOOK_EVERY, &|| false, || removed(directory));
         }
     }
 }
@@ -196,10 +204,27 @@ pub(super) fn clear_leftovers() -> Result<(), SetupError> {
         let Ok(entries) = fs::read_dir(&tree) else { continue };
         for entry in entries.flatten() {
             if entry.file_name().to_str().is_some_and(left_behind) {
-                // One whose processes are still ending is cleared the next time.
-                let _ = fs::remove_dir(entry.path());
+                // A peer that changed its user does not end with the lab that started it.
+                kill_all(&entry.path());
+                until(EMPTY_WITHIN, LOOK_EVERY, &|| false, || removed(&entry.path()));
             }
         }
     }
     Ok(())
+}
+
+/// Removes a group's directory; nothing when something is in it yet.
+fn removed(directory: &Path) -> Option<()> {
+    match fs::remove_dir(directory) {
+        Ok(()) => Some(()),
+        Err(error) => (error.kind() == io::ErrorKind::NotFound).then_some(()),
+    }
+}
+
+/// Kills the processes of a group.
+fn kill_all(group: &Path) {
+    let processes = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
+    for id in processes.lines() {
+        signal("KILL", id);
+    }
 }

@@ -23,6 +23,10 @@ pub const CLIENT_ADDRESSES: u8 = 16;
 /// Bytes of a packet, as on Ethernet.
 const MTU: &str = "1500";
 
+/// The least length of the queue of half-open connections, as S0's kernel had it. Today the accept
+/// queue's length bounds it too.
+const HALF_OPEN_MIN: u32 = 1_024;
+
 /// The pair of namespaces. Gone when dropped.
 #[derive(Debug)]
 pub struct Network {
@@ -59,7 +63,8 @@ impl Network {
             (0..u32::from(CLIENT_ADDRESSES)).map(|at| Ipv4Addr::from(first + at)).collect();
         network.bring_up(client, far, &clients, client_cpu)?;
         network.set(server, "net.core.somaxconn", &backlog.to_string())?;
-        network.set(server, "net.ipv4.tcp_max_syn_backlog", &backlog.max(128).to_string())?;
+        let half_open = backlog.max(HALF_OPEN_MIN).to_string();
+        network.set(server, "net.ipv4.tcp_max_syn_backlog", &half_open)?;
         network.set(client, "net.ipv4.ip_local_port_range", "1024 65535")?;
         // The runs of a minute use every port up. Looking for a free one then takes milliseconds,
         // which would be counted as the generator's; one whose connection ended a second ago is as

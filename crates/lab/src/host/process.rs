@@ -150,7 +150,7 @@ impl Drop for Running {
 }
 
 /// Sends a signal by the shell's built-in kill: std knows only SIGKILL, and only for a child.
-fn signal(name: &str, target: &str) {
+pub(super) fn signal(name: &str, target: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target]).stderr(Stdio::null());
     // A process that has ended meanwhile needs no signal.

@@ -6,7 +6,7 @@ use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
 use crate::noise::Noise;
-use crate::verdict::{Judged, Verdict};
+use crate::verdict::Judged;
 
 pub(super) const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
@@ -75,9 +75,9 @@ pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
     text + "</body></html>\n"
 }
 
-/// A verdict as in the file.
-pub(super) fn word(verdict: Verdict) -> String {
-    serde_json::to_value(verdict)
+/// A word as in the file, such as a verdict.
+pub(super) fn word(value: impl serde::Serialize) -> String {
+    serde_json::to_value(value)
         .ok()
         .and_then(|value| value.as_str().map(str::to_owned))
         .unwrap_or_default()
@@ -101,12 +101,23 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
         let times = if fewer == 1 { "once".to_owned() } else { format!("{fewer} times") };
         cautions.push(format!("Points that no claim looks at were measured {times} only."));
     }
+    if let Some(waited) = runs.as_ref().and_then(|runs| runs.timeout_s) {
+        cautions.push(format!(
+            "Clients waited {waited:.1} s at most, not {} s: a generator could not hold so many \
+             descriptors at once.",
+            experiment.workload.timeout_s
+        ));
+    }
     if outcome.reduced {
         cautions.push(
             "Reduced: on loopback, without namespaces and control groups, since it was not run \
-             as root. Packets are not those of a network, and CPU time is unknown."
+             as root. Packets are not those of a network, CPU time is unknown, nothing is limited, \
+             and the page cache has what it had."
                 .into(),
         );
+    }
+    if runs.as_ref().is_some_and(|runs| !runs.complete) {
+        cautions.push("Not all runs were made: it was interrupted, or its time was over.".into());
     }
     if outcome.noisy > 0 {
         let noisy = outcome.noisy;
@@ -198,8 +209,14 @@ fn table(figure: &Figure) -> String {
     text + "</table></div></details>"
 }
 
+/// A limit in words.
+fn limited(limit: Option<u64>, of: &str) -> String {
+    limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{limit} {of}"))
+}
+
 fn surroundings(text: &mut String, campaign: &Campaign) {
     let Campaign { experiment, outcome, runs, .. } = campaign;
+    let machine = &experiment.machine;
     let facts = &outcome.facts;
     let mut rows: Vec<(String, String)> = vec![
         ("kernel".into(), facts.kernel.clone()),
@@ -213,6 +230,9 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("workload".into(), experiment.workload.name.clone()),
         ("a server's share of its CPUs".into(), experiment.machine.cpu_share.to_string()),
         ("accept queue".into(), experiment.machine.backlog.to_string()),
+        ("a server's memory".into(), limited(machine.memory_mib, "MiB, with its page cache")),
+        ("a server's disk".into(), limited(machine.disk_mib_per_s, "MiB in a second")),
+        ("the page cache before a run".into(), word(machine.page_cache)),
     ]);
     if let Some(runs) = runs {
         rows.push(("each run".into(), format!("{} s, of which a fifth is cut", runs.seconds)));

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::page::word;
@@ -28,8 +29,12 @@ that were written down before anything was run. What came of them on a recorded 
 * *reversed*: a claim is the other way round.
 * *not testable*: it takes more cores or real network cards, as listed beforehand.
 * *no result*: too few valid runs.
+* *by earlier claims*: what is claimed was put otherwise since, and not run again.
 
 ";
+
+/// The rows of docs/rows.md that are experiments, or belong to them, by the papers in their order.
+const OF_EXPERIMENTS: [RangeInclusive<u32>; 5] = [24..=43, 70..=81, 97..=106, 127..=138, 152..=171];
 
 /// The record of a set of campaigns: what came of each experiment.
 struct Kept {
@@ -80,6 +85,7 @@ pub fn reproduction(records: &[PathBuf]) -> Result<String, SetupError> {
     for experiment in &experiments {
         let _ = writeln!(text, "{}", row(experiment, &kept));
     }
+    text += &others(&experiments);
     let shown: Vec<_> =
         experiments.iter().filter_map(|one| Some((one, best(one, &kept)?))).collect();
     if !shown.is_empty() {
@@ -138,12 +144,29 @@ fn row(experiment: &Experiment, kept: &[Kept]) -> String {
     };
     let verdict = |quick: bool| match (&experiment.not_testable, outcome(experiment, kept, quick)) {
         (Some(_), _) => "not testable".to_owned(),
-        (None, Some(outcome)) => word(outcome.verdict).replace('-', " "),
+        (None, Some(outcome)) => {
+            let earlier = outcome.predicate != experiment.predicates();
+            let note = if earlier { ", by earlier claims" } else { "" };
+            word(outcome.verdict).replace('-', " ") + note
+        }
         (None, None) => "not run yet".to_owned(),
     };
     let Experiment { name, title, rows, .. } = experiment;
     let rows = rows.join(", ");
     format!("| `{name}` | {rows} | {title} | {runs} | {} | {} |", verdict(true), verdict(false))
+}
+
+/// The rows that no figure shows.
+fn others(experiments: &[Experiment]) -> String {
+    let shown = |row: &String| experiments.iter().any(|one| one.rows.contains(row));
+    let mut rows: Vec<String> =
+        OF_EXPERIMENTS.into_iter().flatten().map(|row| format!("M{row}")).collect();
+    rows.retain(|row| !shown(row));
+    format!(
+        "\nWorkloads, measures and methods, which have no figure of their own, are in\n\
+         [rows.md](rows.md) with what holds them:\n{}.\n",
+        rows.join(", ")
+    )
 }
 
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
@@ -184,11 +207,12 @@ mod tests {
     #[test]
     fn a_full_campaign_has_the_say_over_a_quick_one() {
         let directory = tempfile::tempdir().unwrap();
-        let outcome = |quick, verdict| Outcome {
+        let now = catalogue::find(&catalogue::all().unwrap(), "s0-fig8").unwrap().predicates();
+        let outcome = |quick, verdict, predicate| Outcome {
             experiment: "s0-fig8".into(),
             quick,
             verdict,
-            predicate: Vec::new(),
+            predicate,
             figures: Vec::new(),
             reduced: false,
             noisy: 0,
@@ -196,12 +220,12 @@ mod tests {
             noise: None,
             absent: Default::default(),
             versions: Default::default(),
-            facts: Facts::gather(),
+            facts: Facts::of(None),
             command: String::new(),
         };
         for (name, kept) in [
-            ("2026-01-01-lab-quick", outcome(true, Verdict::Weaker)),
-            ("2026-01-02-lab-full", outcome(false, Verdict::Reproduced)),
+            ("2026-01-01-lab-quick", outcome(true, Verdict::Weaker, vec!["another".into()])),
+            ("2026-01-02-lab-full", outcome(false, Verdict::Reproduced, now)),
         ] {
             let record = directory.path().join(name);
             fs::create_dir_all(&record).unwrap();
@@ -213,7 +237,7 @@ mod tests {
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         let text = reproduction(&records).unwrap();
         let row = text.lines().find(|line| line.starts_with("| `s0-fig8`")).unwrap();
-        assert!(row.ends_with("| weaker | reproduced |"), "{row}");
+        assert!(row.ends_with("| weaker, by earlier claims | reproduced |"), "{row}");
         assert!(text.contains("2026-01-01-lab-quick"), "{text}");
     }
 }

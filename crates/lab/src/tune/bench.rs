@@ -1,11 +1,11 @@
 //! Points as servers that run, and their score: the replies that came whole and in time under more
 //! load than the default can take.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::Serialize;
 
-use super::search::{Bench, Stage};
+use super::search::{At, Bench};
 use super::space::Point;
 use super::{Asked, Target};
 use crate::campaign::WARMUP_SHARE;
@@ -13,23 +13,24 @@ use crate::contestant::OURS;
 use crate::definition::{Experiment, Measure, Series, Value, Varies};
 use crate::generator::Load;
 use crate::host::SetupError;
+use crate::knee;
 use crate::run::{Site, measure};
 
 /// Times the default's peak at which points are compared.
 const OVERLOAD: f64 = 1.3;
 
-/// The same in the confirmation, when there is time for it: the area under the curve.
-const SWEEP: [f64; 3] = [0.8, OVERLOAD, 2.0];
-
-/// A budget from which on the confirmation has time for all of them.
-const SWEEP_FROM: Duration = Duration::from_secs(300);
+/// The same in a sweep, by the overload: the area under the curve.
+const SWEEP: [f64; 3] = [0.6, 1.0, 1.5];
 
 /// The share of the budget that one run is, and its bounds in seconds.
 const RUN_SHARE: f64 = 1.0 / 150.0;
 const RUN_S: (f64, f64) = (0.5, 5.0);
 
-/// Connections by which the peak is looked for.
+/// Connections by which the peak is looked for, seconds of that at most, and the share of the
+/// budget after which what was found is the peak.
 const PEAK_CONNECTIONS: f64 = 64.0;
+const PEAK_S_MAX: f64 = 2.0;
+const PEAK_SHARE: u32 = 10;
 
 /// Times the length of a run that its clients wait, and the least of it in seconds.
 const TIMEOUT_RUNS: f64 = 2.0;
@@ -40,6 +41,8 @@ const TIMEOUT_S_MIN: f64 = 1.0;
 pub struct Score {
     /// Connections in a second that the default takes.
     pub peak: f64,
+    /// Connections in a second at which points were compared in the end.
+    pub arrives: f64,
     /// Seconds of a run.
     pub seconds: f64,
     /// It ran on loopback.
@@ -54,7 +57,10 @@ pub(super) struct Server<'a> {
     site: &'a mut Site,
     experiment: Experiment,
     seconds: f64,
-    peak: f64,
+    /// Connections in a second that overload the default.
+    arrives: f64,
+    /// Replies in a second that these are due.
+    most: f64,
     stop: &'a dyn Fn() -> bool,
 }
 
@@ -67,29 +73,40 @@ impl<'a> Server<'a> {
     ) -> Server<'a> {
         let seconds = (asked.budget.as_secs_f64() * RUN_SHARE).clamp(RUN_S.0, RUN_S.1);
         experiment.workload.timeout_s = (TIMEOUT_RUNS * seconds).max(TIMEOUT_S_MIN);
-        Server { asked, site, experiment, seconds, peak: 0.0, stop }
+        Server { asked, site, experiment, seconds, arrives: 0.0, most: f64::INFINITY, stop }
     }
 
-    /// Seconds of a run.
-    pub(super) fn seconds(&self) -> f64 {
-        self.seconds
+    /// Seconds of a run, and connections in a second that arrive in one.
+    pub(super) fn load_of_runs(&self) -> (f64, f64) {
+        (self.seconds, self.arrives)
     }
 
-    /// What the default takes when it is kept busy, in connections per second. Blocks.
+    /// What the default takes, in connections per second: when it is kept busy, or, if that is
+    /// more, when more arrives openly. Blocks.
     pub(super) fn find_peak(&mut self, begun: Instant) -> Result<f64, SetupError> {
         let default = self.asked.space.default_point();
-        let seconds = (2.0 * self.seconds).min(2.0);
+        let seconds = (2.0 * self.seconds).min(PEAK_S_MAX);
         let load = self.load(Varies::Connections, PEAK_CONNECTIONS, seconds, self.asked.seed);
         let series = self.series(&default);
         let record = measure(self.site, &self.experiment, &series, &load, self.stop)?;
         let figure = record.generator.get("connections_per_s").and_then(|value| value.as_f64());
         let none = || SetupError("the server answered nothing of what was asked for".into());
-        self.peak = figure.filter(|peak| *peak > 0.0).ok_or_else(none)?;
+        let busy = figure.filter(|peak| *peak > 0.0).ok_or_else(none)?;
+        let peak = knee::risen(busy, &mut |nth, rate| {
+            if begun.elapsed() > self.asked.budget / PEAK_SHARE {
+                return Ok(0.0);
+            }
+            let seed = self.asked.seed.wrapping_add(nth);
+            let load = self.load(Varies::Rate, rate, seconds, seed);
+            let record = measure(self.site, &self.experiment, &series, &load, self.stop)?;
+            Ok::<f64, SetupError>(rate * record.served_share())
+        })?;
+        self.arrives = OVERLOAD * peak;
         if begun.elapsed() > self.asked.budget / 2 {
             let why = "half of the budget is gone before the first comparison; give it more";
             return Err(SetupError(why.into()));
         }
-        Ok(self.peak)
+        Ok(peak)
     }
 
     fn load(&self, varies: Varies, amount: f64, seconds: f64, seed: u64) -> Load {
@@ -115,13 +132,12 @@ impl<'a> Server<'a> {
 }
 
 impl Bench for Server<'_> {
-    fn run(&mut self, point: &Point, stage: Stage, seed: u64) -> Result<f64, String> {
-        let sweeps = stage == Stage::Confirmation && self.asked.budget >= SWEEP_FROM;
-        let rates: &[f64] = if sweeps { &SWEEP } else { &[OVERLOAD] };
+    fn run(&mut self, point: &Point, at: At, seed: u64) -> Result<f64, String> {
+        let rates: &[f64] = if at == At::Sweep { &SWEEP } else { &[1.0] };
         let series = self.series(point);
         let mut sum = 0.0;
         for times in rates {
-            let load = self.load(Varies::Rate, times * self.peak, self.seconds, seed);
+            let load = self.load(Varies::Rate, times * self.arrives, self.seconds, seed);
             let record = measure(self.site, &self.experiment, &series, &load, self.stop)
                 .map_err(|error| error.to_string())?;
             if !record.void.is_empty() {
@@ -134,8 +150,24 @@ impl Bench for Server<'_> {
                 return Err(format!("99th percentile of {p99:.0} ms, beyond {most:.0} ms"));
             }
             sum += figure(Measure::GoodputPerS).unwrap_or(0.0);
+            if at == At::Overload {
+                self.most = record.due_per_s().unwrap_or(f64::INFINITY);
+            }
         }
         let score = sum / rates.len() as f64;
         if score > 0.0 { Ok(score) } else { Err("nothing was answered in time".into()) }
+    }
+
+    fn most(&self) -> f64 {
+        self.most
+    }
+
+    fn raise(&mut self, beyond: f64) {
+        let times = OVERLOAD * beyond / self.most;
+        (self.arrives, self.most) = (self.arrives * times, self.most * times);
+    }
+
+    fn sweep_cost(&self) -> usize {
+        SWEEP.len()
     }
 }

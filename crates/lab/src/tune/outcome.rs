@@ -21,7 +21,12 @@ use crate::statistics::Interval;
 const SHOWN_MAX: usize = 12;
 
 /// Writes all of it, and says in words what came of it. Blocks.
-pub(super) fn written(asked: &Asked, found: &Found, score: &Score) -> Result<String, SetupError> {
+pub(super) fn written(
+    asked: &Asked,
+    found: &Found,
+    score: &Score,
+    facts: &Facts,
+) -> Result<String, SetupError> {
     let settings = asked.space.settings(&found.best);
     let config = match found.end {
         End::NoDifference => None,
@@ -29,7 +34,6 @@ pub(super) fn written(asked: &Asked, found: &Found, score: &Score) -> Result<Str
         _ => Some(configuration(asked, found, &settings)?),
     };
     let wrong = |error| SetupError(format!("{}: {error}", asked.out.display()));
-    let facts = Facts::gather();
     let evidence = json!({
         "command": asked.command,
         "contestant": asked.contestant,
@@ -43,7 +47,7 @@ pub(super) fn written(asked: &Asked, found: &Found, score: &Score) -> Result<Str
     let text = serde_json::to_string_pretty(&evidence).map_err(std::io::Error::from);
     fs::write(asked.out.join("tune.json"), text.map_err(wrong)? + "\n").map_err(wrong)?;
     let page = asked.out.join("report.html");
-    fs::write(&page, page_of(asked, found, score, &facts)).map_err(wrong)?;
+    fs::write(&page, page_of(asked, found, score, facts)).map_err(wrong)?;
     let mut said = conclusion(found);
     if let Some(config) = config {
         let _ = writeln!(said, "written to {}", config.display());
@@ -205,7 +209,10 @@ fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String
         ("runs", format!("{}, of {:.1} s each", found.trials.len(), score.seconds)),
         ("void runs", found.trials.iter().filter(|one| one.void.is_some()).count().to_string()),
         ("the default's peak", format!("{:.0} connections per second", score.peak)),
-        ("compared by", "replies in time per second at 1.3 times that".to_owned()),
+        (
+            "compared by",
+            format!("replies in time per second when {:.0} connections arrive", score.arrives),
+        ),
         ("network", if score.reduced { "loopback" } else { "two namespaces, MTU 1500" }.to_owned()),
         ("kernel", facts.kernel.clone()),
         ("processor", format!("{}, {} CPUs", facts.cpu, facts.cpus)),

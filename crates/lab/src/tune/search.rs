@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::space::{Point, Space};
-use crate::statistics::{Comparison, Finding, Interval, holm, mean};
+use crate::statistics::{Comparison, Finding, Interval, holm, mean, pairs_needed};
 
 /// Runs of the default by which the noise is known.
 const NOISE_RUNS: usize = 6;
@@ -35,15 +35,19 @@ const STEPS_MAX: usize = 4;
 /// Who is confirmed at most, beside the default.
 const FINALISTS_MAX: usize = 3;
 
-/// The most blocks of the confirmation, and the fewest by which anything can be certain.
-const CONFIRM_BLOCKS: (usize, usize) = (6, 20);
+/// The most blocks of the confirmation.
+const CONFIRM_BLOCKS_MAX: usize = 20;
+
+/// The share of what arrives from which on a score tells of the load, and not of the server.
+const KEPT_UP: f64 = 0.95;
 
 /// Seeds of the confirmation are from here on: none of them was seen before.
 const FRESH_SEEDS: u64 = 1 << 32;
 
-/// Shares of the budget at which the stages end, the last of which has the rest.
+/// Shares of the budget at which the stages end. The last has the rest, half of all: what it
+/// cannot tell apart was searched for in vain.
 const UNTIL: [(Stage, f64); 4] =
-    [(Stage::Noise, 0.12), (Stage::Screen, 0.40), (Stage::Halving, 0.58), (Stage::Steps, 0.68)];
+    [(Stage::Noise, 0.08), (Stage::Screen, 0.30), (Stage::Halving, 0.42), (Stage::Steps, 0.50)];
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -61,13 +65,32 @@ pub enum Stage {
     Confirmation,
 }
 
-/// What measures a point. Larger scores are better; all are above 0.
+/// At what load a point is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// More than the default can take.
+    Overload,
+    /// Below that, there, and far above: the area under the curve, at so many times the cost.
+    Sweep,
+}
+
+/// What measures a point. Larger scores are better; all are above 0. Scores at one load can be
+/// compared, until it is raised.
 pub trait Bench {
     /// One run; the seed says what is asked for. Blocks.
     ///
     /// # Errors
     /// Why the run does not count.
-    fn run(&mut self, point: &Point, stage: Stage, seed: u64) -> Result<f64, String>;
+    fn run(&mut self, point: &Point, at: At, seed: u64) -> Result<f64, String>;
+
+    /// What a server that answers everything scores in overload.
+    fn most(&self) -> f64;
+
+    /// Raises the overload beyond what a server with this score can take.
+    fn raise(&mut self, beyond: f64);
+
+    /// How many runs in overload take as long as one that sweeps.
+    fn sweep_cost(&self) -> usize;
 }
 
 /// A run that was made.
@@ -83,6 +106,8 @@ pub struct Trial {
     pub score: Option<f64>,
     /// Why it does not count.
     pub void: Option<String>,
+    /// How often the load had been raised: only scores of one load are compared.
+    pub load: u32,
     #[serde(skip)]
     point: Point,
 }
@@ -171,6 +196,7 @@ pub fn search(
         stop,
         rng: fastrand::Rng::with_seed(limits.seed),
         trials: Vec::new(),
+        load: 0,
         busy: Duration::ZERO,
     };
     search.noise();
@@ -189,7 +215,9 @@ struct Search<'a> {
     stop: &'a dyn Fn() -> bool,
     rng: fastrand::Rng,
     trials: Vec<Trial>,
-    /// Time that runs have taken.
+    /// How often the load was raised.
+    load: u32,
+    /// Time that runs in overload have taken.
     busy: Duration,
 }
 
@@ -228,11 +256,14 @@ impl Search<'_> {
         let mut stay = self.ranked(None);
         let mut seed = NOISE_RUNS as u64 + 1;
         for round in 0..ROUNDS {
-            let keep = stay.len().div_ceil(HALVING).max(STEPS_FROM);
+            // Those that keep up with the load are not told apart by it yet.
+            let alike = stay.iter().filter(|point| self.keeps_up(point)).count();
+            let keep = stay.len().div_ceil(HALVING).max(STEPS_FROM).max(alike);
             stay.truncate(keep);
             if stay.is_empty() {
                 return;
             }
+            self.overload(&stay[0]);
             let blocks = 1_u64 << round;
             let all = stay.len() * blocks as usize;
             let mut nth = 0;
@@ -249,6 +280,20 @@ impl Search<'_> {
             }
             stay = self.ranked(Some(&stay));
         }
+    }
+
+    /// Raises the load when the best keeps up with it: nothing above it would be told apart.
+    fn overload(&mut self, best: &Point) {
+        if self.keeps_up(best) {
+            self.bench.raise(mean(&self.scores(best)));
+            self.load += 1;
+        }
+    }
+
+    /// Whether a point answers nearly all that arrives now.
+    fn keeps_up(&self, point: &Point) -> bool {
+        let scores = self.scores(point);
+        !scores.is_empty() && mean(&scores) >= KEPT_UP * self.bench.most()
     }
 
     /// From the best two, changes one knob at a time for as long as that is better.
@@ -270,9 +315,13 @@ impl Search<'_> {
                             return;
                         }
                         seed += 1;
-                        let left = self.run(&other, Stage::Steps, seed, (nth, all));
-                        let right = self.run(&at, Stage::Steps, seed, (nth, all));
-                        pairs.extend(left.zip(right));
+                        let mut both = [(&other, None), (&at, None)];
+                        let first = usize::from(self.rng.bool());
+                        for which in [first, 1 - first] {
+                            let (point, score) = &mut both[which];
+                            *score = self.run(point, Stage::Steps, seed, (nth, all));
+                        }
+                        pairs.extend(both[0].1.zip(both[1].1));
                         let worse = pairs.iter().all(|(left, right)| left < right);
                         if worse {
                             break;
@@ -297,26 +346,32 @@ impl Search<'_> {
         if best.is_empty() {
             return Vec::new();
         }
-        // Fewer finalists, rather than too few blocks for any of them.
-        let room = self.runs_left(Stage::Confirmation) / CONFIRM_BLOCKS.0;
-        best.truncate(room.saturating_sub(1).clamp(1, FINALISTS_MAX));
+        // The whole curve, if all can be compared by it often enough to be certain; else overload,
+        // and fewer finalists rather than too few pairs for any of them.
+        let (runs, most) = (self.runs_left(Stage::Confirmation), best.len().min(FINALISTS_MAX));
+        let fits = |count: usize, cost: usize| (count + 1) * pairs_needed(count) * cost <= runs;
+        let sweep_cost = self.bench.sweep_cost();
+        let (at, cost) = match fits(most, sweep_cost) {
+            true => (At::Sweep, sweep_cost),
+            false => (At::Overload, 1),
+        };
+        best.truncate((1..=most).rev().find(|count| fits(*count, cost)).unwrap_or(1));
         let mut all = vec![default];
         all.append(&mut best);
-        let most = self.runs_left(Stage::Confirmation) / all.len();
-        let blocks = most.min(CONFIRM_BLOCKS.1);
+        let blocks = (runs / (all.len() * cost)).min(CONFIRM_BLOCKS_MAX);
         let mut scores: Vec<BTreeMap<usize, f64>> = vec![BTreeMap::new(); all.len()];
         for block in 0..blocks {
             let mut order: Vec<usize> = (0..all.len()).collect();
             self.rng.shuffle(&mut order);
-            for (at, nth) in order.into_iter().enumerate() {
-                if !self.has_room(Stage::Confirmation) {
+            for (done, nth) in order.into_iter().enumerate() {
+                let enough = self.left_s(Stage::Confirmation) > self.each_s() * cost as f64;
+                if (self.stop)() || !enough {
                     return self.finalists(&all, &scores);
                 }
-                let count = (block * all.len() + at, blocks * all.len());
+                let count = (block * all.len() + done, blocks * all.len());
                 let seed = FRESH_SEEDS + block as u64;
-                if let Some(score) = self.run(&all[nth], Stage::Confirmation, seed, count) {
-                    scores[nth].insert(block, score);
-                }
+                let score = self.run_at(at, &all[nth], Stage::Confirmation, seed, count);
+                score.map(|score| scores[nth].insert(block, score));
             }
         }
         self.finalists(&all, &scores)
@@ -354,7 +409,13 @@ impl Search<'_> {
         let (end, best) = match winner {
             Some(best) => (End::Better, best),
             None if (self.stop)() => {
-                (End::Interrupted, self.ranked(None).into_iter().next().unwrap_or(default))
+                // Of those in the confirmation, one that was better in it; else the search's best.
+                let so_far = finalists.first().map(|one| (one.ratio.middle, one.point.clone()));
+                let best = match so_far {
+                    Some((ratio, point)) => Some(point).filter(|_| ratio > 1.0),
+                    None => self.ranked(None).into_iter().next(),
+                };
+                (End::Interrupted, best.unwrap_or(default))
             }
             None => (End::NoDifference, default),
         };
@@ -363,54 +424,86 @@ impl Search<'_> {
         Found { end, best, label, finalists, noise, trials: self.trials }
     }
 
+    /// One run in overload, which is kept.
+    fn run(&mut self, point: &Point, stage: Stage, seed: u64, nth: (usize, usize)) -> Option<f64> {
+        let begun = Instant::now();
+        let score = self.run_at(At::Overload, point, stage, seed, nth);
+        self.busy += begun.elapsed();
+        score
+    }
+
     /// One run, which is kept.
-    fn run(&mut self, point: &Point, stage: Stage, seed: u64, at: (usize, usize)) -> Option<f64> {
+    fn run_at(
+        &mut self,
+        at: At,
+        point: &Point,
+        stage: Stage,
+        seed: u64,
+        (nth, of): (usize, usize),
+    ) -> Option<f64> {
         if (self.stop)() {
             return None;
         }
         let label = self.space.label(point);
         let left = self.limits.budget.saturating_sub(self.limits.begun.elapsed());
-        self.watch.begins(stage, at.0 + 1, at.1, &label, left);
-        let begun = Instant::now();
-        let came = self.bench.run(point, stage, seed);
-        self.busy += begun.elapsed();
+        self.watch.begins(stage, nth + 1, of, &label, left);
+        let came = self.bench.run(point, at, seed);
         if came.is_err() && (self.stop)() {
             return None;
         }
-        let default = self.scores(&self.space.default_point());
-        let by_default = came.as_ref().ok().filter(|_| !default.is_empty());
-        let by_default = by_default.map(|score| score / mean(&default));
+        let (score, load) = (came.as_ref().ok().copied(), self.load);
+        let (void, point) = (came.as_ref().err().cloned(), point.clone());
+        self.trials.push(Trial { stage, label, seed, score, void, load, point });
+        let default = self.of_stage(stage, &self.space.default_point());
+        let by_default = score.filter(|_| !default.is_empty()).map(|score| score / mean(&default));
         self.watch.came(&came, by_default);
-        let score = came.as_ref().ok().copied();
-        let (void, point) = (came.err(), point.clone());
-        self.trials.push(Trial { stage, label, seed, score, void, point });
         score
     }
 
+    /// The runs before the confirmation.
+    fn searched(&self) -> impl DoubleEndedIterator<Item = &Trial> {
+        self.trials.iter().filter(|trial| trial.stage != Stage::Confirmation)
+    }
+
+    /// The scores of a point in the search, under the load of now.
     fn scores(&self, point: &Point) -> Vec<f64> {
-        let of_point = self.trials.iter().filter(|trial| trial.point == *point);
+        self.scores_under(self.load, point)
+    }
+
+    fn scores_under(&self, load: u32, point: &Point) -> Vec<f64> {
+        let of_point = self.searched().filter(|one| (one.load, &one.point) == (load, point));
+        of_point.filter_map(|trial| trial.score).collect()
+    }
+
+    /// What the scores of a stage may be told beside: those of a point in the confirmation, or in
+    /// the search under the load of now.
+    fn of_stage(&self, stage: Stage, point: &Point) -> Vec<f64> {
+        if stage != Stage::Confirmation {
+            return self.scores(point);
+        }
+        let confirmed = self.trials.iter().filter(|trial| trial.stage == stage);
+        let of_point = confirmed.filter(|trial| trial.point == *point);
         of_point.filter_map(|trial| trial.score).collect()
     }
 
     fn tried(&self, point: &Point) -> bool {
-        self.trials.iter().any(|trial| trial.point == *point)
+        self.trials.iter().any(|one| (one.load, &one.point) == (self.load, point))
     }
 
-    /// Those that were measured (of these), best first by the mean of their logarithms.
+    /// Those that were measured (of these), best first: by the highest load that they were
+    /// measured under, and there by the mean of their logarithms.
     fn ranked(&self, of: Option<&[Point]>) -> Vec<Point> {
-        let mut points: Vec<Point> = Vec::new();
-        for trial in self.trials.iter().filter(|trial| trial.score.is_some()) {
+        let mut points: Vec<(u32, f64, Point)> = Vec::new();
+        for trial in self.searched().filter(|trial| trial.score.is_some()).rev() {
             let asked = of.is_none_or(|of| of.contains(&trial.point));
-            if asked && !points.contains(&trial.point) {
-                points.push(trial.point.clone());
+            if asked && !points.iter().any(|(_, _, point)| *point == trial.point) {
+                let scores = self.scores_under(trial.load, &trial.point);
+                let logs: Vec<f64> = scores.into_iter().map(f64::ln).collect();
+                points.push((trial.load, mean(&logs), trial.point.clone()));
             }
         }
-        let height = |point: &Point| {
-            let logs: Vec<f64> = self.scores(point).iter().map(|score| score.ln()).collect();
-            mean(&logs)
-        };
-        points.sort_by(|a, b| height(b).total_cmp(&height(a)));
-        points
+        points.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.total_cmp(&a.1)));
+        points.into_iter().map(|(_, _, point)| point).collect()
     }
 
     fn noise_spread(&self) -> Option<f64> {
@@ -427,9 +520,9 @@ impl Search<'_> {
         self.limits.budget.as_secs_f64() * share - self.limits.begun.elapsed().as_secs_f64()
     }
 
-    /// Seconds that a run takes, by those that there were.
+    /// Seconds that a run in overload takes, by those that there were.
     fn each_s(&self) -> f64 {
-        self.busy.as_secs_f64() / self.trials.len().max(1) as f64
+        self.busy.as_secs_f64() / self.searched().count().max(1) as f64
     }
 
     fn has_room(&self, stage: Stage) -> bool {
@@ -449,22 +542,41 @@ mod tests {
     use super::super::space::tests::space;
     use super::*;
 
-    /// A contestant whose best settings are known.
+    /// A contestant whose best settings are known, and a load that the default cannot take.
     struct Fake<'a> {
         factor: &'a dyn Fn(&Point) -> f64,
         rng: fastrand::Rng,
         takes: Duration,
+        arrives: f64,
         runs: &'a Cell<u32>,
+        sweeps: &'a Cell<u32>,
     }
 
+    const SWEEP_COST: u32 = 3;
+
     impl Bench for Fake<'_> {
-        fn run(&mut self, point: &Point, _: Stage, seed: u64) -> Result<f64, String> {
+        fn run(&mut self, point: &Point, at: At, seed: u64) -> Result<f64, String> {
             self.runs.set(self.runs.get() + 1);
-            std::thread::park_timeout(self.takes);
+            let sweeps = at == At::Sweep;
+            self.sweeps.set(self.sweeps.get() + u32::from(sweeps));
+            std::thread::park_timeout(self.takes * if sweeps { SWEEP_COST } else { 1 });
             // What is under all runs of a block, and what is not.
             let shared = fastrand::Rng::with_seed(seed).f64() * 0.04;
             let own = (self.rng.f64() + self.rng.f64() - 1.0) * 0.03;
-            Ok(1_000.0 * (self.factor)(point) * (1.0 + shared + own))
+            let could = 1_000.0 * (self.factor)(point) * (1.0 + shared + own);
+            Ok(if sweeps { could } else { could.min(self.arrives) })
+        }
+
+        fn most(&self) -> f64 {
+            self.arrives
+        }
+
+        fn raise(&mut self, beyond: f64) {
+            self.arrives = 1.3 * beyond;
+        }
+
+        fn sweep_cost(&self) -> usize {
+            SWEEP_COST as usize
         }
     }
 
@@ -481,12 +593,23 @@ mod tests {
         seed: u64,
         stop_after: u32,
     ) -> Found {
-        let runs = Cell::new(0);
+        counted(factor, (budget, takes), seed, stop_after).0
+    }
+
+    /// What was found, and how many runs swept.
+    fn counted(
+        factor: &dyn Fn(&Point) -> f64,
+        (budget, takes): (Duration, Duration),
+        seed: u64,
+        stop_after: u32,
+    ) -> (Found, u32) {
+        let (runs, sweeps) = (Cell::new(0), Cell::new(0));
         let rng = fastrand::Rng::with_seed(seed);
-        let mut bench = Fake { factor, rng, takes, runs: &runs };
+        let mut bench = Fake { factor, rng, takes, arrives: 1_300.0, runs: &runs, sweeps: &sweeps };
         let limits = Limits { begun: Instant::now(), budget, seed };
         let stop = || runs.get() >= stop_after;
-        search(&space(), &[], &mut bench, limits, &mut Nobody, &stop)
+        let found = search(&space(), &[], &mut bench, limits, &mut Nobody, &stop);
+        (found, sweeps.get())
     }
 
     /// `uring` is 20 % better than the default, and a limit of 64 is 10 %.
@@ -504,6 +627,29 @@ mod tests {
             assert_eq!((found.end, &found.best), (End::Better, &vec![3, 3, 1]), "{found:#?}");
             let ratio = found.finalists[0].ratio;
             assert!((1.28..1.36).contains(&ratio.middle), "{ratio:?}");
+        }
+    }
+
+    #[test]
+    fn settings_that_keep_up_with_the_first_load_are_told_apart_by_a_higher_one() {
+        // Three that take more than arrives at first, of which one is best.
+        let steep = |point: &Point| [1.0, 1.7, 1.9, 2.4][point[0]];
+        for seed in 0..10 {
+            let found = searched(&steep, FREE, seed, u32::MAX);
+            assert_eq!((found.end, found.best[0]), (End::Better, 3), "{found:#?}");
+            assert!(found.trials.iter().any(|trial| trial.load > 0));
+        }
+    }
+
+    #[test]
+    fn the_confirmation_sweeps_when_all_can_be_compared_by_it_and_else_compares_what_it_can() {
+        // Half of these runs are the confirmation's: 66 sweeps, or 16, and four take 28.
+        let takes = Duration::from_millis(5);
+        for (room, sweeps) in [(400, true), (100, false)] {
+            let (found, swept) = counted(&known, (takes * room, takes), 1, u32::MAX);
+            assert_eq!(swept > 0, sweeps, "{found:#?}");
+            assert!(found.finalists.iter().all(|one| one.pairs >= 6), "{found:#?}");
+            assert_eq!(found.end, End::Better);
         }
     }
 

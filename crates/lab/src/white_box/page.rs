@@ -238,7 +238,7 @@ fn locks(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
                 || "–".into(),
                 |Waits { count, ms }| {
                     let (count, us) = (count as f64, ms * 1e3);
-                    let each = one.requests.max(1.0);
+                    let each = one.requests_at_locks.max(1.0);
                     format!("{:.3} times, {:.2} µs", count / each, us / each)
                 },
             )
@@ -282,7 +282,7 @@ fn machine(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
     };
     let percent = |share: f64| Some(format!("{:.1} %", share * 100.0));
     let mut rows = vec![
-        row("processor idle", &|one| percent(one.idle)),
+        row("processor idle, or withheld from the server", &|one| percent(one.idle)),
         row("waiting for the disk", &|one| percent(one.iowait)),
         row("soft interrupts", &|one| percent(one.softirq)),
         row("page cache of the server, MiB", &|one| Some(format!("{:.1}", one.page_cache_mib?))),
@@ -305,7 +305,11 @@ fn counters(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
     names.dedup();
     let row = |name: &&String| {
         let cell = |one: &Opened| {
-            one.record.counters.get(*name).map_or_else(|| "–".into(), u64::to_string)
+            let requests = one.record.counters.get("requests").copied().unwrap_or(0).max(1);
+            one.record.counters.get(*name).map_or_else(
+                || "–".into(),
+                |count| format!("{count}, {:.3} a request", *count as f64 / requests as f64),
+            )
         };
         (name.replace('_', " "), all.boxes.iter().map(cell).collect())
     };
