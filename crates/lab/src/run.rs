@@ -586,7 +586,11 @@ fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
 fn first_file(directory: &Path) -> Option<PathBuf> {
     let mut files: Vec<PathBuf> =
         fs::read_dir(directory).ok()?.flatten().map(|entry| entry.path()).collect();
-    files.retain(|path| path.is_file());
+    // What the set of files says of itself is hidden.
+    let is_hidden = |path: &Path| {
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
+    };
+    files.retain(|path| path.is_file() && !is_hidden(path));
     files.sort();
     files.into_iter().next()
 }
@@ -596,6 +600,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_peer_of_one_file_serves_that_and_not_what_the_set_says_of_itself() {
+        let directory = tempfile::tempdir().unwrap();
+        for name in [".fileset.json", "one_pkt"] {
+            fs::write(directory.path().join(name), name).unwrap();
+        }
+        assert_eq!(first_file(directory.path()), Some(directory.path().join("one_pkt")));
+    }
 
     #[test]
     fn a_run_that_others_had_a_part_in_is_void() {
