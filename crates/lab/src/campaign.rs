@@ -400,8 +400,7 @@ impl Campaign<'_> {
         let descriptors = most_open.saturating_sub(OTHER_DESCRIPTORS);
         let last_s = descriptors as f64 / most.max(1.0);
         if axis.varies == Varies::Rate && last_s < workload.timeout_s {
-            let least = WAIT_STEP_S;
-            let waits_s = ((last_s / least).floor() * least).max(least);
+            let waits_s = (last_s / WAIT_STEP_S).floor().max(1.0) * WAIT_STEP_S;
             progress.note(&format!(
                 "{most:.0} connections a second, each waiting {} s, would be more at once than the \
                  {descriptors} descriptors that a generator may hold: they wait {waits_s:.1} s",

@@ -22,7 +22,10 @@ const HEAD: &str = "\
 <!-- Made by `cargo xtask docs` from the records in lab/records: not to be edited. -->
 
 Each figure and table of the papers is an experiment of [`flyball lab`](lab.md), with predicates
-that were written down before anything was run. What came of them on a recorded machine:
+that follow from what the paper says. They were written down before anything was run, and many were
+put otherwise after an audit of the first records found that they did not say what the paper says;
+what is shown was run, or judged again, by those of now unless it says otherwise. What came of them
+on a recorded machine:
 
 * *reproduced*: every claim holds, and by as much as its predicate asks.
 * *weaker*: a claim holds by less, or no difference is shown.
