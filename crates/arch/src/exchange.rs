@@ -31,6 +31,10 @@ use crate::trace::Trace;
 use crate::turn::RequestTimes;
 use crate::worker::Order;
 
+/// How long what was seen in memory is taken to be there still. Many pieces leave meanwhile, which
+/// then need no look of their own; a slow client's do.
+const SEEN_HOLDS_MS: u64 = 100;
+
 /// What a connection needs from outside before it can go on.
 #[derive(Debug)]
 pub enum Step {
@@ -82,6 +86,10 @@ pub struct Exchange {
     may_fetch: bool,
     /// Bytes at the front of the output that have been brought into memory.
     warmed: u64,
+    /// Bytes at the front of the output that were seen in memory.
+    seen: u64,
+    /// When they were, in the desk's milliseconds.
+    seen_ms: u64,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
     times: RequestTimes,
@@ -111,6 +119,8 @@ impl Exchange {
             fetching: false,
             may_fetch: false,
             warmed: 0,
+            seen: 0,
+            seen_ms: 0,
             unseen: false,
             times: RequestTimes::default(),
             trace: Trace::accepted(&desk.tracer, client),
@@ -258,6 +268,7 @@ impl Exchange {
     pub fn sent(&mut self, n: u64, desk: &mut Desk) {
         desk.tally.add(Counter::BytesOut, n);
         self.warmed = self.warmed.saturating_sub(n);
+        self.seen = self.seen.saturating_sub(n);
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
             self.conn.sent(n, &buffers.out, &desk.now);
@@ -461,6 +472,20 @@ impl Exchange {
     /// How many bytes at the front of the output are in memory because they were brought there.
     pub fn warmed(&self) -> u64 {
         self.warmed
+    }
+
+    /// The next `n` bytes of the body at the front of the output are in memory, as a look or a read
+    /// has shown.
+    pub fn saw(&mut self, n: usize, desk: &Desk) {
+        if self.seen != n as u64 {
+            (self.seen, self.seen_ms) = (n as u64, desk.now.ms());
+        }
+    }
+
+    /// How many bytes at the front of the output were seen in memory, not long ago.
+    pub fn seen(&self, desk: &Desk) -> u64 {
+        let age_ms = desk.now.ms().saturating_sub(self.seen_ms);
+        if age_ms < SEEN_HOLDS_MS { self.seen } else { 0 }
     }
 
     /// Has the front of the output mapped if that is a large body, and lets go of what was before

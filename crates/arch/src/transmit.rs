@@ -29,6 +29,9 @@ const GATHER_MAX: usize = 64;
 /// Bytes that one sendfile may take, if the socket's buffer does.
 const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// Bytes that one look for what is in memory covers, before a sendfile.
+const LOOK_BYTES_MAX: usize = 1024 * 1024;
+
 /// Bytes at the end of a body that are never sent from a mapping.
 const TAIL_BYTES: u64 = 4096;
 
@@ -53,9 +56,15 @@ pub enum Sent {
 enum Only {
     /// All: reading may wait on the disk.
     Any,
-    /// Those in memory, among them so many at the front that were brought there; the test tells
-    /// of the others.
-    InMemory(u64, Residency),
+    /// Those in memory, among them so many at the front that were brought there, and so many that
+    /// were seen there; the test tells of the others.
+    InMemory { warmed: u64, seen: u64, residency: Residency },
+}
+
+impl Only {
+    fn in_memory(warmed: u64, exchange: &Exchange, desk: &Desk) -> Only {
+        Only::InMemory { warmed, seen: exchange.seen(desk), residency: desk.residency }
+    }
 }
 
 /// How the next piece of a large body goes.
@@ -93,7 +102,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
         let Some(out) = exchange.out() else { return Sent::All };
         let ends = exchange.ends_with_output();
         let only = match desk.resident_only {
-            true => Only::InMemory(exchange.warmed(), desk.residency),
+            true => Only::in_memory(exchange.warmed(), exchange, desk),
             false => Only::Any,
         };
         let call = match out.front() {
@@ -129,7 +138,7 @@ pub fn transmit_reference(
         exchange.sends();
         let Front::File { file, offset, len } = exchange.out()?.front() else { return None };
         let part = Part { file, offset, len };
-        let only = Only::InMemory(0, desk.residency);
+        let only = Only::in_memory(0, exchange, desk);
         let call = match part.way(exchange.chunk(), desk, only) {
             Way::Reference(most) => part.send_file(socket, most, desk),
             Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
@@ -148,7 +157,7 @@ pub fn goes_by_reference(exchange: &mut Exchange, desk: &mut Desk) -> bool {
     }
     let Some(out) = exchange.out() else { return false };
     let Front::File { file, offset, len } = out.front() else { return false };
-    let only = Only::InMemory(0, desk.residency);
+    let only = Only::in_memory(0, exchange, desk);
     let way = Part { file, offset, len }.way(exchange.chunk(), desk, only);
     matches!(way, Way::Reference(_) | Way::Mapped(..))
 }
@@ -164,6 +173,9 @@ fn after(
     match call {
         Call::Took { sent, offered, large } => {
             exchange.sent(sent as u64, desk);
+            if large {
+                exchange.saw(offered - sent, desk);
+            }
             if large && desk.settings.cork && !file_is_next(exchange) {
                 // It fails only when the connection has gone, which the next call shows.
                 let _ = net::set_cork(socket, false);
@@ -265,7 +277,7 @@ impl Part<'_> {
     fn by_mapping<'a>(&self, mapping: &'a Mapping, body: u64, desk: &Desk, only: Only) -> Way<'a> {
         let rest = mapping.rest_from(self.offset).unwrap_or(0) as u64;
         let most = rest.min(body).min(desk.settings.piece_bytes as u64) as usize;
-        let Only::InMemory(warmed, _) = only else {
+        let Only::InMemory { warmed, .. } = only else {
             // What cannot be had is found when it is sent.
             let _ = mapping.populate(self.offset, most);
             return Way::Mapped(mapping, most);
@@ -326,7 +338,7 @@ impl Part<'_> {
 
     fn read(&self, piece: &mut [u8], only: Only) -> io::Result<usize> {
         let file = &*self.file.file;
-        let Only::InMemory(warmed, residency) = only else {
+        let Only::InMemory { warmed, residency, .. } = only else {
             return file::read_at(file, piece, self.offset);
         };
         match residency.read(file, piece, self.offset) {
@@ -364,7 +376,11 @@ impl Part<'_> {
             return None;
         }
         let most = SENDFILE_BYTES_MAX.min(usize::try_from(self.len).unwrap_or(usize::MAX));
-        let Only::InMemory(warmed, residency) = only else { return Some(most) };
+        let Only::InMemory { warmed, seen, residency } = only else { return Some(most) };
+        if seen > 0 {
+            return Some(most.min(usize::try_from(seen).unwrap_or(usize::MAX)));
+        }
+        let most = most.min(LOOK_BYTES_MAX);
         let (file, size) = (&*self.file.file, self.file.stamp.size);
         let found = match asked {
             true => residency.holds(file, self.offset, most, size, desk.piece()),

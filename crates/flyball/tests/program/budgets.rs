@@ -1,6 +1,7 @@
 //! The hot path, counted: how many system calls a real worker makes for what a client does.
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::common::responder::{self, CONTENT, Responder};
 use crate::common::trace::{Call, Traced, tally, whole_calls};
@@ -589,6 +590,32 @@ fn a_ring_sends_a_large_body_in_memory_by_sendfile_however_slowly_it_is_read() {
         assert_eq!(counts.get("pread64"), None, "{features}: {counts:?}");
         wait_for("the descriptors are closed", || (open() <= before).then_some(()));
     }
+}
+
+/// For how long what was seen in memory is taken to be there.
+const SEEN_HOLDS_MS: u128 = 100;
+
+#[test]
+fn a_body_in_memory_is_not_looked_at_again_for_each_sendfile() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let settings = ["send.mode=sendfile", "cache.small=1KiB", "send.buffer=16KiB"];
+    let traced = Traced::start(&site, "amped", &settings);
+    let mut client = traced.warm("/large.bin");
+    let start = Instant::now();
+    let calls = traced.calls(&mut client, |client| {
+        assert_eq!(client.ask(get("/large.bin")).body.len(), LARGE_BYTES);
+    });
+    let counts = tally(&calls);
+    println!("amped: {counts:?} for {LARGE_BYTES} bytes through a small socket");
+    let count = |kind| counts.get(kind).copied().unwrap_or(0);
+    // A look is one of the pages and one of a page that cannot be there.
+    let looks = count("mincore") / 2;
+    let most = 1 + start.elapsed().as_millis() / SEEN_HOLDS_MS;
+    assert!(count("sendfile") > 5, "the socket takes all at once: {calls:#?}");
+    assert!(looks >= 1 && looks as u128 <= most, "{looks} looks, {most} at most: {calls:#?}");
 }
 
 /// An entry into the ring that waits: `io_uring_enter(5, 0, 1, IORING_ENTER_GETEVENTS|...)`.
