@@ -475,9 +475,9 @@ impl Exchange {
     }
 
     /// The next `n` bytes of the body at the front of the output are in memory, as a look or a read
-    /// has shown.
+    /// has shown. What is left of what was seen before stays as old as it is.
     pub fn saw(&mut self, n: usize, desk: &Desk) {
-        if self.seen != n as u64 {
+        if self.seen(desk) != n as u64 {
             (self.seen, self.seen_ms) = (n as u64, desk.now.ms());
         }
     }

@@ -1,8 +1,14 @@
 //! System calls of a running process that fail because a test wants them to.
 
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use flyball_testkit::wait::until;
 
 use super::{proc_status, signal, wait_for};
+
+/// How long strace has for letting go before it is killed.
+const LETS_GO_MAX: Duration = Duration::from_secs(5);
 
 /// strace, which lets system calls of a process fail for as long as it is attached.
 pub struct Injection(Child);
@@ -35,10 +41,11 @@ impl Injection {
         Injection(child)
     }
 
-    /// The same for a process that may have ended.
+    /// The same for a process that may have ended. Of one that ended while strace attached to its
+    /// threads, strace may wait forever for the last: they are let go when it is killed.
     pub fn release(mut self) {
         signal(self.0.id(), "INT");
-        self.0.wait().expect("strace ends");
+        until(LETS_GO_MAX, || self.0.try_wait().expect("it can be waited for"));
     }
 
     /// From now on calls do what they do.
