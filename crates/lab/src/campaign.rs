@@ -232,6 +232,12 @@ impl Settled {
     }
 }
 
+/// What was claimed before the first run of a campaign in this directory, as far as it was kept.
+pub(crate) fn claimed(directory: &Path) -> Option<Vec<String>> {
+    let settled: Settled = kept(&directory.join(SETTLED))?;
+    Some(settled.experiment?.predicates())
+}
+
 /// Runs an experiment. Blocks for minutes; `stop` ends it with what there is, and so does the time
 /// that a quick campaign has.
 ///
@@ -623,7 +629,7 @@ impl Campaign<'_> {
         let (load, series) = load_of(self.experiment, cell, turn, self.options, &self.runs);
         make_files(self.site, self.experiment, cell.point, self.stop)?;
         let name = &cell.series.name;
-        let mut experiment = self.experiment.clone();
+        let mut experiment = self.experiment.at(cell.point);
         let timeout_s = &mut experiment.workload.timeout_s;
         *timeout_s = self.runs.timeout_s.unwrap_or(*timeout_s);
         let begun = Instant::now();

@@ -45,6 +45,7 @@ definitions![
     "s1-fig5",
     "s1-fig6",
     "s1-sec5",
+    "s1-crossover",
     "s2-fig6",
     "s2-fig8",
     "s2-fig9",

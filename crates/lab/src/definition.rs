@@ -11,6 +11,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::nearest;
+use crate::statistics::EQUIVALENCE_MARGIN;
 
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;
@@ -108,6 +109,8 @@ pub enum Varies {
     FileSize,
     /// The size of the set of files, in MiB, at a fixed number of connections.
     SetSize,
+    /// How many of a hundred requests are dynamic ones, at a fixed number of connections.
+    DynamicShare,
     /// A setting of the servers, named by [`Axis::setting`].
     Setting,
     /// Nothing: a bar for each series.
@@ -305,6 +308,10 @@ pub struct Claim {
     /// Where on the right, when it is not the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_at: Option<Place>,
+    /// Where the same two are compared as well, if it is the change of their ratio that is claimed:
+    /// the ratio here is what that at [`Claim::at`] is divided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Place>,
     /// How the left has to be.
     pub is: Relation,
     /// Left by right as the paper has it, for the report.
@@ -313,15 +320,35 @@ pub struct Claim {
     /// Left by right from which on it counts as reproduced; between 1 and this it is weaker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reproduced: Option<f64>,
+    /// How far from 1 a ratio may be that still counts as equal, where a paper itself allows for
+    /// more than usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub margin: Option<f64>,
 }
 
 impl Claim {
+    /// How far from 1 a ratio may be that still counts as equal.
+    pub fn margin(&self) -> f64 {
+        self.margin.unwrap_or(EQUIVALENCE_MARGIN)
+    }
+
+    /// The series and places that it looks at: left and right, and both of them once more where
+    /// their ratio changes.
+    pub fn places(&self) -> Vec<(&str, Place)> {
+        let (left, right) = (self.left.as_str(), self.right.as_str());
+        let mut places = vec![(left, self.at), (right, self.right_at.unwrap_or(self.at))];
+        places.extend(self.beside.iter().flat_map(|place| [(left, *place), (right, *place)]));
+        places
+    }
+
     /// In words, with the figure that it takes.
     pub fn predicate(&self) -> String {
         let paper = self.paper.map(|ratio| format!("; {ratio} in the paper")).unwrap_or_default();
         let needed = match (self.is, self.reproduced) {
-            (Relation::Equal, _) => "within 3 % of 1".to_owned(),
-            (Relation::AtLeast, _) => "certainly no more than 3 % below 1".to_owned(),
+            (Relation::Equal, _) => format!("within {} % of 1", self.margin() * 100.0),
+            (Relation::AtLeast, _) => {
+                format!("certainly no more than {} % below 1", self.margin() * 100.0)
+            }
             (Relation::Greater, needed) => format!("at least {}", needed.unwrap_or(1.0)),
             (Relation::Less, needed) => format!("at most {}", needed.unwrap_or(1.0)),
         };
@@ -388,6 +415,15 @@ impl Experiment {
             (_, true) => &self.axis.quick,
             (_, false) => &self.axis.points,
         }
+    }
+
+    /// The experiment as it is at a point of the axis, where clients ask for something else there.
+    pub fn at(&self, point: f64) -> Experiment {
+        let mut here = self.clone();
+        if self.axis.varies == Varies::DynamicShare {
+            here.workload.flags.extend(["--dynamic".to_owned(), format!("{point}")]);
+        }
+        here
     }
 
     /// What is claimed, each in words with the figure that it takes.
@@ -464,6 +500,11 @@ impl Experiment {
                 return Err(format!("{says:?}: a quick run lacks {side:?}"));
             }
         }
+        if claim.beside == Some(claim.at) || claim.beside.is_some() && claim.right_at.is_some() {
+            return Err(format!(
+                "{says:?}: `beside` is another place than `at`, and of both sides"
+            ));
+        }
         if claim.left == claim.right && claim.right_at.is_none_or(|place| place == claim.at) {
             return Err(format!("{says:?}: it compares a point with itself"));
         }
@@ -472,6 +513,12 @@ impl Experiment {
             (Relation::Less, Some(ratio)) if ratio <= 1.0 => Ok(()),
             (Relation::Equal | Relation::AtLeast, None) => Ok(()),
             _ => Err(format!("{says:?}: `reproduced` does not fit the relation")),
+        }?;
+        let of_equality = matches!(claim.is, Relation::Equal | Relation::AtLeast);
+        match claim.margin {
+            None => Ok(()),
+            Some(margin) if of_equality && margin > 0.0 && margin < 1.0 => Ok(()),
+            Some(_) => Err(format!("{says:?}: a margin is a share, of a claim of equality")),
         }
     }
 }
@@ -563,6 +610,12 @@ reproduced = 1.1
         assert!(why(&backwards).ends_with("does not fit the relation"));
         let quick = WHOLE.replace("quick = [1.0, 1.5]", "quick = [2.0]");
         assert!(why(&quick).contains("none of the points"));
+        let margin = WHOLE.replace("reproduced = 1.1", "margin = 0.1");
+        assert!(why(&margin).contains("`reproduced` does not fit"), "{}", why(&margin));
+        let margin = WHOLE.replace("reproduced = 1.1", "reproduced = 1.1\nmargin = 0.1");
+        assert!(why(&margin).ends_with("a margin is a share, of a claim of equality"));
+        let beside = WHOLE.replace("at = \"last\"", "at = \"last\"\nbeside = \"last\"");
+        assert!(why(&beside).ends_with("another place than `at`, and of both sides"));
         let itself = WHOLE.replace("right = \"b\"", "right = \"a\"");
         assert!(why(&itself).ends_with("compares a point with itself"));
     }

@@ -13,7 +13,7 @@ use crate::statistics::pairs_needed;
 use crate::verdict::{Measured, looks_at};
 
 /// Seconds that a quick experiment is planned to take: all of them together about 45 minutes.
-pub const QUICK_S_AIM: f64 = 72.0;
+pub const QUICK_S_AIM: f64 = 69.0;
 
 /// The share of [`QUICK_S_MAX`] after which a quick experiment begins no more runs: the one under
 /// way, and the report, have what is left.
@@ -121,8 +121,7 @@ pub fn of(experiment: &Experiment, cells: &[Cell<'_>], claims: &[Claim], asked: 
 fn judged_count(claims: &[Claim], points: usize) -> usize {
     let mut places: Vec<(&str, Place)> = Vec::new();
     for claim in claims {
-        let right_at = claim.right_at.unwrap_or(claim.at);
-        for place in [(claim.left.as_str(), claim.at), (claim.right.as_str(), right_at)] {
+        for place in claim.places() {
             if !places.contains(&place) {
                 places.push(place);
             }

@@ -10,7 +10,7 @@ mod tables;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::campaign::{Options, Runs};
+use crate::campaign::{self, Options, Runs};
 use crate::catalogue;
 use crate::definition::{Experiment, Measure};
 use crate::host::SetupError;
@@ -38,6 +38,8 @@ pub struct Campaign {
     pub outcome: Outcome,
     /// All runs; nothing of an experiment that cannot be run.
     pub runs: Option<Runs>,
+    /// What was claimed before the first run, as far as that was kept.
+    pub claimed: Option<Vec<String>>,
 }
 
 impl Campaign {
@@ -57,7 +59,8 @@ impl Campaign {
         };
         let file = directory.join("runs.json");
         let runs = if file.exists() { Some(json(&file)?) } else { None };
-        Ok(Campaign { directory: directory.to_owned(), experiment, outcome, runs })
+        let claimed = campaign::claimed(directory);
+        Ok(Campaign { directory: directory.to_owned(), experiment, outcome, runs, claimed })
     }
 
     /// The campaign in this directory, or those in the directories within.

@@ -18,7 +18,8 @@ pub use signs::sign_flip_p;
 /// A difference is told when its p-value, corrected for the number of comparisons, is at most this.
 pub const SIGNIFICANT_P_MAX: f64 = 0.05;
 
-/// Two things are called equal when the whole interval of their ratio is within this of 1.
+/// Two things are called equal when the whole interval of their ratio is within this of 1, unless
+/// something else is said.
 pub const EQUIVALENCE_MARGIN: f64 = 0.03;
 
 /// What a comparison of pairs says.
@@ -43,6 +44,8 @@ pub struct Comparison {
     pub p: f64,
     /// How many pairs there were.
     pub pairs: usize,
+    /// How far from 1 counts as equal.
+    pub margin: f64,
 }
 
 impl Comparison {
@@ -61,19 +64,25 @@ impl Comparison {
             ratio: paired_ratio(&logs, seed),
             p: sign_flip_p(&logs, seed),
             pairs: logs.len(),
+            margin: EQUIVALENCE_MARGIN,
         })
+    }
+
+    /// The same with another margin.
+    pub fn within(self, margin: f64) -> Comparison {
+        Comparison { margin, ..self }
     }
 
     /// True when the whole interval is within the margin of 1, whether or not a difference within
     /// it is certain.
     pub fn is_equal(&self) -> bool {
         let Interval { low, high, .. } = self.ratio;
-        low >= 1.0 - EQUIVALENCE_MARGIN && high <= 1.0 + EQUIVALENCE_MARGIN
+        low >= 1.0 - self.margin && high <= 1.0 + self.margin
     }
 
     /// True when the whole interval is above 1, or below it within the margin.
     pub fn is_at_least(&self) -> bool {
-        self.ratio.low >= 1.0 - EQUIVALENCE_MARGIN
+        self.ratio.low >= 1.0 - self.margin
     }
 
     /// What it says at this p-value, which may have been corrected.

@@ -81,7 +81,10 @@ pub fn judge(
         return (Verdict::NotTestable, Vec::new());
     }
     let axis = experiment.points(quick);
-    let compare = |claim: &Claim| Comparison::of(&pairs(claim, runs, axis), seed);
+    let compare = |claim: &Claim| {
+        let comparison = Comparison::of(&pairs(claim, runs, axis), seed)?;
+        Some(comparison.within(claim.margin()))
+    };
     let comparisons: Vec<Option<Comparison>> = experiment.claims.iter().map(compare).collect();
     let corrected = holm(&comparisons.iter().flatten().map(|one| one.p).collect::<Vec<_>>());
     let needed = pairs_needed(corrected.len());
@@ -93,8 +96,10 @@ pub fn judge(
         .map(|(claim, comparison)| {
             let p = comparison.and_then(|_| corrected.next());
             let pairs = comparison.map_or(0, |comparison| comparison.pairs);
-            let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs));
-            let mut judged = judge_claim(claim, comparison, p, (floor.unwrap_or(1.0), needed));
+            let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs)).unwrap_or(1.0);
+            // The change of a ratio has the noise of two.
+            let floor = if claim.beside.is_some() { floor * floor } else { floor };
+            let mut judged = judge_claim(claim, comparison, p, (floor, needed));
             if judged.pairs > 0 && is_with_itself(claim, runs, axis) {
                 judged.note = "both sides are the same runs: the axis ends at the peak".into();
             }
@@ -177,46 +182,58 @@ fn weigh(
     }
 }
 
-/// Whether a claim about one series comes to the same point on both sides.
+/// Whether a claim comes to the same runs on both sides.
 fn is_with_itself(claim: &Claim, runs: &[Measured], axis: &[f64]) -> bool {
-    let [left, right] = looks_at(claim, runs, axis);
-    left == right
+    let looked_at = looks_at(claim, runs, axis);
+    let (first, beside) = looked_at.split_at(2);
+    first[0] == first[1] || first == beside
 }
 
-/// The figures of left and right in each block that has both. Where every point counts, each side
-/// is the geometric mean over the points that both have in the block.
+/// The figures of left and right in each block that has both. Where their ratio is claimed to
+/// change, left is their ratio at the one place and right that at the other, in each block that has
+/// all four.
 fn pairs(claim: &Claim, runs: &[Measured], axis: &[f64]) -> Vec<(f64, f64)> {
-    let blocks = runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
-    let [left, right] = looks_at(claim, runs, axis).map(|(series, point)| Side {
-        runs: runs.iter().filter(|run| run.cell.series == series).collect(),
-        point,
+    let blocks = 0..runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
+    let side = |(series, point): &(&str, Option<f64>)| Side {
+        runs: runs.iter().filter(|run| run.cell.series == *series).collect(),
+        point: *point,
         measure: claim.measure,
-    });
-    let pair = |block: usize| {
-        if left.point.is_some() || right.point.is_some() {
-            return Some((left.mean_in(block, axis)?, right.mean_in(block, axis)?));
-        }
-        let both =
-            |point: &&f64| [&left, &right].iter().all(|side| side.at(block, **point).is_some());
-        let common: Vec<f64> = axis.iter().filter(both).copied().collect();
-        Some((left.mean_in(block, &common)?, right.mean_in(block, &common)?))
     };
-    (0..blocks).filter_map(pair).collect()
+    let sides: Vec<Side<'_>> = looks_at(claim, runs, axis).iter().map(side).collect();
+    let pair = |sides: &[Side<'_>], block| both(&sides[0], &sides[1], block, axis);
+    let ratio = |sides: &[Side<'_>], block| pair(sides, block).map(|(left, right)| left / right);
+    match sides.len() {
+        2 => blocks.filter_map(|block| pair(&sides, block)).collect(),
+        _ => blocks
+            .filter_map(|block| Some((ratio(&sides[..2], block)?, ratio(&sides[2..], block)?)))
+            .collect(),
+    }
 }
 
-/// The series and points that a claim looks at, left and right, going by these runs and the points
-/// of the axis; no point stands for all.
+/// The figures of two sides in a block, if it has both. Where every point counts, each is the
+/// geometric mean over the points that both have in the block.
+fn both(left: &Side<'_>, right: &Side<'_>, block: usize, axis: &[f64]) -> Option<(f64, f64)> {
+    if left.point.is_some() || right.point.is_some() {
+        return Some((left.mean_in(block, axis)?, right.mean_in(block, axis)?));
+    }
+    let in_both = |point: &&f64| [left, right].iter().all(|side| side.at(block, **point).is_some());
+    let common: Vec<f64> = axis.iter().filter(in_both).copied().collect();
+    Some((left.mean_in(block, &common)?, right.mean_in(block, &common)?))
+}
+
+/// The series and points that a claim looks at, as [`Claim::places`] has them, going by these runs
+/// and the points of the axis; no point stands for all.
 pub fn looks_at<'a>(
     claim: &'a Claim,
     runs: &[Measured],
     axis: &[f64],
-) -> [(&'a str, Option<f64>); 2] {
-    let right_at = claim.right_at.unwrap_or(claim.at);
-    [(claim.left.as_str(), claim.at), (claim.right.as_str(), right_at)].map(|(series, place)| {
+) -> Vec<(&'a str, Option<f64>)> {
+    let point = |(series, place): (&'a str, Place)| {
         let of_series: Vec<&Measured> =
             runs.iter().filter(|run| run.cell.series == series).collect();
         (series, point_at(&of_series, place, claim, axis))
-    })
+    };
+    claim.places().into_iter().map(point).collect()
 }
 
 /// One side of a claim: the runs of a series, and the point that it looks at, if it is one.
@@ -294,9 +311,11 @@ mod tests {
             right: "b".into(),
             at,
             right_at: None,
+            beside: None,
             is,
             paper: None,
             reproduced,
+            margin: None,
         }
     }
 
@@ -380,6 +399,42 @@ mod tests {
         let mut itself = claim(Relation::Less, Some(0.9), Place::First);
         (itself.right, itself.right_at) = ("a".into(), Some(Place::Last));
         assert_eq!(verdict(&itself, &runs(1.0)), Verdict::Reproduced);
+    }
+
+    #[test]
+    fn what_a_ratio_becomes_along_the_axis_can_be_claimed() {
+        // `a` has twice what `b` has at 1, and as much at 2.
+        let of_block = |block: usize| {
+            let drift = 1.0 + 0.1 * (block % 3) as f64;
+            [("a", 1.0, 200.0), ("b", 1.0, 100.0), ("a", 2.0, 300.0), ("b", 2.0, 300.0)]
+                .map(|(series, point, figure)| run(series, point, block, figure * drift))
+        };
+        let runs: Vec<Measured> = (0..10).flat_map(of_block).collect();
+        let mut shrinks = claim(Relation::Less, Some(0.8), Place::Last);
+        shrinks.beside = Some(Place::First);
+        assert_eq!(pairs(&shrinks, &runs, AXIS), vec![(1.0, 2.0); 10]);
+        assert_eq!(verdict(&shrinks, &runs), Verdict::Reproduced);
+        shrinks.is = Relation::Greater;
+        shrinks.reproduced = Some(1.2);
+        assert_eq!(verdict(&shrinks, &runs), Verdict::Reversed);
+        assert!(!is_with_itself(&shrinks, &runs, AXIS));
+        // A block that lacks one of the four tells nothing.
+        let one = |run: &Measured| (run.cell.point, run.cell.block) != (2.0, 3);
+        let lacking: Vec<Measured> = runs.into_iter().filter(one).collect();
+        assert_eq!(pairs(&shrinks, &lacking, AXIS).len(), 9);
+    }
+
+    #[test]
+    fn a_wider_margin_makes_more_equal() {
+        let mut equal = claim(Relation::Equal, None, Place::Peak);
+        let judged = |equal: &Claim| {
+            let comparison = Comparison::of(&pairs(equal, &runs(1.06), AXIS), 1).unwrap();
+            let comparison = comparison.within(equal.margin());
+            judge_claim(equal, Some(comparison), Some(comparison.p), (1.0, 6)).verdict
+        };
+        assert_eq!(judged(&equal), Verdict::Reversed);
+        equal.margin = Some(0.1);
+        assert_eq!(judged(&equal), Verdict::Reproduced);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) fn see<T>(
         let turn = Turn { block: 0, cell: nth };
         let (load, series) = load_of(experiment, cell, turn, options, &runs);
         make_files(site, experiment, cell.point, stop)?;
-        match watched(site, experiment, &series, &load, stop, look) {
+        match watched(site, &experiment.at(cell.point), &series, &load, stop, look) {
             Ok((looked, mut record)) => {
                 record.point = cell.point;
                 seen.push((looked, record));

@@ -101,6 +101,7 @@ fn along(experiment: &Experiment) -> Option<String> {
         Varies::Connections => "connections",
         Varies::FileSize => "size of the file, bytes",
         Varies::SetSize => "size of the set of files, MiB",
+        Varies::DynamicShare => "dynamic requests, per cent",
         Varies::Setting => axis.setting.as_deref().unwrap_or_default(),
         Varies::Nothing => return None,
     };

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
+use crate::laboratory::Outcome;
 use crate::noise::Noise;
-use crate::verdict::Judged;
 
 pub(super) const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
@@ -60,7 +60,7 @@ pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
     };
     paragraph(&mut text, "What the paper showed", &experiment.shows);
     paragraph(&mut text, "What is done otherwise here", &experiment.deviates);
-    claims(&mut text, &outcome.predicate, &outcome.figures);
+    claims(&mut text, campaign);
     for figure in figures.iter().filter(|figure| !figure.lines.is_empty()) {
         let along = figure.along.as_ref().map_or("", |_| " along the axis");
         let _ = writeln!(
@@ -154,12 +154,18 @@ fn noise_floor(campaign: &Campaign, noise: &Noise) -> Vec<String> {
     cautions
 }
 
-fn claims(text: &mut String, predicates: &[String], figures: &[Judged]) {
+fn claims(text: &mut String, campaign: &Campaign) {
+    let Outcome { predicate: predicates, figures, .. } = &campaign.outcome;
     if figures.is_empty() {
         return;
     }
-    *text += "<h2>Claims, as they were written down before the run</h2><div class=\"wide\">\
-              <table class=\"claims\"><tr><th>claim</th><th class=\"n\">paper</th>\
+    let when = match &campaign.claimed {
+        Some(before) if before == predicates => "as they were written down before the run",
+        Some(_) => "some of which were put otherwise before the run",
+        None => "as the definition has them",
+    };
+    let _ = write!(text, "<h2>Claims, {when}</h2>");
+    *text += "<div class=\"wide\"><table class=\"claims\"><tr><th>claim</th><th class=\"n\">paper</th>\
               <th class=\"n\">here</th>\
               <th class=\"n\">95 %</th><th class=\"n\">p</th><th class=\"n\">pairs</th>\
               <th>verdict</th></tr>";
