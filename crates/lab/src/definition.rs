@@ -63,6 +63,20 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
 }
 
+/// What decides what runs measure: an experiment without what it says and claims.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Setup {
+    /// What clients ask for.
+    pub workload: Workload,
+    /// What is varied, at the points of this kind of campaign.
+    pub axis: Axis,
+    /// What surrounds the servers.
+    pub machine: Machine,
+    /// Who takes part in this kind of campaign.
+    pub series: Vec<Series>,
+}
+
 /// What clients ask for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -424,6 +438,17 @@ impl Experiment {
             here.workload.flags.extend(["--dynamic".to_owned(), format!("{point}")]);
         }
         here
+    }
+
+    /// What decides what runs of a quick or a full campaign measure.
+    pub fn setup(&self, quick: bool) -> Setup {
+        let points = self.points(quick).to_vec();
+        Setup {
+            workload: self.workload.clone(),
+            axis: Axis { points, quick: Vec::new(), ..self.axis.clone() },
+            machine: self.machine.clone(),
+            series: self.series(quick).cloned().collect(),
+        }
     }
 
     /// What is claimed, each in words with the figure that it takes.

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::{self, Options, Progress, Runs};
 use crate::catalogue;
 use crate::contestant;
-use crate::definition::{Experiment, Series, Varies};
+use crate::definition::{Claim, Experiment, Series, Setup, Varies};
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
 use crate::plan;
@@ -37,6 +37,12 @@ pub struct Outcome {
     pub verdict: Verdict,
     /// What was claimed, before the run, in words.
     pub predicate: Vec<String>,
+    /// The same as the definition has it; nothing in older records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub claims: Vec<Claim>,
+    /// How it was measured; nothing in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
     /// What came of each claim, with its figures.
     pub figures: Vec<Judged>,
     /// It ran on loopback, without what root may do.
@@ -348,6 +354,8 @@ impl Laboratory {
             quick: options.quick,
             verdict,
             predicate: experiment.predicates(),
+            claims: experiment.claims.clone(),
+            setup: runs.as_ref().map(|_| experiment.setup(options.quick)),
             figures,
             reduced: runs.as_ref().is_some_and(|runs| runs.reduced),
             noisy: runs.as_ref().map_or(0, Runs::noisy),

@@ -91,6 +91,7 @@ impl Campaign {
                 judge(&self.experiment, runs.quick, &runs.valid(), noise, runs.seed);
             (self.outcome.verdict, self.outcome.figures) = (verdict, figures);
             self.outcome.predicate = self.experiment.predicates();
+            self.outcome.claims = self.experiment.claims.clone();
         }
     }
 

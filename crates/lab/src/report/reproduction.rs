@@ -33,6 +33,8 @@ on a recorded machine:
 * *not testable*: it takes more cores or real network cards, as listed beforehand.
 * *no result*: too few valid runs.
 * *by earlier claims*: what is claimed was put otherwise since, and not run again.
+* *set up otherwise*: the load, the machine or who takes part was changed since, likewise; records
+  before 2026-11-23 do not tell.
 
 ";
 
@@ -139,6 +141,17 @@ fn best<'a>(experiment: &Experiment, kept: &'a [Kept]) -> Option<&'a Outcome> {
     full.filter(|one| !one.figures.is_empty())
 }
 
+/// What was changed in a definition since an outcome of it. Older records tell the words of the
+/// claims only.
+fn since(experiment: &Experiment, outcome: &Outcome) -> String {
+    let words = outcome.predicate != experiment.predicates();
+    let claims = !outcome.claims.is_empty() && outcome.claims != experiment.claims;
+    let setup = outcome.setup.as_ref();
+    let setup = setup.is_some_and(|setup| *setup != experiment.setup(outcome.quick));
+    let notes = [(words || claims, ", by earlier claims"), (setup, ", set up otherwise")];
+    notes.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
+}
+
 fn row(experiment: &Experiment, kept: &[Kept]) -> String {
     let runs = match (&experiment.not_testable, &experiment.shares_runs_of) {
         (Some(_), _) => "-".to_owned(),
@@ -148,9 +161,7 @@ fn row(experiment: &Experiment, kept: &[Kept]) -> String {
     let verdict = |quick: bool| match (&experiment.not_testable, outcome(experiment, kept, quick)) {
         (Some(_), _) => "not testable".to_owned(),
         (None, Some(outcome)) => {
-            let earlier = outcome.predicate != experiment.predicates();
-            let note = if earlier { ", by earlier claims" } else { "" };
-            word(outcome.verdict).replace('-', " ") + note
+            word(outcome.verdict).replace('-', " ") + &since(experiment, outcome)
         }
         (None, None) => "not run yet".to_owned(),
     };
@@ -210,12 +221,16 @@ mod tests {
     #[test]
     fn a_full_campaign_has_the_say_over_a_quick_one() {
         let directory = tempfile::tempdir().unwrap();
-        let now = catalogue::find(&catalogue::all().unwrap(), "s0-fig8").unwrap().predicates();
+        let all = catalogue::all().unwrap();
+        let experiment = catalogue::find(&all, "s0-fig8").unwrap();
+        let now = experiment.predicates();
         let outcome = |quick, verdict, predicate| Outcome {
             experiment: "s0-fig8".into(),
             quick,
             verdict,
             predicate,
+            claims: experiment.claims.clone(),
+            setup: Some(experiment.setup(quick)),
             figures: Vec::new(),
             reduced: false,
             noisy: 0,
@@ -226,8 +241,10 @@ mod tests {
             facts: Facts::of(None),
             command: String::new(),
         };
+        let mut earlier = outcome(true, Verdict::Weaker, vec!["another".into()]);
+        earlier.setup.as_mut().unwrap().machine.backlog += 1;
         for (name, kept) in [
-            ("2026-01-01-lab-quick", outcome(true, Verdict::Weaker, vec!["another".into()])),
+            ("2026-01-01-lab-quick", earlier),
             ("2026-01-02-lab-full", outcome(false, Verdict::Reproduced, now)),
         ] {
             let record = directory.path().join(name);
@@ -240,7 +257,8 @@ mod tests {
             fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
         let text = reproduction(&records).unwrap();
         let row = text.lines().find(|line| line.starts_with("| `s0-fig8`")).unwrap();
-        assert!(row.ends_with("| weaker, by earlier claims | reproduced |"), "{row}");
+        let then = "| weaker, by earlier claims, set up otherwise | reproduced |";
+        assert!(row.ends_with(then), "{row}");
         assert!(text.contains("2026-01-01-lab-quick"), "{text}");
     }
 }
