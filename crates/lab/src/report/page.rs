@@ -165,7 +165,8 @@ fn claims(text: &mut String, campaign: &Campaign) {
         None => "as the definition has them",
     };
     let _ = write!(text, "<h2>Claims, {when}</h2>");
-    *text += "<div class=\"wide\"><table class=\"claims\"><tr><th>claim</th><th class=\"n\">paper</th>\
+    *text += "<div class=\"wide\"><table class=\"claims\"><tr><th>claim</th>\
+              <th class=\"n\">paper</th>\
               <th class=\"n\">here</th>\
               <th class=\"n\">95 %</th><th class=\"n\">p</th><th class=\"n\">pairs</th>\
               <th>verdict</th></tr>";
