@@ -190,6 +190,15 @@ fn load(port: u16, first: usize, stop: &AtomicBool, whole: &AtomicU64) {
     }
 }
 
+/// Ends the load when it is let go of, also by a failure: who waits for its end would wait forever.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// Kills so many processes under load and looks at what is left of them.
 fn kill_under_load(kills: usize, settings: &[&str]) {
     let names: Vec<String> = (0..8).map(|file| format!("{file}.txt")).collect();
@@ -207,6 +216,7 @@ fn kill_under_load(kills: usize, settings: &[&str]) {
     let before = descriptors_of_all(leader, 8).len();
     let (stop, whole) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let _load = Ends(&stop);
         for first in 0..CLIENTS {
             let (stop, whole, port) = (&stop, &whole, server.port);
             scope.spawn(move || load(port, first, stop, whole));
@@ -225,7 +235,6 @@ fn kill_under_load(kills: usize, settings: &[&str]) {
             });
             signal(victim, "KILL");
         }
-        stop.store(true, Relaxed);
     });
     group(&server, 8);
     let closed = wait::until(wait::DEADLINE, || {
