@@ -581,7 +581,8 @@ impl Campaign<'_> {
             let attempts = if late { 1 } else { ATTEMPTS_MAX };
             self.one(cell, *turn, attempts, progress)?;
         }
-        Ok(true)
+        // The last run may be the one that was interrupted.
+        Ok(!(self.stop)())
     }
 
     /// Measures one cell in one block, again when the run is void for what the server cannot help.

@@ -95,15 +95,20 @@ impl Campaign {
         }
     }
 
-    /// Whether it is what these options ask for, with nothing left to run.
+    /// Whether it is what these options ask for, by the set-up and the claims of now, with nothing
+    /// left to run.
     pub fn is_complete(&self, options: &Options) -> bool {
+        let setup = self.experiment.setup(options.quick);
+        let is_of_now = self.outcome.setup.as_ref().is_none_or(|then| *then == setup);
+        let is_judged = self.outcome.claims == self.experiment.claims;
         let same = |runs: &Runs| {
             let Options { quick, seed, blocks, seconds, unjudged, .. } = options;
             let asked = (quick, seed, blocks, unjudged);
             let same = (&runs.quick, &runs.seed, &runs.blocks, &runs.unjudged) == asked;
             runs.complete && same && seconds.is_none_or(|seconds| seconds == runs.seconds)
         };
-        self.experiment.not_testable.is_some() || self.runs.as_ref().is_some_and(same)
+        let is_done = self.runs.as_ref().is_some_and(same);
+        self.experiment.not_testable.is_some() || is_of_now && is_judged && is_done
     }
 
     /// The measures that its claims speak about, each once; the first is that of the figure.
