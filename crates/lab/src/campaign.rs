@@ -233,9 +233,9 @@ impl Settled {
 }
 
 /// What was claimed before the first run of a campaign in this directory, as far as it was kept.
-pub(crate) fn claimed(directory: &Path) -> Option<Vec<String>> {
+pub(crate) fn claimed(directory: &Path) -> Option<Vec<Claim>> {
     let settled: Settled = kept(&directory.join(SETTLED))?;
-    Some(settled.experiment?.predicates())
+    Some(settled.experiment?.claims)
 }
 
 /// Runs an experiment. Blocks for minutes; `stop` ends it with what there is, and so does the time

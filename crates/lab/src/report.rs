@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::campaign::{self, Options, Runs};
 use crate::catalogue;
-use crate::definition::{Experiment, Measure};
+use crate::definition::{Claim, Experiment, Measure};
 use crate::host::SetupError;
 use crate::laboratory::Outcome;
 use crate::verdict::judge;
@@ -39,7 +39,7 @@ pub struct Campaign {
     /// All runs; nothing of an experiment that cannot be run.
     pub runs: Option<Runs>,
     /// What was claimed before the first run, as far as that was kept.
-    pub claimed: Option<Vec<String>>,
+    pub claimed: Option<Vec<Claim>>,
 }
 
 impl Campaign {

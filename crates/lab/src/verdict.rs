@@ -1,6 +1,7 @@
 //! From measured points to a verdict, by the predicates of the definition and nothing else.
 
 use std::collections::BTreeMap;
+use std::f64::consts::SQRT_2;
 
 use serde::{Deserialize, Serialize};
 
@@ -97,8 +98,8 @@ pub fn judge(
             let p = comparison.and_then(|_| corrected.next());
             let pairs = comparison.map_or(0, |comparison| comparison.pairs);
             let floor = noise.and_then(|noise| noise.floor(claim.measure, pairs)).unwrap_or(1.0);
-            // The change of a ratio has the noise of two.
-            let floor = if claim.beside.is_some() { floor * floor } else { floor };
+            // Two ratios that vary apart: the deviations of their logarithms add up as squares.
+            let floor = if claim.beside.is_some() { floor.powf(SQRT_2) } else { floor };
             let mut judged = judge_claim(claim, comparison, p, (floor, needed));
             if judged.pairs > 0 && is_with_itself(claim, runs, axis) {
                 judged.note = "both sides are the same runs: the axis ends at the peak".into();

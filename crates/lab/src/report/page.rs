@@ -160,7 +160,9 @@ fn claims(text: &mut String, campaign: &Campaign) {
         return;
     }
     let when = match &campaign.claimed {
-        Some(before) if before == predicates => "as they were written down before the run",
+        Some(before) if *before == campaign.experiment.claims => {
+            "as they were written down before the run"
+        }
         Some(_) => "some of which were put otherwise before the run",
         None => "as the definition has them",
     };
