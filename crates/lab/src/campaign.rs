@@ -1,6 +1,7 @@
 //! All runs of an experiment: calibrated, in an order that chance decides, repeated when they are
 //! void, kept as they come, and gone on with after an interruption.
 
+mod options;
 pub(crate) mod seen;
 
 use std::collections::BTreeMap;
@@ -19,10 +20,13 @@ use crate::generator::{self, Load};
 use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
 use crate::noise::Noise;
-use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
+use crate::plan::{self, BEGUN_SHARE, Cell, Plan};
 use crate::run::{CLIENT_DESCRIPTORS, Record, Site, measure};
 use crate::schedule::Turn;
+use crate::statistics::median;
 use crate::verdict::{self, Measured, looks_at};
+
+pub use options::{Options, Stolen};
 
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -53,45 +57,6 @@ const KNEE_S: f64 = 3.0;
 
 /// What a campaign has settled before its first run, by which it goes on after an interruption.
 const SETTLED: &str = "settled.json";
-
-/// How a campaign is run.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Few repetitions at few points, within three minutes.
-    pub quick: bool,
-    /// What decides the order, and what clients draw.
-    pub seed: u64,
-    /// Runs that are there already are kept.
-    pub resume: bool,
-    /// Repetitions, where they are not those of the kind.
-    pub blocks: Option<usize>,
-    /// Seconds of a run, likewise.
-    pub seconds: Option<f64>,
-    /// Repetitions of what no claim looks at, where they are fewer.
-    pub unjudged: Option<usize>,
-}
-
-impl Options {
-    /// The same, for a plan.
-    pub fn asked(&self) -> Asked {
-        let Options { quick, seed, blocks, seconds, unjudged, .. } = *self;
-        Asked { quick, seed, blocks, seconds, unjudged }
-    }
-
-    /// As they stand on the command line.
-    pub fn words(&self) -> String {
-        let Options { quick, seed, blocks, seconds, unjudged, .. } = *self;
-        let kind = if quick { "--quick" } else { "--full" };
-        let mut words = format!("{kind} --seed {seed}");
-        let mut add = |flag: &str, value: Option<String>| {
-            words.extend(value.map(|value| format!(" --{flag} {value}")));
-        };
-        add("repetitions", blocks.map(|n| n.to_string()));
-        add("seconds", seconds.map(|s| s.to_string()));
-        add("unjudged", unjudged.map(|n| n.to_string()));
-        words
-    }
-}
 
 /// What came of all runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -169,6 +134,15 @@ impl Runs {
             .collect()
     }
 
+    /// What the machine beneath took of those that count; nothing where that is not known.
+    pub fn stolen(&self) -> Option<Stolen> {
+        let valid = self.records.iter().filter(|record| record.void.is_empty());
+        let percent = |record: &Record| record.stolen_share.map(|share| share * 100.0);
+        let all: Vec<f64> = valid.filter_map(percent).collect();
+        let most = all.iter().copied().reduce(f64::max)?;
+        Some(Stolen { middle: median(&all), most })
+    }
+
     /// How many cells have no valid run.
     pub fn noisy(&self) -> usize {
         let key = |record: &Record| (record.series.clone(), record.point.to_bits(), record.block);
@@ -197,6 +171,8 @@ struct Settled {
     seed: u64,
     seconds: f64,
     peak: Option<f64>,
+    #[serde(default)]
+    stolen_percent_max: Option<f64>,
     /// What was asked then.
     #[serde(default)]
     experiment: Option<Experiment>,
@@ -378,7 +354,10 @@ impl Campaign<'_> {
         let path = out.join(SETTLED);
         let kept: Option<Settled> = resume.then(|| kept(&path)).flatten();
         if let Some(kept) = kept {
-            if let Some(why) = kept.differs(quick, seed, self.asked) {
+            let stolen_max = self.options.stolen_percent_max;
+            let another = "it was begun with another --stolen-max".to_owned();
+            let another = (kept.stolen_percent_max != stolen_max).then_some(another);
+            if let Some(why) = kept.differs(quick, seed, self.asked).or(another) {
                 return Err(SetupError(format!("{}: {why}", out.display())));
             }
             (self.runs.peak, self.runs.seconds) = (kept.peak, kept.seconds);
@@ -392,7 +371,10 @@ impl Campaign<'_> {
         let Runs { seconds, peak, .. } = self.runs;
         self.begun_by = commit();
         let (experiment, commit) = (Some(self.asked.clone()), self.begun_by.clone());
-        keep(&path, &Settled { quick, seed, seconds, peak, experiment, commit })?;
+        let stolen_percent_max = self.options.stolen_percent_max;
+        let settled =
+            Settled { quick, seed, seconds, peak, stolen_percent_max, experiment, commit };
+        keep(&path, &settled)?;
         Ok(true)
     }
 

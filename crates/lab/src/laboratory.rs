@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::campaign::{self, Options, Progress, Runs};
+use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
@@ -19,7 +19,7 @@ use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
 use crate::plan;
 use crate::report::{self, Campaign};
-use crate::run::{Cpus, Site};
+use crate::run::{Cpus, STOLEN_PERCENT_MAX, Site};
 use crate::verdict::{Judged, Verdict, judge};
 use crate::white_box;
 
@@ -49,6 +49,9 @@ pub struct Outcome {
     pub reduced: bool,
     /// Cells that had no valid run.
     pub noisy: usize,
+    /// What the machine beneath took of the runs that count; nothing in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stolen: Option<Stolen>,
     /// What 1 means along an axis that is relative.
     pub peak: Option<f64>,
     /// What two copies of one server differed by.
@@ -274,7 +277,7 @@ impl Laboratory {
         let mut text = String::new();
         for experiment in chosen.iter().take_while(|_| !stop()) {
             let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
-            let page = self.site(experiment, progress).and_then(|mut site| {
+            let page = self.site(experiment, options, progress).and_then(|mut site| {
                 let wrong = |error| SetupError(format!("{}: {error}", out.display()));
                 fs::create_dir_all(&out).map_err(wrong)?;
                 white_box::run(&mut site, experiment, options, &out, progress, stop)
@@ -359,6 +362,7 @@ impl Laboratory {
             figures,
             reduced: runs.as_ref().is_some_and(|runs| runs.reduced),
             noisy: runs.as_ref().map_or(0, Runs::noisy),
+            stolen: runs.as_ref().and_then(Runs::stolen),
             peak: runs.as_ref().and_then(|runs| runs.peak),
             noise,
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
@@ -409,7 +413,7 @@ impl Laboratory {
                 return Ok(runs);
             }
         }
-        let mut site = self.site(experiment, progress)?;
+        let mut site = self.site(experiment, options, progress)?;
         let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
         // Configuration and logs of the last server: of use only where it failed.
         if runs.is_ok() {
@@ -422,6 +426,7 @@ impl Laboratory {
     fn site(
         &self,
         experiment: &Experiment,
+        options: &Options,
         progress: &mut dyn Progress,
     ) -> Result<Site, SetupError> {
         let scratch = self.out.join("scratch");
@@ -438,6 +443,7 @@ impl Laboratory {
             cpus: cpus(experiment.machine.cpus),
             verified: Default::default(),
             config: None,
+            stolen_percent_max: options.stolen_percent_max.unwrap_or(STOLEN_PERCENT_MAX),
         })
     }
 }

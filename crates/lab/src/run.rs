@@ -36,8 +36,9 @@ const SERVER_DESCRIPTORS: u64 = 65_536;
 /// Descriptors of the generator.
 pub(crate) const CLIENT_DESCRIPTORS: usize = 200_000;
 
-/// The share of a run's time that another machine may take of ours before the run is void.
-const STOLEN_SHARE_MAX: f64 = 0.01;
+/// The percentage of a run's time that the machine beneath may take of ours before the run is void,
+/// unless a campaign asks for another.
+pub const STOLEN_PERCENT_MAX: f64 = 1.0;
 
 /// The share of one processor that other programs may take before the run is void.
 const OTHERS_SHARE_MAX: f64 = 0.10;
@@ -88,6 +89,8 @@ pub struct Site {
     pub verified: BTreeSet<String>,
     /// Our server's configuration file, instead of the files alone.
     pub config: Option<PathBuf>,
+    /// The percentage of a run's time beyond which it is void, of what the machine beneath takes.
+    pub stolen_percent_max: f64,
 }
 
 /// All that is known of a run, as it is kept.
@@ -239,6 +242,10 @@ pub fn watched<T>(
     let after = server.look(&group);
     let others = Others::look().since(&others);
     let mut record = record(series, load, &report, (before, after), seconds);
+    let stolen = record.stolen_share.unwrap_or(0.0) * 100.0;
+    if stolen > site.stolen_percent_max {
+        record.void.push(format!("the machine beneath took {stolen:.1} % of the time"));
+    }
     // On loopback the counters of the machine are those of the server.
     record.void.extend(disturbed(&others, seconds, site.network.is_some()));
     let unfair = unfair(&report, experiment.workload.quality);
@@ -342,9 +349,6 @@ fn record(
     let mut void = report.void();
     if report.wrong_bodies() > 0 {
         void.push(format!("{} bodies were not the file", report.wrong_bodies()));
-    }
-    if let Some(share) = stolen_share.filter(|share| *share > STOLEN_SHARE_MAX) {
-        void.push(format!("the machine beneath took {:.1} % of the time", share * 100.0));
     }
     let mut figures = BTreeMap::new();
     let mut put = |measure, figure: Option<f64>| {

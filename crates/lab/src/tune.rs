@@ -75,6 +75,8 @@ pub struct Asked {
     pub out: PathBuf,
     /// The 99th percentile of latency beyond which settings are out, in microseconds.
     pub p99_us_max: Option<f64>,
+    /// The percentage of a run's time beyond which it is void, of what the machine beneath takes.
+    pub stolen_percent_max: f64,
     /// The command line, for the record.
     pub command: String,
 }
@@ -114,7 +116,8 @@ pub fn run(
         peak => peak?,
     };
     notes.note(&format!("the default peaks near {peak:.0} connections in a second"));
-    let limits = Limits { begun, budget: asked.budget, seed: asked.seed };
+    let spent = || begun.elapsed();
+    let limits = Limits { spent: &spent, budget: asked.budget, seed: asked.seed };
     let found = search(&asked.space, &asked.first, &mut bench, limits, &mut Through(notes), stop);
     let (seconds, arrives) = bench.load_of_runs();
     drop(bench);
@@ -246,5 +249,6 @@ fn site(
         cpus: cpus(experiment.machine.cpus),
         verified: Default::default(),
         config,
+        stolen_percent_max: asked.stolen_percent_max,
     })
 }

@@ -224,6 +224,10 @@ pub fn large() -> &'static [u8] {
 pub fn large_at(offset: usize, bytes: &[u8]) {
     let expected = &large()[offset..];
     assert!(bytes.len() <= expected.len(), "{} bytes too many", bytes.len() - expected.len());
+    // Where it differs is asked only when it does: that takes many times as long.
+    if *bytes == expected[..bytes.len()] {
+        return;
+    }
     let differs = bytes.iter().zip(expected).position(|(a, b)| a != b);
     assert_eq!(differs.map(|at| at + offset), None, "large.bin differs there");
 }

@@ -42,6 +42,8 @@ pub enum Lab {
         seconds: Option<f64>,
         /// Repetitions of what no claim looks at, where they are fewer.
         unjudged: Option<usize>,
+        /// The percentage of a run's time that the machine beneath may take.
+        stolen_percent_max: Option<f64>,
         /// Look into servers, instead of measuring them.
         white_box: bool,
     },
@@ -167,6 +169,21 @@ fn run() -> clap::Command {
                 .value_parser(value_parser!(u64).range(1..=1000))
                 .help("Repetitions of what no claim looks at [default: 2 quick, as all in full]"),
         )
+        .arg(stolen_max())
+}
+
+/// How much of a run others may have, also for `flyball tune`.
+pub(super) fn stolen_max() -> Arg {
+    Arg::new("stolen-max")
+        .long("stolen-max")
+        .value_name("PERCENT")
+        .value_parser(ValueParser::new(percent))
+        .help("Runs of which the machine beneath takes more are void [default: 1]")
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
+    percent.ok_or_else(|| "expected a percentage from 0 to 100".into())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -204,6 +221,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
                 blocks: count("repetitions"),
                 seconds: given.get_one("seconds").copied(),
                 unjudged: count("unjudged"),
+                stolen_percent_max: given.get_one("stolen-max").copied(),
                 white_box: given.get_flag("white-box"),
             }
         }

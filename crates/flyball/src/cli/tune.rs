@@ -33,6 +33,8 @@ pub struct Tune {
     pub out: PathBuf,
     /// The largest 99th percentile of latency.
     pub p99_max: Option<Duration>,
+    /// The percentage of a run's time that the machine beneath may take.
+    pub stolen_percent_max: Option<f64>,
 }
 
 pub(super) fn program() -> clap::Command {
@@ -98,6 +100,7 @@ pub(super) fn program() -> clap::Command {
                 .value_parser(value_parser!(u64))
                 .help("What decides which settings are tried, and in which order"),
         )
+        .arg(super::lab::stolen_max())
         .arg(path("out", "DIR", "Where the evidence goes [default: flyball-tune]"))
 }
 
@@ -139,5 +142,6 @@ pub(super) fn parsed(given: &ArgMatches) -> Tune {
         seed: given.get_one("seed").copied().unwrap_or(1),
         out: path("out").unwrap_or_else(|| "flyball-tune".into()),
         p99_max: time("p99-max"),
+        stolen_percent_max: given.get_one("stolen-max").copied(),
     }
 }

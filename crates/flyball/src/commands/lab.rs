@@ -33,6 +33,7 @@ fn outcome(asked: &Lab) -> Result<String, String> {
             blocks,
             seconds,
             unjudged,
+            stolen_percent_max,
             white_box,
         } => {
             let options = Options {
@@ -42,6 +43,7 @@ fn outcome(asked: &Lab) -> Result<String, String> {
                 blocks: *blocks,
                 seconds: *seconds,
                 unjudged: *unjudged,
+                stolen_percent_max: *stolen_percent_max,
             };
             let flyball = std::env::current_exe().map_err(|error| error.to_string())?;
             let laboratory =

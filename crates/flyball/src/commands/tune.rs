@@ -11,6 +11,7 @@ use flyball::cli::Tune;
 use flyball_arch::ALL;
 use flyball_lab::contestant;
 use flyball_lab::definition::Value;
+use flyball_lab::run::STOLEN_PERCENT_MAX;
 use flyball_lab::tune::{
     ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Space, Stage, Target, Watch, run as tuned,
 };
@@ -77,6 +78,7 @@ fn outcome(asked: &Tune) -> Result<String, String> {
         seed: asked.seed,
         out: asked.out.clone(),
         p99_us_max: asked.p99_max.map(|most| most.as_secs_f64() * 1e6),
+        stolen_percent_max: asked.stolen_percent_max.unwrap_or(STOLEN_PERCENT_MAX),
         command: command(),
     };
     let stop = Arc::new(AtomicBool::new(false));

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
+use crate::campaign::Stolen;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
+use crate::run::STOLEN_PERCENT_MAX;
 
 pub(super) const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
@@ -119,6 +121,14 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     if runs.as_ref().is_some_and(|runs| !runs.complete) {
         cautions.push("Not all runs were made: it was interrupted, or its time was over.".into());
     }
+    cautions.extend(outcome.stolen.filter(Stolen::is_beyond_the_usual).map(|stolen| {
+        format!(
+            "The machine beneath took {:.1} % of the time of the run in the middle, and {:.1} % of \
+             the run of which it took most; usually runs of which it takes more than \
+             {STOLEN_PERCENT_MAX} % do not count.",
+            stolen.middle, stolen.most
+        )
+    }));
     if outcome.noisy > 0 {
         let noisy = outcome.noisy;
         cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));

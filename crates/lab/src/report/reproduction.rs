@@ -35,6 +35,8 @@ on a recorded machine:
 * *by earlier claims*: what is claimed was put otherwise since, and not run again.
 * *set up otherwise*: the load, the machine or who takes part was changed since, likewise; records
   before 2026-11-23 do not tell.
+* *beside others*: runs count of which the machine beneath took more than 1 % of the time, for which
+  it was asked (`--stolen-max`); the record says how much.
 
 ";
 
@@ -141,14 +143,19 @@ fn best<'a>(experiment: &Experiment, kept: &'a [Kept]) -> Option<&'a Outcome> {
     full.filter(|one| !one.figures.is_empty())
 }
 
-/// What was changed in a definition since an outcome of it. Older records tell the words of the
-/// claims only.
+/// What was changed in a definition since an outcome of it, and what else a reader has to know.
+/// Older records tell the words of the claims only.
 fn since(experiment: &Experiment, outcome: &Outcome) -> String {
     let words = outcome.predicate != experiment.predicates();
     let claims = !outcome.claims.is_empty() && outcome.claims != experiment.claims;
     let setup = outcome.setup.as_ref();
     let setup = setup.is_some_and(|setup| *setup != experiment.setup(outcome.quick));
-    let notes = [(words || claims, ", by earlier claims"), (setup, ", set up otherwise")];
+    let disturbed = outcome.stolen.is_some_and(|stolen| stolen.is_beyond_the_usual());
+    let notes = [
+        (words || claims, ", by earlier claims"),
+        (setup, ", set up otherwise"),
+        (disturbed, ", beside others"),
+    ];
     notes.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
 }
 
@@ -234,6 +241,7 @@ mod tests {
             figures: Vec::new(),
             reduced: false,
             noisy: 0,
+            stolen: None,
             peak: None,
             noise: None,
             absent: Default::default(),
