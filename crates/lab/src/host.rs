@@ -1,6 +1,7 @@
 //! The machine that experiments run on: its programs, its namespaces and groups, and what it says
 //! of itself.
 
+mod awake;
 mod descriptors;
 mod facts;
 mod group;
@@ -10,6 +11,7 @@ mod process;
 mod programs;
 mod wait;
 
+pub use awake::Awake;
 pub use descriptors::descriptors_max;
 pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
 pub use group::{Group, GroupLimits};

@@ -15,7 +15,7 @@ use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
-use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::host::{Awake, Facts, Network, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
 use crate::plan;
 use crate::report::{self, Campaign};
@@ -444,8 +444,18 @@ impl Laboratory {
             verified: Default::default(),
             config: None,
             stolen_percent_max: options.stolen_percent_max.unwrap_or(STOLEN_PERCENT_MAX),
+            awake: awake(&mut |why| progress.note(why)),
         })
     }
+}
+
+/// Keeps processors awake; why not is told.
+pub(crate) fn awake(tell: &mut dyn FnMut(&str)) -> Option<Awake> {
+    let awake = Awake::keep();
+    if let Err(error) = &awake {
+        tell(&format!("processors may sleep, and waking them disturbs runs: {error}"));
+    }
+    awake.ok()
 }
 
 /// Seconds that an experiment takes among those that are chosen, about: none when it reads the runs

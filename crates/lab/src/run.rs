@@ -14,8 +14,8 @@ use crate::contestant::{self, Conditions, OURS};
 use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
-    Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
-    SetupError, stolen_ns, until,
+    Awake, Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running,
+    SERVER_ADDRESS, SetupError, stolen_ns, until,
 };
 
 /// Where servers listen in a namespace of their own.
@@ -91,6 +91,8 @@ pub struct Site {
     pub config: Option<PathBuf>,
     /// The percentage of a run's time beyond which it is void, of what the machine beneath takes.
     pub stolen_percent_max: f64,
+    /// Keeps processors from sleeping, where that can be had.
+    pub awake: Option<Awake>,
 }
 
 /// All that is known of a run, as it is kept.

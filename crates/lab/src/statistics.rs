@@ -80,6 +80,12 @@ impl Comparison {
         low >= 1.0 - self.margin && high <= 1.0 + self.margin
     }
 
+    /// True when the whole interval is farther from 1 than the margin, on one side of it.
+    pub fn is_beyond_margin(&self) -> bool {
+        let Interval { low, high, .. } = self.ratio;
+        low > 1.0 + self.margin || high < 1.0 - self.margin
+    }
+
     /// True when the whole interval is above 1, or below it within the margin.
     pub fn is_at_least(&self) -> bool {
         self.ratio.low >= 1.0 - self.margin

@@ -18,7 +18,7 @@ use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
 use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
-use crate::laboratory::cpus;
+use crate::laboratory::{awake, cpus};
 use crate::run::Site;
 
 pub use bench::Score;
@@ -250,5 +250,6 @@ fn site(
         verified: Default::default(),
         config,
         stolen_percent_max: asked.stolen_percent_max,
+        awake: awake(&mut |why| notes.note(why)),
     })
 }

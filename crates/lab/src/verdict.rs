@@ -147,18 +147,18 @@ fn weigh(
 ) -> (Verdict, &'static str) {
     let ratio = comparison.ratio.middle;
     let needed = claim.reproduced.unwrap_or(1.0);
+    // Equality is never certain of few pairs, however narrow their interval.
+    let takes_many = matches!(claim.is, Relation::Equal | Relation::AtLeast);
+    let is_unclear = takes_many || comparison.finding(p) == Finding::Unclear;
+    if is_unclear && comparison.pairs < pairs_min {
+        return (Verdict::NoResult, "too few valid pairs of runs to tell a difference");
+    }
     if claim.is == Relation::AtLeast && comparison.is_at_least() {
         return (Verdict::Reproduced, "");
     }
     let told = matches!(comparison.finding(p), Finding::Greater | Finding::Less);
     if told && ratio.ln().abs() <= floor.ln() && !comparison.is_equal() {
         return (Verdict::Weaker, "a difference, but no larger than that of two copies of one");
-    }
-    if comparison.finding(p) == Finding::Unclear
-        && comparison.pairs < pairs_min
-        && !(claim.is == Relation::Equal && comparison.is_equal())
-    {
-        return (Verdict::NoResult, "too few valid pairs of runs to tell a difference");
     }
     match (claim.is, comparison.finding(p)) {
         (Relation::Greater, Finding::Greater) if ratio >= needed => (Verdict::Reproduced, ""),
@@ -170,10 +170,15 @@ fn weigh(
             (Verdict::Reversed, "")
         }
         (Relation::Equal, _) if comparison.is_equal() => (Verdict::Reproduced, ""),
-        (Relation::Equal, Finding::Greater | Finding::Less) => {
+        (Relation::Equal, Finding::Greater | Finding::Less) if comparison.is_beyond_margin() => {
             (Verdict::Reversed, "there is a difference where the paper has none")
         }
-        (Relation::AtLeast, Finding::Less) => (Verdict::Reversed, ""),
+        (Relation::Equal, Finding::Greater | Finding::Less) => {
+            (Verdict::Weaker, "a difference, which may be within the margin")
+        }
+        (Relation::AtLeast, Finding::Less) if comparison.is_beyond_margin() => {
+            (Verdict::Reversed, "")
+        }
         (Relation::AtLeast, _) => (Verdict::Weaker, "it may be less than the margin allows"),
         (Relation::Equal, Finding::Unclear | Finding::Equal) => {
             (Verdict::Weaker, "no difference is shown, and equality is not certain either")
@@ -370,6 +375,25 @@ mod tests {
     }
 
     #[test]
+    fn a_certain_difference_that_may_be_within_the_margin_reverses_nothing() {
+        // 2.5 to 4.5 % less, each time.
+        let of_block = |block: usize| {
+            let left = 1_000.0 * (0.955 + 0.02 * (block % 3) as f64 / 2.0);
+            [run("a", 2.0, block, left), run("b", 2.0, block, 1_000.0)]
+        };
+        let runs: Vec<Measured> = (0..10).flat_map(of_block).collect();
+        for is in [Relation::Equal, Relation::AtLeast] {
+            let mut claim = claim(is, None, Place::Last);
+            assert_eq!(verdict(&claim, &runs), Verdict::Reversed);
+            claim.margin = Some(0.035);
+            let comparison = Comparison::of(&pairs(&claim, &runs, AXIS), 1).unwrap();
+            let comparison = comparison.within(claim.margin());
+            assert_eq!(comparison.finding(comparison.p), Finding::Less);
+            assert_eq!(weigh(&claim, &comparison, comparison.p, (1.0, 6)).0, Verdict::Weaker);
+        }
+    }
+
+    #[test]
     fn too_few_valid_pairs_are_no_result() {
         let greater = claim(Relation::Greater, Some(1.2), Place::Last);
         let one = [run("a", 1.0, 0, 2.0), run("b", 1.0, 0, 1.0), run("a", 1.0, 1, 2.0)];
@@ -378,6 +402,12 @@ mod tests {
         let of_block = |run: &Measured| run.cell.block < 4;
         let four: Vec<Measured> = runs(1.5).into_iter().filter(of_block).collect();
         assert_eq!(verdict(&greater, &four), Verdict::NoResult);
+        // Four that are alike prove nothing either.
+        let alike: Vec<Measured> = runs(1.0).into_iter().filter(of_block).collect();
+        for is in [Relation::Equal, Relation::AtLeast] {
+            assert_eq!(verdict(&claim(is, None, Place::Last), &alike), Verdict::NoResult);
+            assert_eq!(verdict(&claim(is, None, Place::Last), &runs(1.0)), Verdict::Reproduced);
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
+use super::awake::wakes_within_us;
 use super::programs::{first_line, run};
 
 /// Settings of the kernel that change what a web server can do, for the report.
@@ -42,6 +43,9 @@ pub struct Facts {
     /// The commit of the repository that the lab runs in, if it does, with a mark when its files
     /// are others.
     pub commit: Option<String>,
+    /// The microseconds that a processor might need to wake up; with 0 none slept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wakes_within_us: Option<i32>,
     /// The page cache's multi-generational list, on or off.
     pub lru_gen: Option<String>,
 }
@@ -67,6 +71,7 @@ impl Facts {
             mitigations: mitigations(),
             sysctls: sysctls(namespace),
             commit: commit(),
+            wakes_within_us: wakes_within_us(),
             lru_gen: read("/sys/kernel/mm/lru_gen/enabled").map(|text| text.trim().to_owned()),
         }
     }

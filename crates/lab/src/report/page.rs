@@ -233,6 +233,15 @@ fn limited(limit: Option<u64>, of: &str) -> String {
     limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{limit} {of}"))
 }
 
+/// What processors do that have nothing to do.
+fn idle(wakes_within_us: Option<i32>) -> &'static str {
+    match wakes_within_us {
+        Some(0) => "poll",
+        Some(_) => "sleep",
+        None => "unknown",
+    }
+}
+
 fn surroundings(text: &mut String, campaign: &Campaign) {
     let Campaign { experiment, outcome, runs, .. } = campaign;
     let machine = &experiment.machine;
@@ -241,6 +250,7 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("kernel".into(), facts.kernel.clone()),
         ("processor".into(), format!("{}, {} CPUs", facts.cpu, facts.cpus)),
         ("memory".into(), format!("{} MiB", facts.memory_mib)),
+        ("idle processors".into(), idle(facts.wakes_within_us).into()),
         ("commit".into(), facts.commit.clone().unwrap_or_else(|| "unknown".into())),
     ];
     let versions = outcome.versions.iter();
