@@ -216,7 +216,10 @@ impl Exchange {
             if wants.body > 0
                 && let Some(plan) = self.next_window(wants.body, desk)
             {
-                return Step::Disk(plan);
+                match self.at_once(plan, desk) {
+                    Some(plan) => return Step::Disk(plan),
+                    None => continue,
+                }
             }
             if self.upload_is_complete() {
                 self.finish_upload(desk);
@@ -247,6 +250,17 @@ impl Exchange {
                 (false, false) => Step::Waiting,
             };
         }
+    }
+
+    /// Does work that is short here and now, and what follows from it; gives back what is not.
+    fn at_once(&mut self, mut plan: Box<Plan>, desk: &mut Desk) -> Option<Box<Plan>> {
+        while plan.is_short() {
+            plan.set_asked_ns(clock::monotonic_ns());
+            self.trace.ask(&plan);
+            plan.run();
+            plan = self.resume(*plan, desk)?;
+        }
+        Some(plan)
     }
 
     /// `n` bytes were put into the input's space.

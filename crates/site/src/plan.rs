@@ -276,6 +276,11 @@ impl Plan {
         matches!(self.work, Work::Verify(_) | Work::Compress { .. } | Work::Digest { .. })
     }
 
+    /// True when it waits for nothing, and takes less than it takes to have somebody else do it.
+    pub fn is_short(&self) -> bool {
+        matches!(self.work, Work::Digest { .. })
+    }
+
     /// True when it may take far longer than a path or a file does, and when nobody but its own
     /// client needs what comes of it: a listing, a password, a body to be coded or produced.
     pub fn is_long(&self) -> bool {
