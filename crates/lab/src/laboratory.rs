@@ -240,7 +240,7 @@ impl Laboratory {
             let left = chosen[nth..].iter().map(|one| planned_s(one, &chosen, options)).sum();
             let left = Duration::from_secs_f64(left);
             progress.experiment(nth + 1, chosen.len(), &experiment.name, left);
-            let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
+            let out = self.out_of(experiment, single);
             match self.one(experiment, options, &out, progress, stop) {
                 Ok(outcome) => {
                     text += &line(&outcome);
@@ -272,11 +272,18 @@ impl Laboratory {
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
         let mut chosen = self.chosen(experiments, names)?;
-        chosen.retain(|one| one.not_testable.is_none() && one.shares_runs_of.is_none());
+        chosen.retain(|one| one.not_testable.is_none());
+        for experiment in &chosen {
+            if let Some(base) = &experiment.shares_runs_of {
+                let name = &experiment.name;
+                progress.note(&format!("{name} has the runs of {base}: look into that"));
+            }
+        }
+        chosen.retain(|one| one.shares_runs_of.is_none());
         let single = chosen.len() == 1;
         let mut text = String::new();
         for experiment in chosen.iter().take_while(|_| !stop()) {
-            let out = if single { self.out.clone() } else { self.out.join(&experiment.name) };
+            let out = self.out_of(experiment, single);
             let page = self.site(experiment, options, progress).and_then(|mut site| {
                 let wrong = |error| SetupError(format!("{}: {error}", out.display()));
                 fs::create_dir_all(&out).map_err(wrong)?;
@@ -292,6 +299,16 @@ impl Laboratory {
         Ok(text)
     }
 
+    /// Where the results of an experiment go: those of a single one as they are, unless it has a
+    /// directory there since it was run among others.
+    fn out_of(&self, experiment: &Experiment, single: bool) -> PathBuf {
+        let among_others = self.out.join(&experiment.name);
+        match single && !among_others.join("verdict.json").exists() {
+            true => self.out.clone(),
+            false => among_others,
+        }
+    }
+
     /// The experiments of these names, or in these files, whose settings our server takes; all for
     /// none, and for [`ALL`].
     fn chosen(
@@ -304,7 +321,10 @@ impl Laboratory {
             [all] if all == ALL => experiments,
             names => {
                 let named = names.iter().map(|name| catalogue::named(&experiments, name));
-                named.collect::<Result<_, _>>()?
+                let mut named: Vec<Experiment> = named.collect::<Result<_, _>>()?;
+                // Those first whose runs others may share.
+                named.sort_by_key(|experiment| experiment.shares_runs_of.is_some());
+                named
             }
         };
         for experiment in &chosen {
@@ -404,13 +424,14 @@ impl Laboratory {
         stop: &dyn Fn() -> bool,
     ) -> Result<Runs, SetupError> {
         if let Some(base) = &experiment.shares_runs_of {
-            let file = self.out.join(base).join("runs.json");
-            let text = fs::read_to_string(file).unwrap_or_default();
-            if let Ok(runs) = serde_json::from_str::<Runs>(&text)
-                && runs.quick == options.quick
-            {
-                progress.note(&format!("the runs of {base} are used"));
-                return Ok(runs);
+            let there = Campaign::read(&self.out.join(base)).ok();
+            let is_of_these = there.as_ref().is_some_and(|there| there.is_of(options));
+            if let Some(runs) = there.and_then(|there| there.runs) {
+                if is_of_these {
+                    progress.note(&format!("the runs of {base} are used"));
+                    return Ok(runs);
+                }
+                progress.note(&format!("{base} was run otherwise: its runs are not used"));
             }
         }
         let mut site = self.site(experiment, options, progress)?;

@@ -98,17 +98,28 @@ impl Campaign {
     /// Whether it is what these options ask for, by the set-up and the claims of now, with nothing
     /// left to run.
     pub fn is_complete(&self, options: &Options) -> bool {
-        let setup = self.experiment.setup(options.quick);
-        let is_of_now = self.outcome.setup.as_ref().is_none_or(|then| *then == setup);
         let is_judged = self.outcome.claims == self.experiment.claims;
+        let is_done = self.runs.as_ref().is_some_and(|runs| runs.complete);
+        self.experiment.not_testable.is_some() || is_judged && is_done && self.is_of(options)
+    }
+
+    /// Whether its runs are those that these options ask for, by the set-up of now: experiments
+    /// that share them may use them.
+    pub fn is_of(&self, options: &Options) -> bool {
         let same = |runs: &Runs| {
             let Options { quick, seed, blocks, seconds, unjudged, .. } = options;
             let asked = (quick, seed, blocks, unjudged);
             let same = (&runs.quick, &runs.seed, &runs.blocks, &runs.unjudged) == asked;
-            runs.complete && same && seconds.is_none_or(|seconds| seconds == runs.seconds)
+            same && seconds.is_none_or(|seconds| seconds == runs.seconds)
         };
-        let is_done = self.runs.as_ref().is_some_and(same);
-        self.experiment.not_testable.is_some() || is_of_now && is_judged && is_done
+        self.runs.as_ref().is_some_and(same) && self.is_set_up_as_now()
+    }
+
+    /// Whether load, machine and servers were those of the definition of now, as far as it was
+    /// kept.
+    pub fn is_set_up_as_now(&self) -> bool {
+        let now = self.experiment.setup(self.outcome.quick);
+        self.outcome.setup.as_ref().is_none_or(|then| *then == now)
     }
 
     /// The measures that its claims speak about, each once; the first is that of the figure.

@@ -104,11 +104,13 @@ pub fn run(
     let experiment = experiment(asked, &scratch)?;
     takes_part(asked, &experiment)?;
     let mut site = site(asked, &experiment, scratch.clone(), notes)?;
-    if let Target::Workload(_) = asked.target {
+    if let Target::Workload(name) = &asked.target {
         notes.note("making the files of the workload");
         let directory = site.files_root.clone();
         let files = (&[][..], directory.as_path());
-        generator::make_files(&asked.flyball, &experiment.workload, files, &scratch, stop)?;
+        // Also where a log says what of them is asked for.
+        let workload = Workload { name: name.clone(), ..experiment.workload.clone() };
+        generator::make_files(&asked.flyball, &workload, files, &scratch, stop)?;
     }
     let mut bench = bench::Server::new(asked, &mut site, experiment, stop);
     let peak = match bench.find_peak(begun) {

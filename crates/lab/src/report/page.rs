@@ -99,6 +99,13 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
                 .into(),
         );
     }
+    if !campaign.is_set_up_as_now() {
+        cautions.push(
+            "Its definition was changed since: what this page says of load, machine and servers is \
+             that of now."
+                .into(),
+        );
+    }
     if let Some(fewer) = runs.as_ref().and_then(|runs| runs.unjudged) {
         let times = if fewer == 1 { "once".to_owned() } else { format!("{fewer} times") };
         cautions.push(format!("Points that no claim looks at were measured {times} only."));

@@ -137,23 +137,36 @@ fn outcome<'a>(experiment: &Experiment, kept: &'a [Kept], quick: bool) -> Option
     all.into_iter().find(|one| one.experiment == experiment.name && one.quick == quick)
 }
 
-/// The one that says most: a full campaign, or else a quick one.
+/// The one that says most: a full campaign, or else a quick one; first of all one of the definition
+/// of now.
 fn best<'a>(experiment: &Experiment, kept: &'a [Kept]) -> Option<&'a Outcome> {
-    let full = outcome(experiment, kept, false).or(outcome(experiment, kept, true));
-    full.filter(|one| !one.figures.is_empty())
+    let both = [false, true].map(|quick| outcome(experiment, kept, quick));
+    let both = || both.into_iter().flatten().filter(|one| !one.figures.is_empty());
+    both().find(|one| is_of_now(experiment, one)).or_else(|| both().next())
+}
+
+/// Whether neither the claims nor the set-up of an experiment were changed since.
+fn is_of_now(experiment: &Experiment, outcome: &Outcome) -> bool {
+    !has_other_claims(experiment, outcome) && !has_other_setup(experiment, outcome)
+}
+
+/// Older records tell the words of the claims only.
+fn has_other_claims(experiment: &Experiment, outcome: &Outcome) -> bool {
+    let words = outcome.predicate != experiment.predicates();
+    words || (!outcome.claims.is_empty() && outcome.claims != experiment.claims)
+}
+
+fn has_other_setup(experiment: &Experiment, outcome: &Outcome) -> bool {
+    let setup = outcome.setup.as_ref();
+    setup.is_some_and(|setup| *setup != experiment.setup(outcome.quick))
 }
 
 /// What was changed in a definition since an outcome of it, and what else a reader has to know.
-/// Older records tell the words of the claims only.
 fn since(experiment: &Experiment, outcome: &Outcome) -> String {
-    let words = outcome.predicate != experiment.predicates();
-    let claims = !outcome.claims.is_empty() && outcome.claims != experiment.claims;
-    let setup = outcome.setup.as_ref();
-    let setup = setup.is_some_and(|setup| *setup != experiment.setup(outcome.quick));
     let disturbed = outcome.stolen.is_some_and(|stolen| stolen.is_beyond_the_usual());
     let notes = [
-        (words || claims, ", by earlier claims"),
-        (setup, ", set up otherwise"),
+        (has_other_claims(experiment, outcome), ", by earlier claims"),
+        (has_other_setup(experiment, outcome), ", set up otherwise"),
         (disturbed, ", beside others"),
     ];
     notes.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
@@ -193,7 +206,8 @@ fn others(experiments: &[Experiment]) -> String {
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
     *text += "\n## Claim by claim\n\n\
               Left by right of each claim, with its 95 % interval; from the full campaign where \
-              there is\none.\n\n| experiment | claim | paper | here | verdict |\n\
+              there is\none by the definition of now.\n\n\
+              | experiment | claim | paper | here | verdict |\n\
               | --- | --- | --- | --- | --- |\n";
     for (experiment, outcome) in shown {
         for claim in &outcome.figures {
@@ -202,7 +216,7 @@ fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
                 || "-".into(),
                 |ratio| format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high),
             );
-            let verdict = word(claim.verdict).replace('-', " ");
+            let verdict = word(claim.verdict).replace('-', " ") + &since(experiment, outcome);
             let (name, says) = (&experiment.name, claim.says.replace('|', "\\|"));
             let _ = writeln!(text, "| `{name}` | {says} | {paper} | {here} | {verdict} |");
         }

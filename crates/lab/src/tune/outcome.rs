@@ -29,9 +29,13 @@ pub(super) fn written(
 ) -> Result<String, SetupError> {
     let settings = asked.space.settings(&found.best);
     let config = match found.end {
-        End::NoDifference => None,
-        _ if settings.is_empty() => None,
-        _ => Some(configuration(asked, found, &settings)?),
+        End::Better | End::Interrupted if !settings.is_empty() => {
+            Some(configuration(asked, found, &settings)?)
+        }
+        _ => {
+            forget(&place_of(asked));
+            None
+        }
     };
     let wrong = |error| SetupError(format!("{}: {error}", asked.out.display()));
     let evidence = json!({
@@ -84,6 +88,27 @@ fn conclusion(found: &Found) -> String {
     text
 }
 
+/// How a configuration begins that was made here.
+const MADE_BY: &str = "# Made by `";
+
+/// Where the configuration goes: of a site that has one beside that, since its paths may be
+/// relative.
+fn place_of(asked: &Asked) -> PathBuf {
+    match &asked.target {
+        _ if asked.contestant != OURS => asked.out.join("series.toml"),
+        Target::Config(config) => config.with_extension("tuned.toml"),
+        Target::Directory(_) | Target::Workload(_) => asked.out.join("flyball.toml"),
+    }
+}
+
+/// Removes what an earlier search made there: beside evidence that nothing is better it would pass
+/// for what is.
+fn forget(path: &Path) {
+    if fs::read_to_string(path).is_ok_and(|text| text.starts_with(MADE_BY)) {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Writes the configuration, and returns where.
 fn configuration(
     asked: &Asked,
@@ -91,24 +116,21 @@ fn configuration(
     settings: &BTreeMap<String, Value>,
 ) -> Result<PathBuf, SetupError> {
     let wrong = |path: &Path, why: String| SetupError(format!("{}: {why}", path.display()));
-    let (path, mut table) = match &asked.target {
-        _ if asked.contestant != OURS => (asked.out.join("series.toml"), series_of(asked)),
+    let path = place_of(asked);
+    let mut table = match &asked.target {
+        _ if asked.contestant != OURS => series_of(asked),
         Target::Config(config) => {
             let text = fs::read_to_string(config).map_err(|error| wrong(config, error.to_string()));
-            let table = text?
+            text?
                 .parse()
-                .map_err(|error: toml::de::Error| wrong(config, error.message().to_owned()))?;
-            // Beside the file, whose paths may be relative.
-            (config.with_extension("tuned.toml"), table)
+                .map_err(|error: toml::de::Error| wrong(config, error.message().to_owned()))?
         }
         Target::Directory(directory) => {
-            let root = fs::canonicalize(directory).unwrap_or_else(|_| directory.clone());
-            (asked.out.join("flyball.toml"), table_of_site(&root))
+            table_of_site(&fs::canonicalize(directory).unwrap_or_else(|_| directory.clone()))
         }
         Target::Workload(name) => {
             let root = asked.out.join(name);
-            let root = fs::canonicalize(&root).unwrap_or(root);
-            (asked.out.join("flyball.toml"), table_of_site(&root))
+            table_of_site(&fs::canonicalize(&root).unwrap_or(root))
         }
     };
     for (key, value) in settings {
@@ -118,7 +140,7 @@ fn configuration(
         }
     }
     let body = toml::to_string(&table).map_err(|error| wrong(&path, error.to_string()))?;
-    let mut head = format!("# Made by `{}`.\n", asked.command);
+    let mut head = format!("{MADE_BY}{}`.\n", asked.command);
     for line in conclusion(found).lines() {
         let _ = writeln!(head, "# {line}");
     }
@@ -282,5 +304,18 @@ mod tests {
             assert!(text.contains(line), "{text}");
         }
         assert_eq!(text.matches("[accept]").count(), 1);
+    }
+
+    #[test]
+    fn what_an_earlier_search_made_goes_and_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("flyball.toml");
+        for (text, stays) in
+            [(format!("{MADE_BY}flyball tune .`.\n"), false), ("a = 1\n".into(), true)]
+        {
+            fs::write(&path, text).unwrap();
+            forget(&path);
+            assert_eq!(path.exists(), stays);
+        }
     }
 }
