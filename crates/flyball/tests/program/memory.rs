@@ -3,6 +3,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::common::{Launch, Server, Site, anonymous_bytes, get, has, wait_for};
 use flyball_testkit::{Client, skip, wait};
@@ -13,8 +14,10 @@ const IDLE: usize = 10_000;
 /// Connections that are busy meanwhile.
 const ACTIVE: usize = 64;
 
-/// Threads that keep them busy.
+/// Threads that keep them busy, and how long each waits before it asks on all of its own again:
+/// ten thousand are opened meanwhile on the same processors.
 const DRIVERS: usize = 4;
+const ASKS_EVERY: Duration = Duration::from_millis(5);
 
 /// The budget: bytes of user memory for each idle connection, preallocation included.
 const BYTES_PER_IDLE_MAX: u64 = 640;
@@ -110,7 +113,7 @@ fn may_open(descriptors: u64) -> bool {
     true
 }
 
-/// Requests on these connections, all at once and again, until told to stop.
+/// Requests on these connections, all at once and again after a moment, until told to stop.
 fn keep_busy(server: &Server, count: usize, stop: &AtomicBool, answered: &AtomicU64) {
     let mut clients: Vec<Client> = (0..count).map(|_| server.connect()).collect();
     while !stop.load(Ordering::Relaxed) {
@@ -121,6 +124,7 @@ fn keep_busy(server: &Server, count: usize, stop: &AtomicBool, answered: &Atomic
             assert_eq!(client.response().body.len(), 1024);
             answered.fetch_add(1, Ordering::Relaxed);
         }
+        wait::dawdle(ASKS_EVERY);
     }
 }
 
