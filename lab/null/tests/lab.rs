@@ -4,7 +4,7 @@
 //!
 //! `FLYBALL_LAB_TRIALS=N` compares two copies of our own server so many times too, each in a
 //! campaign of its own: at most one in ten may report a difference. Copies of the fake one are too
-//! much alike to show anything. Forty take some thirty minutes.
+//! much alike to show anything. Forty take some twenty minutes.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -151,7 +151,7 @@ fn the_lab_seldom_reports_a_difference_between_two_copies_of_one_server() {
     let (mut differ, mut told) = (0, 0);
     for nth in 0..trials * ATTEMPTS {
         let seed = nth.to_string();
-        let words = ["--quick", "--seconds", "1", "--repetitions", BLOCKS, "--seed", &seed];
+        let words = ["--quick", "--seconds", "0.5", "--repetitions", BLOCKS, "--seed", &seed];
         let Came { verdict, .. } = campaign(directory.path(), COPIES, &words);
         let came = &verdict["figures"][0];
         println!("{nth}: {} {}", came["verdict"], came["ratio"]);

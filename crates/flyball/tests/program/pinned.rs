@@ -1,7 +1,7 @@
 //! The pinned cache of `tux`: what it holds is locked in memory, stays, and is served as it is.
 use crate::common::{Launch, Server, Site, get, has, proc_status, wait_for};
 use flyball_sys::pinned::Pinned;
-use flyball_testkit::skip;
+use flyball_testkit::{skip, wait};
 
 /// Bytes of each body.
 const BYTES: usize = 50_000;
@@ -67,9 +67,9 @@ fn a_body_that_may_not_be_locked_is_cached_all_the_same_and_that_is_said_once() 
     let site = site();
     let limit = format!("--memlock={LOCKED_MAX}");
     let bounded = ["setpriv", "--bounding-set", "-ipc_lock", "prlimit", &limit, "--"];
-    // The limit holds for all rings of a user, and other tests have some for a while: a worker that
-    // finds no room is started again.
-    let server = wait_for("room for a ring", || {
+    // The limit holds for all rings of a user, and other tests have some for as long as a minute: a
+    // worker that finds no room is started again.
+    let server = wait::until(4 * wait::DEADLINE, || {
         let launch = Launch::under(&bounded, &site, "tux").set("uring.entries=8");
         match launch.try_start() {
             Ok(server) => Some(server),
@@ -77,6 +77,7 @@ fn a_body_that_may_not_be_locked_is_cached_all_the_same_and_that_is_said_once() 
             Err((status, said)) => panic!("{status}: {said}"),
         }
     });
+    let server = server.expect("room for a ring");
     wait_for("what is not locked to be said", || {
         serve_all(&server);
         server.errors.so_far().contains("cached bodies may be swapped out").then_some(())

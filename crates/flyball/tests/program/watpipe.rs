@@ -83,26 +83,23 @@ fn threads_of_read_and_write_are_bound_to_the_cpu_of_their_partition_and_others_
     let cpus: Vec<String> =
         flyball_sys::process::allowed_cpus().iter().map(usize::to_string).collect();
     let server = start(&site, &["watpipe.partitions=2", "pin=true"]);
-    let threads = wait_for("every thread to be bound", || {
-        let threads = threads(&server);
-        let bound = |name: &String| name.starts_with("read-0") || name.starts_with("write-");
-        let count = threads.keys().filter(|name| bound(name)).count();
-        let is_settled = count > 16 && threads["write-1-7"] == cpus[1 % cpus.len()];
-        is_settled.then_some(threads)
-    });
     let own: String =
         crate::common::proc_status(std::process::id(), "Cpus_allowed_list").expect("a list");
-    for (name, list) in &threads {
+    let expected = |name: &str| {
         let mut parts = name.split('-');
-        let expected = match (parts.next(), parts.next().and_then(|part| part.parse().ok())) {
-            (Some("read" | "write"), Some(partition)) => {
-                let partition: usize = partition;
-                &cpus[partition % cpus.len()]
-            }
+        match (parts.next(), parts.next().and_then(|part| part.parse::<usize>().ok())) {
+            (Some("read" | "write"), Some(partition)) => &cpus[partition % cpus.len()],
             _ => &own,
-        };
-        assert_eq!(list, expected, "{name}");
-    }
+        }
+    };
+    // A thread has its name before it is bound.
+    let is_bound = |name: &str, list: &str| list == expected(name);
+    wait_for("every thread to be bound, and no other", || {
+        let threads = threads(&server);
+        let bound = |name: &&String| name.starts_with("read-0") || name.starts_with("write-");
+        let all = threads.iter().all(|(name, list)| is_bound(name, list));
+        (all && threads.keys().filter(bound).count() > 16).then_some(())
+    });
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
 }
 
