@@ -281,10 +281,10 @@ const PIPELINE_CALLS: [(&str, usize); 5] = [
 /// Futex calls beyond those: of the first mark and of the second, which are counted in part.
 const FUTEXES_MORE: usize = 4;
 
-/// Calls without those whose number is the scheduler's. Those for locks: one is held while ReadPoll's
-/// event is armed, which takes long under strace. Whoever waits for one expects 2 there, which the
-/// standard library writes where somebody waits; other numbers that are waited for only grow. And
-/// waits that came after the waking, which do not sleep and are made again.
+/// Calls without those whose number is the scheduler's. Those for locks: one is held while
+/// ReadPoll's event is armed, which takes long under strace. Whoever waits for one expects 2 there,
+/// which the standard library writes where somebody waits; other numbers that are waited for only
+/// grow. And waits that came after the waking, which do not sleep and are made again.
 fn without_locks(calls: &[Call]) -> Vec<Call> {
     fn place(call: &Call) -> Option<&str> {
         call.arguments.split(',').next().filter(|_| call.name == "futex")
