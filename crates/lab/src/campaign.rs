@@ -3,6 +3,7 @@
 
 mod options;
 pub(crate) mod seen;
+mod settled;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Axis, Claim, Experiment, QUICK_S_MAX, Series, Varies};
+use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Varies};
 use crate::generator::{self, Load};
 use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
@@ -27,6 +28,8 @@ use crate::statistics::median;
 use crate::verdict::{self, Measured, looks_at};
 
 pub use options::{Options, Stolen};
+pub(crate) use settled::claimed;
+use settled::{SETTLED, Settled};
 
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -54,9 +57,6 @@ const CALIBRATION_S: f64 = 2.0;
 
 /// Seconds of each run by which a full campaign finds the knee.
 const KNEE_S: f64 = 3.0;
-
-/// What a campaign has settled before its first run, by which it goes on after an interruption.
-const SETTLED: &str = "settled.json";
 
 /// What came of all runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -162,56 +162,6 @@ pub trait Progress {
     fn begins(&mut self, nth: usize, all: usize, what: &str, left: Duration);
     /// Something worth knowing.
     fn note(&mut self, what: &str);
-}
-
-/// What is settled before the first run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Settled {
-    quick: bool,
-    seed: u64,
-    seconds: f64,
-    peak: Option<f64>,
-    #[serde(default)]
-    stolen_percent_max: Option<f64>,
-    /// What was asked then.
-    #[serde(default)]
-    experiment: Option<Experiment>,
-    /// The commit by which it was begun.
-    #[serde(default)]
-    commit: Option<String>,
-}
-
-impl Settled {
-    /// Why runs of now do not belong to those of then.
-    fn differs(&self, quick: bool, seed: u64, now: &Experiment) -> Option<String> {
-        if (self.quick, self.seed) != (quick, seed) {
-            let kind = if self.quick { "quick" } else { "full" };
-            return Some(format!("it was begun as a {kind} campaign with --seed {}", self.seed));
-        }
-        let then = self.experiment.as_ref()?;
-        let of = |experiment: &Experiment| {
-            let Axis { varies, setting, relative_to, connections, .. } = experiment.axis.clone();
-            let axis = (varies, setting, relative_to, connections);
-            (experiment.workload.clone(), experiment.machine.clone(), axis)
-        };
-        let alike = |one: &Series| {
-            let other = then.series.iter().find(|other| other.name == one.name);
-            other.is_none_or(|other| {
-                let of = |series: &Series| {
-                    (series.contestant.clone(), series.architecture.clone(), series.set.clone())
-                };
-                of(one) == of(other)
-            })
-        };
-        let differs = of(then) != of(now) || !now.series.iter().all(alike);
-        differs.then(|| "its definition is another now; run it without --resume".to_owned())
-    }
-}
-
-/// What was claimed before the first run of a campaign in this directory, as far as it was kept.
-pub(crate) fn claimed(directory: &Path) -> Option<Vec<Claim>> {
-    let settled: Settled = kept(&directory.join(SETTLED))?;
-    Some(settled.experiment?.claims)
 }
 
 /// Runs an experiment. Blocks for minutes; `stop` ends it with what there is, and so does the time
@@ -352,12 +302,14 @@ impl Campaign<'_> {
     fn settle(&mut self, out: &Path, progress: &mut dyn Progress) -> Result<bool, SetupError> {
         let Options { quick, seed, resume, .. } = *self.options;
         let path = out.join(SETTLED);
-        let kept: Option<Settled> = resume.then(|| kept(&path)).flatten();
-        if let Some(kept) = kept {
-            let stolen_max = self.options.stolen_percent_max;
-            let another = "it was begun with another --stolen-max".to_owned();
-            let another = (kept.stolen_percent_max != stolen_max).then_some(another);
-            if let Some(why) = kept.differs(quick, seed, self.asked).or(another) {
+        let found: Option<Settled> = resume.then(|| kept(&path)).flatten();
+        if resume && found.is_none() && path.exists() {
+            let why = "it cannot be read; run it without --resume";
+            return Err(SetupError(format!("{}: {why}", path.display())));
+        }
+        if let Some(kept) = found {
+            let differs = kept.differs(quick, seed, self.asked);
+            if let Some(why) = differs.or(kept.is_asked_otherwise(self.options)) {
                 return Err(SetupError(format!("{}: {why}", out.display())));
             }
             (self.runs.peak, self.runs.seconds) = (kept.peak, kept.seconds);

@@ -35,7 +35,7 @@ fn wrong(report: &Report, injected: &[Injected]) -> Vec<String> {
 #[track_caller]
 fn one_of_some_is_right(injected: &[Injected], mut run: impl FnMut() -> Report) {
     let mut all = Vec::new();
-    for _ in 0..5 {
+    for _ in 0..8 {
         let wrong = wrong(&run(), injected);
         if wrong.is_empty() {
             return;
@@ -47,21 +47,21 @@ fn one_of_some_is_right(injected: &[Injected], mut run: impl FnMut() -> Report) 
 
 #[test]
 fn injected_delays_come_out_as_percentiles() {
-    // Nine of ten requests take 250 ms, one takes a second: long beside what a busy machine adds.
+    // Nine of ten requests take a second, one takes four: long beside what a busy machine adds.
     let served = AtomicUsize::new(0);
     let serve = move |_, mut stream: TcpStream| {
         while request(&mut stream).is_some() {
             let slow = served.fetch_add(1, SeqCst) % 10 == 9;
-            wait_until(Instant::now() + Duration::from_millis(if slow { 1000 } else { 250 }));
+            wait_until(Instant::now() + Duration::from_millis(if slow { 4_000 } else { 1_000 }));
             stream.write_all(OK).unwrap();
         }
     };
     let address = server(serve);
     let injected = [
-        (50.0, 250_000.0, 0.02),
-        (85.0, 250_000.0, 0.02),
-        (95.0, 1_000_000.0, 0.02),
-        (100.0, 1_000_000.0, 0.02),
+        (50.0, 1_000_000.0, 0.02),
+        (85.0, 1_000_000.0, 0.02),
+        (95.0, 4_000_000.0, 0.02),
+        (100.0, 4_000_000.0, 0.02),
     ];
     one_of_some_is_right(&injected, || {
         let report = run(&options(address, rate("100"), 1000));
@@ -72,24 +72,25 @@ fn injected_delays_come_out_as_percentiles() {
 
 #[test]
 fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
-    // Whoever asks within the first 800 ms is answered at their end: of twice that at a steady
-    // rate, half wait from 800 ms down to nothing. A generator that waits for answers would count
-    // one long one.
+    // Whoever asks within the first two seconds is answered at their end: of twice that at a steady
+    // rate, half wait from two seconds down to nothing. A generator that waits for answers would
+    // count one long one.
     let serve_from = || {
         let begin = OnceLock::new();
         server(move |_, mut stream: TcpStream| {
             let begin = *begin.get_or_init(Instant::now);
             if request(&mut stream).is_some() {
-                wait_until(begin + Duration::from_millis(800));
+                wait_until(begin + Duration::from_secs(2));
                 stream.write_all(OK).unwrap();
             }
         })
     };
-    // Latencies of those that had to wait are uniform in 0..800 ms: the p75 of all is half of it.
-    let injected = [(75.0, 400_000.0, 0.02), (95.0, 720_000.0, 0.02), (100.0, 800_000.0, 0.02)];
+    // Latencies of those that had to wait are uniform in 0..2 s: the p75 of all is half of it.
+    let injected =
+        [(75.0, 1_000_000.0, 0.02), (95.0, 1_800_000.0, 0.02), (100.0, 2_000_000.0, 0.02)];
     one_of_some_is_right(&injected, || {
-        let report = run(&options(serve_from(), rate("200"), 1600));
-        assert_eq!(report.tally.replies, 320);
+        let report = run(&options(serve_from(), rate("160"), 4_000));
+        assert_eq!(report.tally.replies, 640);
         report
     });
 }

@@ -19,8 +19,9 @@ const ROOT: &str = "/sys/fs/cgroup";
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Controllers of the first version that are used.
+/// Controllers of the first version that are used, and of the second.
 const CONTROLLERS: &[&str] = &["memory", "cpu", "cpuacct", "blkio"];
+const UNIFIED_CONTROLLERS: &[&str] = &["memory", "cpu", "io"];
 
 /// The least quota of processor time that the kernel takes, in microseconds. A longer one would
 /// stop servers for longer at a time.
@@ -51,6 +52,9 @@ impl Group {
     pub fn new(name: &str, limits: GroupLimits, files: &Path) -> Result<Group, SetupError> {
         let unified = Path::new(ROOT).join("cgroup.controllers").exists();
         let name = format!("{PREFIX}{}-{name}", process::id());
+        if unified {
+            hand_down();
+        }
         let trees: Vec<PathBuf> = match unified {
             true => vec![Path::new(ROOT).into()],
             false => CONTROLLERS.iter().map(|tree| Path::new(ROOT).join(tree)).collect(),
@@ -88,7 +92,7 @@ impl Group {
             true => ("io.max", format!("{disk} rbps={per_s}")),
             false => ("blkio.throttle.read_bps_device", format!("{disk} {per_s}")),
         };
-        self.write("blkio", key, &value)
+        self.write(if self.unified { "io" } else { "blkio" }, key, &value)
     }
 
     /// From now on its processes have this many CPUs' time, which may be less than one.
@@ -167,8 +171,9 @@ impl Group {
     }
 
     fn write(&self, controller: &str, file: &str, value: &str) -> Result<(), SetupError> {
-        let missing = || SetupError(format!("there is no controller {controller}"));
-        let path = self.path(controller, file).ok_or_else(missing)?;
+        let missing = || SetupError(format!("control groups have no controller {controller}"));
+        // A directory of the second version has the files of the controllers that it was given.
+        let path = self.path(controller, file).filter(|path| path.exists()).ok_or_else(missing)?;
         fs::write(&path, value).map_err(|error| SetupError(format!("{}: {error}", path.display())))
     }
 }
@@ -180,6 +185,15 @@ impl Drop for Group {
             // would have the limits of a group that stays.
             until(EMPTY_WITHIN, LOOK_EVERY, &|| false, || removed(directory));
         }
+    }
+}
+
+/// Gives the groups of the second version's root the controllers that they are limited by. One that
+/// the kernel lacks is missed when it is needed; what was given stays given, for others may use it
+/// by then.
+fn hand_down() {
+    for controller in UNIFIED_CONTROLLERS {
+        let _ = fs::write(Path::new(ROOT).join("cgroup.subtree_control"), format!("+{controller}"));
     }
 }
 

@@ -42,6 +42,11 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
     let values: Vec<f64> = found.iter().filter_map(|(.., one)| one.map(|one| one.p)).collect();
     let mut corrected = holm(&values).into_iter();
     let mut text = format!("{a}: the first by the second, with 95 % intervals\n");
+    let peak = |campaign: &Campaign| campaign.runs.as_ref().and_then(|runs| runs.peak);
+    if let (Some(a), Some(b)) = (peak(left), peak(right)) {
+        // The same point is another load where the peaks that were found differ.
+        let _ = writeln!(text, "1 along the axis: {} and {} a second", number(a), number(b));
+    }
     let mut last = None;
     for (measure, series, point, comparison) in found {
         if last != Some(measure) {
