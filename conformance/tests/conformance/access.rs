@@ -23,8 +23,8 @@ const EVE: &str = "Authorization: Basic ZXZlOnBhc3N3b3Jk";
 pub(crate) const WRONG: &str = "Authorization: Basic YW5uOndyb25n";
 const NOBODY: &str = "Authorization: Basic bm9ib2R5OnNlY3JldA==";
 
-/// The pace that is measured, in bytes per second: the large file takes more than a second.
-const PACE: u64 = 8 * 1024 * 1024;
+/// The pace that is measured, in bytes per second: the large file takes more than half of one.
+const PACE: u64 = 16 * 1024 * 1024;
 
 /// Times that the pace is measured, when the machine was busy with something else.
 const PACE_TRIES: u32 = 5;

@@ -47,6 +47,8 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     large_at(100_000, &download.take(LARGE_BYTES - 100_000));
     download.expect_closed();
 
+    // Who stays after an end is waited for a while.
+    drop((download, upload, head));
     let address = server.address();
     let stopped = server.wait();
     assert_eq!((stopped.code, stopped.errors.as_str()), (Some(0), ""));

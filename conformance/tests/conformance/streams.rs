@@ -160,6 +160,8 @@ pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
     idle.expect_closed();
     expect_page(&client.chunks().concat());
     client.expect_closed();
+    // Who stays after an end is waited for a while.
+    drop(client);
     let stopped = server.wait();
     assert_eq!((stopped.code, stopped.errors.as_str()), (Some(0), ""));
 }
