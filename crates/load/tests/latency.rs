@@ -30,12 +30,15 @@ fn wrong(report: &Report, injected: &[Injected]) -> Vec<String> {
     off.map(|(p, us, _)| format!("p{p} is {} us, not {us}", found(*p))).collect()
 }
 
+/// Runs of which one has to be right.
+const ATTEMPTS: usize = 8;
+
 /// A busy machine delays server and client alike, which only adds: of some runs one has to be
 /// right. A generator that counts wrongly is wrong in all of them.
 #[track_caller]
 fn one_of_some_is_right(injected: &[Injected], mut run: impl FnMut() -> Report) {
     let mut all = Vec::new();
-    for _ in 0..8 {
+    for _ in 0..ATTEMPTS {
         let wrong = wrong(&run(), injected);
         if wrong.is_empty() {
             return;

@@ -278,6 +278,10 @@ mod tests {
     use super::*;
     use std::fs;
 
+    /// A look begins to read what is missing, and a fast disk has it there before it ends: so many
+    /// times it is pushed out again.
+    const ATTEMPTS: usize = 1_000;
+
     #[test]
     fn what_is_in_memory_is_performed_and_what_is_not_is_given_back() {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
@@ -305,10 +309,8 @@ mod tests {
         let buffer = vec![0; 10_000];
         let read = Op::Read { file: Arc::clone(&file), buffer, filled: 0, start: 0 };
         let Ok(Done::Read(_, Ok(10_000))) = nowait.perform(read) else { panic!() };
-        // A look begins to read what is missing, and a fast disk has it there before it ends: then
-        // it is pushed out again.
         let mut refused = |op: &dyn Fn() -> Op| {
-            (0..1_000).find_map(|_| {
+            (0..ATTEMPTS).find_map(|_| {
                 rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
                 nowait.perform(op()).err()
             })

@@ -1,4 +1,4 @@
-"""What sleeping processors cost a server on a virtual machine: latency at a tenth of its rate, and
+"""What sleeping processors cost a server on a virtual machine: latency far below its peak, and
 time that the machine beneath takes, with processors that sleep when they idle and with ones that
 poll (0 in /dev/cpu_dma_latency), in turn:
 
