@@ -196,9 +196,8 @@ fn a_system_call_that_fails_costs_an_answer_and_no_more() {
     for arch in architectures() {
         // Nothing is in memory, so that every request asks the disk.
         let launch = Launch::new(&site, arch).workers_for(arch, 1).set("cache.content=0");
-        let launch = launch.set("cache.paths=0").set("timeout.answer=5s");
         // A call that strace lets fail has no number any more, and would be a forbidden one.
-        let server = launch.set("rate.window=2s").set("sandbox=off").start();
+        let server = launch.set("cache.paths=0").set("sandbox=off").start();
         let worker = serving(&server, arch, 1)[0];
         for path in ["/small.txt", "/large.bin"] {
             assert_eq!(server.connect().ask(last_get(path)).status(), 200, "{arch}");
