@@ -657,8 +657,7 @@ fn load_of(
 }
 
 fn file_of(directory: &Path, cell: &Cell<'_>, block: usize, attempt: u32) -> PathBuf {
-    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let series: String = cell.series.name.chars().map(plain).collect();
+    let series = cell.series.in_file_names();
     directory.join(format!("{series}_{}_{block}_{attempt}.json", cell.point))
 }
 

@@ -223,6 +223,14 @@ pub struct Series {
     pub full_only: bool,
 }
 
+impl Series {
+    /// What files of its runs are named by.
+    pub fn in_file_names(&self) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        self.name.chars().map(plain).collect()
+    }
+}
+
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -501,8 +509,10 @@ impl Experiment {
             return Err(format!("the axis is relative to {base:?}, which is no series{near}"));
         }
         for (at, one) in series.iter().enumerate() {
-            if series[..at].iter().any(|other| other.name == one.name) {
-                return Err(format!("two series are called {:?}", one.name));
+            let alike = |other: &&Series| other.in_file_names() == one.in_file_names();
+            if let Some(other) = series[..at].iter().find(alike) {
+                let (name, other) = (&one.name, &other.name);
+                return Err(format!("series {name:?}: files of {other:?} have the same names"));
             }
         }
         claims.iter().try_for_each(|claim| self.check_claim(claim))
@@ -641,6 +651,8 @@ reproduced = 1.1
         assert!(why(&margin).ends_with("a margin is a share, of a claim of equality"));
         let beside = WHOLE.replace("at = \"last\"", "at = \"last\"\nbeside = \"last\"");
         assert!(why(&beside).ends_with("another place than `at`, and of both sides"));
+        let alike = why(&WHOLE.replace("name = \"b\"", "name = \"A\""));
+        assert!(alike.ends_with("series \"A\": files of \"a\" have the same names"), "{alike}");
         let itself = WHOLE.replace("right = \"b\"", "right = \"a\"");
         assert!(why(&itself).ends_with("compares a point with itself"));
     }

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flyball::cli::Tune;
+use flyball::settings::{SettingError, Typed, explain, read};
 use flyball_arch::ALL;
 use flyball_lab::contestant;
 use flyball_lab::definition::Value;
@@ -21,21 +22,21 @@ use super::lab::spoken;
 /// Architectures that are not tried: processes or threads without number do not serve a site.
 const NOT_TRIED: &[&str] = &["thread-per-connection"];
 
-/// Of these settings the values that are tried, the default among them, and whether they have an
-/// order. `workers` and [`ARCHITECTURE`] follow from the machine.
-const KNOBS: &[(&str, &[&str], &str, bool)] = &[
-    ("events", &["epoll", "epoll-edge", "poll"], "epoll", false),
-    ("accept.limit", &["1", "4", "16", "64", "inf"], "16", true),
-    ("connections.max", &["256", "1024", "4096", "auto"], "auto", true),
-    ("send.mode", &["auto", "sendfile", "copy", "mapped"], "auto", false),
-    ("send.blocking", &["false", "true"], "false", false),
-    ("cache.content", &["32MiB", "128MiB", "512MiB"], "128MiB", true),
-    ("cache.small", &["16KiB", "64KiB", "256KiB"], "64KiB", true),
-    ("cache.files", &["256", "1024", "8192"], "1024", true),
-    ("amped.helpers", &["2", "8", "32"], "8", true),
-    ("mt.threads", &["16", "64", "256"], "64", true),
-    ("mp.processes", &["8", "32", "128"], "32", true),
-    ("watpipe.writers", &["2", "8", "32", "100"], "8", true),
+/// Of these settings the values that are tried, and whether they have an order. `workers` and
+/// [`ARCHITECTURE`] follow from the machine.
+const KNOBS: &[(&str, &[&str], bool)] = &[
+    ("events", &["epoll", "epoll-edge", "poll"], false),
+    ("accept.limit", &["1", "4", "16", "64", "inf"], true),
+    ("connections.max", &["256", "1024", "4096", "auto"], true),
+    ("send.mode", &["auto", "sendfile", "copy", "mapped"], false),
+    ("send.blocking", &["false", "true"], false),
+    ("cache.content", &["32MiB", "128MiB", "512MiB"], true),
+    ("cache.small", &["16KiB", "64KiB", "256KiB"], true),
+    ("cache.files", &["256", "1024", "8192"], true),
+    ("amped.helpers", &["2", "8", "32"], true),
+    ("mt.threads", &["16", "64", "256"], true),
+    ("mp.processes", &["8", "32", "128"], true),
+    ("watpipe.writers", &["2", "8", "32", "100"], true),
 ];
 
 /// What S4 recommends: in memory one non-blocking thread for each core, from the disk enough
@@ -64,8 +65,12 @@ fn outcome(asked: &Tune) -> Result<String, String> {
         (_, Some(list)) => Requests::List(list.clone()),
         _ => Requests::Files,
     };
+    let typed = match &target {
+        Target::Config(config) => read(config).map_err(|errors| lines(&errors))?,
+        _ => Typed::default(),
+    };
     let peer = contestant::space(&asked.server);
-    let first = if peer.is_some() { Vec::new() } else { first(&space()) };
+    let first = if peer.is_some() { Vec::new() } else { first(&space(&typed)) };
     let asked = Asked {
         flyball: std::env::current_exe().map_err(|error| error.to_string())?,
         contestant: asked.server.clone(),
@@ -73,7 +78,7 @@ fn outcome(asked: &Tune) -> Result<String, String> {
         requests,
         per_connection: asked.per_connection,
         first,
-        space: peer.unwrap_or_else(space),
+        space: peer.unwrap_or_else(|| space(&typed)),
         budget: asked.budget,
         seed: asked.seed,
         out: asked.out.clone(),
@@ -95,41 +100,49 @@ fn command() -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
+/// What is wrong with a configuration, a line each.
+fn lines(errors: &[SettingError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
 /// What may be set on this machine.
-fn space() -> Space {
+fn space(typed: &Typed) -> Space {
     let runs = ALL.iter().filter(|arch| arch.probe().is_ok());
-    let mut names: Vec<&str> = runs.map(|arch| arch.name()).collect();
-    names.retain(|name| !NOT_TRIED.contains(name));
-    let default = flyball_arch::Settings::default().arch;
-    let mut knobs = vec![Knob {
-        key: ARCHITECTURE.into(),
-        default: names.iter().position(|name| *name == default).unwrap_or(0),
-        values: names.iter().map(|name| value(name)).collect(),
-        ordered: false,
-        only: None,
-    }];
-    knobs.push(workers());
-    knobs.extend(KNOBS.iter().map(|(key, values, default, ordered)| Knob {
-        key: (*key).into(),
-        values: values.iter().map(|text| value(text)).collect(),
-        default: values.iter().position(|text| text == default).unwrap_or(0),
-        ordered: *ordered,
-        only: honoured_by(key),
+    let names = runs.map(|arch| arch.name()).filter(|name| !NOT_TRIED.contains(name));
+    let mut knobs = vec![
+        knob(typed, ARCHITECTURE, names.map(value).collect(), false),
+        knob(typed, "workers", workers(), true),
+    ];
+    knobs.extend(KNOBS.iter().map(|(key, values, ordered)| {
+        knob(typed, key, values.iter().map(|text| value(text)).collect(), *ordered)
     }));
     Space { knobs }
 }
 
+/// A knob whose default is what the configuration has, which is tried too.
+fn knob(typed: &Typed, key: &str, mut values: Vec<Value>, ordered: bool) -> Knob {
+    let groups = explain(typed, &[], &[key.to_owned()]).unwrap_or_default();
+    let has = groups.into_iter().flat_map(|group| group.settings).next();
+    let has = value(&has.map(|setting| setting.value).unwrap_or_default());
+    let known = values.iter().position(|value| *value == has);
+    if known.is_none() {
+        values.insert(0, has);
+    }
+    Knob {
+        key: key.into(),
+        default: known.unwrap_or(0),
+        // A value that is not of the table has no place in its order.
+        ordered: ordered && known.is_some(),
+        values,
+        only: honoured_by(key),
+    }
+}
+
 /// As many workers as there are processors, or more of them, for disks that are waited for.
-fn workers() -> Knob {
+fn workers() -> Vec<Value> {
     let cpus = thread::available_parallelism().map_or(1, usize::from).saturating_sub(1).max(1);
     let more = [2, 4, 8].map(|times| Value::Whole((times * cpus) as i64));
-    Knob {
-        key: "workers".into(),
-        values: [value("auto")].into_iter().chain(more).collect(),
-        default: 0,
-        ordered: true,
-        only: honoured_by("workers"),
-    }
+    [value("auto")].into_iter().chain(more).collect()
 }
 
 /// The architectures that honour a setting; none are named for one that all do.
@@ -183,11 +196,18 @@ impl Notes for Lines {
 
 #[cfg(test)]
 mod tests {
+    use flyball::settings::parse;
+
     use super::*;
 
     #[test]
     fn every_knob_is_a_setting_with_its_default_and_values_that_it_takes() {
-        for knob in space().knobs.iter() {
+        let space = space(&Typed::default());
+        for (key, values, _) in KNOBS {
+            let knob = space.knobs.iter().find(|knob| knob.key == *key).unwrap();
+            assert_eq!(knob.values.len(), values.len(), "{key} has its default among its values");
+        }
+        for knob in &space.knobs {
             let setting = flyball::settings::SETTINGS.iter().find(|row| row.key == knob.key);
             let setting = setting.unwrap_or_else(|| panic!("{} is no setting", knob.key));
             let default = knob.values[knob.default].to_string();
@@ -204,7 +224,7 @@ mod tests {
 
     #[test]
     fn what_is_tried_first_is_among_the_values() {
-        let space = space();
+        let space = space(&Typed::default());
         for (settings, point) in FIRST.iter().zip(FIRST.iter().map(|one| space.point_of(one))) {
             let set = space.settings(&point);
             for (key, wanted) in *settings {
@@ -212,5 +232,22 @@ mod tests {
                 assert!(is_there, "{key}={wanted} in {set:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_a_configuration_has_is_its_default_and_its_architecture_is_tuned() {
+        let text = "arch = \"mt\"\n[mt]\nthreads = 100\n[accept]\nlimit = 4\n";
+        let space = space(&parse(Path::new("a.toml").into(), text).unwrap());
+        let default = space.default_point();
+        let of = |key: &str| {
+            let at = space.knobs.iter().position(|knob| knob.key == key).unwrap();
+            space.knobs[at].values[default[at]].to_string()
+        };
+        assert_eq!([of("arch"), of("mt.threads"), of("accept.limit")], ["mt", "100", "4"]);
+        assert!(space.settings(&default).is_empty());
+        // Threads are varied from there, and helpers of another architecture are not.
+        let near: Vec<_> = space.neighbours(&default).iter().map(|one| space.label(one)).collect();
+        assert!(near.contains(&"mt.threads=256".to_owned()), "{near:?}");
+        assert!(near.iter().all(|label| !label.contains("amped.helpers")), "{near:?}");
     }
 }

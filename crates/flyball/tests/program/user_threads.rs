@@ -150,7 +150,7 @@ fn an_accepting_thread_stops_at_its_limit_and_takes_the_rest_later() {
         for client in &mut clients {
             assert_eq!(client.ask(get("/small.txt")).status(), 200, "{events}, {limit}");
         }
-        assert_eq!(server.counter("accepted"), 64, "{events}, {limit}");
+        wait_for_accepted(&server, 64);
     }
 }
 
