@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::common::responder::{self, CONTENT, Responder};
+use crate::common::sockets::wait_for_unread;
 use crate::common::trace::{Call, Traced, tally, whole_calls};
 use crate::common::{Site, get, has, last_get, rest, signal, stop_at_rest, wait_for};
 use flyball_testkit::Client;
@@ -231,6 +232,7 @@ fn connections_that_come_together_share_the_entering_of_the_ring() {
         for client in &mut clients {
             client.send(last_get("/small.txt"));
         }
+        wait_for_unread(traced.server.port, clients.len());
         signal(worker, "CONT");
         for client in &mut clients {
             assert_eq!(client.response().status(), 200);
@@ -349,6 +351,7 @@ fn a_pipeline_does_not_wake_threads_that_are_awake() {
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
+        wait_for_unread(traced.server.port, clients.len());
         signal(worker, "CONT");
         for client in &mut clients {
             assert_eq!(client.response().status(), 200);
@@ -408,6 +411,7 @@ fn one_wait_serves_all_connections_that_are_ready() {
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
+        wait_for_unread(traced.server.port, clients.len());
         signal(worker, "CONT");
         for client in &mut clients {
             assert_eq!(client.response().status(), 200);
@@ -461,6 +465,7 @@ fn an_accept_phase_looks_at_an_empty_queue_at_most_once() {
         for client in &mut clients {
             client.send(last_get("/small.txt"));
         }
+        wait_for_unread(traced.server.port, clients.len());
         signal(worker, "CONT");
         for client in &mut clients {
             assert_eq!(client.response().status(), 200);
@@ -689,6 +694,7 @@ fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
         stop_at_rest(worker);
         for (at, client) in clients.iter_mut().enumerate() {
             client.send(get(&format!("/small.txt?{at}")));
+            wait_for_unread(traced.server.port, at + 1);
         }
         signal(worker, "CONT");
         for client in &mut clients {
@@ -769,6 +775,7 @@ fn an_accept_phase_of_tux_keeps_to_the_limit_that_was_set_while_it_runs() {
             stop_at_rest(worker);
             let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.server.connect()).collect();
             clients.iter_mut().for_each(|client| client.send(last_get("/small.txt")));
+            wait_for_unread(traced.server.port, clients.len());
             signal(worker, "CONT");
             for client in &mut clients {
                 assert_eq!(client.response().status(), 200);

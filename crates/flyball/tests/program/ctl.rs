@@ -57,7 +57,7 @@ fn a_time_out_changes_in_place_for_new_connections() {
 
 #[test]
 fn what_workers_are_made_with_changes_by_a_new_generation() {
-    let controlled = Controlled::start("sped", &[]);
+    let controlled = Controlled::start("sped", &["close.idle-when-full=false"]);
     let (socket, server) = (controlled.socket(), &controlled.server);
     let said = told(&socket, &["set", "connections.max", "2"]);
     assert!(said.starts_with("connections.max is 2; it was "), "{said}");
@@ -200,7 +200,8 @@ fn own_ids() -> (u32, u32) {
 #[test]
 fn the_log_level_changes_for_processes_that_run() {
     // The kernel cuts such a backlog, which is a warning; a worker that is full says so as one.
-    let settings = ["log.level=error", "accept.backlog=65535", "workers=1", "connections.max=2"];
+    let full = ["connections.max=2", "close.idle-when-full=false"];
+    let settings = [&["log.level=error", "accept.backlog=65535", "workers=1"][..], &full].concat();
     let controlled = Controlled::start("sped", &settings);
     let (socket, server) = (controlled.socket(), &controlled.server);
     assert_eq!(server.errors.so_far(), "", "a warning");

@@ -143,7 +143,7 @@ fn workers_that_are_held_go_on_where_they_were() {
 
 fn is_held_and_goes_on(site: &Site, large: &[u8], arch: &str) {
     let launch = Launch::new(site, arch).workers_for(arch, HELD_CONNECTIONS);
-    let server = launch.set("timeout.idle=10s").start();
+    let server = launch.set("rate.window=1min").start();
     let count = if arch == "mp" { HELD_CONNECTIONS } else { 1 };
     let workers = serving(&server, arch, count);
     let mut kept = server.connect();
@@ -433,6 +433,7 @@ fn an_error_has_its_page_when_there_is_no_descriptor_for_one() {
         let worker = server.worker();
         let mut client = server.connect();
         assert_eq!(client.ask(get("/small.txt")).body, SMALL, "{arch}");
+        crate::common::rest(worker);
         let free = |at: &usize| !std::fs::exists(format!("/proc/{worker}/fd/{at}")).unwrap_or(true);
         limit_descriptors(worker, (0..).find(free).expect("one is free"));
         for path in ["/nothing.txt", "/503.html"] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::{
-    Launch, Server, Site, children, get, has, is_running, proc_status, signal, wait_for,
+    Launch, Server, Site, children, get, has, is_running, proc_status, rest, signal, wait_for,
 };
 use flyball_sys::file;
 use flyball_sys::residency::{Residency, Resident, Test};
@@ -325,7 +325,7 @@ fn killed_while_it_waits_another_does_its_work(arch: &str) {
     shut.open();
     let answer = client.response();
     assert_eq!((answer.status(), answer.body), (200, content("slow/small-1.txt")));
-    assert_eq!(counted(&server, 2, "helpers_died"), 3);
+    wait_for("all three deaths", || (counted(&server, 2, "helpers_died") == 3).then_some(()));
 }
 
 /// Lets a process open so many descriptors from now on, or as many as before.
@@ -353,6 +353,8 @@ fn assert_served_without_helpers(without_descriptors: impl Fn(u32) -> u32) {
     assert_eq!(counted(&server, 1, "helpers_started"), 0);
     let worker = worker(&server);
     let process = without_descriptors(worker);
+    // It has closed what it was given and does not use.
+    rest(process);
     limit_descriptors(process, lowest_free(process));
     let (since, mut asked) = (Instant::now(), 0);
     let (said, lines) = wait_for("a helper that cannot be started", || {

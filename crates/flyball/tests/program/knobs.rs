@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::sockets::sockets_at;
+use crate::common::sockets::wait_for_unread;
 use crate::common::trace::whole_lines;
 use crate::common::{
     Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
@@ -156,12 +156,7 @@ fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
     stop_at_rest(worker);
     for (sent, place) in (1..).zip([2, 0, 3, 1]) {
         clients[places[place]].send(get(&format!("/turn-{place}")));
-        // Segments of different connections may overtake one another on the way.
-        wait_for("a request that waits to be received", || {
-            let sockets = sockets_at(traced.server.port);
-            let waiting = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
-            (waiting.count() == sent).then_some(())
-        });
+        wait_for_unread(traced.server.port, sent);
     }
     signal(worker, "CONT");
     for client in &mut clients {
@@ -221,6 +216,7 @@ fn an_extra_accept_phase_comes_after_as_many_turns_as_asked_for() {
         for client in &mut clients {
             client.send(get("/small.txt"));
         }
+        wait_for_unread(traced.server.port, clients.len());
         signal(worker, "CONT");
         for client in &mut clients {
             assert_eq!(client.response().status(), 200);

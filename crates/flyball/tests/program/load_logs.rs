@@ -96,7 +96,8 @@ fn a_mix_is_judged_by_its_set_and_a_set_of_another_seed_stops_before_the_run() {
     }
     let server = server_of(path("one").as_ref());
     let url = format!("http://{}/", server.address());
-    let quick = ["--connections", "2", "--duration", "200ms", "--json", &url];
+    // However long that takes.
+    let quick = ["--connections", "2", "--requests", "60", "--duration", "20s", "--json", &url];
     let own = path("one");
     let mix = ["--mix", "specweb99", "--surge=inactive-k=0.01,inactive-cap=0.02,active-cap=0.01"];
     let found = report(&load(&[&mix, &["--verify", "--fileset", &own], &quick[..]].concat()));
@@ -197,8 +198,7 @@ fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_ma
     assert!(fs::read(path("site/b/index.html")).unwrap().starts_with(b"      900 b/index.html\n"));
     let server = server_of(site.as_ref());
     let url = format!("http://{}/", server.address());
-    let quick =
-        ["--connections", "2", "--duration", "200ms", "--json", "--verify-with", &site, &url];
+    let quick = ["--connections", "2", "--requests", "60", "--json", "--verify-with", &site, &url];
     let output = load(&[&cut[..], &quick].concat());
     let found = report(&output);
     assert_eq!(
@@ -215,8 +215,7 @@ fn a_log_cut_off_at_a_size_of_its_files_is_asked_for_with_the_files_that_were_ma
     fs::write(path("other/a"), wrong).unwrap();
     fs::write(path("other/b/index.html"), [b'x'; 900]).unwrap();
     let other = path("other");
-    let quick =
-        ["--connections", "2", "--duration", "200ms", "--json", "--verify-with", &other, &url];
+    let quick = ["--connections", "2", "--requests", "60", "--json", "--verify-with", &other, &url];
     let output = load(&[&cut[..], &quick].concat());
     let found = report(&output);
     assert_eq!(output.status.code(), Some(3), "{found}");

@@ -108,10 +108,11 @@ fn a_run_of_agents_has_its_line_on_a_terminal() {
     let ((_one, first), (_other, second)) = (agent(), agent());
     let url = format!("http://{}/", server.address());
     let run =
-        format!("--agents {first},{second} --connections 2 --duration 1s --warmup 100ms {url}");
+        format!("--agents {first},{second} --connections 2 --duration 5s --warmup 100ms {url}");
     let mut terminal = Terminal::run(&run);
     // Written over and over, with what both have told.
-    terminal.wait_for("\r\x1b[K0/1 s  ");
+    terminal.wait_for("\r\x1b[K");
+    terminal.wait_for("/5 s  ");
     terminal.wait_for(" replies/s  2 open  0 errors");
     assert!(terminal.ended().success());
     terminal.wait_for("goodput");

@@ -74,6 +74,12 @@ fn a_reload_under_load_loses_no_connection_on_any_architecture() {
     let order = architectures();
     let configured = Configured::start(&format!("arch = \"{}\"\nworkers = 3", order[0]));
     let Configured { server, .. } = &configured;
+    let old_ones_end = || {
+        wait_for("old generations end", || {
+            let workers = configured.status()["workers"].as_u64()?;
+            (children(server.master()).len() as u64 <= workers + 1).then_some(())
+        });
+    };
     under_load(server, |done| {
         // Each architecture gives way to itself, by a signal, and then to the next, by a command.
         for (at, arch) in order.iter().enumerate() {
@@ -83,19 +89,17 @@ fn a_reload_under_load_loses_no_connection_on_any_architecture() {
             let hung_up = loaded(2 * at + 2) + arch + " with ";
             server.errors.wait_for(&hung_up, |said| said.contains(&hung_up));
             done.wait_for_more();
+            old_ones_end();
             let next = order[(at + 1) % order.len()];
             configured.write(&format!("arch = \"{next}\"\nworkers = 3"));
             let said = configured.reload();
             assert!(said.starts_with(&(loaded(2 * at + 3) + next + " with ")), "{said}");
             done.wait_for_more();
+            old_ones_end();
         }
     });
     let said = server.errors.so_far();
     assert!(!said.contains("panicked") && !said.contains("is killed"), "{said}");
-    wait_for("old generations end", || {
-        let workers = configured.status()["workers"].as_u64()?;
-        (children(server.master()).len() as u64 == workers + 1).then_some(())
-    });
 }
 
 #[test]

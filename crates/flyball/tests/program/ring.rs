@@ -1,7 +1,7 @@
 //! What `uring` starts on its ring for a connection and for a request, counted by the kernel: what
 //! goes on by itself is started once.
 
-use crate::common::{Launch, Server, Site, get, last_get};
+use crate::common::{Launch, Server, Site, get, last_get, rest};
 use flyball_testkit::skip;
 
 /// Requests, or connections.
@@ -21,6 +21,8 @@ fn start(site: &Site, settings: &[&str]) -> Option<Server> {
 
 /// Operations that the worker's rings were given since they were made.
 fn started(server: &Server) -> u32 {
+    // It has done all that belongs to the last answer, and holds no ring that the kernel shows.
+    rest(server.worker());
     let of_worker = format!("/proc/{}", server.worker());
     let descriptors = std::fs::read_dir(format!("{of_worker}/fd")).expect("the worker runs");
     let tail = |name: &str| -> Option<u32> {

@@ -12,7 +12,9 @@ use flyball_sys::process::is_root;
 use flyball_testkit::foreign::{Seized, libc};
 use tempfile::TempDir;
 
-use crate::common::{Server, Site, descendants, get, proc_status, text, wait_for, within};
+use crate::common::{
+    Server, Site, descendants, get, proc_status, text, wait_for, within, write_script,
+};
 use crate::sandbox::forbidden::{EACCES, EPERM, configured, try_what_nobody_may};
 
 const EINPROGRESS: i64 = -115;
@@ -55,11 +57,9 @@ fn answer(mut link: TcpStream) {
 fn programs() -> TempDir {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let program = directory.path().join("say");
-    let script = "#!/bin/sh\necho Content-Type: text/plain\necho\necho said\n";
-    std::fs::write(&program, script).expect("it can be written");
-    for path in [directory.path(), &program] {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("open");
-    }
+    write_script(&program, "echo Content-Type: text/plain\necho\necho said");
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), open).expect("open");
     directory
 }
 

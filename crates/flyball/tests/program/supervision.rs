@@ -200,7 +200,7 @@ fn an_acceptor_rests_while_another_worker_with_its_socket_drains() {
         let connected = TcpStream::connect(("127.0.0.1", server.port));
         connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused).then_some(())
     });
-    let (before, since) = (server.counter("accept_phases"), Instant::now());
+    let (since, before) = (Instant::now(), server.counter("accept_phases"));
     let phases = || server.counter("accept_phases") - before;
     let tried = wait_for("some attempts", || Some(phases()).filter(|count| *count >= 3));
     let rests = since.elapsed().as_millis() / ACCEPTOR_REST.as_millis();

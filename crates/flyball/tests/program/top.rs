@@ -349,7 +349,9 @@ fn in_a_terminal_it_hears_keys_sees_a_new_size_and_finds_a_server_again() {
     tty.wait_for(&"─".repeat(90));
     tty.press("q");
     assert!(tty.ended().success());
-    let written = String::from_utf8_lossy(&tty.written.lock().expect("it ended")).into_owned();
-    // The screen of before is there again, and so is its cursor.
-    assert!(written.contains("\x1b[?1049l") && written.contains("\x1b[?25h"), "{written:?}");
+    wait_for("the screen of before, and its cursor", || {
+        let written = tty.written.lock().expect("nobody panics with it");
+        let written = String::from_utf8_lossy(&written);
+        (written.contains("\x1b[?1049l") && written.contains("\x1b[?25h")).then_some(())
+    });
 }

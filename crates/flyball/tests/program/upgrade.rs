@@ -1,12 +1,11 @@
 //! Another program takes a running server's place, with its listening sockets; when it fails, the
 //! one that runs goes on.
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::common::load::under_load;
 use crate::common::{
     Launch, Server, Site, architectures, copy_program, get, is_running, refused, signal, text,
-    told, wait_for, within,
+    told, wait_for, within, write_script,
 };
 use tempfile::TempDir;
 
@@ -68,11 +67,7 @@ impl Installed {
     }
 
     fn install_script(&self, script: &str) {
-        self.install(|new| {
-            std::fs::write(new, format!("#!/bin/sh\n{script}\n")).expect("it is written");
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(new, mode).expect("it may be run");
-        });
+        self.install(|new| write_script(new, script));
     }
 
     /// The process id in the PID file.
@@ -240,7 +235,9 @@ fn a_program_that_is_not_ready_in_time_is_ended_and_the_running_one_goes_on() {
         });
     });
     assert_eq!(installed.pid(), old);
-    assert_eq!(generation(&socket), 2);
+    // Workers that leave for one that is not ready in time come back as another generation; on a
+    // busy machine they may have done so before.
+    assert!(generation(&socket) >= 2);
 }
 
 /// The number of the generation that accepts.
@@ -265,11 +262,8 @@ fn the_log_and_the_programs_of_an_upgraded_server_go_on_and_the_old_ones_end() {
     let user = if flyball_sys::process::is_root() { "user = \"root\"\n" } else { "" };
     let mut installed = Installed::with("symped", |directory| {
         let program = within(directory, "hello");
-        let script =
-            "#!/bin/sh\necho Content-Type: text/plain; echo Content-Length: 6; echo; echo hello\n";
-        std::fs::write(&program, script).expect("it is written");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).expect("it may be run");
+        let head = "echo Content-Type: text/plain; echo Content-Length: 6; echo";
+        write_script(&program, &format!("{head}; echo hello"));
         let (log, program) = (within(directory, "access.log"), text(&program).to_owned());
         let server = format!("{user}access-log = {:?}\nlog.format = \"$path\"", text(&log));
         (server, format!("[[site.cgi]]\npath = \"/run\"\nprogram = {program:?}"))

@@ -33,11 +33,24 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait::until(wait::DEADLINE, look).unwrap_or_else(|| panic!("{what}: it never came"))
 }
 
-/// Puts a copy of the program there. Another process writes it: what a test has open for writing,
-/// processes that other tests start meanwhile have open too, and then it cannot be run (ETXTBSY).
+/// Puts a copy of the program there.
 pub fn copy_program(to: &Path) {
-    let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_flyball")).arg(to).status();
-    assert!(copied.expect("cp can be run").success(), "the program is copied");
+    copy_to_run(Path::new(env!("CARGO_BIN_EXE_flyball")), to);
+}
+
+/// Puts a script there that can be run.
+pub fn write_script(to: &Path, script: &str) {
+    let source = to.with_extension("source");
+    std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).expect("it is written");
+    copy_to_run(&source, to);
+    std::fs::remove_file(source).expect("it was there");
+}
+
+/// Another process writes it: what a test has open for writing, processes that other tests start
+/// meanwhile have open too, and then it cannot be run (ETXTBSY).
+fn copy_to_run(from: &Path, to: &Path) {
+    let copied = Command::new("install").args(["-m", "755"]).args([from, to]).status();
+    assert!(copied.expect("install can be run").success(), "the program is copied");
 }
 
 /// Whether `program` can be run. Says aloud that a test is skipped when not, and fails in CI.

@@ -1,11 +1,24 @@
 //! The kernel's table of TCP sockets (proc_net_tcp(5)).
 
+use super::wait_for;
+
 /// A socket of a server.
 pub struct Socket {
     pub listens: bool,
     /// Bytes that came and that nobody has received.
     pub unread: u64,
     pub inode: String,
+}
+
+/// Waits until so many connections have bytes that nobody has received: segments of different
+/// connections may overtake one another on the way.
+#[track_caller]
+pub fn wait_for_unread(port: u16, count: usize) {
+    wait_for("requests that wait to be received", || {
+        let sockets = sockets_at(port);
+        let unread = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
+        (unread.count() == count).then_some(())
+    });
 }
 
 /// Those of this port of 127.0.0.1, the listening ones and the accepted ones.
