@@ -44,9 +44,11 @@ pub(crate) const WARMUP_SHARE: f64 = 0.2;
 /// would be many times as long as the run.
 const QUICK_TIMEOUT_RUNS: f64 = 2.0;
 
-/// Descriptors of a generator that are no connections, and the step in seconds by which clients
-/// wait shorter when there are too few of them.
+/// Descriptors of a generator that are no connections, the share of the others that clients which
+/// wait may take (those that were answered late take some, too), and the step in seconds by which
+/// clients wait shorter when there are too few of them.
 const OTHER_DESCRIPTORS: usize = 100;
+const WAITING_SHARE: f64 = 0.8;
 const WAIT_STEP_S: f64 = 0.1;
 
 /// Connections by which the peak is looked for.
@@ -75,6 +77,10 @@ pub struct Runs {
     /// Repetitions of what no claim looks at, where they are fewer.
     #[serde(default)]
     pub unjudged: Option<usize>,
+    /// The percentage of a run's time that the machine beneath might take, where it is not the
+    /// usual one.
+    #[serde(default)]
+    pub stolen_percent_max: Option<f64>,
     /// What 1 means along an axis that is relative: a rate.
     pub peak: Option<f64>,
     /// Seconds that clients waited at most, where those of the experiment are too many for the
@@ -108,6 +114,7 @@ impl Runs {
             seconds: 0.0,
             blocks: options.blocks,
             unjudged: options.unjudged,
+            stolen_percent_max: options.stolen_percent_max,
             peak: None,
             timeout_s: None,
             absent: BTreeMap::new(),
@@ -187,7 +194,9 @@ pub fn run(
     let cells = present(experiment, options.quick, &mut runs, progress);
     let claims = catalogue::claims_on(experiment).map_err(|e| SetupError(e.to_string()))?;
     let plan = plan::of(experiment, &cells, &claims, options.asked());
-    runs.seconds = plan.seconds;
+    // Runs that were made before an interruption were as long as was planned then.
+    let before = options.resume.then(|| settled::seconds(out)).flatten();
+    runs.seconds = before.unwrap_or(plan.seconds);
     let mut shortened = experiment.clone();
     if options.quick {
         let timeout_s = &mut shortened.workload.timeout_s;
@@ -204,6 +213,7 @@ pub fn run(
         failures: BTreeMap::new(),
         begun_by: None,
         missed: 0,
+        uncertain: 0,
         runs,
     };
     let done = campaign.settle(out, progress).and_then(|settled| {
@@ -293,6 +303,8 @@ struct Campaign<'a> {
     begun_by: Option<String>,
     /// Runs for which there was no time.
     missed: usize,
+    /// Runs before all others that stayed void.
+    uncertain: usize,
     runs: Runs,
 }
 
@@ -338,12 +350,12 @@ impl Campaign<'_> {
         let most = points.iter().copied().fold(0.0, f64::max) * self.runs.peak.unwrap_or(1.0);
         let most_open = descriptors_max().min(CLIENT_DESCRIPTORS);
         let descriptors = most_open.saturating_sub(OTHER_DESCRIPTORS);
-        let last_s = descriptors as f64 / most.max(1.0);
+        let last_s = WAITING_SHARE * descriptors as f64 / most.max(1.0);
         if axis.varies == Varies::Rate && last_s < workload.timeout_s {
             let waits_s = (last_s / WAIT_STEP_S).floor().max(1.0) * WAIT_STEP_S;
             progress.note(&format!(
-                "{most:.0} connections a second, each waiting {} s, would be more at once than the \
-                 {descriptors} descriptors that a generator may hold: they wait {waits_s:.1} s",
+                "{most:.0} connections a second, each waiting {} s, would be more at once than \
+                 the {descriptors} descriptors of a generator allow: they wait {waits_s:.1} s",
                 workload.timeout_s
             ));
             self.runs.timeout_s = Some(waits_s);
@@ -385,6 +397,10 @@ impl Campaign<'_> {
             false => self.knee(series, peak)?.unwrap_or(peak),
         };
         progress.note(&format!("{base} peaks near {peak:.0} in a second"));
+        if self.uncertain > 0 {
+            let many = self.uncertain;
+            progress.note(&format!("of the runs that say so {many} were void in every attempt"));
+        }
         Ok(Some(peak))
     }
 
@@ -433,6 +449,7 @@ impl Campaign<'_> {
             }
             record = measure(self.site, experiment, series, load, self.stop)?;
         }
+        self.uncertain += usize::from(!record.void.is_empty() && !record.unfair);
         Ok(record)
     }
 
@@ -455,27 +472,12 @@ impl Campaign<'_> {
             let left = Duration::from_secs_f64((plan.copies - nth) as f64 * self.runs.seconds);
             let what = format!("noise: {right} beside itself, at {}", cell.point);
             progress.begins(nth + 1, plan.copies, &what, left);
-            let path = self.directory.join(format!("noise_{nth}.json"));
-            let kept: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
-            let turn = Turn { block: nth, cell: 0 };
-            if let Some(record) = kept {
-                records.push(record);
-                continue;
-            }
+            let directory = self.directory;
+            let file = |attempt: u32| directory.join(format!("noise_{nth}_{attempt}.json"));
             // A quick campaign has no time to make a void one again.
             let attempts = if self.options.quick { 1 } else { ATTEMPTS_MAX };
-            for attempt in 1..=attempts {
-                let Some(record) = self.measured(cell, turn, attempt, progress)? else { break };
-                keep(&path, &record)?;
-                let (valid, unfair) = (record.void.is_empty(), record.unfair);
-                if !valid {
-                    progress.note(&format!("void: {}", record.void.join("; ")));
-                }
-                if valid || unfair || attempt == attempts || (self.stop)() {
-                    records.push(record);
-                    break;
-                }
-            }
+            let turn = Turn { block: nth, cell: 0 };
+            records.extend(self.attempts(cell, turn, attempts, &file, progress)?.pop());
         }
         self.runs.noise = Noise::of(&records, self.options.seed);
         Ok(true)
@@ -540,7 +542,7 @@ impl Campaign<'_> {
         Ok(!(self.stop)())
     }
 
-    /// Measures one cell in one block, again when the run is void for what the server cannot help.
+    /// Measures one cell in one block.
     fn one(
         &mut self,
         cell: &Cell<'_>,
@@ -548,30 +550,49 @@ impl Campaign<'_> {
         attempts: u32,
         progress: &mut dyn Progress,
     ) -> Result<(), SetupError> {
-        for attempt in 1..=attempts {
-            let path = file_of(self.directory, cell, turn.block, attempt);
-            let kept: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
-            let record = match kept {
+        let directory = self.directory;
+        let file = |attempt| file_of(directory, cell, turn.block, attempt);
+        let made = self.attempts(cell, turn, attempts, &file, progress)?;
+        let told = made.last().is_none_or(|last| last.void.is_empty() || last.unfair);
+        if !told && !(self.stop)() {
+            progress.note(&format!("{} stays noisy at {}", cell.series.name, cell.point));
+        }
+        self.runs.records.extend(made);
+        Ok(())
+    }
+
+    /// Measures once, and again when the run is void for what the server cannot help; what was made
+    /// before an interruption is not made again. Every attempt is kept in a file of its own.
+    fn attempts(
+        &mut self,
+        cell: &Cell<'_>,
+        turn: Turn,
+        most: u32,
+        file: &dyn Fn(u32) -> PathBuf,
+        progress: &mut dyn Progress,
+    ) -> Result<Vec<Record>, SetupError> {
+        let mut made = Vec::new();
+        for attempt in 1..=most {
+            let path = file(attempt);
+            let before: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
+            let record = match before {
                 Some(record) => record,
-                None => match self.measured(cell, turn, attempt, progress)? {
-                    Some(record) => {
-                        keep(&path, &record)?;
-                        record
-                    }
-                    None => return Ok(()),
-                },
+                None => {
+                    let Some(record) = self.measured(cell, turn, attempt, progress)? else { break };
+                    keep(&path, &record)?;
+                    record
+                }
             };
             let (valid, unfair) = (record.void.is_empty(), record.unfair);
             if !valid {
                 progress.note(&format!("void: {}", record.void.join("; ")));
             }
-            self.runs.records.push(record);
+            made.push(record);
             if valid || unfair || (self.stop)() {
-                return Ok(());
+                break;
             }
         }
-        progress.note(&format!("{} stays noisy at {}", cell.series.name, cell.point));
-        Ok(())
+        Ok(made)
     }
 
     /// One run; nothing when it was interrupted or its server failed.
@@ -721,6 +742,7 @@ mod tests {
             seconds: 1.0,
             blocks: None,
             unjudged: None,
+            stolen_percent_max: None,
             peak: None,
             timeout_s: None,
             absent: BTreeMap::new(),

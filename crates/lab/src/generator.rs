@@ -65,6 +65,19 @@ impl Report {
         name.split('.').try_fold(&self.0, |value, key| value.get(key))?.as_f64()
     }
 
+    /// The share of replies that are no errors of HTTP, of those whose status was counted.
+    pub fn served_share(&self) -> f64 {
+        let statuses = self.0["status"].as_object().into_iter().flatten();
+        let counts =
+            statuses.filter_map(|(status, n)| Some((status.parse::<u16>().ok()?, n.as_f64()?)));
+        let (mut all, mut served) = (0.0, 0.0);
+        for (status, count) in counts {
+            all += count;
+            served += if status < 400 { count } else { 0.0 };
+        }
+        if all > 0.0 { served / all } else { 1.0 }
+    }
+
     /// The errors that make a run worthless whatever the server did: bodies that are not the file,
     /// and dynamic replies that break a rule.
     pub fn wrong_bodies(&self) -> u64 {
@@ -194,8 +207,10 @@ impl Generator {
         if ended.is_none() {
             return Err(SetupError(format!("flyball load does not end: {}", said())));
         }
-        let text = fs::read_to_string(&self.report)
-            .map_err(|_| SetupError(format!("flyball load: {}", said())))?;
+        let text = fs::read_to_string(&self.report).unwrap_or_default();
+        if text.is_empty() {
+            return Err(SetupError(format!("flyball load: {}", said())));
+        }
         let value = serde_json::from_str(&text);
         value.map(Report).map_err(|error| SetupError(format!("flyball load: {error}")))
     }
@@ -233,6 +248,7 @@ mod tests {
         let report = Report(json!({
             "replies_per_s": 5.5,
             "latency_us": { "p99": 7 },
+            "status": { "200": 30, "304": 30, "503": 20 },
             "errors": { "wrong_body": 2, "short_body": 1, "refused": 4 },
             "warmup_errors": { "torn_body": 5, "refused": 6 },
             "void_because": ["late"],
@@ -243,6 +259,7 @@ mod tests {
         assert_eq!(report.figure("latency_us.p42"), None);
         assert_eq!(report.wrong_bodies(), 8, "those of the warm-up included");
         assert_eq!(report.void(), ["late"]);
+        assert_eq!((report.served_share(), Report(json!({})).served_share()), (0.75, 1.0));
     }
 
     #[test]

@@ -68,6 +68,19 @@ pub struct Outcome {
     pub command: String,
 }
 
+impl Outcome {
+    /// What is not as it would be in full, in brackets: a reader takes it for less. Nothing of an
+    /// experiment that cannot be run.
+    pub fn reservation(&self) -> &'static str {
+        match (self.setup.is_some(), self.quick, self.reduced) {
+            (true, true, true) => " (quick, on loopback)",
+            (true, true, false) => " (quick)",
+            (true, false, true) => " (on loopback)",
+            _ => "",
+        }
+    }
+}
+
 /// Where experiments are run.
 #[derive(Clone, Debug)]
 pub struct Laboratory {
@@ -458,6 +471,7 @@ impl Laboratory {
         Ok(Site {
             flyball: self.flyball.clone(),
             files_root: absolute(&self.files)?,
+            compare_with: None,
             files: PathBuf::new(),
             scratch: absolute(&scratch)?,
             network: network(experiment, progress)?,
@@ -517,7 +531,8 @@ pub(crate) fn cpus(wanted: u32) -> Cpus {
 /// What came of an experiment, in a line.
 fn line(outcome: &Outcome) -> String {
     let verdict = serde_json::to_value(outcome.verdict).unwrap_or_default();
-    let mut text = format!("{:<17} {}", outcome.experiment, verdict.as_str().unwrap_or_default());
+    let (verdict, reservation) = (verdict.as_str().unwrap_or_default(), outcome.reservation());
+    let mut text = format!("{:<17} {verdict}{reservation}", outcome.experiment);
     for claim in &outcome.figures {
         let ratio = claim.ratio.map_or_else(
             || "no ratio".to_owned(),

@@ -107,10 +107,12 @@ impl Campaign {
     /// that share them may use them.
     pub fn is_of(&self, options: &Options) -> bool {
         let same = |runs: &Runs| {
-            let Options { quick, seed, blocks, seconds, unjudged, .. } = options;
-            let asked = (quick, seed, blocks, unjudged);
-            let same = (&runs.quick, &runs.seed, &runs.blocks, &runs.unjudged) == asked;
-            same && seconds.is_none_or(|seconds| seconds == runs.seconds)
+            let Options { quick, seed, blocks, seconds, unjudged, stolen_percent_max, .. } =
+                options;
+            let asked = (quick, seed, blocks, unjudged, stolen_percent_max);
+            let Runs { quick, seed, blocks, unjudged, stolen_percent_max, .. } = runs;
+            asked == (quick, seed, blocks, unjudged, stolen_percent_max)
+                && seconds.is_none_or(|seconds| seconds == runs.seconds)
         };
         self.runs.as_ref().is_some_and(same) && self.is_set_up_as_now()
     }

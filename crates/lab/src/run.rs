@@ -58,6 +58,9 @@ const GATE_S: f64 = 0.3;
 /// The same before each further run of it: it has to be ready, and right for as long as that.
 const GATE_AGAIN_S: f64 = 0.1;
 
+/// What is said of a server that takes no connection.
+const NO_PORT: &str = "it takes no connection";
+
 /// Connections of that.
 const GATE_CONNECTIONS: f64 = 4.0;
 
@@ -87,6 +90,8 @@ pub struct Site {
     pub cpus: Cpus,
     /// Series whose answers were compared with files at length.
     pub verified: BTreeSet<String>,
+    /// What answers are compared with where no workload says what they must be.
+    pub compare_with: Option<PathBuf>,
     /// Our server's configuration file, instead of the files alone.
     pub config: Option<PathBuf>,
     /// The percentage of a run's time beyond which it is void, of what the machine beneath takes.
@@ -363,8 +368,10 @@ fn record(
     // What arrived in the window, whenever it was due: past saturation most comes after it.
     let bits = report.figure("bytes_in_per_s").map(|bytes| bytes * 8.0 / 1e6);
     put(Measure::MbitPerS, bits);
-    // Both of the whole run: what was due in its window is answered before and after it, too.
-    put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / replies.max(1.0)));
+    // Both of the whole run: what was due in its window is answered before and after it, too. What
+    // it costs to say no is borne by those who were served.
+    let served = replies * report.served_share();
+    put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / served.max(1.0)));
     // By the time in which connections were due: clients that wait longer make no fewer drops.
     put(Measure::DropsPerS, drops.map(|drops| drops.all as f64 / load.seconds));
     put(Measure::LatencyP50Us, report.figure("latency_us.p50"));
@@ -419,9 +426,14 @@ fn prime(site: &Site, group: &Option<Group>, stop: &dyn Fn() -> bool) -> Result<
     let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
     let mut command = place.command(&crate::host::find("sh")?)?;
     command.args(["-c", "find \"$1\" -type f -exec cat {} + > /dev/null", "sh"]).arg(&site.files);
-    let mut running = Running::start(&mut command, &site.scratch.join("prime.log"))?;
-    running.wait(PRIME_MAX, stop);
-    Ok(())
+    let log = site.scratch.join("prime.log");
+    let ended = Running::start(&mut command, &log)?.wait(PRIME_MAX, stop);
+    if ended.is_some_and(|status| status.success()) || stop() {
+        return Ok(());
+    }
+    let said = fs::read_to_string(&log).unwrap_or_default();
+    let files = site.files.display();
+    Err(SetupError(format!("{files}: not all files could be read once: {}", said.trim())))
 }
 
 impl Site {
@@ -513,7 +525,7 @@ impl Server {
         if site.network.is_none() {
             let connected =
                 until(READY_MAX, ASK_EVERY, stop, || TcpStream::connect(self.address).ok());
-            connected.map_or_else(|| self.give_up_at(Instant::now()), |_| Ok(()))?;
+            connected.map_or_else(|| self.give_up_at(Instant::now(), NO_PORT), |_| Ok(()))?;
         }
         let seconds = if site.verified.contains(&self.name) { GATE_AGAIN_S } else { GATE_S };
         let gate = Load {
@@ -521,15 +533,19 @@ impl Server {
             amount: GATE_CONNECTIONS,
             seconds,
             warmup: 0.0,
-            // Without a set of files nothing says what an answer must be.
+            // Without files nothing says what an answer must be.
             verify: experiment.workload.has_files(),
             ..load.clone()
         };
+        let mut workload = experiment.workload.clone();
+        if let Some(files) = &site.compare_with {
+            workload.flags.extend(["--verify-with".into(), files.to_string_lossy().into_owned()]);
+        }
         loop {
             let report = Generator::start(
                 &site.flyball,
                 &self.url(),
-                (&experiment.workload, &site.files),
+                (&workload, &site.files),
                 &gate,
                 &site.client(),
                 &site.scratch,
@@ -544,7 +560,8 @@ impl Server {
                 Ok(report) if report.figure("replies").is_some_and(|replies| replies > 0.0) => {
                     return Ok(());
                 }
-                _ => self.give_up_at(end)?,
+                Ok(_) => self.give_up_at(end, "nothing was answered")?,
+                Err(why) => self.give_up_at(end, &why.0)?,
             }
             if stop() {
                 return Err(SetupError("interrupted".into()));
@@ -552,13 +569,15 @@ impl Server {
         }
     }
 
-    /// Gives up when a time has come, or the server has ended.
-    fn give_up_at(&mut self, end: Instant) -> Result<(), SetupError> {
+    /// Gives up when a time has come, or the server has ended: says why the last that asked it had
+    /// no answer, and what the server said.
+    fn give_up_at(&mut self, end: Instant, why: &str) -> Result<(), SetupError> {
         if Instant::now() < end && self.running.ended().is_none() {
             return Ok(());
         }
         let said = fs::read_to_string(&self.log).unwrap_or_default();
-        Err(SetupError(format!("{} does not answer: {}", self.name, said.trim())))
+        let text = format!("{} does not answer ({why}): {}", self.name, said.trim());
+        Err(SetupError(text.trim_end_matches([' ', ':']).to_owned()))
     }
 
     fn look(&self, group: &Option<Group>) -> Look {

@@ -113,8 +113,14 @@ pub fn run(
         generator::make_files(&asked.flyball, &workload, files, &scratch, stop)?;
     }
     let mut bench = bench::Server::new(asked, &mut site, experiment, stop);
+    notes.note("looking for the peak of the default");
     let peak = match bench.find_peak(begun) {
-        Err(_) if stop() => return Ok("interrupted before anything was measured\n".into()),
+        Err(_) if stop() => {
+            drop(bench);
+            drop(site);
+            let _ = fs::remove_dir_all(&scratch);
+            return Ok(outcome::nothing(asked));
+        }
         peak => peak?,
     };
     notes.note(&format!("the default peaks near {peak:.0} connections in a second"));
@@ -230,10 +236,12 @@ fn site(
         Target::Config(config) => (scratch.clone(), Some(absolute(config)?)),
         Target::Workload(name) => (absolute(&asked.out)?.join(name), None),
     };
+    if is_root() {
+        clear_leftovers()?;
+    }
     // What a site's back ends are is known by addresses of this machine, which a namespace lacks.
     let network = match (is_root(), &config) {
         (true, None) => {
-            clear_leftovers()?;
             let last = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
             Some(Network::new(0, last, experiment.machine.backlog)?)
         }
@@ -242,7 +250,10 @@ fn site(
             None
         }
     };
+    // What a log asks for need not be there.
+    let is_listed = asked.requests == Requests::Files && experiment.workload.name.is_empty();
     Ok(Site {
+        compare_with: is_listed.then(|| files.clone()),
         flyball: asked.flyball.clone(),
         files_root: files.clone(),
         files,

@@ -46,6 +46,7 @@ pub(crate) fn see<T>(
         failures: BTreeMap::new(),
         begun_by: None,
         missed: 0,
+        uncertain: 0,
         runs,
     };
     campaign.runs.peak = campaign.peak(progress)?;

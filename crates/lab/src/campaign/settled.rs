@@ -63,6 +63,11 @@ impl Settled {
     }
 }
 
+/// How long the runs of a campaign in this directory are, when it was begun.
+pub(super) fn seconds(directory: &Path) -> Option<f64> {
+    kept(&directory.join(SETTLED)).map(|settled: Settled| settled.seconds)
+}
+
 /// What was claimed before the first run of a campaign in this directory, as far as it was kept.
 pub(crate) fn claimed(directory: &Path) -> Option<Vec<Claim>> {
     let settled: Settled = kept(&directory.join(SETTLED))?;
@@ -150,6 +155,7 @@ mod tests {
         let text = serde_json::to_string(&settled(Some(then))).unwrap();
         fs::write(directory.path().join(SETTLED), text).unwrap();
         assert_eq!(claimed(directory.path()), Some(claims));
+        assert_eq!(seconds(directory.path()), Some(1.5));
         fs::write(directory.path().join(SETTLED), "{").unwrap();
         assert_eq!(claimed(directory.path()), None);
     }

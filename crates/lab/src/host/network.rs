@@ -106,7 +106,7 @@ impl Network {
             run("ip", &["-n", namespace, "addr", "add", &address, "dev", device])?;
         }
         run("ip", &["-n", namespace, "link", "set", device, "mtu", MTU, "up"])?;
-        let mask = format!("{:x}", 1_u64 << cpu.min(63));
+        let mask = mask(cpu);
         let file = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
         let script = format!("echo {mask} > {file}");
         run("ip", &["netns", "exec", namespace, "sh", "-c", &script]).map(|_| ())
@@ -128,6 +128,11 @@ impl Drop for Network {
     }
 }
 
+/// The mask of one CPU as the kernel reads it: 32 of them in a word, the highest first.
+fn mask(cpu: u32) -> String {
+    format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu as usize / 32))
+}
+
 /// Removes the namespaces of labs that are gone.
 pub(super) fn clear_leftovers() -> Result<(), SetupError> {
     for name in left_behind_namespaces()? {
@@ -145,4 +150,15 @@ fn left_behind_namespaces() -> Result<Vec<String>, SetupError> {
     let list = run("ip", &["netns", "list"])?;
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
     Ok(names.filter(|name| left_behind(name)).map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_has_a_word_for_each_32_processors() {
+        let masks = [0, 5, 31, 32, 70].map(mask);
+        assert_eq!(masks, ["1", "20", "80000000", "1,00000000", "40,00000000,00000000"]);
+    }
 }

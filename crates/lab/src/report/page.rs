@@ -142,6 +142,8 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     }
     if let Some(noise) = &outcome.noise {
         cautions.extend(noise_floor(campaign, noise));
+    } else if runs.is_some() {
+        cautions.push("Too few runs of two copies count: there is no noise floor.".into());
     }
     for (name, why) in &outcome.absent {
         cautions.push(format!("{name} did not take part: {why}"));
@@ -271,7 +273,10 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("the page cache before a run".into(), word(machine.page_cache)),
     ]);
     if let Some(runs) = runs {
-        rows.push(("each run".into(), format!("{} s, of which a fifth is cut", runs.seconds)));
+        rows.push((
+            "each run".into(),
+            format!("{} s, the first fifth of which rates and latency leave out", runs.seconds),
+        ));
         rows.push(("runs, void ones too".into(), runs.records.len().to_string()));
     }
     if let Some(peak) = outcome.peak {

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::Campaign;
-use super::figure::{Figure, label};
+use super::figure::{Figure, Line, label};
 use super::svg::number;
-use crate::definition::Measure;
+use crate::definition::{Measure, Varies};
 use crate::statistics::{Comparison, Finding, holm};
 
 /// Two campaigns of one experiment: every series at every point, the first by the second.
@@ -41,7 +41,8 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
     }
     let values: Vec<f64> = found.iter().filter_map(|(.., one)| one.map(|one| one.p)).collect();
     let mut corrected = holm(&values).into_iter();
-    let mut text = format!("{a}: the first by the second, with 95 % intervals\n");
+    let [one, other] = [left, right].map(|campaign| campaign.outcome.reservation());
+    let mut text = format!("{a}: the first{one} by the second{other}, with 95 % intervals\n");
     let peak = |campaign: &Campaign| campaign.runs.as_ref().and_then(|runs| runs.peak);
     if let (Some(a), Some(b)) = (peak(left), peak(right)) {
         // The same point is another load where the peaks that were found differ.
@@ -71,7 +72,8 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
     Ok(text)
 }
 
-/// The contestants of each campaign by their best point, best first.
+/// The contestants of each campaign, best first: by their best point, or, where less is better,
+/// by what they have under the heaviest load that most of them were measured at.
 pub fn rank(campaigns: &[Campaign]) -> String {
     let mut text = String::new();
     for campaign in campaigns {
@@ -80,15 +82,19 @@ pub fn rank(campaigns: &[Campaign]) -> String {
         else {
             continue;
         };
-        let less = better_is_less(claim.measure);
-        let _ = writeln!(text, "{}: {}", campaign.experiment.name, figure.measure);
-        for (nth, (name, best)) in best(&figure, less).into_iter().enumerate() {
+        let at = better_is_less(claim.measure).then(|| heaviest(&figure)).flatten();
+        let varies = campaign.experiment.axis.varies != Varies::Nothing;
+        let here = at.filter(|_| varies).map(|at| format!(", at {at}")).unwrap_or_default();
+        let (name, kind) = (&campaign.experiment.name, campaign.outcome.reservation());
+        let _ = writeln!(text, "{name}: {}{here}{kind}", figure.measure);
+        for (nth, (name, best)) in ranked(&figure, at).into_iter().enumerate() {
             let _ = writeln!(text, "  {:>2}. {name:<24} {}", nth + 1, number(best));
         }
-        let hollow = figure.lines.iter().filter(|line| line.spots.iter().all(|spot| spot.noisy));
-        let hollow: Vec<&str> = hollow.map(|line| line.name.as_str()).collect();
-        if !hollow.is_empty() {
-            let _ = writeln!(text, "  without a valid run: {}", hollow.join(", "));
+        let is_left = |line: &&Line| value(line, at).is_none();
+        let left: Vec<&str> =
+            figure.lines.iter().filter(is_left).map(|line| line.name.as_str()).collect();
+        if !left.is_empty() {
+            let _ = writeln!(text, "  without a valid run: {}", left.join(", "));
         }
     }
     text
@@ -96,18 +102,69 @@ pub fn rank(campaigns: &[Campaign]) -> String {
 
 /// Whether a smaller figure is the better one.
 fn better_is_less(measure: Measure) -> bool {
-    !matches!(measure, Measure::GoodputPerS | Measure::RepliesPerS | Measure::MbitPerS)
+    use Measure::{AcceptsPerPhase, GoodputPerS, MbitPerS, RepliesPerS};
+    !matches!(measure, GoodputPerS | RepliesPerS | MbitPerS | AcceptsPerPhase)
 }
 
-/// The best figure of each series, best first; points without a valid run do not count.
-fn best(figure: &Figure, less: bool) -> Vec<(String, f64)> {
-    let sign = if less { -1.0 } else { 1.0 };
-    let best_of = |line: &super::Line| {
-        let valid = line.spots.iter().filter(|spot| !spot.noisy).map(|spot| spot.value.middle);
-        valid.max_by(|a, b| (sign * a).total_cmp(&(sign * b)))
-    };
+/// The point at which most series have a valid run; of several the last.
+fn heaviest(figure: &Figure) -> Option<f64> {
+    let lines = &figure.lines;
+    let having = |at: f64| lines.iter().filter(|line| value(line, Some(at)).is_some()).count();
+    lines
+        .iter()
+        .flat_map(|line| line.spots.iter().map(|spot| (having(spot.at), spot.at)))
+        .max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))
+        .map(|(_, at)| at)
+}
+
+/// The figure of a series at a point, or the highest; nothing without a valid run.
+fn value(line: &Line, at: Option<f64>) -> Option<f64> {
+    let valid = line.spots.iter().filter(|spot| !spot.noisy);
+    let here = valid.filter(|spot| at.is_none_or(|at| at == spot.at));
+    here.map(|spot| spot.value.middle).max_by(f64::total_cmp)
+}
+
+/// The series in order: the highest first, or the lowest at a point.
+fn ranked(figure: &Figure, at: Option<f64>) -> Vec<(String, f64)> {
+    let lines = figure.lines.iter();
     let mut all: Vec<(String, f64)> =
-        figure.lines.iter().filter_map(|line| Some((line.name.clone(), best_of(line)?))).collect();
-    all.sort_by(|(_, a), (_, b)| (sign * b).total_cmp(&(sign * a)));
+        lines.filter_map(|line| Some((line.name.clone(), value(line, at)?))).collect();
+    all.sort_by(|(_, a), (_, b)| if at.is_some() { a.total_cmp(b) } else { b.total_cmp(a) });
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figure::Spot;
+    use super::*;
+    use crate::statistics::Interval;
+
+    fn line(name: &str, spots: &[(f64, f64, bool)]) -> Line {
+        let spot = |&(at, middle, valid): &(f64, f64, bool)| Spot {
+            at,
+            value: Interval { low: middle, middle, high: middle },
+            runs: 1,
+            noisy: !valid,
+        };
+        Line { name: name.into(), spots: spots.iter().map(spot).collect() }
+    }
+
+    #[test]
+    fn where_less_is_better_contestants_are_compared_under_the_heaviest_load() {
+        let figure = Figure {
+            name: "latency".into(),
+            measure: "latency",
+            along: None,
+            lines: vec![
+                // The best of all where there is nothing to do.
+                line("slow", &[(1.0, 1.0, true), (2.0, 9.0, true), (3.0, 7.0, false)]),
+                line("quick", &[(1.0, 2.0, true), (2.0, 3.0, true), (3.0, 8.0, true)]),
+                line("void", &[(1.0, 0.5, false)]),
+            ],
+        };
+        let names = |at| ranked(&figure, at).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(heaviest(&figure), Some(2.0));
+        assert_eq!(names(Some(2.0)), ["quick", "slow"]);
+        assert_eq!(names(None), ["slow", "quick"], "by the highest");
+    }
 }

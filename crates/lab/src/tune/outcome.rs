@@ -60,6 +60,12 @@ pub(super) fn written(
     Ok(said)
 }
 
+/// What is said of a search that was ended before it had compared anything.
+pub(super) fn nothing(asked: &Asked) -> String {
+    forget(&place_of(asked));
+    "interrupted before anything was measured\n".into()
+}
+
 /// What came of it, in a few lines.
 fn conclusion(found: &Found) -> String {
     let mut text = match found.end {

@@ -369,12 +369,18 @@ impl Search<'_> {
                     return self.finalists(&all, &scores);
                 }
                 let count = (block * all.len() + done, blocks * all.len());
-                let seed = FRESH_SEEDS + block as u64;
+                let seed = self.fresh_seed(block);
                 let score = self.run_at(at, &all[nth], Stage::Confirmation, seed, count);
                 score.map(|score| scores[nth].insert(block, score));
             }
         }
         self.finalists(&all, &scores)
+    }
+
+    /// A seed that nothing was chosen by, and another in another search.
+    fn fresh_seed(&self, block: usize) -> u64 {
+        let searches = self.limits.seed.wrapping_mul(FRESH_SEEDS);
+        FRESH_SEEDS.wrapping_add(searches).wrapping_add(block as u64)
     }
 
     fn finalists(&self, all: &[Point], scores: &[BTreeMap<usize, f64>]) -> Vec<Finalist> {
