@@ -24,6 +24,9 @@ const MANY: usize = 1_000;
 /// Of each, on the others that are tried in every run.
 const FEW: usize = 25;
 
+/// Looks in turn that find a server alike when it is at rest.
+const RESTED_AFTER: u32 = 20;
+
 /// Clients at a time.
 const CLIENTS: usize = 24;
 
@@ -181,7 +184,7 @@ pub(crate) fn holding_of(pid: u32) -> Option<Holding> {
 /// What the server's processes hold once nothing is under way any more: as few processes as there
 /// were, or `None` after a while.
 fn at_rest(server: &Server, before: Option<&BTreeMap<u32, Holding>>) -> BTreeMap<u32, Holding> {
-    let mut last = BTreeMap::new();
+    let (mut last, mut alike) = (BTreeMap::new(), 0);
     let rested = wait::until(AT_MOST, || {
         let now = processes(server);
         let same = |(pid, held): (&u32, &Holding)| {
@@ -197,7 +200,8 @@ fn at_rest(server: &Server, before: Option<&BTreeMap<u32, Holding>>) -> BTreeMap
             }
         };
         last = now;
-        is_same.then_some(())
+        alike = if is_same { alike + 1 } else { 0 };
+        (alike >= RESTED_AFTER).then_some(())
     });
     assert!(rested.is_some(), "before: {before:?}\nafter: {last:?}");
     last

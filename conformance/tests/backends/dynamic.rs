@@ -68,6 +68,8 @@ fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs
          access-log = \"{root}/access.log\"\n{settings}[[site]]\nroot = \"{root}\"\n\
          [[site.cgi]]\npath = \"/hurried\"\nroot = \"{root}/programs\"\n\
          answer-timeout = \"{HURRIED_MS}ms\"\nidle-timeout = \"{HURRIED_MS}ms\"\n\
+         [[site.cgi]]\npath = \"/stalled\"\nroot = \"{root}/programs\"\n\
+         idle-timeout = \"{HURRIED_MS}ms\"\n\
          [[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
          environment = {{ OWN = \"value\" }}\n{more}",
         as_ourselves()
@@ -300,7 +302,7 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert!(wait::until(AT_MOST, cancelled).is_some());
     // One that stalls within its answer is not waited for.
     let mut stalled = programs.server.connect();
-    stalled.send(get("/hurried/stalls"));
+    stalled.send(get("/stalled/stalls"));
     assert_eq!(stalled.response_head().status(), 200);
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }

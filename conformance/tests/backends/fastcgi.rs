@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// Longest wait for what must happen.
 pub(crate) const AT_MOST: Duration = Duration::from_secs(20);
 
-/// Time that a server has to begin its answer.
+/// Time that a server has to begin its answer where the test is that it does not.
 const ANSWER_MS: u64 = 400;
 
 /// A web server, and the socket at which its requests arrive.
@@ -57,9 +57,10 @@ const FILE: &str = "0123456789";
 
 /// A table of a server for `.php`, and for all beneath a path.
 pub(crate) const TABLES: &str = "\
-    [[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nLIMITS\nidle-links = 2\n\
+    [[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nidle-links = 2\n\
     sendfile-roots = [\"ROOT/files\"]\nparams = { OWN = \"value\" }\n\
-    [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n";
+    [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n\
+    [[site.fastcgi]]\npath = \"/late\"\nSOCKET\nLIMITS\nidle-links = 2\n";
 
 /// The responder's end of a link.
 pub(crate) struct Link(UnixStream);
@@ -329,7 +330,7 @@ fn what_goes_wrong_is_told_apart(architecture: &str) {
     ];
     for (said, status, why) in cases {
         let mut client = front.server.connect();
-        client.send(get("/a.php"));
+        client.send(get(if status == 504 { "/late/a" } else { "/a.php" }));
         let mut link = front.accept();
         link.request();
         link.say(said);

@@ -27,7 +27,7 @@ const NOBODY: &str = "Authorization: Basic bm9ib2R5OnNlY3JldA==";
 const PACE: u64 = 16 * 1024 * 1024;
 
 /// Times that the pace is measured, when the machine was busy with something else.
-const PACE_TRIES: u32 = 5;
+const PACE_TRIES: u32 = 20;
 
 /// A file of users that lives as long as the process, beside the site that all share.
 /// It is written once: a server that starts meanwhile would read half of it.

@@ -11,8 +11,9 @@ use crate::requests::{get, request};
 /// Socket buffer of a client whose download is under way for as long as it likes.
 const NARROW_BYTES: usize = 128 * 1024;
 
-/// Calls that block return twice a second, for the process to look around.
-const ALL_TOLD: Duration = Duration::from_millis(600);
+/// Calls that block return twice a second, for the process to look around; the rest is for a busy
+/// machine.
+const ALL_TOLD: Duration = Duration::from_secs(3);
 
 pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     let server = mount.start("workers = 1\n");
@@ -30,7 +31,7 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     assert_eq!(idle.ask(get("/hello.txt")).status(), 200);
 
     server.terminate();
-    // The idle connection tells when draining has begun; processes that block learn of it each for
+    // The idle connection tells when draining has begun; those that block learn of it each for
     // itself.
     idle.expect_closed();
     wait::dawdle(ALL_TOLD);

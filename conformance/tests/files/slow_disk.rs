@@ -447,7 +447,7 @@ fn a_client_that_leaves_while_the_disk_works_harms_nobody(architecture: &str) {
 /// The server gives up on the disk and tells the client; what the disk says at last is meant for a
 /// connection that is gone, and whose slot another may have.
 fn an_answer_that_comes_too_late_reaches_nobody(architecture: &str) {
-    let settings = "timeout.answer = \"300ms\"\ntimeout.linger = \"100ms\"\n";
+    let settings = "timeout.answer = \"3s\"\ntimeout.linger = \"100ms\"\n";
     let Some((disk, server)) = start(architecture, Duration::ZERO, settings) else { return };
     let mut known = warm(&server);
     let shut = disk.shut(Operation::Open);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use flyball_testkit::{Client, Launch, Server, Site, wait};
 
-/// A server has started when nothing in it is opened for so long.
-const STARTED_AFTER: Duration = Duration::from_millis(60);
+/// A server has started when so many looks in turn find nothing opened.
+const STARTED_AFTER: u32 = 30;
 
 /// How often memory is looked at while an attack lasts.
 const SAMPLED_EVERY: Duration = Duration::from_millis(5);
@@ -56,13 +56,11 @@ impl Besieged {
 
     /// Waits until the server opens and closes nothing any more.
     pub fn await_processes(&self) {
-        let (mut before, mut since) = (0, Instant::now());
+        let (mut before, mut alike) = (0, 0);
         wait::until(wait::DEADLINE, || {
             let now = self.open();
-            if std::mem::replace(&mut before, now) != now {
-                since = Instant::now();
-            }
-            (since.elapsed() >= STARTED_AFTER).then_some(())
+            alike = if std::mem::replace(&mut before, now) == now { alike + 1 } else { 0 };
+            (alike >= STARTED_AFTER).then_some(())
         });
     }
 

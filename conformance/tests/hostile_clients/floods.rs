@@ -20,7 +20,7 @@ const PIPELINE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The most that a connection which reads nothing is kept: a window of half a second, another of
 /// what it may have read before, and the rest for a busy machine.
-const ENDED_WITHIN: Duration = Duration::from_secs(10);
+const ENDED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Connections of each storm.
 const STORM: usize = 300;

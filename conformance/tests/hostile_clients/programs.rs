@@ -42,7 +42,7 @@ fn slowhttptest_closes_nobody_out_and_is_closed_in_time(arch: &str) {
         .map(|(mode, path, _)| {
             let url = format!("http://{}{path}", besieged.server.address());
             let mut command = program("slowhttptest");
-            command.args(*mode).args(["-c", "60", "-r", "200", "-l", "3", "-p", "2"]);
+            command.args(*mode).args(["-c", "60", "-r", "200", "-l", "3", "-p", "10"]);
             command.args(["-u", &url]);
             std::thread::spawn(move || command.output().expect("slowhttptest starts"))
         })

@@ -100,7 +100,8 @@ impl Benchmark {
 fn loaded(tail: &'static str, lost: u64) -> Report {
     let benchmark = Arc::new(Benchmark { posts: AtomicU64::new(0), tail, lost });
     let address = server(move |_, stream| benchmark.answers(stream));
-    let mut options: Options = options(address, Load::Connections(2), 300);
+    let mut options: Options = options(address, Load::Connections(2), 60_000);
+    options.requests = Some(60);
     options.asking = Asking::Mix(Manifest { kind: Kind::SpecWeb99, parameters: ONE });
     options.dynamic = Some("100:1/0/1/1".parse().expect("shares"));
     run(&options)
