@@ -276,8 +276,8 @@ pub(crate) fn least(measure: Measure) -> f64 {
 
 /// The value of the axis that a place means for a series; `None` for all of them. Ends are those of
 /// the axis, whether or not a run there was valid: another point would be another claim. The peak
-/// is the point of the best median, so that one lucky run does not decide where it is; where a
-/// campaign has measured one point more often, it was the best before.
+/// is the point of the best median, so that one lucky run does not decide where it is; what was run
+/// again because a claim looks at it, in blocks of which other points have no part, does not count.
 fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Option<f64> {
     let ends = || axis.iter().copied();
     let mut points: Vec<f64> = runs.iter().map(|run| run.cell.point).collect();
@@ -289,16 +289,17 @@ fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Op
         Place::Last => ends().max_by(f64::total_cmp),
         Place::At(value) => ends().min_by(|a, b| (a - value).abs().total_cmp(&(b - value).abs())),
         Place::Peak => {
+            let points_in = |block| runs.iter().filter(|run| run.cell.block == block).count();
+            let most = runs.iter().map(|run| points_in(run.cell.block)).max().unwrap_or(0);
+            let is_common = |run: &&&Measured| points_in(run.cell.block) * 2 > most;
             let height = |point: f64| {
-                let at_point = runs.iter().filter(|run| run.cell.point == point);
+                let at_point = runs.iter().filter(is_common).filter(|run| run.cell.point == point);
                 let figures: Vec<f64> =
                     at_point.filter_map(|run| run.figures.get(&claim.measure).copied()).collect();
-                median(&figures)
+                (!figures.is_empty()).then(|| median(&figures))
             };
-            let times = |point: f64| runs.iter().filter(|run| run.cell.point == point).count();
-            let most = points.iter().map(|point| times(*point)).max().unwrap_or(0);
-            points.retain(|point| times(*point) * 2 > most);
-            points.into_iter().max_by(|a, b| height(*a).total_cmp(&height(*b)))
+            let heights = points.into_iter().filter_map(|point| Some((point, height(point)?)));
+            heights.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| point)
         }
     }
 }
@@ -408,6 +409,15 @@ mod tests {
             assert_eq!(verdict(&claim(is, None, Place::Last), &alike), Verdict::NoResult);
             assert_eq!(verdict(&claim(is, None, Place::Last), &runs(1.0)), Verdict::Reproduced);
         }
+    }
+
+    #[test]
+    fn a_peak_is_where_it_was_found_however_often_another_point_was_run_since() {
+        let mut all = vec![run("b", 2.0, 0, 200.0)];
+        all.extend((0..10).map(|block| run("b", 1.0, block, 100.0)));
+        let peak = claim(Relation::Greater, Some(1.0), Place::Peak);
+        let places = looks_at(&peak, &all, AXIS);
+        assert!(places.contains(&("b", Some(2.0))), "{places:?}");
     }
 
     #[test]
