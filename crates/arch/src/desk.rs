@@ -18,9 +18,13 @@ use crate::standing::{Standing, StateChanges, count_states};
 use crate::trace::Tracer;
 use crate::turn::Turn;
 
-/// Sets of buffers kept for reuse when no connection needs them; per thread of control,
-/// or per group of threads that share them.
+/// Sets of buffers kept for reuse when no connection needs them, by a thread of control.
 const SPARE_BUFFERS_MAX: usize = 64;
+
+/// The same by threads that share them. Under load each connection between two of their stages has
+/// a set: with 256 connections, a reply of 20 kB cost `watpipe` 34 us of CPU time when 64 were kept
+/// and the others made anew, and 23 us with these (one CPU, Linux 6.18).
+const COMMON_SPARE_BUFFERS_MAX: usize = 256;
 
 /// How often the states of connections are counted, in milliseconds.
 const STATES_MS: u64 = 1_000;
@@ -341,8 +345,11 @@ impl Desk {
             .common
             .as_ref()
             .map(|common| common.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let spare = common.as_deref_mut().unwrap_or(&mut self.spare);
-        if spare.len() < SPARE_BUFFERS_MAX {
+        let (spare, most) = match &mut common {
+            Some(common) => (&mut **common, COMMON_SPARE_BUFFERS_MAX),
+            None => (&mut self.spare, SPARE_BUFFERS_MAX),
+        };
+        if spare.len() < most {
             spare.push(buffers);
         }
     }

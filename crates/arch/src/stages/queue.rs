@@ -16,8 +16,9 @@ pub(crate) struct Queue<T> {
 #[derive(Debug)]
 struct State<T> {
     items: VecDeque<T>,
-    /// Threads that sleep, and how many of them were woken but do not run yet: waking is a system
-    /// call, and one is enough for each item.
+    /// Threads that sleep, and how many of them were woken but do not run yet. One is enough,
+    /// which wakes the next where it leaves something: threads that share a CPU would else be
+    /// woken for each item, and find nothing.
     sleeping: usize,
     woken: usize,
     closed: bool,
@@ -29,21 +30,26 @@ impl<T> Queue<T> {
         Queue { state: Mutex::new(state), added: Condvar::new() }
     }
 
-    /// Adds an item at the end, and wakes a thread of the stage if one sleeps. How many were there
-    /// before it.
+    /// Adds an item at the end, and wakes a thread of the stage if all that do not work sleep. How
+    /// many were there before it.
     pub(crate) fn push(&self, item: T) -> usize {
         let mut state = self.lock();
         let before = state.items.len();
         state.items.push_back(item);
-        let wakes = state.woken < state.sleeping;
+        self.wake_one(state);
+        before
+    }
+
+    /// Wakes a sleeping thread if something is there to take and none was woken for it yet.
+    fn wake_one(&self, mut state: MutexGuard<'_, State<T>>) {
+        let wakes = !state.items.is_empty() && state.woken == 0 && state.sleeping > 0;
         if wakes {
-            state.woken += 1;
+            state.woken = 1;
         }
         drop(state);
         if wakes {
             self.added.notify_one();
         }
-        before
     }
 
     /// The first item, if there is one. Never sleeps.
@@ -59,6 +65,7 @@ impl<T> Queue<T> {
                 return None;
             }
             if let Some(item) = state.items.pop_front() {
+                self.wake_one(state);
                 return Some(item);
             }
             state.sleeping += 1;
@@ -86,6 +93,10 @@ impl<T> Queue<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]
@@ -93,6 +104,45 @@ mod tests {
         let queue = Queue::new();
         assert_eq!((queue.push(1), queue.push(2), queue.take_now()), (0, 1, Some(1)));
         assert_eq!((queue.take(), queue.is_empty(), queue.take_now()), (Some(2), true, None));
+    }
+
+    #[test]
+    fn a_thread_that_blocks_does_not_keep_what_it_left_from_those_that_sleep() {
+        const THREADS: usize = 4;
+        let (queue, taken) = (Queue::new(), AtomicUsize::new(0));
+        let deadline = Instant::now() + Duration::from_secs(30);
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    while queue.take().is_some() {
+                        // Until each of the others has one too.
+                        let all = taken.fetch_add(1, SeqCst) / THREADS * THREADS + THREADS;
+                        while taken.load(SeqCst) < all && Instant::now() < deadline {
+                            std::thread::yield_now();
+                        }
+                    }
+                });
+            }
+            for _ in 0..100 {
+                while queue.lock().sleeping < THREADS && Instant::now() < deadline {
+                    std::thread::yield_now();
+                }
+                (0..THREADS).for_each(|item| _ = queue.push(item));
+            }
+            while !queue.is_empty() && Instant::now() < deadline {
+                std::thread::yield_now();
+            }
+            queue.close();
+        });
+        assert!(queue.is_empty() && Instant::now() < deadline);
+    }
+
+    #[test]
+    fn a_burst_wakes_one_of_those_that_sleep() {
+        let queue = Queue::new();
+        queue.lock().sleeping = 3;
+        (0..3).for_each(|item| _ = queue.push(item));
+        assert_eq!(queue.lock().woken, 1);
     }
 
     #[test]
