@@ -215,6 +215,8 @@ impl Peer {
             .map_err(|error| SetupError(format!("{}: {error}", file.display())))?;
         let mut command = place.command(&find(self.program)?)?;
         command.args(self.arguments.iter().map(|argument| fill(argument)));
+        // Caddy keeps what it was configured with, and has no option against it before 2.7.
+        command.env("XDG_CONFIG_HOME", &conditions.scratch);
         Ok(command)
     }
 
@@ -265,7 +267,14 @@ fn account() -> (String, String) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
+
     use super::*;
+    use crate::host::{Running, until};
 
     fn series(contestant: &str) -> Series {
         let set = match contestant {
@@ -369,7 +378,7 @@ mod tests {
     #[test]
     fn every_value_of_every_variable_is_one_that_its_server_takes() {
         let directory = tempfile::tempdir().unwrap();
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         fs::write(directory.path().join("file"), "x").unwrap();
         let conditions = Conditions {
             address: free,
@@ -392,6 +401,59 @@ mod tests {
                 let said = String::from_utf8_lossy(&output.stderr).into_owned();
                 assert!(output.status.success(), "{}: {:?}: {said}", peer.name, series.set);
             }
+        }
+    }
+
+    /// All of the answer to a request for a file of one byte, or as much of it as came.
+    fn answer(address: SocketAddr) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let asked = TcpStream::connect(address).and_then(|mut socket| {
+            socket.set_read_timeout(Some(Duration::from_secs(10)))?;
+            socket.write_all(b"GET /file.txt HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")?;
+            socket.read_to_end(&mut bytes)
+        });
+        // Not there yet, or gone: the one who waits asks again.
+        let _ = asked;
+        bytes
+    }
+
+    #[test]
+    fn h2o_and_caddy_did_not_start_as_every_peer_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let site = directory.path().join("site");
+        fs::create_dir(&site).unwrap();
+        fs::write(site.join("file.txt"), "x").unwrap();
+        // Some read files by an account of their own.
+        fs::set_permissions(directory.path(), Permissions::from_mode(0o755)).unwrap();
+        for peer in PEERS {
+            if let Err(missing) = find(peer.program) {
+                eprintln!("skipped: {missing}");
+                continue;
+            }
+            let scratch = directory.path().join(peer.name);
+            fs::create_dir(&scratch).unwrap();
+            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let conditions = Conditions {
+                address: free,
+                site: site.clone(),
+                file: Some(site.join("file.txt")),
+                ..conditions(&scratch)
+            };
+            let place = Place { descriptors: Some(20_000), ..Place::default() };
+            let mut command = command(&series(peer.name), &conditions, &place).unwrap();
+            let log = scratch.join("output.log");
+            let mut running = Running::start(&mut command, &log).unwrap();
+            let answer =
+                until(Duration::from_secs(20), Duration::from_millis(10), &|| false, || {
+                    let answer = answer(free);
+                    let over = running.ended().is_some() || answer.ends_with(b"\r\n\r\nx");
+                    over.then_some(answer)
+                })
+                .unwrap_or_default();
+            let text = String::from_utf8_lossy(&answer).into_owned();
+            let said = fs::read_to_string(&log).unwrap();
+            assert!(text.starts_with("HTTP/1.1 200 "), "{}: {text}: {said}", peer.name);
+            assert!(text.ends_with("\r\n\r\nx"), "{}: {text}: {said}", peer.name);
         }
     }
 }

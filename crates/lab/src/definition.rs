@@ -271,6 +271,10 @@ pub enum Measure {
     CpuUsPerReply,
     /// Connections that the kernel dropped, by the seconds in which they were due.
     DropsPerS,
+    /// Those of them for which the accept queue had no room.
+    OverflowsPerS,
+    /// Those of them for which the queue of half-open connections had no room.
+    RequestDropsPerS,
     /// The median latency, in microseconds.
     LatencyP50Us,
     /// The 99th percentile of latency, in microseconds.

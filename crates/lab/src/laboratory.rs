@@ -215,18 +215,29 @@ fn campaigns(directories: &[PathBuf]) -> Result<Vec<Campaign>, String> {
     Ok(all)
 }
 
-/// Sets the flag at SIGINT and SIGTERM, so that what was set up is undone.
+/// Sets the flag at SIGINT, SIGTERM, and where it is not ignored (as after `nohup`) SIGHUP, so that
+/// what was set up is undone.
 ///
 /// # Errors
 /// When no handler can be set.
 pub fn on_interrupt(flag: &Arc<AtomicBool>) -> Result<(), String> {
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let ends = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
+    for signal in ends {
         // The second time it ends the lab as it would without.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(flag)))
             .map_err(|error| error.to_string())?;
     }
     Ok(())
+}
+
+/// Whether a signal was ignored when this process began.
+fn is_ignored(signal: i32) -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & 1 << (signal - 1) != 0)
 }
 
 impl Laboratory {

@@ -373,7 +373,10 @@ fn record(
     let served = replies * report.served_share();
     put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / served.max(1.0)));
     // By the time in which connections were due: clients that wait longer make no fewer drops.
-    put(Measure::DropsPerS, drops.map(|drops| drops.all as f64 / load.seconds));
+    let per_s = |of: fn(ListenDrops) -> u64| drops.map(|drops| of(drops) as f64 / load.seconds);
+    put(Measure::DropsPerS, per_s(|drops| drops.all));
+    put(Measure::OverflowsPerS, per_s(|drops| drops.overflows));
+    put(Measure::RequestDropsPerS, per_s(|drops| drops.requests));
     put(Measure::LatencyP50Us, report.figure("latency_us.p50"));
     put(Measure::LatencyP99Us, report.figure("latency_us.p99"));
     put(Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / f64::from(1 << 20)));

@@ -150,6 +150,11 @@ fn takes_part(asked: &Asked, experiment: &Experiment) -> Result<(), SetupError> 
         (_, true) => {
             Err(SetupError(format!("nothing of {} is varied: it has one way", asked.contestant)))
         }
+        (Target::Workload(name), _) if name == generator::DYNAMIC => {
+            let why = "is made by a module, which `flyball lab` measures: tune by specweb99, or \
+                       by a configuration and a log";
+            Err(SetupError(format!("{name} {why}")))
+        }
         (Target::Config(_), _) if !ours => {
             Err(SetupError(format!("{} does not read our configuration", asked.contestant)))
         }

@@ -101,8 +101,8 @@ pub fn judge(
             // Two ratios that vary apart: the deviations of their logarithms add up as squares.
             let floor = if claim.beside.is_some() { floor.powf(SQRT_2) } else { floor };
             let mut judged = judge_claim(claim, comparison, p, (floor, needed));
-            if judged.pairs > 0 && is_with_itself(claim, runs, axis) {
-                judged.note = "both sides are the same runs: the axis ends at the peak".into();
+            if judged.pairs > 0 {
+                judged.beware(claim, runs, axis);
             }
             judged
         })
@@ -114,6 +114,23 @@ pub fn judge(
         false => verdicts().max().unwrap_or(Verdict::NoResult),
     };
     (all, judged)
+}
+
+impl Judged {
+    /// What a reader has to know of where the claim looked.
+    fn beware(&mut self, claim: &Claim, runs: &[Measured], axis: &[f64]) {
+        let is_with_itself = is_with_itself(claim, runs, axis);
+        if let Some((series, point)) = unknown_peak(claim, runs, axis) {
+            if is_with_itself {
+                self.verdict = Verdict::NoResult;
+            }
+            let to_be_joined = if self.note.is_empty() { "" } else { "; " };
+            let why = format!("no run of {series} at {point} counts: its peak may be there");
+            self.note = format!("{}{to_be_joined}{why}", self.note);
+        } else if is_with_itself {
+            self.note = "both sides are the same runs: the axis ends at the peak".into();
+        }
+    }
 }
 
 fn judge_claim(
@@ -195,6 +212,25 @@ fn is_with_itself(claim: &Claim, runs: &[Measured], axis: &[f64]) -> bool {
     first[0] == first[1] || first == beside
 }
 
+/// A point without a run that counts beside what the others have for a peak: the peak itself may be
+/// there. Points further away are below: throughput that fell does not rise again.
+fn unknown_peak<'a>(claim: &'a Claim, runs: &[Measured], axis: &[f64]) -> Option<(&'a str, f64)> {
+    let mut sorted = axis.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let places = claim.places().into_iter().zip(looks_at(claim, runs, axis));
+    let peaks = places.filter(|((_, place), _)| *place == Place::Peak).map(|(_, side)| side);
+    let beside = |(series, peak): (&'a str, Option<f64>)| {
+        let at = sorted.iter().position(|point| Some(*point) == peak)?;
+        let was_run = |point: f64| {
+            runs.iter().any(|run| run.cell.series == series && run.cell.point == point)
+        };
+        let neighbours = [at.checked_sub(1), Some(at + 1)].into_iter().flatten();
+        let mut points = neighbours.filter_map(|at| sorted.get(at).copied());
+        points.find(|point| !was_run(*point)).map(|point| (series, point))
+    };
+    peaks.filter_map(beside).next()
+}
+
 /// The figures of left and right in each block that has both. Where their ratio is claimed to
 /// change, left is their ratio at the one place and right that at the other, in each block that has
 /// all four.
@@ -271,13 +307,17 @@ impl Side<'_> {
 /// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one in
 /// a second are as good as none.
 pub(crate) fn least(measure: Measure) -> f64 {
-    if measure == Measure::DropsPerS { 1.0 } else { 0.0 }
+    match measure {
+        Measure::DropsPerS | Measure::OverflowsPerS | Measure::RequestDropsPerS => 1.0,
+        _ => 0.0,
+    }
 }
 
 /// The value of the axis that a place means for a series; `None` for all of them. Ends are those of
 /// the axis, whether or not a run there was valid: another point would be another claim. The peak
-/// is the point of the best median, so that one lucky run does not decide where it is; what was run
-/// again because a claim looks at it, in blocks of which other points have no part, does not count.
+/// is the point of the best median by the blocks that have more than half of the points, so that a
+/// lucky run decides only where there are no others: what was run again because a claim looks at it
+/// does not count, unless an axis is so short that this is most of it.
 fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Option<f64> {
     let ends = || axis.iter().copied();
     let mut points: Vec<f64> = runs.iter().map(|run| run.cell.point).collect();
@@ -409,6 +449,22 @@ mod tests {
             assert_eq!(verdict(&claim(is, None, Place::Last), &alike), Verdict::NoResult);
             assert_eq!(verdict(&claim(is, None, Place::Last), &runs(1.0)), Verdict::Reproduced);
         }
+    }
+
+    #[test]
+    fn a_peak_was_taken_for_known_though_the_point_beside_it_had_no_valid_run() {
+        let axis = &[1.0, 2.0, 3.0];
+        let mut past = claim(Relation::Less, Some(0.9), Place::Last);
+        (past.right, past.right_at) = ("a".into(), Some(Place::Peak));
+        let all = |points: &[(f64, f64)]| -> Vec<Measured> {
+            let of_block = |block| points.iter().map(move |(at, is)| run("a", *at, block, *is));
+            (0..10).flat_map(of_block).collect()
+        };
+        assert_eq!(unknown_peak(&past, &all(&[(1.0, 10.0), (3.0, 30.0)]), axis), Some(("a", 2.0)));
+        let whole = all(&[(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)]);
+        assert_eq!(unknown_peak(&past, &whole, axis), None);
+        // What is missing on the far side of a point that is lower is lower still.
+        assert_eq!(unknown_peak(&past, &all(&[(1.0, 30.0), (2.0, 20.0)]), axis), None);
     }
 
     #[test]

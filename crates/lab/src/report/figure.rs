@@ -50,6 +50,8 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::MbitPerS => "Mbit/s",
         Measure::CpuUsPerReply => "µs of CPU time per reply",
         Measure::DropsPerS => "dropped connections per second",
+        Measure::OverflowsPerS => "drops at a full accept queue per second",
+        Measure::RequestDropsPerS => "drops at a full queue of half-open connections per second",
         Measure::LatencyP50Us => "median latency, µs",
         Measure::LatencyP99Us => "99th percentile of latency, µs",
         Measure::AcceptsPerPhase => "accepted connections per phase",

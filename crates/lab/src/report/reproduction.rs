@@ -120,14 +120,24 @@ fn read(directory: &Path) -> Result<Kept, SetupError> {
 fn machine(text: &mut String, record: &Kept) {
     let Kept { name, outcomes } = record;
     let Some(Outcome { facts, quick, .. }) = outcomes.first() else { return };
-    let Facts { kernel, cpu, cpus, commit, .. } = facts;
+    let Facts { kernel, cpu, cpus, .. } = facts;
     let kind = if *quick { "quick" } else { "full" };
     let count = outcomes.len();
-    let commit = commit.as_ref().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    let mut commits: Vec<&str> = Vec::new();
+    for commit in outcomes.iter().filter_map(|outcome| outcome.facts.commit.as_deref()) {
+        if !commits.contains(&commit) {
+            commits.push(commit);
+        }
+    }
+    let commits = match commits.as_slice() {
+        [] => String::new(),
+        [one] => format!(", commit {one}"),
+        several => format!(",\n  commits {}", several.join(", ")),
+    };
     let _ = writeln!(
         text,
         "* [{name}](../lab/records/{name}):\n  {count} experiments, {kind}; {cpus} CPUs ({cpu}), \
-         Linux {kernel}{commit}."
+         Linux {kernel}{commits}."
     );
 }
 

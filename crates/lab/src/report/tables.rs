@@ -7,6 +7,7 @@ use super::figure::{Figure, Line, label};
 use super::svg::number;
 use crate::definition::{Measure, Varies};
 use crate::statistics::{Comparison, Finding, holm};
+use crate::verdict::least;
 
 /// Two campaigns of one experiment: every series at every point, the first by the second.
 ///
@@ -29,7 +30,8 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
                     let here = runs
                         .iter()
                         .filter(|run| run.cell.series == series.name && run.cell.point == *point);
-                    here.filter_map(|run| run.figures.get(&measure).copied()).collect()
+                    let figures = here.filter_map(|run| run.figures.get(&measure).copied());
+                    figures.map(|figure| figure.max(least(measure))).collect()
                 };
                 // Runs of two campaigns belong together by nothing but their order.
                 let pairs: Vec<(f64, f64)> =
