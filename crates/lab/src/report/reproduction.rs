@@ -30,7 +30,8 @@ on a recorded machine:
 * *reproduced*: every claim holds, and by as much as its predicate asks.
 * *weaker*: a claim holds by less, or no difference is shown.
 * *reversed*: a claim is the other way round.
-* *not testable*: it takes more cores or real network cards, as listed beforehand.
+* *not testable*: as listed beforehand. It takes more cores, real network cards or a second kernel,
+  or is no matter of servers: how a generator or a set of files compares, which tests look at.
 * *no result*: too few valid runs.
 * *by earlier claims*: what is claimed was put otherwise since, and not run again.
 * *set up otherwise*: the load, the machine or who takes part was changed since, likewise; records
