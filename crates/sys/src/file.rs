@@ -144,7 +144,9 @@ pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Ow
 /// [`opens_locally`] tells.
 ///
 /// # Errors
-/// `WouldBlock` when only [`open_beneath`] can tell; else the errors that it would have too.
+/// `WouldBlock` when only [`open_beneath`] can tell, as for a name that is not in memory, a link
+/// whose time of access is due, and now and then while mounts change; else the errors that it
+/// would have too.
 pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let resolve = resolve(links) | ResolveFlags::CACHED | ResolveFlags::NO_XDEV;
@@ -169,9 +171,13 @@ pub fn can_enter(directory: impl AsFd) -> bool {
 
 /// Whether [`open_cached`] works at all here.
 pub fn tells_cached_names() -> bool {
+    /// A mount that changes elsewhere at that moment makes a lookup in memory fail.
+    const TRIES: usize = 5;
     let Ok(root) = open_root(Path::new("/")) else { return false };
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::CACHED | ResolveFlags::BENEATH;
-    rustix::fs::openat2(root, c".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve).is_ok()
+    let opens = |_| rustix::fs::openat2(&root, c".", flags, Mode::empty(), resolve).is_ok();
+    (0..TRIES).any(opens)
 }
 
 /// Whether files of the file system that this one lies in are opened and looked at in the kernel's
@@ -599,9 +605,16 @@ mod tests {
         assert!(!opens_locally(fs::File::open("/proc/self/status").unwrap()));
         let open = |path: &[u8]| open_cached(&root, path, Links::Beneath);
         assert_eq!(open(b"never/asked").unwrap_err().kind(), io::ErrorKind::WouldBlock);
-        fs::read(dir.path().join("site/sub/page")).unwrap();
-        fs::read(dir.path().join("site/inside")).unwrap();
-        assert!(open(b"sub/page").is_ok() && open(b"inside").is_ok());
+        // Following a link from memory fails while it is due a new time of access (relatime), as
+        // one that was made and read within one tick of the clock is again after that tick; and
+        // any name does while a mount changes.
+        const TRIES: usize = 5;
+        let opens = |path: &str| {
+            fs::read(dir.path().join("site").join(path)).unwrap();
+            open(path.as_bytes()).is_ok()
+        };
+        assert!((0..TRIES).any(|_| opens("sub/page")), "a file whose name is in memory");
+        assert!((0..TRIES).any(|_| opens("inside")), "a link whose name is in memory");
         assert!(open_beneath(&root, b"absent", Links::Beneath).is_err());
         assert_eq!(open(b"absent").unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(open(b"outside").unwrap_err().kind(), io::ErrorKind::WouldBlock);
