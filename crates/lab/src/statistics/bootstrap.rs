@@ -10,6 +10,9 @@ const DRAWS: usize = 4_000;
 /// The share of the draws that an interval holds.
 const CONFIDENCE: f64 = 0.95;
 
+/// Where the normal distribution leaves half of the rest above.
+const NORMAL_QUANTILE: f64 = 1.959_964;
+
 /// A figure and how far it may be off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
@@ -23,8 +26,10 @@ pub struct Interval {
 
 /// The geometric mean of ratios, given by their logarithms, with its 95 % interval.
 ///
-/// Few samples make the percentile interval too narrow; it is widened by the factor that makes the
-/// variance of a small sample unbiased.
+/// Few samples make the percentile interval too narrow, for two reasons, and it is widened by a
+/// factor for each. Their variance is too small, by (n - 1) / n; and it is itself uncertain, for
+/// which Student's quantile takes the place of the normal one. Without the second, eight pairs
+/// hold the truth nine times in ten.
 pub fn paired_ratio(logs: &[f64], seed: u64) -> Interval {
     let mut rng = fastrand::Rng::with_seed(seed);
     let count = logs.len();
@@ -32,10 +37,28 @@ pub fn paired_ratio(logs: &[f64], seed: u64) -> Interval {
     let mut means: Vec<f64> = (0..DRAWS).map(draw).collect();
     means.sort_unstable_by(f64::total_cmp);
     let middle = mean(logs);
-    let wider = (count as f64 / (count as f64 - 1.0).max(1.0)).sqrt();
+    let freedom = (count as f64 - 1.0).max(1.0);
+    let wider = (count as f64 / freedom).sqrt() * student_quantile(freedom) / NORMAL_QUANTILE;
     let end = |q| (middle + (sorted_quantile(&means, q) - middle) * wider).exp();
     let outside = (1.0 - CONFIDENCE) / 2.0;
     Interval { low: end(outside), middle: middle.exp(), high: end(1.0 - outside) }
+}
+
+/// The quantile of Student's distribution with so many degrees of freedom that [`NORMAL_QUANTILE`]
+/// is of the normal one, by its expansion in them (Abramowitz and Stegun 26.7.5): 11 % too small
+/// for one, 1 % for two, none to three digits from there on.
+fn student_quantile(freedom: f64) -> f64 {
+    let z = NORMAL_QUANTILE;
+    let power = |n| z.powi(n);
+    let terms = [
+        z,
+        (power(3) + z) / 4.0,
+        (5.0 * power(5) + 16.0 * power(3) + 3.0 * z) / 96.0,
+        (3.0 * power(7) + 19.0 * power(5) + 17.0 * power(3) - 15.0 * z) / 384.0,
+        (79.0 * power(9) + 776.0 * power(7) + 1_482.0 * power(5) - 1_920.0 * power(3) - 945.0 * z)
+            / 92_160.0,
+    ];
+    terms.iter().rev().fold(0.0, |sum, term| sum / freedom + term)
 }
 
 #[cfg(test)]
@@ -43,17 +66,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_holds_the_truth_about_nineteen_times_in_twenty() {
+    fn an_interval_holds_the_truth_about_nineteen_times_in_twenty_also_of_few_samples() {
         let mut rng = fastrand::Rng::with_seed(7);
         let mut noise = || rng.f64() + rng.f64() + rng.f64() - 1.5;
-        let holds = (0..500)
-            .filter(|seed| {
-                let logs: Vec<f64> = (0..10).map(|_| 0.1 + 0.1 * noise()).collect();
-                let interval = paired_ratio(&logs, *seed);
-                interval.low <= 0.1_f64.exp() && 0.1_f64.exp() <= interval.high
-            })
-            .count();
-        assert!((450..=492).contains(&holds), "{holds} of 500");
+        for count in [4, 6, 8, 10, 20] {
+            let holds = (0..500)
+                .filter(|seed| {
+                    let logs: Vec<f64> = (0..count).map(|_| 0.1 + 0.1 * noise()).collect();
+                    let interval = paired_ratio(&logs, *seed);
+                    interval.low <= 0.1_f64.exp() && 0.1_f64.exp() <= interval.high
+                })
+                .count();
+            assert!((463..=487).contains(&holds), "{holds} of 500 with {count}");
+        }
+    }
+
+    #[test]
+    fn students_quantile_is_what_tables_have() {
+        for (freedom, table) in [(3.0, 3.182), (5.0, 2.571), (7.0, 2.365), (30.0, 2.042)] {
+            let quantile = student_quantile(freedom);
+            assert!((quantile - table).abs() < 0.005, "{quantile} beside {table}");
+        }
     }
 
     #[test]
