@@ -290,7 +290,7 @@ impl Side<'_> {
     fn at(&self, block: usize, point: f64) -> Option<f64> {
         let here = |run: &&&Measured| run.cell.block == block && run.cell.point == point;
         let figure = *self.runs.iter().find(here)?.figures.get(&self.measure)?;
-        Some(figure.max(least(self.measure)))
+        Some(figure.max(self.measure.least()))
     }
 
     /// The figure in this block at the one point, or the geometric mean over these.
@@ -301,15 +301,6 @@ impl Side<'_> {
         let figures: Option<Vec<f64>> =
             points.iter().map(|point| Some(self.at(block, *point)?.ln())).collect();
         figures.filter(|logs| !logs.is_empty()).map(|logs| mean(&logs).exp())
-    }
-}
-
-/// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one in
-/// a second are as good as none.
-pub(crate) fn least(measure: Measure) -> f64 {
-    match measure {
-        Measure::DropsPerS | Measure::OverflowsPerS | Measure::RequestDropsPerS => 1.0,
-        _ => 0.0,
     }
 }
 
@@ -417,16 +408,16 @@ mod tests {
 
     #[test]
     fn a_certain_difference_that_may_be_within_the_margin_reverses_nothing() {
-        // 2.5 to 4.5 % less, each time.
+        // 3.3 to 4.7 % less, each time.
         let of_block = |block: usize| {
-            let left = 1_000.0 * (0.955 + 0.02 * (block % 3) as f64 / 2.0);
+            let left = 1_000.0 * (0.953 + 0.014 * (block % 3) as f64 / 2.0);
             [run("a", 2.0, block, left), run("b", 2.0, block, 1_000.0)]
         };
         let runs: Vec<Measured> = (0..10).flat_map(of_block).collect();
         for is in [Relation::Equal, Relation::AtLeast] {
             let mut claim = claim(is, None, Place::Last);
             assert_eq!(verdict(&claim, &runs), Verdict::Reversed);
-            claim.margin = Some(0.035);
+            claim.margin = Some(0.04);
             let comparison = Comparison::of(&pairs(&claim, &runs, AXIS), 1).unwrap();
             let comparison = comparison.within(claim.margin());
             assert_eq!(comparison.finding(comparison.p), Finding::Less);
