@@ -38,12 +38,15 @@ definitions![
     "s0-fig16",
     "s0-fig17",
     "s0-sec42",
+    "s0-sec5",
     "s0-sec63",
+    "s0-sec7",
     "s1-fig2",
     "s1-fig3",
     "s1-fig4",
     "s1-fig5",
     "s1-fig6",
+    "s1-sec42",
     "s1-sec5",
     "s1-crossover",
     "s2-fig6",
@@ -59,6 +62,7 @@ definitions![
     "s3-fig14",
     "s3-fig17",
     "s3-antipatterns",
+    "s3-sec24",
     "s3-sec224",
     "s3-sec323",
     "s4-fig1",
@@ -67,9 +71,14 @@ definitions![
     "s4-fig4",
     "s4-fig5",
     "s4-sec5",
+    "s4-sec8",
+    "s4-sec10",
+    "s4-sec10-disk",
     "s4-table1",
     "s4-table2",
     "s4-table3",
+    "s4-tuning",
+    "s4-verification",
 ];
 
 /// The names of all experiments.
@@ -195,6 +204,25 @@ mod tests {
         files.sort_unstable();
         carried.sort_unstable();
         assert_eq!(carried, files);
+    }
+
+    #[test]
+    fn every_row_of_an_experiment_has_a_definition() {
+        let experiments = all().unwrap();
+        let rows = [24..=43, 70..=81, 97..=106, 127..=138, 152..=171].into_iter().flatten();
+        let missing: Vec<String> = rows
+            .map(|row| format!("M{row}"))
+            .filter(|row| !experiments.iter().any(|experiment| experiment.rows.contains(row)))
+            .collect();
+        assert_eq!(missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_cannot_be_tested_takes_more_cores_or_network_cards() {
+        for experiment in all().unwrap() {
+            let why = experiment.not_testable.unwrap_or("cores".into());
+            assert!(why.contains("cores"), "{}: {why}", experiment.name);
+        }
     }
 
     #[test]

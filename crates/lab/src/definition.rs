@@ -193,6 +193,29 @@ impl Default for Machine {
     }
 }
 
+impl fmt::Display for Machine {
+    /// In words, with its limits.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let share = self.cpu_share * 100.0;
+        let cpus = if self.cpus == 1 { "CPU" } else { "CPUs" };
+        write!(out, "{share:.0} % of {} {cpus}, ", self.cpus)?;
+        match self.memory_mib {
+            Some(mib) => write!(out, "{mib} MiB of memory with the page cache")?,
+            None => out.write_str("memory without a limit")?,
+        }
+        let cache = match self.page_cache {
+            PageCache::Primed => "files read before each run",
+            PageCache::Dropped => "no file in memory before a run",
+        };
+        write!(out, ", {cache}")?;
+        if let Some(mib) = self.disk_mib_per_s {
+            write!(out, ", a disk of {mib} MiB/s")?;
+        }
+        let cookies = if self.syn_cookies { "with" } else { "without" };
+        write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)
+    }
+}
+
 /// What of the files is in memory when a run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -205,7 +228,7 @@ pub enum PageCache {
 }
 
 /// A contestant with its settings.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Series {
     /// As the figure calls it.
@@ -221,6 +244,16 @@ pub struct Series {
     /// Only in a full run.
     #[serde(default)]
     pub full_only: bool,
+    /// More flags of the generator, where it is clients that are compared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub load: Vec<String>,
+    /// Each connection is asked for by a process of its own.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub client_processes: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl Series {
@@ -285,6 +318,49 @@ pub enum Measure {
     WaitsPerReply,
     /// The server's memory, in MiB.
     MemoryMib,
+    /// The page cache that is charged to the server, in MiB.
+    PageCacheMib,
+    /// Bodies that our server had in memory, of a hundred that it was asked for.
+    BodyHitPercent,
+    /// The share of its processors' time in which there was nothing to do, or in which it was
+    /// withheld from the server.
+    IdlePercent,
+    /// The share in which there was nothing to do while something waited for a disk.
+    DiskWaitPercent,
+    /// The share that soft interrupts took.
+    SoftirqPercent,
+    /// MiB that the server read from disks in a second.
+    DiskMibPerS,
+    /// KiB of one such request to a disk.
+    DiskReadKib,
+    /// Microseconds of the generator's CPU time for a reply.
+    ClientCpuUsPerReply,
+}
+
+impl Measure {
+    /// Whether a larger figure is the better one.
+    pub fn better_is_more(self) -> bool {
+        use Measure::{
+            AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS,
+        };
+        let more =
+            [AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS];
+        more.contains(&self)
+    }
+
+    /// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one
+    /// in a second, and less than a thousandth of the time, are as good as none.
+    pub fn least(self) -> f64 {
+        use Measure::{
+            DiskWaitPercent, DropsPerS, IdlePercent, OverflowsPerS, RequestDropsPerS,
+            SoftirqPercent,
+        };
+        match self {
+            DropsPerS | OverflowsPerS | RequestDropsPerS => 1.0,
+            IdlePercent | DiskWaitPercent | SoftirqPercent => 0.1,
+            _ => 0.0,
+        }
+    }
 }
 
 /// Where along the axis a claim looks.

@@ -1,6 +1,7 @@
 //! The load generator as a process: what it is told, and what it reports.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,13 +9,19 @@ use serde_json::Value;
 
 use crate::catalogue::nearest;
 use crate::definition::{Varies, Workload};
-use crate::host::{Place, Running, SetupError};
+use crate::host::{Place, Running, SetupError, until};
 
 /// Time that a generator gets beyond what it was told, for connections that end late.
 const SLACK: Duration = Duration::from_secs(30);
 
 /// Time that making the largest set of files may take.
 const FILES_MAX: Duration = Duration::from_secs(3_600);
+
+/// Time that an agent gets until it can be reached, how often it is looked, and what it prints
+/// before its address.
+const AGENT_READY_MAX: Duration = Duration::from_secs(10);
+const AGENT_LOOK_EVERY: Duration = Duration::from_millis(2);
+const AGENT_READY: &str = "waits for coordinators at ";
 
 /// Workloads for which files are made, and how the generator calls them.
 const FILESETS: &[(&str, &str)] = &[
@@ -156,13 +163,15 @@ pub fn make_files(
 #[derive(Debug)]
 pub struct Generator {
     running: Running,
+    /// What it coordinates, where each connection is asked for by a process of its own.
+    agents: Vec<Running>,
     report: PathBuf,
     errors: PathBuf,
     most: Duration,
 }
 
 impl Generator {
-    /// Starts it.
+    /// Starts it; with `apart` as many processes of it as there are connections.
     ///
     /// # Errors
     /// When it cannot be started.
@@ -170,10 +179,14 @@ impl Generator {
         flyball: &Path,
         url: &str,
         (workload, files): (&Workload, &Path),
-        load: &Load,
+        (load, apart): (&Load, bool),
         place: &Place,
         scratch: &Path,
     ) -> Result<Generator, SetupError> {
+        let (agents, addresses) = match apart {
+            true => agents(flyball, load.amount.round() as usize, place, scratch)?,
+            false => Default::default(),
+        };
         let mut command = place.command(flyball)?;
         let report = scratch.join("load.json");
         // What an earlier run left would pass for this one's.
@@ -187,11 +200,14 @@ impl Generator {
         if workload.has_files() {
             command.arg("--fileset").arg(files);
         }
+        if apart {
+            command.arg("--agents").arg(addresses.join(","));
+        }
         command.arg(url);
         let errors = scratch.join("load.log");
         let running = Running::start_apart(&mut command, &report, &errors)?;
         let most = Duration::from_secs_f64(load.seconds + workload.timeout_s) + SLACK;
-        Ok(Generator { running, report, errors, most })
+        Ok(Generator { running, agents, report, errors, most })
     }
 
     /// Waits for its report. Blocks; `stop` says that nobody waits any more.
@@ -200,6 +216,8 @@ impl Generator {
     /// What it says when it has none.
     pub fn wait(mut self, stop: &dyn Fn() -> bool) -> Result<Report, SetupError> {
         let ended = self.running.wait(self.most, stop);
+        // Each waits for the next coordinator.
+        self.agents.clear();
         let said = || fs::read_to_string(&self.errors).unwrap_or_default().trim().to_owned();
         if ended.is_none() && stop() {
             return Err(SetupError("interrupted".into()));
@@ -214,6 +232,34 @@ impl Generator {
         let value = serde_json::from_str(&text);
         value.map(Report).map_err(|error| SetupError(format!("flyball load: {error}")))
     }
+}
+
+/// Starts agents, on loopback, and waits until each of them can be reached: where. Blocks.
+fn agents(
+    flyball: &Path,
+    count: usize,
+    place: &Place,
+    scratch: &Path,
+) -> Result<(Vec<Running>, Vec<String>), SetupError> {
+    let (mut agents, mut addresses) = (Vec::with_capacity(count), Vec::with_capacity(count));
+    for nth in 0..count {
+        let mut command = place.command(flyball)?;
+        command.args(["load", "--agent", "127.0.0.1:0"]);
+        let log = scratch.join(format!("agent-{nth}.log"));
+        let mut agent = Running::start(&mut command, &log)?;
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        let address = until(AGENT_READY_MAX, AGENT_LOOK_EVERY, &|| false, || {
+            let said = said();
+            let (address, _) = said.split_once(AGENT_READY)?.1.split_once('\n')?;
+            address.parse::<SocketAddr>().ok()
+        });
+        let Some(address) = address.filter(|_| agent.ended().is_none()) else {
+            return Err(SetupError(format!("flyball load --agent: {}", said().trim())));
+        };
+        agents.push(agent);
+        addresses.push(address.to_string());
+    }
+    Ok((agents, addresses))
 }
 
 impl Load {

@@ -8,16 +8,18 @@ mod group;
 mod network;
 mod others;
 mod process;
+mod processors;
 mod programs;
 mod wait;
 
 pub use awake::Awake;
 pub use descriptors::descriptors_max;
 pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
-pub use group::{Group, GroupLimits};
+pub use group::{DiskReads, Group, GroupLimits};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
 pub use others::{Disturbance, Others};
 pub use process::{Place, Running};
+pub use processors::{ProcessorTimes, Shares};
 pub use programs::{Missing, find, first_line};
 pub use wait::until;
 

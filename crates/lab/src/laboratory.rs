@@ -132,7 +132,12 @@ pub fn show(name: &str) -> Result<String, String> {
         let _ = writeln!(text, "Not testable here: {why}");
         return Ok(text);
     }
-    let _ = writeln!(text, "Workload: {}", experiment.workload.name);
+    let workload = &experiment.workload;
+    let files = workload.files.iter().map(|(key, value)| format!(" --{key} {value}"));
+    let flags = workload.flags.iter().map(|flag| format!(" {flag}"));
+    let words: String = files.chain(flags).collect();
+    let _ = writeln!(text, "Workload: {}{words}", workload.name);
+    let _ = writeln!(text, "Machine: {}", experiment.machine);
     let points = |quick| {
         let points = experiment.points(quick).iter();
         points.map(ToString::to_string).collect::<Vec<_>>().join(" ")
@@ -147,7 +152,15 @@ pub fn show(name: &str) -> Result<String, String> {
         let settings: Vec<String> =
             series.set.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let who = series.architecture.as_ref().unwrap_or(&series.contestant);
-        let _ = writeln!(text, "  {}: {who} {}", series.name, settings.join(" "));
+        let mut words = vec![format!("  {}: {who}", series.name)];
+        words.extend(settings);
+        if !series.load.is_empty() {
+            words.push(format!("(clients: {})", series.load.join(" ")));
+        }
+        if series.client_processes {
+            words.push("(clients: a process for each connection)".into());
+        }
+        let _ = writeln!(text, "{}", words.join(" "));
     }
     text += "Claims:\n";
     for predicate in experiment.predicates() {

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use crate::definition::Measure;
 use crate::run::Record;
 use crate::statistics::{Comparison, Finding, mean};
-use crate::verdict::least;
 
 /// The runs of both copies together, in a quick campaign and in a full one.
 pub const RUNS: (usize, usize) = (6, 12);
@@ -42,7 +41,7 @@ impl Noise {
         let mut differ = Vec::new();
         for measure in first.figures.keys() {
             let figure = |run: &Record| {
-                let figure = run.figures.get(measure)?.max(least(*measure));
+                let figure = run.figures.get(measure)?.max(measure.least());
                 (figure > 0.0).then_some(figure)
             };
             let logs: Vec<f64> = valid.iter().filter_map(|run| figure(run).map(f64::ln)).collect();

@@ -1,10 +1,11 @@
 //! One run: a fresh server under one load, and what both say of it.
 
+mod look;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -15,8 +16,9 @@ use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies}
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
     Awake, Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running,
-    SERVER_ADDRESS, SetupError, stolen_ns, until,
+    SERVER_ADDRESS, SetupError, until,
 };
+use look::{Look, counters};
 
 /// Where servers listen in a namespace of their own.
 const PORT: u16 = 80;
@@ -165,18 +167,10 @@ pub fn measure(
 pub struct Watched<'a> {
     /// Its processes.
     pub processes: Vec<u32>,
-    /// The last of the processors that it runs on, from the first.
-    pub cpus: u32,
-    group: Option<&'a Group>,
     admin: Option<&'a Path>,
 }
 
 impl Watched<'_> {
-    /// Bytes that it has read from disks.
-    pub fn read_bytes(&self) -> Option<u64> {
-        self.group.and_then(Group::read_bytes)
-    }
-
     /// Requests that it has answered, of ours; a peer does not tell.
     pub fn requests(&self) -> Option<u64> {
         self.admin.and_then(counters)?.get("requests").copied()
@@ -185,11 +179,6 @@ impl Watched<'_> {
     /// How many more than before.
     pub fn requests_since(&self, before: Option<u64>) -> Option<f64> {
         Some(self.requests()?.checked_sub(before?)? as f64)
-    }
-
-    /// Bytes of the page cache that are charged to it.
-    pub fn page_cache(&self) -> Option<u64> {
-        self.group.and_then(Group::page_cache)
     }
 }
 
@@ -226,29 +215,30 @@ pub fn watched<T>(
         group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
     }
     let others = Others::look();
-    let before = server.look(&group);
+    let look = || Look::at(&server, group.as_ref(), machine.cpus);
+    let before = look();
     let begun = Instant::now();
     let place = site.client();
     let url = server.url();
+    let mut workload = experiment.workload.clone();
+    workload.flags.extend(series.load.iter().cloned());
     let generator = Generator::start(
         &site.flyball,
         &url,
-        (&experiment.workload, &site.files),
-        load,
+        (&workload, &site.files),
+        (load, series.client_processes),
         &place,
         &site.scratch,
     )?;
     let seen = watch(&Watched {
         processes: group.as_ref().map(Group::processes).unwrap_or_default(),
-        cpus: machine.cpus.saturating_sub(1),
-        group: group.as_ref(),
         admin: server.admin.as_deref(),
     })?;
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();
-    let after = server.look(&group);
+    let after = look();
     let others = Others::look().since(&others);
-    let mut record = record(series, load, &report, (before, after), seconds);
+    let mut record = look::record(series, load, &report, (before, after), seconds);
     let stolen = record.stolen_share.unwrap_or(0.0) * 100.0;
     if stolen > site.stolen_percent_max {
         record.void.push(format!("the machine beneath took {stolen:.1} % of the time"));
@@ -326,86 +316,6 @@ fn share_of(class: &Value) -> Option<Share<'_>> {
     let requests = replies + timeouts;
     let class = class.get("class")?.as_str()?;
     (requests > 0.0).then_some(Share { class, requests, share: timeouts / requests })
-}
-
-/// What the kernel and the server say at one moment.
-#[derive(Clone, Debug, Default)]
-struct Look {
-    cpu_ns: Option<u64>,
-    anonymous: Option<u64>,
-    drops: Option<ListenDrops>,
-    stolen_ns: Option<u64>,
-    counters: BTreeMap<String, u64>,
-}
-
-fn record(
-    series: &Series,
-    load: &Load,
-    report: &Report,
-    (before, after): (Look, Look),
-    seconds: f64,
-) -> Record {
-    let replies = report.figure("replies_total").unwrap_or(0.0);
-    let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(after, before)| after - before);
-    let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
-    let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
-    let stolen_share = after
-        .stolen_ns
-        .zip(before.stolen_ns)
-        .map(|(after, before)| after.saturating_sub(before) as f64 / 1e9 / seconds / cpus);
-    let mut void = report.void();
-    if report.wrong_bodies() > 0 {
-        void.push(format!("{} bodies were not the file", report.wrong_bodies()));
-    }
-    let mut figures = BTreeMap::new();
-    let mut put = |measure, figure: Option<f64>| {
-        if let Some(figure) = figure.filter(|figure| figure.is_finite()) {
-            figures.insert(measure, figure);
-        }
-    };
-    put(Measure::GoodputPerS, report.figure("goodput_per_s"));
-    put(Measure::RepliesPerS, report.figure("replies_per_s"));
-    // What arrived in the window, whenever it was due: past saturation most comes after it.
-    let bits = report.figure("bytes_in_per_s").map(|bytes| bytes * 8.0 / 1e6);
-    put(Measure::MbitPerS, bits);
-    // Both of the whole run: what was due in its window is answered before and after it, too. What
-    // it costs to say no is borne by those who were served.
-    let served = replies * report.served_share();
-    put(Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / served.max(1.0)));
-    // By the time in which connections were due: clients that wait longer make no fewer drops.
-    let per_s = |of: fn(ListenDrops) -> u64| drops.map(|drops| of(drops) as f64 / load.seconds);
-    put(Measure::DropsPerS, per_s(|drops| drops.all));
-    put(Measure::OverflowsPerS, per_s(|drops| drops.overflows));
-    put(Measure::RequestDropsPerS, per_s(|drops| drops.requests));
-    put(Measure::LatencyP50Us, report.figure("latency_us.p50"));
-    put(Measure::LatencyP99Us, report.figure("latency_us.p99"));
-    put(Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / f64::from(1 << 20)));
-    let grown = |name: &str| {
-        let count = |look: &Look| look.counters.get(name).copied();
-        Some((count(&after)? - count(&before)?) as f64)
-    };
-    let ratio = |part: &str, whole: Option<f64>| Some(grown(part)? / whole.filter(|n| *n > 0.0)?);
-    put(Measure::AcceptsPerPhase, ratio("accepted", grown("accept_phases")));
-    put(Measure::WaitsPerReply, ratio("getevents_calls", grown("requests")));
-    let counted = |(name, now): (&String, &u64)| {
-        let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
-        (more > 0).then(|| (name.clone(), more))
-    };
-    Record {
-        counters: after.counters.iter().filter_map(counted).collect(),
-        series: series.name.clone(),
-        point: 0.0,
-        amount: load.amount,
-        block: 0,
-        attempt: 1,
-        unfair: false,
-        void,
-        figures,
-        server_cpu_s: cpu_ns.map(|ns| ns as f64 / 1e9),
-        drops,
-        stolen_share,
-        generator: report.0.clone(),
-    }
 }
 
 fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
@@ -549,7 +459,7 @@ impl Server {
                 &site.flyball,
                 &self.url(),
                 (&workload, &site.files),
-                &gate,
+                (&gate, false),
                 &site.client(),
                 &site.scratch,
             )?
@@ -582,32 +492,6 @@ impl Server {
         let text = format!("{} does not answer ({why}): {}", self.name, said.trim());
         Err(SetupError(text.trim_end_matches([' ', ':']).to_owned()))
     }
-
-    fn look(&self, group: &Option<Group>) -> Look {
-        // The counters of the namespace that the server is in.
-        let netstat = fs::read_to_string(format!("/proc/{}/net/netstat", self.running.id()));
-        Look {
-            cpu_ns: group.as_ref().and_then(Group::cpu_ns),
-            anonymous: group.as_ref().and_then(Group::anonymous),
-            drops: netstat.ok().and_then(|text| ListenDrops::parse(&text)),
-            stolen_ns: stolen_ns(),
-            counters: self.admin.as_deref().and_then(counters).unwrap_or_default(),
-        }
-    }
-}
-
-/// What our server counts about itself.
-fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
-    use std::io::{Read, Write};
-    let mut socket = std::os::unix::net::UnixStream::connect(admin).ok()?;
-    socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
-    socket.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
-    let mut text = String::new();
-    socket.read_to_string(&mut text).ok()?;
-    let (_, body) = text.split_once("\r\n\r\n")?;
-    let status: Value = serde_json::from_str(body).ok()?;
-    let counters = status.get("counters")?.as_object()?.iter();
-    Some(counters.filter_map(|(name, n)| Some((name.clone(), n.as_u64()?))).collect())
 }
 
 /// The first file of a directory of one.

@@ -64,16 +64,6 @@ pub struct Opened {
     /// The same while its waits for locks were.
     #[serde(default)]
     pub requests_at_locks: f64,
-    /// Shares of the time of its processors: idle, waiting for the disk, in interrupts.
-    pub idle: f64,
-    /// See `idle`.
-    pub iowait: f64,
-    /// See `idle`.
-    pub softirq: f64,
-    /// MiB of the page cache that are charged to it.
-    pub page_cache_mib: Option<f64>,
-    /// MiB in a second that it read from the disk.
-    pub disk_mib_per_s: Option<f64>,
     /// The run: what the generator, the kernel's counters of drops and our own counters say.
     pub record: Record,
 }
@@ -141,11 +131,6 @@ pub fn run(
             locks: looked.locks,
             requests: looked.requests[0].unwrap_or(average),
             requests_at_locks: looked.requests[1].unwrap_or(average),
-            idle: looked.shares[0],
-            iowait: looked.shares[1],
-            softirq: looked.shares[2],
-            page_cache_mib: looked.page_cache_mib,
-            disk_mib_per_s: looked.disk_mib_per_s,
             record,
         });
     }
@@ -161,11 +146,8 @@ struct Looked {
     samples: Samples,
     calls: BTreeMap<String, Count>,
     locks: Option<Locks>,
-    shares: [f64; 3],
     /// While calls were counted, and while locks were.
     requests: [Option<f64>; 2],
-    page_cache_mib: Option<f64>,
-    disk_mib_per_s: Option<f64>,
 }
 
 /// Looks at a server that is being loaded.
@@ -180,10 +162,8 @@ fn watch(
     let (ids, look) = (ids.join(","), format!("{LOOK_S}"));
     let data = scratch.join("perf.data");
     let data = data.to_string_lossy();
-    let (before, read_before) = (times(watched.cpus), watched.read_bytes());
     let record = ["record", "-q", "-g", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-p", &ids];
     perf(&[&record[..], &["-o", &data, "--", "sleep", &look]].concat(), scratch, stop)?;
-    let (after, read_after) = (times(watched.cpus), watched.read_bytes());
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
     let answered = watched.requests();
@@ -196,7 +176,6 @@ fn watch(
     let waited =
         perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
     let requests = [answered, watched.requests_since(before_locks)];
-    let page_cache = watched.page_cache();
     if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS * LOOK_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
         return Err(SetupError(why.into()));
@@ -206,16 +185,11 @@ fn watch(
         .and_then(|_| perf(&["script", "-i", &waits, "-F", "tid,time,event,trace"], scratch, stop));
     let counted = fs::read_to_string(&summary)
         .map_err(|error| SetupError(format!("{}: {error}", summary.display())))?;
-    let mib = f64::from(1 << 20);
-    let read = read_after.zip(read_before).map(|(after, before)| after.saturating_sub(before));
     Ok(Looked {
         samples: samples::parse(&script),
         calls: calls::parse(&counted),
         locks: waited.ok().map(|script| locks::parse(&script)),
-        shares: shares(&before, &after),
         requests,
-        page_cache_mib: page_cache.map(|bytes| bytes as f64 / mib),
-        disk_mib_per_s: read.map(|bytes| bytes as f64 / mib / LOOK_S),
     })
 }
 
@@ -241,30 +215,6 @@ fn perf(words: &[&str], scratch: &Path, stop: &dyn Fn() -> bool) -> Result<Strin
     Err(SetupError(format!("perf {what}: {}", said.trim())))
 }
 
-/// The times of the processors `0` to `last` in `/proc/stat`, added up by kind.
-fn times(last: u32) -> Vec<u64> {
-    let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-    let mut all = vec![0; 8];
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let id = words.next().and_then(|word| word.strip_prefix("cpu")?.parse::<u32>().ok());
-        if id.is_some_and(|id| id <= last) {
-            for (sum, word) in all.iter_mut().zip(words) {
-                *sum += word.parse::<u64>().unwrap_or(0);
-            }
-        }
-    }
-    all
-}
-
-/// Shares of idle time, of waiting for the disk and of soft interrupts.
-fn shares(before: &[u64], after: &[u64]) -> [f64; 3] {
-    let grown: Vec<u64> = after.iter().zip(before).map(|(a, b)| a.saturating_sub(*b)).collect();
-    let all = grown.iter().sum::<u64>().max(1) as f64;
-    // user, nice, system, idle, iowait, irq, softirq, steal
-    [3, 4, 6].map(|kind| grown.get(kind).copied().unwrap_or(0) as f64 / all)
-}
-
 /// The measures of a run that a table of them shows.
 const SHOWN: &[Measure] = &[
     Measure::GoodputPerS,
@@ -273,18 +223,17 @@ const SHOWN: &[Measure] = &[
     Measure::AcceptsPerPhase,
     Measure::WaitsPerReply,
     Measure::LatencyP50Us,
+    Measure::IdlePercent,
+    Measure::DiskWaitPercent,
+    Measure::SoftirqPercent,
+    Measure::PageCacheMib,
+    Measure::DiskMibPerS,
+    Measure::DiskReadKib,
 ];
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn processors_have_times_and_shares_of_them() {
-        assert!(times(u32::MAX).iter().sum::<u64>() > 0);
-        let shares = shares(&[0; 8], &[10, 0, 10, 60, 10, 0, 10, 0]);
-        assert_eq!(shares, [0.6, 0.1, 0.1]);
-    }
 
     #[test]
     fn a_category_is_a_share_of_all_time_and_so_many_calls_for_a_request() {
@@ -302,11 +251,6 @@ mod tests {
             locks: None,
             requests: 10.0,
             requests_at_locks: 10.0,
-            idle: 0.0,
-            iowait: 0.0,
-            softirq: 0.0,
-            page_cache_mib: None,
-            disk_mib_per_s: None,
             record: Record::default(),
         };
         assert_eq!((one.share(Category::Writing), one.share(Category::Files)), (0.25, 0.0));

@@ -108,7 +108,7 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     assert!(running.wait(Duration::from_secs(20), &|| false).is_some_and(|end| end.success()));
     assert!(group.cpu_ns().unwrap() > 1_000_000, "{:?}", group.cpu_ns());
     assert!(group.anonymous().is_some() && group.page_cache().is_some());
-    assert!(group.read_bytes().is_some() && group.processes().is_empty());
+    assert!(group.disk_reads().is_some() && group.processes().is_empty());
 
     // A twentieth of a processor: what took no time before now takes some.
     group.slow_cpu(0.05).unwrap();

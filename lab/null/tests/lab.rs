@@ -2,9 +2,10 @@
 //! `flyball-fake`, which stands where the lab looks for nginx. It finds its knee within 3 % and a
 //! planted slowdown of 5 %.
 //!
-//! `FLYBALL_LAB_TRIALS=N` compares two copies of our own server so many times too, each in a
-//! campaign of its own: at most one in ten may report a difference. Copies of the fake one are too
-//! much alike to show anything. Forty take some twenty minutes.
+//! `FLYBALL_LAB_TRIALS=N` makes so many campaigns of each kind: nine in ten have to find what is
+//! known of the fake server, and of two copies of our own at most one in ten may report a
+//! difference. Copies of the fake one are too much alike to show anything. Forty of the first take
+//! half an hour, and of the second a quarter.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -124,20 +125,31 @@ fn the_lab_finds_a_known_knee_and_a_planted_slowdown() {
     }
     let slower = "set = { multi_accept = \"on\" }\n";
     let definition = definition("known", slower, "is = \"less\"\nreproduced = 0.97\n");
-    let words = ["--full", "--seconds", SECONDS, "--repetitions", BLOCKS];
     let directory = tempfile::tempdir().unwrap();
-    let mut seen = Vec::new();
-    for _ in 0..ATTEMPTS {
+    let mut found = |nth: usize| {
+        let seed = nth.to_string();
+        let words =
+            ["--full", "--seconds", SECONDS, "--repetitions", BLOCKS, "--seed", seed.as_str()];
         let Came { verdict, settled, void } = campaign(directory.path(), &definition, &words);
         let knee = settled["peak"].as_f64().unwrap();
         let ratio = verdict["figures"][0]["ratio"]["middle"].as_f64().unwrap_or(0.0);
+        println!("{nth}: {} knee {knee:.1} ratio {ratio:.4} {void:?}", verdict["verdict"]);
         let is_near = (knee / RATE - 1.0).abs() <= 0.03 && (ratio - 0.95).abs() <= 0.01;
-        if is_near && verdict["verdict"] == "reproduced" {
-            return;
-        }
-        seen.push((knee, ratio, verdict["verdict"].clone(), void));
+        is_near && verdict["verdict"] == "reproduced"
+    };
+    let trials = trials();
+    if trials == 0 {
+        // What else the machine does may spoil some.
+        assert!((0..ATTEMPTS).any(&mut found), "none of {ATTEMPTS} finds it");
+    } else {
+        let right = (0..trials).filter(|nth| found(*nth)).count();
+        assert!(right * 10 >= trials * 9, "{right} of {trials} find it");
     }
-    panic!("{seen:#?}");
+}
+
+/// Campaigns of each kind that are asked for; none is as few as it takes.
+fn trials() -> usize {
+    std::env::var("FLYBALL_LAB_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
 /// Whether the copies differ by what the lab says, however little.
@@ -148,8 +160,7 @@ fn tells_a_difference(judged: &Value) -> bool {
 
 #[test]
 fn the_lab_seldom_reports_a_difference_between_two_copies_of_one_server() {
-    let given = std::env::var("FLYBALL_LAB_TRIALS").ok().and_then(|text| text.parse().ok());
-    let trials: usize = given.unwrap_or(0);
+    let trials = trials();
     if trials == 0 || skips() {
         return;
     }

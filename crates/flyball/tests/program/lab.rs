@@ -12,6 +12,9 @@ use flyball_lab::host::{find, is_root};
 use flyball_testkit::{binary, skip};
 use serde_json::Value;
 
+/// Times that perf may be too slow beside other tests.
+const LOOKS_MAX: usize = 4;
+
 fn lab(arguments: &[&str]) -> Output {
     let mut command = Command::new(binary());
     command.arg("lab").args(arguments).stdin(Stdio::null());
@@ -29,7 +32,14 @@ fn experiments_are_listed_and_shown() {
         assert!(listed.lines().any(|line| line.starts_with(name)), "{name}: {listed}");
     }
     let shown = text(&lab(&["show", "s0-fig8"]).stdout);
-    for part in ["S0, Figure 8, M31", "Points: ", "Series:", "reproduced when the ratio is"] {
+    for part in [
+        "S0, Figure 8, M31",
+        "Machine: 25 % of 1 CPU, memory without a limit, files read before each run, an accept \
+         queue of 128, without SYN cookies",
+        "Points: ",
+        "Series:",
+        "reproduced when the ratio is",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
 }
@@ -153,16 +163,46 @@ fn dynamic_requests_are_measured_where_their_module_answers() {
 }
 
 #[test]
+fn clients_are_compared_that_are_a_process_for_each_connection() {
+    if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let short = ["--quick", "--seconds", "0.5", "--repetitions", "1", "--out", out];
+    let output = lab(&[&["run", "s3-sec224"], &short[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let runs = json(&directory.path().join("runs.json"));
+    let records = runs["records"].as_array().unwrap().iter();
+    let apart = |record: &&Value| record["series"] == "a process for each client";
+    let (apart, together): (Vec<&Value>, Vec<&Value>) = records.partition(apart);
+    for (records, processes) in [(&apart, true), (&together, false)] {
+        // Each point, and all of the connections at it.
+        for point in [1.0, 10.0, 42.0] {
+            let here = records.iter().find(|record| record["point"] == point);
+            let record = here.unwrap_or_else(|| panic!("{processes} {point}: {runs}"));
+            assert_eq!(record["generator"]["connections_open_max"], point, "{record}");
+            let cpu = record["figures"]["client_cpu_us_per_reply"].as_f64().unwrap();
+            assert!(cpu > 0.0, "{record}");
+        }
+    }
+}
+
+#[test]
 fn servers_are_looked_into_by_call_and_by_stack() {
-    if std::env::var_os("FLYBALL_LAB_WHITE_BOX").is_none() || !is_root() {
-        return;
+    if !is_root() {
+        return skip("looking into servers takes root");
     }
     if let Some(missing) = ["ip", "perf", "taskset"].iter().find_map(|name| find(name).err()) {
         return skip(&missing.to_string());
     }
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();
-    let output = lab(&["run", "s3-fig14", "--white-box", "--out", out]);
+    let look = || lab(&["run", "s3-fig14", "--white-box", "--out", out]);
+    // Beside other tests perf may be slower than the load lasts, which the lab says.
+    let mut looks = std::iter::repeat_with(look).take(LOOKS_MAX);
+    let is_in_time = |output: &Output| !text(&output.stderr).contains("too busy");
+    let output = looks.find(is_in_time).expect("perf is in time");
     assert!(output.status.success(), "{}", text(&output.stderr));
     let seen = json(&directory.path().join("white-box.json"));
     let boxes = seen["boxes"].as_array().unwrap();

@@ -43,10 +43,8 @@ impl Settled {
         let alike = |one: &Series| {
             let other = then.series.iter().find(|other| other.name == one.name);
             other.is_none_or(|other| {
-                let of = |series: &Series| {
-                    (series.contestant.clone(), series.architecture.clone(), series.set.clone())
-                };
-                of(one) == of(other)
+                // Whether it takes part in quick campaigns changes no run of it.
+                *one == Series { full_only: one.full_only, ..other.clone() }
             })
         };
         let differs = of(then) != of(now) || !now.series.iter().all(alike);

@@ -166,6 +166,15 @@ pub(super) const PEERS: &[Peer] = &[
         ..PLAIN
     },
     Peer {
+        name: "mini-httpd",
+        program: "mini_httpd",
+        version: "-V",
+        template: template!("mini_httpd.conf"),
+        file: "mini_httpd.conf",
+        arguments: &["-D", "-C", "@conf@"],
+        ..PLAIN
+    },
+    Peer {
         name: "haproxy",
         program: "haproxy",
         template: template!("haproxy.cfg"),

@@ -36,6 +36,25 @@ pub struct GroupLimits {
     pub disk_per_s: Option<u64>,
 }
 
+/// What was read from disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskReads {
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests to the disk.
+    pub requests: u64,
+}
+
+impl DiskReads {
+    /// How much more than before.
+    pub fn since(self, before: DiskReads) -> DiskReads {
+        DiskReads {
+            bytes: self.bytes.saturating_sub(before.bytes),
+            requests: self.requests.saturating_sub(before.requests),
+        }
+    }
+}
+
 /// A control group. Gone when dropped, once its processes are.
 #[derive(Debug)]
 pub struct Group {
@@ -125,31 +144,45 @@ impl Group {
         line.parse::<u64>().ok().map(|us| us * 1_000)
     }
 
-    /// Bytes of memory that belong to no file.
+    /// Bytes of memory that belong to no file on a disk, those that its processes share included.
     pub fn anonymous(&self) -> Option<u64> {
-        let key = if self.unified { "anon " } else { "rss " };
-        let text = self.read("memory", "memory.stat")?;
-        text.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
+        Some(self.memory(if self.unified { "anon " } else { "rss " })? + self.shared()?)
     }
 
-    /// Bytes of the page cache that are charged to it.
+    /// Bytes of the page cache that are charged to it: of files on disks.
     pub fn page_cache(&self) -> Option<u64> {
-        let key = if self.unified { "file " } else { "cache " };
+        // What is shared is a file, too, by the kernel's account.
+        let files = self.memory(if self.unified { "file " } else { "cache " })?;
+        Some(files.saturating_sub(self.shared()?))
+    }
+
+    fn shared(&self) -> Option<u64> {
+        self.memory("shmem ")
+    }
+
+    fn memory(&self, key: &str) -> Option<u64> {
         let text = self.read("memory", "memory.stat")?;
         text.lines().find_map(|line| line.strip_prefix(key))?.parse().ok()
     }
 
-    /// Bytes that its processes have read from disks.
-    pub fn read_bytes(&self) -> Option<u64> {
+    /// What its processes have read from disks, so far.
+    pub fn disk_reads(&self) -> Option<DiskReads> {
         if self.unified {
             let text = self.read("io", "io.stat")?;
-            let words = text.split_whitespace().filter_map(|word| word.strip_prefix("rbytes="));
-            return Some(words.filter_map(|word| word.parse::<u64>().ok()).sum());
+            let sum = |key: &str| {
+                let words = text.split_whitespace().filter_map(|word| word.strip_prefix(key));
+                words.filter_map(|word| word.parse::<u64>().ok()).sum()
+            };
+            return Some(DiskReads { bytes: sum("rbytes="), requests: sum("rios=") });
         }
-        let text = self.read("blkio", "blkio.throttle.io_service_bytes")?;
-        let lines =
-            text.lines().filter_map(|line| line.split_once(" Read ")?.1.parse::<u64>().ok());
-        Some(lines.sum())
+        let sum = |file: &str| {
+            let text = self.read("blkio", file)?;
+            let reads =
+                text.lines().filter_map(|line| line.split_once(" Read ")?.1.parse::<u64>().ok());
+            Some(reads.sum::<u64>())
+        };
+        let bytes = sum("blkio.throttle.io_service_bytes")?;
+        Some(DiskReads { bytes, requests: sum("blkio.throttle.io_serviced")? })
     }
 
     /// The processes in it.

@@ -12,6 +12,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
     ("bpftrace", "bpftrace"),
     ("ip", "iproute2"),
+    ("mini_httpd", "mini-httpd"),
     ("nginx", "nginx-light"),
     ("perf", "linux-perf"),
     ("setpriv", "util-linux"),

@@ -57,6 +57,14 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::AcceptsPerPhase => "accepted connections per phase",
         Measure::WaitsPerReply => "waits for events per reply",
         Measure::MemoryMib => "memory, MiB",
+        Measure::PageCacheMib => "page cache of the server, MiB",
+        Measure::BodyHitPercent => "bodies found in memory, %",
+        Measure::IdlePercent => "processor idle, or withheld from the server, %",
+        Measure::DiskWaitPercent => "processor waiting for the disk, %",
+        Measure::SoftirqPercent => "processor in soft interrupts, %",
+        Measure::DiskMibPerS => "read from the disk, MiB/s",
+        Measure::DiskReadKib => "KiB of a request to the disk",
+        Measure::ClientCpuUsPerReply => "µs of the generator's CPU time per reply",
     }
 }
 

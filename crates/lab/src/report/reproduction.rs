@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use super::page::word;
@@ -30,8 +29,7 @@ on a recorded machine:
 * *reproduced*: every claim holds, and by as much as its predicate asks.
 * *weaker*: a claim holds by less, or no difference is shown.
 * *reversed*: a claim is the other way round.
-* *not testable*: as listed beforehand. It takes more cores, real network cards or a second kernel,
-  or is no matter of servers: how a generator or a set of files compares, which tests look at.
+* *not testable*: as listed beforehand. It takes more cores or real network cards.
 * *no result*: too few valid runs.
 * *by earlier claims*: what is claimed was put otherwise since, and not run again.
 * *set up otherwise*: the load, the machine or who takes part was changed since, likewise; records
@@ -40,9 +38,6 @@ on a recorded machine:
   it was asked (`--stolen-max`); the record says how much.
 
 ";
-
-/// The rows of docs/rows.md that are experiments, or belong to them, by the papers in their order.
-const OF_EXPERIMENTS: [RangeInclusive<u32>; 5] = [24..=43, 70..=81, 97..=106, 127..=138, 152..=171];
 
 /// The record of a set of campaigns: what came of each experiment.
 struct Kept {
@@ -93,7 +88,6 @@ pub fn reproduction(records: &[PathBuf]) -> Result<String, SetupError> {
     for experiment in &experiments {
         let _ = writeln!(text, "{}", row(experiment, &kept));
     }
-    text += &others(&experiments);
     let shown: Vec<_> =
         experiments.iter().filter_map(|one| Some((one, best(one, &kept)?))).collect();
     if !shown.is_empty() {
@@ -199,19 +193,6 @@ fn row(experiment: &Experiment, kept: &[Kept]) -> String {
     let Experiment { name, title, rows, .. } = experiment;
     let rows = rows.join(", ");
     format!("| `{name}` | {rows} | {title} | {runs} | {} | {} |", verdict(true), verdict(false))
-}
-
-/// The rows that no figure shows.
-fn others(experiments: &[Experiment]) -> String {
-    let shown = |row: &String| experiments.iter().any(|one| one.rows.contains(row));
-    let mut rows: Vec<String> =
-        OF_EXPERIMENTS.into_iter().flatten().map(|row| format!("M{row}")).collect();
-    rows.retain(|row| !shown(row));
-    format!(
-        "\nWorkloads, measures and methods, which have no figure of their own, are in\n\
-         [rows.md](rows.md) with what holds them:\n{}.\n",
-        rows.join(", ")
-    )
 }
 
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {

@@ -3,11 +3,10 @@
 use std::fmt::Write as _;
 
 use super::Campaign;
-use super::figure::{Figure, Line, label};
+use super::figure::{Figure, Line, Spot, label};
 use super::svg::number;
 use crate::definition::{Measure, Varies};
 use crate::statistics::{Comparison, Finding, holm};
-use crate::verdict::least;
 
 /// Two campaigns of one experiment: every series at every point, the first by the second.
 ///
@@ -31,7 +30,7 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
                         .iter()
                         .filter(|run| run.cell.series == series.name && run.cell.point == *point);
                     let figures = here.filter_map(|run| run.figures.get(&measure).copied());
-                    figures.map(|figure| figure.max(least(measure))).collect()
+                    figures.map(|figure| figure.max(measure.least())).collect()
                 };
                 // Runs of two campaigns belong together by nothing but their order.
                 let pairs: Vec<(f64, f64)> =
@@ -75,7 +74,8 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
 }
 
 /// The contestants of each campaign, best first: by their best point, or, where less is better,
-/// by what they have under the heaviest load that most of them were measured at.
+/// by what they have under the heaviest load that most of them were measured at. Beside the best
+/// point stands the area under the line, as a share of the largest.
 pub fn rank(campaigns: &[Campaign]) -> String {
     let mut text = String::new();
     for campaign in campaigns {
@@ -84,13 +84,15 @@ pub fn rank(campaigns: &[Campaign]) -> String {
         else {
             continue;
         };
-        let at = better_is_less(claim.measure).then(|| heaviest(&figure)).flatten();
+        let at = (!claim.measure.better_is_more()).then(|| heaviest(&figure)).flatten();
         let varies = campaign.experiment.axis.varies != Varies::Nothing;
         let here = at.filter(|_| varies).map(|at| format!(", at {at}")).unwrap_or_default();
         let (name, kind) = (&campaign.experiment.name, campaign.outcome.reservation());
         let _ = writeln!(text, "{name}: {}{here}{kind}", figure.measure);
         for (nth, (name, best)) in ranked(&figure, at).into_iter().enumerate() {
-            let _ = writeln!(text, "  {:>2}. {name:<24} {}", nth + 1, number(best));
+            let share = area_share(&figure, &name).filter(|_| at.is_none());
+            let area = share.map(|share| format!("  area {share:.2}")).unwrap_or_default();
+            let _ = writeln!(text, "  {:>2}. {name:<24} {}{area}", nth + 1, number(best));
         }
         let is_left = |line: &&Line| value(line, at).is_none();
         let left: Vec<&str> =
@@ -100,12 +102,6 @@ pub fn rank(campaigns: &[Campaign]) -> String {
         }
     }
     text
-}
-
-/// Whether a smaller figure is the better one.
-fn better_is_less(measure: Measure) -> bool {
-    use Measure::{AcceptsPerPhase, GoodputPerS, MbitPerS, RepliesPerS};
-    !matches!(measure, GoodputPerS | RepliesPerS | MbitPerS | AcceptsPerPhase)
 }
 
 /// The point at which most series have a valid run; of several the last.
@@ -135,9 +131,25 @@ fn ranked(figure: &Figure, at: Option<f64>) -> Vec<(String, f64)> {
     all
 }
 
+/// The area under the line of a series along the axis, as a share of the largest (S4, section 9):
+/// what a server gives over all loads, not only at its best. Of lines that have a valid run at
+/// every point.
+fn area_share(figure: &Figure, name: &str) -> Option<f64> {
+    let points = figure.lines.iter().map(|line| line.spots.len()).max().filter(|n| *n > 1)?;
+    let is_whole =
+        |line: &&Line| line.spots.len() == points && line.spots.iter().all(|spot| !spot.noisy);
+    let area = |line: &Line| -> f64 {
+        let pairs = line.spots.windows(2);
+        let height = |pair: &[Spot]| (pair[0].value.middle + pair[1].value.middle) / 2.0;
+        pairs.map(|pair| (pair[1].at - pair[0].at) * height(pair)).sum()
+    };
+    let whole = || figure.lines.iter().filter(is_whole);
+    let largest = whole().map(area).max_by(f64::total_cmp).filter(|area| *area > 0.0)?;
+    Some(area(whole().find(|line| line.name == name)?) / largest)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::figure::Spot;
     use super::*;
     use crate::statistics::Interval;
 
@@ -168,5 +180,25 @@ mod tests {
         assert_eq!(heaviest(&figure), Some(2.0));
         assert_eq!(names(Some(2.0)), ["quick", "slow"]);
         assert_eq!(names(None), ["slow", "quick"], "by the highest");
+    }
+
+    #[test]
+    fn the_area_under_a_line_is_a_share_of_the_largest_and_takes_every_point() {
+        let figure = Figure {
+            name: "goodput".into(),
+            measure: "goodput",
+            along: None,
+            lines: vec![
+                line("stays", &[(1.0, 8.0, true), (2.0, 8.0, true), (4.0, 8.0, true)]),
+                // The higher peak, and the smaller area.
+                line("falls", &[(1.0, 8.0, true), (2.0, 10.0, true), (4.0, 2.0, true)]),
+                line("void", &[(1.0, 8.0, true), (2.0, 90.0, false), (4.0, 8.0, true)]),
+            ],
+        };
+        assert_eq!(area_share(&figure, "stays"), Some(1.0));
+        assert_eq!(area_share(&figure, "falls"), Some((9.0 + 12.0) / 24.0));
+        assert_eq!(area_share(&figure, "void"), None);
+        let single = Figure { lines: vec![line("one", &[(1.0, 8.0, true)])], ..figure };
+        assert_eq!(area_share(&single, "one"), None);
     }
 }

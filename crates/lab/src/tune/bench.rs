@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
             contestant: self.asked.contestant.clone(),
             architecture: None,
             set,
-            full_only: false,
+            ..Series::default()
         }
     }
 }

@@ -280,13 +280,7 @@ fn machine(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
         let cells = all.boxes.iter().map(|one| cell(one).unwrap_or_else(|| "–".into()));
         (name.to_owned(), cells.collect())
     };
-    let percent = |share: f64| Some(format!("{:.1} %", share * 100.0));
     let mut rows = vec![
-        row("processor idle, or withheld from the server", &|one| percent(one.idle)),
-        row("waiting for the disk", &|one| percent(one.iowait)),
-        row("soft interrupts", &|one| percent(one.softirq)),
-        row("page cache of the server, MiB", &|one| Some(format!("{:.1}", one.page_cache_mib?))),
-        row("read from the disk, MiB/s", &|one| Some(format!("{:.2}", one.disk_mib_per_s?))),
         row("dropped: all", &|one| Some(one.record.drops?.all.to_string())),
         row("dropped: accept queue full", &|one| Some(one.record.drops?.overflows.to_string())),
         row("dropped: half-open queue full", &|one| Some(one.record.drops?.requests.to_string())),

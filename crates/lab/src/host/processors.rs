@@ -1,0 +1,77 @@
+//! What processors did with their time, as the kernel has it in `/proc/stat`.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// Kinds of time that a line tells: user, nice, system, idle, iowait, irq, softirq, steal.
+const KINDS: usize = 8;
+const IDLE: usize = 3;
+const IOWAIT: usize = 4;
+const SOFTIRQ: usize = 6;
+
+/// The times of some processors, added up by kind, in hundredths of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessorTimes([u64; KINDS]);
+
+/// Shares of the time of processors, of 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shares {
+    /// With nothing to do, and nothing that waited for a disk. What a share of a processor's time
+    /// withholds from a server is among it.
+    pub idle: f64,
+    /// With nothing to do while something waited for a disk.
+    pub iowait: f64,
+    /// In soft interrupts: packets and timers.
+    pub softirq: f64,
+}
+
+impl ProcessorTimes {
+    /// Looks at the processors from the first to `last`.
+    pub fn look(last: u32) -> ProcessorTimes {
+        ProcessorTimes::parse(&fs::read_to_string("/proc/stat").unwrap_or_default(), last)
+    }
+
+    fn parse(text: &str, last: u32) -> ProcessorTimes {
+        let mut all = [0; KINDS];
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            let id = words.next().and_then(|word| word.strip_prefix("cpu")?.parse::<u32>().ok());
+            if id.is_some_and(|id| id <= last) {
+                for (sum, word) in all.iter_mut().zip(words) {
+                    *sum += word.parse::<u64>().unwrap_or(0);
+                }
+            }
+        }
+        ProcessorTimes(all)
+    }
+
+    /// The shares of what passed since then; nothing where no time did.
+    pub fn since(&self, before: &ProcessorTimes) -> Option<Shares> {
+        let grown = |kind: usize| self.0[kind].saturating_sub(before.0[kind]) as f64;
+        let all: f64 = (0..KINDS).map(grown).sum();
+        let share = |kind: usize| grown(kind) / all;
+        let shares = Shares { idle: share(IDLE), iowait: share(IOWAIT), softirq: share(SOFTIRQ) };
+        (all > 0.0).then_some(shares)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_have_times_and_shares_of_them() {
+        assert!(ProcessorTimes::look(u32::MAX).0.iter().sum::<u64>() > 0);
+        let text = "cpu  9 9 9 9 9 9 9 9 0 0\n\
+                    cpu0 5 0 5 30 5 0 5 0 0 0\n\
+                    cpu1 5 0 5 30 5 0 5 0 0 0\n\
+                    cpu2 7 7 7 7 7 7 7 7 0 0\n\
+                    intr 4\n";
+        let two = ProcessorTimes::parse(text, 1);
+        assert_eq!(two, ProcessorTimes([10, 0, 10, 60, 10, 0, 10, 0]));
+        let shares = two.since(&ProcessorTimes::default());
+        assert_eq!(shares, Some(Shares { idle: 0.6, iowait: 0.1, softirq: 0.1 }));
+        assert_eq!(two.since(&two), None);
+    }
+}

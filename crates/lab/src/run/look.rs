@@ -1,0 +1,221 @@
+//! What a run measured: what the kernel and the server say before it and after it, beside what the
+//! generator reports.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{Record, Server};
+use crate::definition::{Measure, Series};
+use crate::generator::{Load, Report};
+use crate::host::{DiskReads, Group, ListenDrops, ProcessorTimes, stolen_ns};
+
+/// Bytes of a MiB.
+const MIB: f64 = (1 << 20) as f64;
+
+/// What the kernel and the server say at one moment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Look {
+    cpu_ns: Option<u64>,
+    anonymous: Option<u64>,
+    page_cache: Option<u64>,
+    disk_reads: Option<DiskReads>,
+    processors: ProcessorTimes,
+    drops: Option<ListenDrops>,
+    stolen_ns: Option<u64>,
+    counters: BTreeMap<String, u64>,
+}
+
+impl Look {
+    /// Looks at a server, its group and the processors that it may use. Blocks for an answer of
+    /// ours.
+    pub(super) fn at(server: &Server, group: Option<&Group>, cpus: u32) -> Look {
+        // The counters of the namespace that the server is in.
+        let netstat = fs::read_to_string(format!("/proc/{}/net/netstat", server.running.id()));
+        Look {
+            cpu_ns: group.and_then(Group::cpu_ns),
+            anonymous: group.and_then(Group::anonymous),
+            page_cache: group.and_then(Group::page_cache),
+            disk_reads: group.and_then(Group::disk_reads),
+            processors: ProcessorTimes::look(cpus.saturating_sub(1)),
+            drops: netstat.ok().and_then(|text| ListenDrops::parse(&text)),
+            stolen_ns: stolen_ns(),
+            counters: server.admin.as_deref().and_then(counters).unwrap_or_default(),
+        }
+    }
+
+    /// How much more one of our server's own counters has than before.
+    fn counted_since(&self, before: &Look, name: &str) -> Option<f64> {
+        let count = |look: &Look| look.counters.get(name).copied();
+        Some((count(self)? - count(before)?) as f64)
+    }
+}
+
+/// What our server counts about itself.
+pub(super) fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
+    use std::io::{Read, Write};
+    let mut socket = std::os::unix::net::UnixStream::connect(admin).ok()?;
+    socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
+    socket.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
+    let mut text = String::new();
+    socket.read_to_string(&mut text).ok()?;
+    let (_, body) = text.split_once("\r\n\r\n")?;
+    let status: Value = serde_json::from_str(body).ok()?;
+    let counters = status.get("counters")?.as_object()?.iter();
+    Some(counters.filter_map(|(name, n)| Some((name.clone(), n.as_u64()?))).collect())
+}
+
+/// The record of a run of so many seconds, as far as it is known here: point, block and attempt are
+/// its campaign's to say.
+pub(super) fn record(
+    series: &Series,
+    load: &Load,
+    report: &Report,
+    (before, after): (Look, Look),
+    seconds: f64,
+) -> Record {
+    let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
+    let stolen_share = after
+        .stolen_ns
+        .zip(before.stolen_ns)
+        .map(|(after, before)| after.saturating_sub(before) as f64 / 1e9 / seconds / cpus);
+    let mut void = report.void();
+    if report.wrong_bodies() > 0 {
+        void.push(format!("{} bodies were not the file", report.wrong_bodies()));
+    }
+    let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(after, before)| after - before);
+    let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
+    let mut figures = of_clients(report);
+    figures.extend(of_server(load, report, (&before, &after), (cpu_ns, drops)));
+    figures.extend(of_machine((&before, &after), seconds));
+    figures.retain(|(_, figure)| figure.is_some_and(f64::is_finite));
+    let counted = |(name, now): (&String, &u64)| {
+        let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
+        (more > 0).then(|| (name.clone(), more))
+    };
+    Record {
+        counters: after.counters.iter().filter_map(counted).collect(),
+        series: series.name.clone(),
+        point: 0.0,
+        amount: load.amount,
+        block: 0,
+        attempt: 1,
+        unfair: false,
+        void,
+        figures: figures.into_iter().filter_map(|(name, figure)| Some((name, figure?))).collect(),
+        server_cpu_s: cpu_ns.map(|ns| ns as f64 / 1e9),
+        drops,
+        stolen_share,
+        generator: report.0.clone(),
+    }
+}
+
+/// A measure, and its figure where it is known.
+type Figures = Vec<(Measure, Option<f64>)>;
+
+/// What clients saw, and what they took themselves.
+fn of_clients(report: &Report) -> Figures {
+    // Processor time is of the whole run, and so are the replies that it is divided by.
+    let replies = report.figure("replies_total").unwrap_or(0.0).max(1.0);
+    let cpu_us = report.figure("client_cpu_s").map(|seconds| seconds * 1e6 / replies);
+    // What arrived in the window, whenever it was due: past saturation most comes after it.
+    let bits = report.figure("bytes_in_per_s").map(|bytes| bytes * 8.0 / 1e6);
+    vec![
+        (Measure::GoodputPerS, report.figure("goodput_per_s")),
+        (Measure::RepliesPerS, report.figure("replies_per_s")),
+        (Measure::MbitPerS, bits),
+        (Measure::LatencyP50Us, report.figure("latency_us.p50")),
+        (Measure::LatencyP99Us, report.figure("latency_us.p99")),
+        (Measure::ClientCpuUsPerReply, cpu_us),
+    ]
+}
+
+/// What the server took, and what it counted.
+fn of_server(
+    load: &Load,
+    report: &Report,
+    (before, after): (&Look, &Look),
+    (cpu_ns, drops): (Option<u64>, Option<ListenDrops>),
+) -> Figures {
+    // Both of the whole run: what was due in its window is answered before and after it, too. What
+    // it costs to say no is borne by those who were served.
+    let served = report.figure("replies_total").unwrap_or(0.0) * report.served_share();
+    // By the time in which connections were due: clients that wait longer make no fewer drops.
+    let per_s = |of: fn(ListenDrops) -> u64| drops.map(|drops| of(drops) as f64 / load.seconds);
+    let grown = |name: &str| after.counted_since(before, name);
+    let ratio = |part: &str, whole: Option<f64>| Some(grown(part)? / whole.filter(|n| *n > 0.0)?);
+    let bodies = grown("content_cache_hits").zip(grown("content_cache_misses"));
+    vec![
+        (Measure::CpuUsPerReply, cpu_ns.map(|ns| ns as f64 / 1_000.0 / served.max(1.0))),
+        (Measure::DropsPerS, per_s(|drops| drops.all)),
+        (Measure::OverflowsPerS, per_s(|drops| drops.overflows)),
+        (Measure::RequestDropsPerS, per_s(|drops| drops.requests)),
+        (Measure::AcceptsPerPhase, ratio("accepted", grown("accept_phases"))),
+        (Measure::WaitsPerReply, ratio("getevents_calls", grown("requests"))),
+        (Measure::BodyHitPercent, bodies.map(|(hits, misses)| 100.0 * hits / (hits + misses))),
+        (Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / MIB)),
+        (Measure::PageCacheMib, after.page_cache.map(|bytes| bytes as f64 / MIB)),
+    ]
+}
+
+/// What the server's processors and its disk did in these seconds (S4, Tables 2 and 3).
+fn of_machine((before, after): (&Look, &Look), seconds: f64) -> Figures {
+    let shares = after.processors.since(&before.processors);
+    let reads = after.disk_reads.zip(before.disk_reads).map(|(after, before)| after.since(before));
+    vec![
+        (Measure::IdlePercent, shares.map(|shares| 100.0 * shares.idle)),
+        (Measure::DiskWaitPercent, shares.map(|shares| 100.0 * shares.iowait)),
+        (Measure::SoftirqPercent, shares.map(|shares| 100.0 * shares.softirq)),
+        (Measure::DiskMibPerS, reads.map(|reads| reads.bytes as f64 / MIB / seconds)),
+        (
+            Measure::DiskReadKib,
+            reads.map(|reads| reads.bytes as f64 / 1_024.0 / reads.requests as f64),
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_of_what_passed_between_two_looks() {
+        let look = |nth: u64| Look {
+            cpu_ns: Some(1_000_000 * nth),
+            page_cache: Some(nth << 20),
+            disk_reads: Some(DiskReads { bytes: nth << 20, requests: 4 * nth }),
+            counters: [("content_cache_hits", 9 * nth), ("content_cache_misses", nth)]
+                .map(|(name, n)| (name.to_owned(), n))
+                .into(),
+            ..Look::default()
+        };
+        let text = "name = \"x\"\ncontestant = \"flyball\"";
+        let series: Series = toml::from_str(text).unwrap();
+        let load = Load {
+            varies: crate::definition::Varies::Connections,
+            amount: 7.0,
+            seconds: 2.0,
+            warmup: 0.0,
+            seed: 1,
+            verify: false,
+        };
+        let report = Report(json!({ "replies_total": 100, "client_cpu_s": 0.002 }));
+        let record = record(&series, &load, &report, (look(1), look(3)), 2.0);
+        let figures = &record.figures;
+        assert_eq!(figures[&Measure::CpuUsPerReply], 20.0);
+        assert_eq!(figures[&Measure::ClientCpuUsPerReply], 20.0);
+        assert_eq!(figures[&Measure::BodyHitPercent], 90.0);
+        assert_eq!((figures[&Measure::DiskMibPerS], figures[&Measure::DiskReadKib]), (1.0, 256.0));
+        assert_eq!(figures[&Measure::PageCacheMib], 3.0);
+        // What nobody told, and what would be of nothing, is no figure.
+        let unknown = [Measure::GoodputPerS, Measure::IdlePercent, Measure::WaitsPerReply];
+        assert!(unknown.iter().all(|measure| !figures.contains_key(measure)), "{figures:?}");
+        assert_eq!((record.amount, record.counters["content_cache_misses"]), (7.0, 2));
+    }
+}
