@@ -21,7 +21,7 @@ use crate::generator::{self, Load};
 use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
 use crate::noise::Noise;
-use crate::plan::{self, BEGUN_SHARE, Cell, Plan};
+use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
 use crate::run::{CLIENT_DESCRIPTORS, Record, Site, measure};
 use crate::schedule::Turn;
 use crate::statistics::median;
@@ -128,9 +128,12 @@ impl Runs {
 
     /// The runs that count; those that stayed void after every attempt are left out.
     pub fn valid(&self) -> Vec<Measured> {
+        let Runs { quick, seed, blocks, unjudged, .. } = *self;
+        let rounds = Asked { quick, seed, blocks, unjudged, seconds: None }.rounds();
         let valid = self.records.iter().filter(|record| record.void.is_empty());
         valid
             .map(|record| Measured {
+                in_round: record.block < rounds,
                 cell: verdict::Cell {
                     series: record.series.clone(),
                     point: record.point,

@@ -82,6 +82,18 @@ pub struct Asked {
     pub unjudged: Option<usize>,
 }
 
+impl Asked {
+    /// Repetitions of what claims look at, or in a quick campaign the least of them.
+    fn wanted(&self) -> usize {
+        self.blocks.unwrap_or(if self.quick { QUICK_BLOCKS } else { FULL_BLOCKS })
+    }
+
+    /// Rounds in which every cell is run.
+    pub fn rounds(&self) -> usize {
+        self.unjudged.map_or(self.wanted(), |fewer| fewer.min(self.wanted()))
+    }
+}
+
 /// The cells of an experiment.
 pub fn cells(experiment: &Experiment, quick: bool) -> Vec<Cell<'_>> {
     let points = experiment.points(quick);
@@ -93,9 +105,7 @@ pub fn cells(experiment: &Experiment, quick: bool) -> Vec<Cell<'_>> {
 /// them, also those of other experiments that share them.
 pub fn of(experiment: &Experiment, cells: &[Cell<'_>], claims: &[Claim], asked: Asked) -> Plan {
     let Asked { quick, seed, .. } = asked;
-    let usual = if quick { QUICK_BLOCKS } else { FULL_BLOCKS };
-    let wanted = asked.blocks.unwrap_or(usual);
-    let blocks = asked.unjudged.map_or(wanted, |fewer| fewer.min(wanted));
+    let (blocks, wanted) = (asked.rounds(), asked.wanted());
     let turns = turns(cells.len(), blocks, seed);
     let needed = match (quick, asked.blocks) {
         (true, None) => pairs_needed(claims.len().max(1)).max(wanted),
@@ -201,7 +211,7 @@ mod tests {
     fn measured(cell: &Cell<'_>) -> Measured {
         let at =
             crate::verdict::Cell { series: cell.series.name.clone(), point: cell.point, block: 0 };
-        Measured { cell: at, figures: Default::default() }
+        Measured { cell: at, in_round: true, figures: Default::default() }
     }
 
     #[test]

@@ -255,10 +255,11 @@ fn site(
             None
         }
     };
-    // What a log asks for need not be there.
-    let is_listed = asked.requests == Requests::Files && experiment.workload.name.is_empty();
+    // A workload knows its files. What a log asks for need not be there, and is not compared then;
+    // what a configuration answers is its own matter.
+    let is_by_path = !experiment.workload.has_files() && config.is_none();
     Ok(Site {
-        compare_with: is_listed.then(|| files.clone()),
+        compare_with: is_by_path.then(|| files.clone()),
         flyball: asked.flyball.clone(),
         files_root: files.clone(),
         files,

@@ -41,6 +41,9 @@ pub struct Cell {
 pub struct Measured {
     /// Where.
     pub cell: Cell,
+    /// Whether it is of a round in which every cell was run, and not one that was run again because
+    /// a claim looks there.
+    pub in_round: bool,
     /// The figures.
     pub figures: BTreeMap<Measure, f64>,
 }
@@ -306,9 +309,8 @@ impl Side<'_> {
 
 /// The value of the axis that a place means for a series; `None` for all of them. Ends are those of
 /// the axis, whether or not a run there was valid: another point would be another claim. The peak
-/// is the point of the best median by the blocks that have more than half of the points, so that a
-/// lucky run decides only where there are no others: what was run again because a claim looks at it
-/// does not count, unless an axis is so short that this is most of it.
+/// is the point of the best median by the rounds in which every cell was run, by which it was also
+/// chosen what to run again: what is known better since would move it to where nothing is known.
 fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Option<f64> {
     let ends = || axis.iter().copied();
     let mut points: Vec<f64> = runs.iter().map(|run| run.cell.point).collect();
@@ -320,11 +322,10 @@ fn point_at(runs: &[&Measured], place: Place, claim: &Claim, axis: &[f64]) -> Op
         Place::Last => ends().max_by(f64::total_cmp),
         Place::At(value) => ends().min_by(|a, b| (a - value).abs().total_cmp(&(b - value).abs())),
         Place::Peak => {
-            let points_in = |block| runs.iter().filter(|run| run.cell.block == block).count();
-            let most = runs.iter().map(|run| points_in(run.cell.block)).max().unwrap_or(0);
-            let is_common = |run: &&&Measured| points_in(run.cell.block) * 2 > most;
+            let has_rounds = runs.iter().any(|run| run.in_round);
             let height = |point: f64| {
-                let at_point = runs.iter().filter(is_common).filter(|run| run.cell.point == point);
+                let of_rounds = runs.iter().filter(|run| run.in_round || !has_rounds);
+                let at_point = of_rounds.filter(|run| run.cell.point == point);
                 let figures: Vec<f64> =
                     at_point.filter_map(|run| run.figures.get(&claim.measure).copied()).collect();
                 (!figures.is_empty()).then(|| median(&figures))
@@ -359,7 +360,8 @@ mod tests {
 
     fn run(series: &str, point: f64, block: usize, goodput: f64) -> Measured {
         let cell = Cell { series: series.into(), point, block };
-        Measured { cell, figures: BTreeMap::from([(Measure::GoodputPerS, goodput)]) }
+        let figures = BTreeMap::from([(Measure::GoodputPerS, goodput)]);
+        Measured { cell, in_round: true, figures }
     }
 
     /// Ten blocks in which `a` has this many times what `b` has, with a little noise.
@@ -459,12 +461,19 @@ mod tests {
     }
 
     #[test]
-    fn a_peak_is_where_it_was_found_however_often_another_point_was_run_since() {
-        let mut all = vec![run("b", 2.0, 0, 200.0)];
-        all.extend((0..10).map(|block| run("b", 1.0, block, 100.0)));
+    fn a_peak_moved_to_where_nothing_was_run_when_another_point_was_run_again() {
+        // Two rounds of two points: the peak is at 1, which is then run again and gives less.
+        let mut all = vec![run("b", 1.0, 0, 90.0), run("b", 1.0, 1, 140.0)];
+        all.extend((0..2).map(|block| run("b", 2.0, block, 100.0)));
         let peak = claim(Relation::Greater, Some(1.0), Place::Peak);
-        let places = looks_at(&peak, &all, AXIS);
-        assert!(places.contains(&("b", Some(2.0))), "{places:?}");
+        let found = |all: &[Measured]| looks_at(&peak, all, AXIS)[1].1;
+        assert_eq!(found(&all), Some(1.0));
+        let again = (2..8).map(|block| Measured { in_round: false, ..run("b", 1.0, block, 95.0) });
+        all.extend(again);
+        assert_eq!(found(&all), Some(1.0));
+        // Where no run of a round counts, what was run again is all there is.
+        all.retain(|run| !run.in_round);
+        assert_eq!(found(&all), Some(1.0));
     }
 
     #[test]
@@ -559,6 +568,7 @@ mod tests {
     #[test]
     fn no_drops_are_less_than_many_and_as_many_as_none() {
         let drops = |series: &str, block: usize, per_s: f64| Measured {
+            in_round: true,
             figures: BTreeMap::from([(Measure::DropsPerS, per_s)]),
             ..run(series, 2.0, block, 1.0)
         };

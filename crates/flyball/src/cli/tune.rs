@@ -90,7 +90,7 @@ pub(super) fn program() -> clap::Command {
                 .long("p99-max")
                 .value_name("TIME")
                 .value_parser(ValueParser::new(parse_duration))
-                .help("Settings whose 99th percentile of latency is longer are out"),
+                .help("Settings whose 99th percentile, below the peak, is longer are out"),
         )
         .arg(
             Arg::new("seed")

@@ -80,8 +80,16 @@ pub fn reproduction(records: &[PathBuf]) -> Result<String, SetupError> {
     if kept.is_empty() {
         text += "**None has been run for the record yet.**\n";
     }
+    // What later records have anew is no longer shown of the earlier ones.
+    let latest: Vec<&Outcome> = experiments
+        .iter()
+        .flat_map(|experiment| [true, false].map(|quick| outcome(experiment, &kept, quick)))
+        .flatten()
+        .collect();
     for record in &kept {
-        machine(&mut text, record);
+        let is_shown = |one: &Outcome| latest.iter().any(|latest| std::ptr::eq(*latest, one));
+        let shown: Vec<&Outcome> = record.outcomes.iter().filter(|one| is_shown(one)).collect();
+        machine(&mut text, &record.name, &shown);
     }
     text += "\n| experiment | rows | about | runs | quick | full |\n\
              | --- | --- | --- | --- | --- | --- |\n";
@@ -112,8 +120,8 @@ fn read(directory: &Path) -> Result<Kept, SetupError> {
     Ok(Kept { name, outcomes })
 }
 
-fn machine(text: &mut String, record: &Kept) {
-    let Kept { name, outcomes } = record;
+/// Where those outcomes of a record ran that are shown.
+fn machine(text: &mut String, name: &str, outcomes: &[&Outcome]) {
     let Some(Outcome { facts, quick, .. }) = outcomes.first() else { return };
     let Facts { kernel, cpu, cpus, .. } = facts;
     let kind = if *quick { "quick" } else { "full" };

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -57,8 +59,7 @@ impl Look {
 
 /// What our server counts about itself.
 pub(super) fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
-    use std::io::{Read, Write};
-    let mut socket = std::os::unix::net::UnixStream::connect(admin).ok()?;
+    let mut socket = UnixStream::connect(admin).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     socket.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
     let mut text = String::new();
@@ -89,10 +90,13 @@ pub(super) fn record(
     }
     let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(after, before)| after - before);
     let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
-    let mut figures = of_clients(report);
-    figures.extend(of_server(load, report, (&before, &after), (cpu_ns, drops)));
-    figures.extend(of_machine((&before, &after), seconds));
-    figures.retain(|(_, figure)| figure.is_some_and(f64::is_finite));
+    let figures = of_clients(report)
+        .into_iter()
+        .chain(of_server(load, report, (&before, &after), (cpu_ns, drops)))
+        .chain(of_machine((&before, &after), seconds));
+    let known = |(measure, figure): (Measure, Option<f64>)| {
+        figure.filter(|figure| figure.is_finite()).map(|figure| (measure, figure))
+    };
     let counted = |(name, now): (&String, &u64)| {
         let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
         (more > 0).then(|| (name.clone(), more))
@@ -106,7 +110,7 @@ pub(super) fn record(
         attempt: 1,
         unfair: false,
         void,
-        figures: figures.into_iter().filter_map(|(name, figure)| Some((name, figure?))).collect(),
+        figures: figures.filter_map(known).collect(),
         server_cpu_s: cpu_ns.map(|ns| ns as f64 / 1e9),
         drops,
         stolen_share,
