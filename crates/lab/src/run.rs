@@ -18,7 +18,7 @@ use crate::host::{
     Awake, Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running,
     SERVER_ADDRESS, SetupError, until,
 };
-use look::{Look, counters};
+pub use look::Look;
 
 /// Where servers listen in a namespace of their own.
 const PORT: u16 = 80;
@@ -163,22 +163,16 @@ pub fn measure(
 }
 
 /// A server that is being loaded, for those who look at it meanwhile.
-#[derive(Debug)]
 pub struct Watched<'a> {
     /// Its processes.
     pub processes: Vec<u32>,
-    admin: Option<&'a Path>,
+    look: &'a dyn Fn() -> Look,
 }
 
 impl Watched<'_> {
-    /// Requests that it has answered, of ours; a peer does not tell.
-    pub fn requests(&self) -> Option<u64> {
-        self.admin.and_then(counters)?.get("requests").copied()
-    }
-
-    /// How many more than before.
-    pub fn requests_since(&self, before: Option<u64>) -> Option<f64> {
-        Some(self.requests()?.checked_sub(before?)? as f64)
+    /// What the kernel and the server say now. Blocks for an answer of ours.
+    pub fn look(&self) -> Look {
+        (self.look)()
     }
 }
 
@@ -232,7 +226,7 @@ pub fn watched<T>(
     )?;
     let seen = watch(&Watched {
         processes: group.as_ref().map(Group::processes).unwrap_or_default(),
-        admin: server.admin.as_deref(),
+        look: &look,
     })?;
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();

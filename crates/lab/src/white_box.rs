@@ -120,7 +120,9 @@ pub fn run(
     let mut look = |watched: &Watched<'_>| watch(watched, &scratch, stop);
     let Seen { seen, absent } =
         see(site, experiment, (options, seconds), progress, stop, &mut look)?;
-    for (looked, record) in seen {
+    for (looked, mut record) in seen {
+        // As they were while it was looked at: reading what was seen takes time after the load.
+        record.figures.extend(looked.machine);
         let replies = record.generator.get("replies_per_s").and_then(serde_json::Value::as_f64);
         let average = replies.unwrap_or(0.0) * LOOK_S;
         boxes.push(Opened {
@@ -148,6 +150,8 @@ struct Looked {
     locks: Option<Locks>,
     /// While calls were counted, and while locks were.
     requests: [Option<f64>; 2],
+    /// What processors and disk did while stacks were looked at.
+    machine: BTreeMap<Measure, f64>,
 }
 
 /// Looks at a server that is being loaded.
@@ -163,19 +167,21 @@ fn watch(
     let data = scratch.join("perf.data");
     let data = data.to_string_lossy();
     let record = ["record", "-q", "-g", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-p", &ids];
+    let (before_stacks, stacks_begun) = (watched.look(), Instant::now());
     perf(&[&record[..], &["-o", &data, "--", "sleep", &look]].concat(), scratch, stop)?;
+    let (before_calls, took_s) = (watched.look(), stacks_begun.elapsed().as_secs_f64());
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
-    let answered = watched.requests();
     perf(&trace, scratch, stop)?;
-    let (answered, before_locks) = (watched.requests_since(answered), watched.requests());
+    let before_locks = watched.look();
     let waits = scratch.join("perf.locks");
     let waits = waits.to_string_lossy();
     let record = ["record", "-q", "-e", locks::EVENTS, "-p", &ids];
     // A kernel without these tracepoints leaves the rest to be seen.
     let waited =
         perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
-    let requests = [answered, watched.requests_since(before_locks)];
+    let requests =
+        [before_locks.requests_since(&before_calls), watched.look().requests_since(&before_locks)];
     if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS * LOOK_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
         return Err(SetupError(why.into()));
@@ -190,6 +196,7 @@ fn watch(
         calls: calls::parse(&counted),
         locks: waited.ok().map(|script| locks::parse(&script)),
         requests,
+        machine: before_calls.machine_since(&before_stacks, took_s),
     })
 }
 

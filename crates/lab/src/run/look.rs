@@ -21,7 +21,7 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// What the kernel and the server say at one moment.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Look {
+pub struct Look {
     cpu_ns: Option<u64>,
     anonymous: Option<u64>,
     page_cache: Option<u64>,
@@ -50,6 +50,16 @@ impl Look {
         }
     }
 
+    /// Requests that the server has answered since then, of ours; a peer does not tell.
+    pub fn requests_since(&self, before: &Look) -> Option<f64> {
+        self.counted_since(before, "requests")
+    }
+
+    /// What the server's processors and its disk did in these seconds since then.
+    pub fn machine_since(&self, before: &Look, seconds: f64) -> BTreeMap<Measure, f64> {
+        of_machine((before, self), seconds).into_iter().filter_map(known).collect()
+    }
+
     /// How much more one of our server's own counters has than before.
     fn counted_since(&self, before: &Look, name: &str) -> Option<f64> {
         let count = |look: &Look| look.counters.get(name).copied();
@@ -58,7 +68,7 @@ impl Look {
 }
 
 /// What our server counts about itself.
-pub(super) fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
+fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
     let mut socket = UnixStream::connect(admin).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     socket.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
@@ -94,9 +104,6 @@ pub(super) fn record(
         .into_iter()
         .chain(of_server(load, report, (&before, &after), (cpu_ns, drops)))
         .chain(of_machine((&before, &after), seconds));
-    let known = |(measure, figure): (Measure, Option<f64>)| {
-        figure.filter(|figure| figure.is_finite()).map(|figure| (measure, figure))
-    };
     let counted = |(name, now): (&String, &u64)| {
         let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
         (more > 0).then(|| (name.clone(), more))
@@ -120,6 +127,10 @@ pub(super) fn record(
 
 /// A measure, and its figure where it is known.
 type Figures = Vec<(Measure, Option<f64>)>;
+
+fn known((measure, figure): (Measure, Option<f64>)) -> Option<(Measure, f64)> {
+    figure.filter(|figure| figure.is_finite()).map(|figure| (measure, figure))
+}
 
 /// What clients saw, and what they took themselves.
 fn of_clients(report: &Report) -> Figures {
@@ -159,7 +170,7 @@ fn of_server(
         (Measure::OverflowsPerS, per_s(|drops| drops.overflows)),
         (Measure::RequestDropsPerS, per_s(|drops| drops.requests)),
         (Measure::AcceptsPerPhase, ratio("accepted", grown("accept_phases"))),
-        (Measure::WaitsPerReply, ratio("getevents_calls", grown("requests"))),
+        (Measure::WaitsPerReply, ratio("getevents_calls", after.requests_since(before))),
         (Measure::BodyHitPercent, bodies.map(|(hits, misses)| 100.0 * hits / (hits + misses))),
         (Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / MIB)),
         (Measure::PageCacheMib, after.page_cache.map(|bytes| bytes as f64 / MIB)),
