@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Varies};
+use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Value, Varies};
 use crate::generator::{self, Load};
 use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
@@ -324,7 +324,8 @@ impl Campaign<'_> {
         }
         if let Some(kept) = found {
             let differs = kept.differs(quick, seed, self.asked);
-            if let Some(why) = differs.or(kept.is_asked_otherwise(self.options)) {
+            if let Some(why) = differs.or(kept.is_asked_otherwise(self.options, self.runs.reduced))
+            {
                 return Err(SetupError(format!("{}: {why}", out.display())));
             }
             (self.runs.peak, self.runs.seconds) = (kept.peak, kept.seconds);
@@ -339,8 +340,9 @@ impl Campaign<'_> {
         self.begun_by = commit();
         let (experiment, commit) = (Some(self.asked.clone()), self.begun_by.clone());
         let stolen_percent_max = self.options.stolen_percent_max;
+        let reduced = Some(self.runs.reduced);
         let settled =
-            Settled { quick, seed, seconds, peak, stolen_percent_max, experiment, commit };
+            Settled { quick, seed, seconds, peak, stolen_percent_max, experiment, commit, reduced };
         keep(&path, &settled)?;
         Ok(true)
     }
@@ -472,7 +474,8 @@ impl Campaign<'_> {
             if (self.stop)() {
                 return Ok(false);
             }
-            let left = Duration::from_secs_f64((plan.copies - nth) as f64 * self.runs.seconds);
+            let done_s = nth as f64 * self.runs.seconds;
+            let left = Duration::from_secs_f64((plan.all_s - done_s).max(0.0));
             let what = format!("noise: {right} beside itself, at {}", cell.point);
             progress.begins(nth + 1, plan.copies, &what, left);
             let directory = self.directory;
@@ -666,7 +669,11 @@ fn load_of(
         _ => (Varies::Connections, connections),
     };
     if let (Varies::Setting, Some(key)) = (axis.varies, &axis.setting) {
-        series.set.insert(key.clone(), crate::definition::Value::Whole(cell.point as i64));
+        let value = match cell.point.fract() == 0.0 {
+            true => Value::Whole(cell.point as i64),
+            false => Value::Real(cell.point),
+        };
+        series.set.insert(key.clone(), value);
     }
     let load = Load {
         varies,

@@ -177,6 +177,10 @@ pub struct Machine {
     pub backlog: u32,
     /// `net.ipv4.tcp_syncookies` is on.
     pub syn_cookies: bool,
+    /// Stacks of the server are sampled during each run. That slows it down: only shares of its own
+    /// time are compared.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub profiled: bool,
 }
 
 impl Default for Machine {
@@ -189,6 +193,7 @@ impl Default for Machine {
             disk_mib_per_s: None,
             backlog: 1_024,
             syn_cookies: true,
+            profiled: false,
         }
     }
 }
@@ -212,7 +217,11 @@ impl fmt::Display for Machine {
             write!(out, ", a disk of {mib} MiB/s")?;
         }
         let cookies = if self.syn_cookies { "with" } else { "without" };
-        write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)
+        write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)?;
+        if self.profiled {
+            out.write_str(", stacks sampled during each run")?;
+        }
+        Ok(())
     }
 }
 
@@ -335,6 +344,17 @@ pub enum Measure {
     DiskReadKib,
     /// Microseconds of the generator's CPU time for a reply.
     ClientCpuUsPerReply,
+    /// The share of the server's processor time in system calls for synchronisation, by S3's
+    /// categories.
+    SynchronisationPercent,
+    /// The share in system calls for signals.
+    SignalsPercent,
+    /// The share in system calls for files.
+    FilesPercent,
+    /// The share in system calls that read and write.
+    TransferPercent,
+    /// The share in the server's own code and the C library.
+    ProgramPercent,
 }
 
 impl Measure {
@@ -348,6 +368,16 @@ impl Measure {
         more.contains(&self)
     }
 
+    /// Whether only looking into a server tells it.
+    pub fn is_of_stacks(self) -> bool {
+        use Measure::{
+            FilesPercent, ProgramPercent, SignalsPercent, SynchronisationPercent, TransferPercent,
+        };
+        let all =
+            [FilesPercent, ProgramPercent, SignalsPercent, SynchronisationPercent, TransferPercent];
+        all.contains(&self)
+    }
+
     /// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one
     /// in a second, and less than a thousandth of the time, are as good as none.
     pub fn least(self) -> f64 {
@@ -358,6 +388,7 @@ impl Measure {
         match self {
             DropsPerS | OverflowsPerS | RequestDropsPerS => 1.0,
             IdlePercent | DiskWaitPercent | SoftirqPercent => 0.1,
+            of_stacks if of_stacks.is_of_stacks() => 0.1,
             _ => 0.0,
         }
     }
@@ -375,7 +406,7 @@ pub enum Place {
     First,
     /// Every value, taken together.
     Everywhere,
-    /// The point nearest to this value.
+    /// This value, which is a point of quick and of full campaigns.
     At(f64),
 }
 
@@ -604,6 +635,30 @@ impl Experiment {
         near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default()
     }
 
+    /// A quick and a full campaign judge the same claim: what it looks at is one point in both.
+    fn check_place(&self, place: Place) -> Result<(), String> {
+        let Axis { points, quick, varies, .. } = &self.axis;
+        if *varies == Varies::Nothing {
+            return Ok(());
+        }
+        let end = |of: &[f64], larger: fn(f64, f64) -> f64| of.iter().copied().reduce(larger);
+        let ends = |larger: fn(f64, f64) -> f64| (end(points, larger), end(quick, larger));
+        let (full, short, which) = match place {
+            Place::Peak | Place::Everywhere => return Ok(()),
+            Place::At(value) if points.contains(&value) && quick.contains(&value) => return Ok(()),
+            Place::At(value) => return Err(format!("{value} is no point of every campaign")),
+            Place::First => (ends(f64::min).0, ends(f64::min).1, "first"),
+            Place::Last => (ends(f64::max).0, ends(f64::max).1, "last"),
+        };
+        match (full, short) {
+            (Some(full), Some(short)) if full != short => Err(format!(
+                "the {which} point of a quick run is {short} and that of a full one {full}: \
+                 name the point with `{{ at = ... }}`"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn check_claim(&self, claim: &Claim) -> Result<(), String> {
         let says = &claim.says;
         for side in [&claim.left, &claim.right] {
@@ -622,6 +677,20 @@ impl Experiment {
         }
         if claim.left == claim.right && claim.right_at.is_none_or(|place| place == claim.at) {
             return Err(format!("{says:?}: it compares a point with itself"));
+        }
+        match (self.machine.profiled, claim.measure.is_of_stacks()) {
+            (true, false) => {
+                return Err(format!("{says:?}: sampling slows servers down: claim shares of time"));
+            }
+            (false, true) => {
+                return Err(format!(
+                    "{says:?}: shares of time take `profiled = true` in [machine]"
+                ));
+            }
+            _ => {}
+        }
+        for (_, place) in claim.places() {
+            self.check_place(place).map_err(|why| format!("{says:?}: {why}"))?;
         }
         match (claim.is, claim.reproduced) {
             (Relation::Greater, Some(ratio)) if ratio >= 1.0 => Ok(()),
@@ -733,6 +802,14 @@ reproduced = 1.1
         assert!(why(&beside).ends_with("another place than `at`, and of both sides"));
         let alike = why(&WHOLE.replace("name = \"b\"", "name = \"A\""));
         assert!(alike.ends_with("series \"A\": files of \"a\" have the same names"), "{alike}");
+        let unseen = why(&WHOLE.replace("goodput_per_s", "signals_percent"));
+        assert!(unseen.ends_with("shares of time take `profiled = true` in [machine]"), "{unseen}");
+        let slowed = WHOLE.replace("[axis]", "[machine]\nprofiled = true\n\n[axis]");
+        assert!(why(&slowed).contains("sampling slows servers down"), "{}", why(&slowed));
+        let ends = why(&WHOLE.replace("quick = [1.0, 1.5]", "quick = [1.0]"));
+        assert!(ends.contains("the last point of a quick run is 1 and that of a full one 1.5"));
+        let at = why(&WHOLE.replace("at = \"last\"", "at = { at = 0.5 }"));
+        assert!(at.ends_with("0.5 is no point of every campaign"), "{at}");
         let itself = WHOLE.replace("right = \"b\"", "right = \"a\"");
         assert!(why(&itself).ends_with("compares a point with itself"));
     }

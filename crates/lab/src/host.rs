@@ -7,6 +7,7 @@ mod facts;
 mod group;
 mod network;
 mod others;
+mod perf;
 mod process;
 mod processors;
 mod programs;
@@ -18,6 +19,7 @@ pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
 pub use group::{DiskReads, Group, GroupLimits};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
 pub use others::{Disturbance, Others};
+pub(crate) use perf::perf;
 pub use process::{Place, Running};
 pub use processors::{ProcessorTimes, Shares};
 pub use programs::{Missing, find, first_line};
@@ -26,6 +28,9 @@ pub use wait::until;
 /// Prefix of the names of all that the lab makes, followed by its process id: by that, what a
 /// crashed lab left is told from what another is using.
 const PREFIX: &str = "flyball-lab-";
+
+/// The directory in a campaign's own for configuration and logs of what runs, which goes with them.
+pub const SCRATCH: &str = ".flyball-scratch";
 
 /// Why something could not be set up.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
-use crate::host::{Awake, Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::host::{Awake, Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root};
 use crate::noise::Noise;
 use crate::plan;
 use crate::report::{self, Campaign};
@@ -332,7 +332,7 @@ impl Laboratory {
                 Err(why) => writeln!(text, "{:<17} failed: {why}", experiment.name),
             };
         }
-        let _ = fs::remove_dir_all(self.out.join("scratch"));
+        let _ = fs::remove_dir_all(self.out.join(SCRATCH));
         Ok(text)
     }
 
@@ -355,7 +355,7 @@ impl Laboratory {
     ) -> Result<Vec<Experiment>, String> {
         let chosen = match names {
             [] => experiments,
-            [all] if all == ALL => experiments,
+            names if names.iter().any(|name| name == ALL) => experiments,
             names => {
                 let named = names.iter().map(|name| catalogue::named(&experiments, name));
                 let mut named: Vec<Experiment> = named.collect::<Result<_, _>>()?;
@@ -487,7 +487,7 @@ impl Laboratory {
         options: &Options,
         progress: &mut dyn Progress,
     ) -> Result<Site, SetupError> {
-        let scratch = self.out.join("scratch");
+        let scratch = self.out.join(SCRATCH);
         let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", scratch.display()));
         fs::create_dir_all(&scratch).map_err(wrong)?;
         let absolute = |path: &Path| fs::canonicalize(path).map_err(wrong);

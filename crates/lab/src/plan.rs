@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn every_quick_experiment_fits_into_its_time_and_all_into_an_hour() {
+    fn every_quick_experiment_fits_into_its_time_and_all_into_little_more_than_an_hour() {
         let mut all_s = 0.0;
         for experiment in catalogue::all().unwrap() {
             if experiment.not_testable.is_some() || experiment.shares_runs_of.is_some() {
@@ -187,7 +187,7 @@ mod tests {
             assert!(plan.all_s <= QUICK_S_MAX as f64 * BEGUN_SHARE, "{}", experiment.name);
             all_s += plan.all_s;
         }
-        assert!(all_s <= 3_600.0, "{all_s} s");
+        assert!(all_s <= 3_780.0, "{all_s} s");
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
         // Claims about the smallest file, nearly all beside the server with all caches; and about
         // the largest, that and the one without any.
         let often: Vec<usize> = (0..cells.len()).filter(|at| times(*at) == 9).collect();
-        let small = often.iter().filter(|at| cells[**at].point == 1_024.0).count();
+        let small = often.iter().filter(|at| cells[**at].point == 500.0).count();
         assert_eq!((often.len(), small), (7, 5));
         assert!((0..cells.len()).all(|at| often.contains(&at) || times(at) == 2));
         assert_eq!(plan.count, plan.turns.len() + more.len());

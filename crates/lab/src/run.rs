@@ -1,6 +1,7 @@
 //! One run: a fresh server under one load, and what both say of it.
 
 mod look;
+pub(crate) mod stacks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -60,11 +61,19 @@ const GATE_S: f64 = 0.3;
 /// The same before each further run of it: it has to be ready, and right for as long as that.
 const GATE_AGAIN_S: f64 = 0.1;
 
+/// The share of the time after the warm-up in which stacks are sampled, where they are: perf takes
+/// its time to begin.
+const SAMPLED_SHARE: f64 = 0.8;
+
 /// What is said of a server that takes no connection.
 const NO_PORT: &str = "it takes no connection";
 
 /// Connections of that.
 const GATE_CONNECTIONS: f64 = 4.0;
+
+/// What its seed differs by from that of the run: what the run begins with shall not have been asked
+/// for before.
+const GATE_SEED: u64 = 0x6761_7465;
 
 /// The CPUs of either side.
 #[derive(Clone, Debug)]
@@ -159,7 +168,26 @@ pub fn measure(
     load: &Load,
     stop: &dyn Fn() -> bool,
 ) -> Result<Record, SetupError> {
-    watched(site, experiment, series, load, stop, &mut |_| Ok(())).map(|((), record)| record)
+    if !experiment.machine.profiled {
+        let unwatched = watched(site, experiment, series, load, stop, &mut |_| Ok(()));
+        return unwatched.map(|((), record)| record);
+    }
+    let scratch = site.scratch.clone();
+    let mut look = |watched: &Watched<'_>| {
+        pause(load.warmup, stop);
+        let seconds = (load.seconds - load.warmup) * SAMPLED_SHARE;
+        stacks::sample(&watched.processes, seconds, &scratch, stop)
+    };
+    let ((), mut record) = watched(site, experiment, series, load, stop, &mut look)?;
+    record.figures.extend(stacks::shares(&stacks::read(&scratch, stop)?));
+    Ok(record)
+}
+
+/// Waits. Blocks, until nobody waits any more.
+pub(crate) fn pause(seconds: f64, stop: &dyn Fn() -> bool) {
+    let every = Duration::from_millis(20);
+    // Nothing is looked for but the time.
+    until(Duration::from_secs_f64(seconds), every, stop, || None::<()>);
 }
 
 /// A server that is being loaded, for those who look at it meanwhile.
@@ -204,6 +232,10 @@ pub fn watched<T>(
     let mut server = Server::start(site, experiment, series, &group)?;
     server.wait_until_right(site, experiment, load, stop)?;
     site.verified.insert(series.name.clone());
+    // What the answers that were compared have brought is not there either.
+    if machine.page_cache == PageCache::Dropped {
+        drop_page_cache()?;
+    }
     // It starts at full speed.
     if let Some(group) = group.as_ref().filter(|_| machine.cpu_share < 1.0) {
         group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
@@ -442,7 +474,7 @@ impl Server {
             warmup: 0.0,
             // Without files nothing says what an answer must be.
             verify: experiment.workload.has_files(),
-            ..load.clone()
+            seed: load.seed ^ GATE_SEED,
         };
         let mut workload = experiment.workload.clone();
         if let Some(files) = &site.compare_with {

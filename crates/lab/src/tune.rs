@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
-use crate::host::{Facts, Network, SetupError, clear_leftovers, is_root};
+use crate::host::{Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root};
 use crate::laboratory::{awake, cpus};
 use crate::run::Site;
 
@@ -98,7 +98,8 @@ pub fn run(
 ) -> Result<String, SetupError> {
     let begun = Instant::now();
     let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", asked.out.display()));
-    let scratch = asked.out.join("scratch");
+    outcome::may_write(asked)?;
+    let scratch = asked.out.join(SCRATCH);
     fs::create_dir_all(&scratch).map_err(wrong)?;
     let scratch = fs::canonicalize(&scratch).map_err(wrong)?;
     let experiment = experiment(asked, &scratch)?;
@@ -110,7 +111,14 @@ pub fn run(
         let files = (&[][..], directory.as_path());
         // Also where a log says what of them is asked for.
         let workload = Workload { name: name.clone(), ..experiment.workload.clone() };
-        generator::make_files(&asked.flyball, &workload, files, &scratch, stop)?;
+        match generator::make_files(&asked.flyball, &workload, files, &scratch, stop) {
+            Err(_) if stop() => {
+                drop(site);
+                let _ = fs::remove_dir_all(&scratch);
+                return Ok(outcome::nothing());
+            }
+            made => made?,
+        };
     }
     let mut bench = bench::Server::new(asked, &mut site, experiment, stop);
     notes.note("looking for the peak of the default");
@@ -119,7 +127,7 @@ pub fn run(
             drop(bench);
             drop(site);
             let _ = fs::remove_dir_all(&scratch);
-            return Ok(outcome::nothing(asked));
+            return Ok(outcome::nothing());
         }
         peak => peak?,
     };

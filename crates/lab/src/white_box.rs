@@ -8,41 +8,35 @@
 mod calls;
 mod locks;
 mod page;
-mod samples;
+pub(crate) mod samples;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde::{Deserialize, Serialize};
 
 use crate::campaign::seen::{Seen, see};
 use crate::campaign::{Options, Progress};
 use crate::definition::{Experiment, Measure};
-use crate::host::{Facts, Network, Running, SetupError, find, is_root};
-use crate::run::{Record, Site, Watched};
+use crate::host::{Facts, Network, SetupError, find, is_root, perf};
+use crate::run::{Record, Site, Watched, pause, stacks};
 
 pub use calls::{CATEGORIES, Category, Count, category, title};
 pub use locks::{Locks, Waits};
 pub use samples::Samples;
 
-/// Seconds of each of the looks: at stacks, at system calls, and at locks.
+/// Seconds of the look at stacks, which are samples, and of those at system calls and at locks.
+const STACKS_S: f64 = 4.0;
 const LOOK_S: f64 = 1.5;
-const LOOKS: f64 = 3.0;
+const LOOKS_S: f64 = STACKS_S + 2.0 * LOOK_S;
 
 /// Seconds before the first look.
 const BEFORE_S: f64 = 0.7;
 
 /// Seconds for which a server is loaded beyond that: perf takes its time to begin.
 const BEYOND_S: f64 = 5.0;
-
-/// Seconds that perf may take beyond its look, to read what it wrote.
-const PERF_MAX: Duration = Duration::from_secs(60);
-
-/// Samples in a second of processor time: no multiple of the clock's.
-const SAMPLES_PER_S: &str = "997";
 
 /// A series, looked into.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -75,10 +69,16 @@ impl Opened {
         of.map(|(_, count)| count.calls).sum::<u64>() as f64 / self.requests.max(1.0)
     }
 
+    /// Microseconds from the entry of its system calls of a category to their return, for each
+    /// request: what they waited is among it.
+    pub fn took_us(&self, wanted: Category) -> f64 {
+        let of = self.calls.iter().filter(|(name, _)| category(name) == wanted);
+        of.map(|(_, count)| count.wall_ms).sum::<f64>() * 1e3 / self.requests.max(1.0)
+    }
+
     /// The share of its processor time that the system calls of a category took.
     pub fn share(&self, wanted: Category) -> f64 {
-        let of = self.samples.calls.iter().filter(|(name, _)| category(name) == wanted);
-        of.map(|(_, samples)| *samples).sum::<u64>() as f64 / self.samples.all.max(1) as f64
+        self.samples.of_category(wanted) as f64 / self.samples.all.max(1) as f64
     }
 }
 
@@ -115,7 +115,7 @@ pub fn run(
     }
     find("perf")?;
     let mut boxes = Vec::new();
-    let seconds = BEFORE_S + LOOKS * LOOK_S + BEYOND_S;
+    let seconds = BEFORE_S + LOOKS_S + BEYOND_S;
     let scratch = site.scratch.clone();
     let mut look = |watched: &Watched<'_>| watch(watched, &scratch, stop);
     let Seen { seen, absent } =
@@ -164,11 +164,8 @@ fn watch(
     pause(BEFORE_S, stop);
     let ids: Vec<String> = watched.processes.iter().map(u32::to_string).collect();
     let (ids, look) = (ids.join(","), format!("{LOOK_S}"));
-    let data = scratch.join("perf.data");
-    let data = data.to_string_lossy();
-    let record = ["record", "-q", "-g", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-p", &ids];
     let (before_stacks, stacks_begun) = (watched.look(), Instant::now());
-    perf(&[&record[..], &["-o", &data, "--", "sleep", &look]].concat(), scratch, stop)?;
+    stacks::sample(&watched.processes, STACKS_S, scratch, stop)?;
     let (before_calls, took_s) = (watched.look(), stacks_begun.elapsed().as_secs_f64());
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
@@ -182,44 +179,21 @@ fn watch(
         perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
     let requests =
         [before_locks.requests_since(&before_calls), watched.look().requests_since(&before_locks)];
-    if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS * LOOK_S + BEYOND_S {
+    if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
         return Err(SetupError(why.into()));
     }
-    let script = perf(&["script", "-i", &data, "-F", "ip,sym,dso"], scratch, stop)?;
     let waited = waited
         .and_then(|_| perf(&["script", "-i", &waits, "-F", "tid,time,event,trace"], scratch, stop));
     let counted = fs::read_to_string(&summary)
         .map_err(|error| SetupError(format!("{}: {error}", summary.display())))?;
     Ok(Looked {
-        samples: samples::parse(&script),
+        samples: stacks::read(scratch, stop)?,
         calls: calls::parse(&counted),
         locks: waited.ok().map(|script| locks::parse(&script)),
         requests,
         machine: before_calls.machine_since(&before_stacks, took_s),
     })
-}
-
-fn pause(seconds: f64, stop: &dyn Fn() -> bool) {
-    let (most, every) = (Duration::from_secs_f64(seconds), Duration::from_millis(20));
-    // Nothing is looked for but the time.
-    crate::host::until(most, every, stop, || None::<()>);
-}
-
-/// Runs perf to its end, and returns what it printed.
-fn perf(words: &[&str], scratch: &Path, stop: &dyn Fn() -> bool) -> Result<String, SetupError> {
-    let (output, errors) = (scratch.join("perf.out"), scratch.join("perf.err"));
-    let mut command = Command::new(find("perf")?);
-    command.args(words).stdin(std::process::Stdio::null());
-    let mut running = Running::start_apart(&mut command, &output, &errors)?;
-    let ended = running.wait(PERF_MAX, stop);
-    if ended.is_some_and(|status| status.success()) {
-        let text = fs::read(&output).map_err(|error| SetupError(error.to_string()))?;
-        return Ok(String::from_utf8_lossy(&text).into_owned());
-    }
-    let said = fs::read_to_string(&errors).unwrap_or_default();
-    let what = words.first().copied().unwrap_or_default();
-    Err(SetupError(format!("perf {what}: {}", said.trim())))
 }
 
 /// The measures of a run that a table of them shows.
@@ -244,7 +218,7 @@ mod tests {
 
     #[test]
     fn a_category_is_a_share_of_all_time_and_so_many_calls_for_a_request() {
-        let count = |calls| Count { calls, ..Count::default() };
+        let count = |calls| Count { calls, wall_ms: calls as f64 / 5.0, ..Count::default() };
         let one = Opened {
             series: "a".into(),
             point: 1.0,
@@ -263,6 +237,7 @@ mod tests {
         assert_eq!((one.share(Category::Writing), one.share(Category::Files)), (0.25, 0.0));
         assert_eq!(one.per_request(Category::Writing), 3.0);
         assert_eq!(one.per_request(Category::Synchronisation), 0.5);
+        assert_eq!(one.took_us(Category::Writing), 600.0);
         // What was never called is nothing, and not less than that.
         assert_eq!(format!("{:.1}", one.per_request(Category::Signals)), "0.0");
     }

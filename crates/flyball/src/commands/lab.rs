@@ -64,15 +64,15 @@ struct Lines;
 
 impl Progress for Lines {
     fn experiment(&mut self, nth: usize, all: usize, name: &str, left: Duration) {
-        eprintln!("== {name} ({nth} of {all}; about {} left for all)", spoken(left));
+        super::tell(&format!("== {name} ({nth} of {all}; about {} left for all)\n", spoken(left)));
     }
 
     fn begins(&mut self, nth: usize, all: usize, what: &str, left: Duration) {
-        eprintln!("[{nth}/{all}, {} left] {what}", spoken(left));
+        super::tell(&format!("[{nth}/{all}, {} left] {what}\n", spoken(left)));
     }
 
     fn note(&mut self, what: &str) {
-        eprintln!("{what}");
+        super::tell(&format!("{what}\n"));
     }
 }
 

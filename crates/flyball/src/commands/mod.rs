@@ -41,6 +41,12 @@ fn finish(outcome: Result<String, String>) -> ExitCode {
     }
 }
 
+/// Prints to standard error how something goes on. Whoever reads it may have gone, as a terminal
+/// that was closed, and what was begun has to be undone then.
+fn tell(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}
+
 /// Prints to standard output. Whoever reads it may have gone, which is no reason to fail.
 fn print(text: &str) {
     let mut out = std::io::stdout().lock();

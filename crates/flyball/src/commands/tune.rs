@@ -176,21 +176,23 @@ impl Watch for Lines {
             Stage::Steps => "steps",
             Stage::Confirmation => "confirmation",
         };
-        eprint!("[{stage} {nth}/{of}, {} left] {label}: ", spoken(left));
+        super::tell(&format!("[{stage} {nth}/{of}, {} left] {label}: ", spoken(left)));
     }
 
     fn came(&mut self, score: &Result<f64, String>, by_default: Option<f64>) {
         match (score, by_default) {
-            (Ok(score), Some(by)) => eprintln!("{score:.0}/s, {by:.2} of the default"),
-            (Ok(score), None) => eprintln!("{score:.0}/s"),
-            (Err(why), _) => eprintln!("void: {why}"),
+            (Ok(score), Some(by)) => {
+                super::tell(&format!("{score:.0}/s, {by:.2} of the default\n"))
+            }
+            (Ok(score), None) => super::tell(&format!("{score:.0}/s\n")),
+            (Err(why), _) => super::tell(&format!("void: {why}\n")),
         }
     }
 }
 
 impl Notes for Lines {
     fn note(&mut self, what: &str) {
-        eprintln!("{what}");
+        super::tell(&format!("{what}\n"));
     }
 }
 

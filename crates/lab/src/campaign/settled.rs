@@ -25,6 +25,9 @@ pub(super) struct Settled {
     /// The commit by which it was begun.
     #[serde(default)]
     pub(super) commit: Option<String>,
+    /// Whether it was begun on loopback, for want of root.
+    #[serde(default)]
+    pub(super) reduced: Option<bool>,
 }
 
 impl Settled {
@@ -35,6 +38,9 @@ impl Settled {
             return Some(format!("it was begun as a {kind} campaign with --seed {}", self.seed));
         }
         let then = self.experiment.as_ref()?;
+        if then.name != now.name {
+            return Some(format!("it holds runs of {}", then.name));
+        }
         let of = |experiment: &Experiment| {
             let Axis { varies, setting, relative_to, connections, .. } = experiment.axis.clone();
             let axis = (varies, setting, relative_to, connections);
@@ -51,8 +57,12 @@ impl Settled {
         differs.then(|| "its definition is another now; run it without --resume".to_owned())
     }
 
-    /// What is asked of each run now, and was not then.
-    pub(super) fn is_asked_otherwise(&self, options: &Options) -> Option<String> {
+    /// What is asked of each run now, and was not then; `reduced` is whether it is on loopback now.
+    pub(super) fn is_asked_otherwise(&self, options: &Options, reduced: bool) -> Option<String> {
+        if self.reduced.is_some_and(|then| then != reduced) {
+            let how = if reduced { "with root" } else { "without root" };
+            return Some(format!("it was begun {how}"));
+        }
         if self.stolen_percent_max != options.stolen_percent_max {
             return Some("it was begun with another --stolen-max".to_owned());
         }
@@ -105,6 +115,7 @@ mod tests {
             stolen_percent_max: None,
             experiment,
             commit,
+            reduced: Some(false),
         }
     }
 
@@ -121,6 +132,8 @@ mod tests {
         now.series.pop();
         now.axis.points.push(3.0);
         assert_eq!(settled.differs(true, 1, &now), None);
+        let of_another = settled.differs(true, 1, &experiment("s0-fig8"));
+        assert_eq!(of_another.as_deref(), Some("it holds runs of s0-fig10"));
         let mut now = then.clone();
         now.workload.timeout_s += 1.0;
         assert!(settled.differs(true, 1, &now).is_some());
@@ -135,13 +148,15 @@ mod tests {
     #[test]
     fn runs_that_are_asked_otherwise_do_not_belong_together() {
         let settled = settled(None);
-        assert_eq!(settled.is_asked_otherwise(&options()), None);
+        assert_eq!(settled.is_asked_otherwise(&options(), false), None);
         let as_then = Options { seconds: Some(1.5), ..options() };
-        assert_eq!(settled.is_asked_otherwise(&as_then), None);
+        assert_eq!(settled.is_asked_otherwise(&as_then, false), None);
         let longer = Options { seconds: Some(3.0), ..options() };
-        assert!(settled.is_asked_otherwise(&longer).unwrap().contains("1.5 s"));
+        assert!(settled.is_asked_otherwise(&longer, false).unwrap().contains("1.5 s"));
         let looser = Options { stolen_percent_max: Some(5.0), ..options() };
-        assert!(settled.is_asked_otherwise(&looser).unwrap().contains("--stolen-max"));
+        assert!(settled.is_asked_otherwise(&looser, false).unwrap().contains("--stolen-max"));
+        let on_loopback = settled.is_asked_otherwise(&options(), true);
+        assert_eq!(on_loopback.as_deref(), Some("it was begun with root"));
     }
 
     #[test]

@@ -154,6 +154,12 @@ impl ListenDrops {
         })
     }
 
+    /// Those for other reasons: with the queue of half-open connections three quarters full, or
+    /// without memory.
+    pub fn others(self) -> u64 {
+        self.all.saturating_sub(self.overflows + self.requests)
+    }
+
     /// How many more than before.
     pub fn since(self, before: ListenDrops) -> ListenDrops {
         ListenDrops {

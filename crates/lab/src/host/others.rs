@@ -9,8 +9,16 @@ use super::ListenDrops;
 /// The parent of all threads of the kernel.
 const KERNEL: u32 = 2;
 
-/// Processor time in the units of `/proc`, hundredths of a second, by process and when it began.
-type Ticks = BTreeMap<(u32, u64), u64>;
+/// Processor time by process and when it began.
+type Ticks = BTreeMap<(u32, u64), Used>;
+
+/// Processor time in the units of `/proc`, hundredths of a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    own: u64,
+    /// Of children that ended, which a process has when it asked for their ends.
+    of_ended: u64,
+}
 
 /// What all but the lab, its servers and its generator have done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,12 +54,17 @@ impl Others {
 
     /// What happened since then.
     pub fn since(&self, before: &Others) -> Disturbance {
-        let grown = |(key, now): (&(u32, u64), &u64)| {
-            now.saturating_sub(before.ticks.get(key).copied().unwrap_or(0))
-        };
-        let ticks: u64 = self.ticks.iter().map(grown).sum();
+        let mut grown = Used::default();
+        for (key, now) in &self.ticks {
+            let then = before.ticks.get(key).copied().unwrap_or_default();
+            grown.own += now.own.saturating_sub(then.own);
+            grown.of_ended += now.of_ended.saturating_sub(then.of_ended);
+        }
+        // What ended in between is among its parent's, with what it had before.
+        let ended = before.ticks.iter().filter(|(key, _)| !self.ticks.contains_key(key));
+        let had: u64 = ended.map(|(_, then)| then.own + then.of_ended).sum();
         Disturbance {
-            cpu_s: ticks as f64 / 100.0,
+            cpu_s: (grown.own + grown.of_ended.saturating_sub(had)) as f64 / 100.0,
             drops: self.drops.since(before.drops).all,
             resets: self.resets.saturating_sub(before.resets),
         }
@@ -62,7 +75,7 @@ impl Others {
 struct Stat {
     id: u32,
     parent: u32,
-    ticks: u64,
+    used: Used,
     begun: u64,
 }
 
@@ -81,7 +94,7 @@ fn ticks(lab: u32) -> Ticks {
         at == lab
     };
     let others = all.iter().filter(|one| one.id != KERNEL && one.parent != KERNEL && !ours(one.id));
-    others.map(|one| ((one.id, one.begun), one.ticks)).collect()
+    others.map(|one| ((one.id, one.begun), one.used)).collect()
 }
 
 fn stat(id: u32) -> Option<Stat> {
@@ -90,8 +103,9 @@ fn stat(id: u32) -> Option<Stat> {
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let number = |nth: usize| fields.get(nth)?.parse::<u64>().ok();
-    let ticks = number(11)? + number(12)?;
-    Some(Stat { id, parent: fields.get(1)?.parse().ok()?, ticks, begun: number(19)? })
+    let sum = |nth: usize| Some(number(nth)? + number(nth + 1)?);
+    let used = Used { own: sum(11)?, of_ended: sum(13)? };
+    Some(Stat { id, parent: fields.get(1)?.parse().ok()?, used, begun: number(19)? })
 }
 
 /// `OutRsts` of TCP.
@@ -120,7 +134,7 @@ mod tests {
     #[test]
     fn what_others_did_is_what_grew() {
         let of = |ticks: &[((u32, u64), u64)], resets| Others {
-            ticks: ticks.iter().copied().collect(),
+            ticks: ticks.iter().map(|(key, own)| (*key, Used { own: *own, of_ended: 0 })).collect(),
             drops: ListenDrops { all: resets, ..ListenDrops::default() },
             resets,
         };
@@ -130,5 +144,23 @@ mod tests {
         let grown = after.since(&before);
         assert_eq!(grown, Disturbance { cpu_s: 0.3, drops: 7, resets: 7 });
         assert!(resets(&fs::read_to_string("/proc/net/snmp").unwrap()).is_some());
+    }
+
+    #[test]
+    fn who_began_and_ended_between_two_looks_was_not_seen() {
+        let of = |ids: &[(u32, u64, u64)]| Others {
+            ticks: ids
+                .iter()
+                .map(|(id, own, of_ended)| ((*id, 1), Used { own: *own, of_ended: *of_ended }))
+                .collect(),
+            ..Others::default()
+        };
+        // 8 had 90 and took 30 more before it ended; others came and went meanwhile and took 400.
+        let before = of(&[(7, 50, 1_000), (8, 90, 0)]);
+        let after = of(&[(7, 60, 1_520)]);
+        assert_eq!(after.since(&before).cpu_s, 4.4);
+        // Nobody asked for the end of 8: what it did last is not known.
+        let after = of(&[(7, 60, 1_000)]);
+        assert_eq!(after.since(&before).cpu_s, 0.1);
     }
 }

@@ -65,6 +65,11 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::DiskMibPerS => "read from the disk, MiB/s",
         Measure::DiskReadKib => "KiB of a request to the disk",
         Measure::ClientCpuUsPerReply => "µs of the generator's CPU time per reply",
+        Measure::SynchronisationPercent => "server's time in calls for synchronisation, %",
+        Measure::SignalsPercent => "server's time in calls for signals, %",
+        Measure::FilesPercent => "server's time in calls for files, %",
+        Measure::TransferPercent => "server's time in calls that read and write, %",
+        Measure::ProgramPercent => "server's time in its own code and the C library, %",
     }
 }
 

@@ -15,6 +15,18 @@ const BELOW: f64 = 52.0;
 const LEGEND_ROW: f64 = 20.0;
 const LEGEND_COLUMNS: usize = 3;
 
+/// Room between labels of the axis from left to left, at least.
+const LABEL_GAP: f64 = 44.0;
+
+/// A bar has its name above it, in as many lines as it takes.
+const BAR_HEIGHT: f64 = 18.0;
+const BAR_GAP: f64 = 14.0;
+const NAME_ROW: f64 = 17.0;
+const NAME_CHARS_MAX: usize = 96;
+
+/// Room for the figure behind the longest bar.
+const FIGURE_WIDTH: f64 = 110.0;
+
 /// Lines of the grid, about.
 const STEPS: f64 = 5.0;
 
@@ -38,8 +50,10 @@ const COLOURS: [(&str, &str); 8] = [
 pub(super) fn draw(figure: &Figure) -> String {
     let legend_rows = figure.lines.len().div_ceil(LEGEND_COLUMNS) as f64;
     let legend = if figure.along.is_some() { legend_rows * LEGEND_ROW } else { 0.0 };
-    let bars = if figure.along.is_none() { figure.lines.len() as f64 * 34.0 + 40.0 } else { 0.0 };
-    let height = if bars > 0.0 { TOP + bars } else { TOP + PLOT_HEIGHT + BELOW + legend };
+    let height = match figure.along {
+        Some(_) => TOP + PLOT_HEIGHT + BELOW + legend,
+        None => TOP + figure.lines.iter().map(|line| bar_room(&line.name)).sum::<f64>(),
+    };
     let title = escaped(figure.measure);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" \
@@ -170,11 +184,17 @@ fn grid(text: &mut String, figure: &Figure, scale: &Scale) {
         figure.lines.iter().flat_map(|line| line.spots.iter().map(|spot| spot.at)).collect();
     points.sort_unstable_by(f64::total_cmp);
     points.dedup();
+    let mut free = f64::NEG_INFINITY;
     for point in points {
+        let x = scale.x(point);
+        // Where points are close together not all have their figures.
+        if x < free {
+            continue;
+        }
+        free = x + LABEL_GAP;
         let _ = write!(
             text,
-            "<text class=\"ink\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
-            scale.x(point),
+            "<text class=\"ink\" x=\"{x:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             TOP + PLOT_HEIGHT + 20.0,
             number(point)
         );
@@ -233,10 +253,18 @@ fn legend(text: &mut String, nth: usize, name: &str) {
 
 fn draw_bars(text: &mut String, figure: &Figure) {
     let scale = Scale::of(figure);
-    let (start, room) = (190.0, WIDTH - 190.0 - 150.0);
+    let (start, room) = (4.0, WIDTH - 4.0 - FIGURE_WIDTH);
+    let mut below = TOP;
     for (nth, line) in figure.lines.iter().enumerate() {
+        let top = below;
+        below += bar_room(&line.name);
         let Some(spot) = line.spots.first() else { continue };
-        let y = TOP + 8.0 + nth as f64 * 34.0;
+        for (row, words) in rows(&line.name).iter().enumerate() {
+            let y = top + (row as f64 + 1.0) * NAME_ROW - 4.0;
+            let words = escaped(words);
+            let _ = write!(text, "<text class=\"ink\" x=\"{start}\" y=\"{y}\">{words}</text>");
+        }
+        let y = below - BAR_GAP - BAR_HEIGHT;
         let to = |value: f64| start + value / scale.most * room;
         let value = spot.value;
         let opacity =
@@ -244,23 +272,40 @@ fn draw_bars(text: &mut String, figure: &Figure) {
         let void = if spot.noisy { " (void)" } else { "" };
         let _ = write!(
             text,
-            "<text class=\"ink\" x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
-             <rect class=\"{} bar\"{opacity} x=\"{start}\" y=\"{y}\" width=\"{:.1}\" \
-             height=\"22\"/><path class=\"whisker\" d=\"M{:.1} {m}H{:.1}\"/>\
+            "<rect class=\"{} bar\"{opacity} x=\"{start}\" y=\"{y}\" width=\"{:.1}\" \
+             height=\"{BAR_HEIGHT}\"/><path class=\"whisker\" d=\"M{:.1} {m}H{:.1}\"/>\
              <text class=\"ink\" x=\"{:.1}\" y=\"{}\">{}{void}</text>",
-            start - 8.0,
-            y + 16.0,
-            escaped(&line.name),
             class(nth),
             to(value.middle) - start,
             to(value.low),
             to(value.high),
-            to(value.high) + 8.0,
-            y + 16.0,
+            to(value.high.max(value.middle)) + 8.0,
+            y + BAR_HEIGHT - 4.0,
             number(value.middle),
-            m = y + 11.0,
+            m = y + BAR_HEIGHT / 2.0,
         );
     }
+}
+
+/// The height that a bar and its name take.
+fn bar_room(name: &str) -> f64 {
+    rows(name).len() as f64 * NAME_ROW + BAR_HEIGHT + BAR_GAP
+}
+
+/// A name in lines that fit into the drawing, broken between words.
+fn rows(name: &str) -> Vec<String> {
+    let mut rows = vec![String::new()];
+    for word in name.split(' ') {
+        let row = rows.last_mut().filter(|row| {
+            row.is_empty() || row.chars().count() + word.chars().count() < NAME_CHARS_MAX
+        });
+        match row {
+            Some(row) if row.is_empty() => row.push_str(word),
+            Some(row) => *row += &format!(" {word}"),
+            None => rows.push(word.to_owned()),
+        }
+    }
+    rows
 }
 
 #[cfg(test)]
@@ -290,5 +335,22 @@ mod tests {
         assert_eq!(drawn.matches(" hollow\"").count(), 9);
         assert_eq!(drawn.matches("class=\"band").count(), 9);
         assert_eq!(draw(&figure(None)).matches(" bar\"").count(), 9);
+    }
+
+    #[test]
+    fn a_long_name_is_broken_between_words_and_close_labels_are_left_out() {
+        let name = ["arch=shared-symped", "workers=4"].repeat(6).join(" ");
+        let all = rows(&name);
+        assert!(all.len() == 2 && all.iter().all(|row| row.len() <= NAME_CHARS_MAX), "{all:?}");
+        assert_eq!(all.join(" "), name);
+        assert!(bar_room(&name) > bar_room("short"));
+        let value = Interval { low: 1.0, middle: 2.0, high: 3.0 };
+        let spots = [512.0, 1_024.0, 204_800.0];
+        let spots = spots.map(|at| Spot { at, value, runs: 3, noisy: false }).to_vec();
+        let lines = vec![Line { name: "a".into(), spots }];
+        let along = Some("bytes".to_owned());
+        let drawn = draw(&Figure { name: "x".into(), measure: "replies", along, lines });
+        assert!(drawn.contains(">512<") && drawn.contains(">204.8\u{a0}k<"));
+        assert!(!drawn.contains(">1024<"));
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn written(
             Some(configuration(asked, found, &settings)?)
         }
         _ => {
-            forget(&place_of(asked));
+            set_aside(&place_of(asked))?;
             None
         }
     };
@@ -60,10 +60,21 @@ pub(super) fn written(
     Ok(said)
 }
 
-/// What is said of a search that was ended before it had compared anything.
-pub(super) fn nothing(asked: &Asked) -> String {
-    forget(&place_of(asked));
+/// What is said of a search that was ended before it had compared anything. What an earlier one left
+/// stays.
+pub(super) fn nothing() -> String {
     "interrupted before anything was measured\n".into()
+}
+
+/// Whether the configuration may go where it would. Blocks.
+///
+/// # Errors
+/// When a file is there that was not made here.
+pub(super) fn may_write(asked: &Asked) -> Result<(), SetupError> {
+    let path = place_of(asked);
+    let is_theirs = fs::read_to_string(&path).is_ok_and(|text| !text.starts_with(MADE_BY));
+    let why = "it was not made by `flyball tune`, which would replace it; take another --out";
+    if is_theirs { Err(SetupError(format!("{}: {why}", path.display()))) } else { Ok(()) }
 }
 
 /// What came of it, in a few lines.
@@ -107,12 +118,14 @@ fn place_of(asked: &Asked) -> PathBuf {
     }
 }
 
-/// Removes what an earlier search made there: beside evidence that nothing is better it would pass
-/// for what is.
-fn forget(path: &Path) {
-    if fs::read_to_string(path).is_ok_and(|text| text.starts_with(MADE_BY)) {
-        let _ = fs::remove_file(path);
+/// Gives another name to what an earlier search made there: beside evidence that is not its own it
+/// would pass for what that is of, and somebody may be using it.
+fn set_aside(path: &Path) -> Result<(), SetupError> {
+    if !fs::read_to_string(path).is_ok_and(|text| text.starts_with(MADE_BY)) {
+        return Ok(());
     }
+    let aside = path.with_extension("toml.before");
+    fs::rename(path, &aside).map_err(|error| SetupError(format!("{}: {error}", aside.display())))
 }
 
 /// Writes the configuration, and returns where.
@@ -154,6 +167,7 @@ fn configuration(
     if let Target::Config(config) = &asked.target {
         let _ = write!(head, "\n# Comments of {} are not kept.", config.display());
     }
+    set_aside(&path)?;
     fs::write(&path, format!("{head}\n\n{body}"))
         .map_err(|error| wrong(&path, error.to_string()))?;
     Ok(path)
@@ -217,12 +231,13 @@ fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String
     text += "<p class=\"soft\">Chosen from many, the best of a search looks better than it is; \
              only the runs of the confirmation count here, which nothing was chosen by.</p></div>";
     if !found.finalists.is_empty() {
-        let _ = writeln!(text, "<h2>Confirmation</h2><div>{}</div>", drawn(&finalists(found)));
+        let figure = drawn(&finalists(found));
+        let _ = writeln!(text, "<h2>Confirmation</h2><div class=\"wide\">{figure}</div>");
     }
     let screened = screen(found);
     if !screened.lines.is_empty() {
         let _ = writeln!(text, "<h2>The best of the search, by one run or a few</h2>");
-        let _ = writeln!(text, "<div>{}</div>", drawn(&screened));
+        let _ = writeln!(text, "<div class=\"wide\">{}</div>", drawn(&screened));
     }
     let rows = [
         ("server", asked.contestant.clone()),
@@ -277,7 +292,9 @@ fn finalists(found: &Found) -> Figure {
 /// The best points of the search by their means.
 fn screen(found: &Found) -> Figure {
     let mut scores: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let searched = |trial: &&Trial| trial.stage != Stage::Confirmation;
+    // Under the load to which it rose in the end: scores under another are of another scale.
+    let load = found.trials.iter().map(|trial| trial.load).max();
+    let searched = |trial: &&Trial| trial.stage != Stage::Confirmation && Some(trial.load) == load;
     for trial in found.trials.iter().filter(searched) {
         if let Some(score) = trial.score {
             scores.entry(&trial.label).or_default().push(score);
@@ -313,15 +330,17 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_search_made_goes_and_nothing_else() {
+    fn what_an_earlier_search_made_is_set_aside_and_nothing_else() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("flyball.toml");
         for (text, stays) in
             [(format!("{MADE_BY}flyball tune .`.\n"), false), ("a = 1\n".into(), true)]
         {
-            fs::write(&path, text).unwrap();
-            forget(&path);
+            fs::write(&path, &text).unwrap();
+            set_aside(&path).unwrap();
             assert_eq!(path.exists(), stays);
+            let aside = fs::read_to_string(directory.path().join("flyball.toml.before")).unwrap();
+            assert_eq!(aside == text, !stays);
         }
     }
 }

@@ -267,6 +267,7 @@ impl Search<'_> {
             let blocks = 1_u64 << round;
             let all = stay.len() * blocks as usize;
             let mut nth = 0;
+            let first = self.trials.len();
             for _ in 0..blocks {
                 self.rng.shuffle(&mut stay);
                 for point in stay.clone() {
@@ -278,7 +279,7 @@ impl Search<'_> {
                 }
                 seed += 1;
             }
-            stay = self.ranked(Some(&stay));
+            stay = paired(&self.trials[first..], &stay);
         }
     }
 
@@ -393,7 +394,8 @@ impl Search<'_> {
         let corrected = holm(&compared.iter().map(|(_, one)| one.p).collect::<Vec<_>>());
         let noise = self.noise_spread();
         let finalist = |((point, one), p): ((Point, Comparison), f64)| {
-            let floor = noise.map_or(1.0, |spread| {
+            // Of what is not known to be small nothing can be larger.
+            let floor = noise.map_or(f64::INFINITY, |spread| {
                 (2.0 * spread * 2f64.sqrt() / (one.pairs as f64).sqrt()).exp()
             });
             let better = one.finding(p) == Finding::Greater && one.ratio.middle > floor;
@@ -539,6 +541,28 @@ impl Search<'_> {
         // A bench without cost has room for all that there may be.
         (self.left_s(stage).max(0.0) / self.each_s().max(1e-6)) as usize
     }
+}
+
+/// Points that were measured with the same seeds, best first: by how far each was above the mean of
+/// all in the blocks that it has a score of. One without any goes.
+fn paired(trials: &[Trial], points: &[Point]) -> Vec<Point> {
+    let mut blocks: BTreeMap<u64, Vec<(&Point, f64)>> = BTreeMap::new();
+    for trial in trials {
+        let block = blocks.entry(trial.seed).or_default();
+        block.extend(trial.score.map(|score| (&trial.point, score.ln())));
+    }
+    let above = |point: &Point| {
+        let of_block = |block: &Vec<(&Point, f64)>| {
+            let (_, log) = block.iter().find(|(other, _)| *other == point)?;
+            Some(log - mean(&block.iter().map(|(_, log)| *log).collect::<Vec<_>>()))
+        };
+        let all: Vec<f64> = blocks.values().filter_map(of_block).collect();
+        (!all.is_empty()).then(|| mean(&all))
+    };
+    let measured = points.iter().filter_map(|point| Some((above(point)?, point.clone())));
+    let mut measured: Vec<(f64, Point)> = measured.collect();
+    measured.sort_by(|a, b| b.0.total_cmp(&a.0));
+    measured.into_iter().map(|(_, point)| point).collect()
 }
 
 #[cfg(test)]

@@ -97,6 +97,10 @@ fn of(experiment: &Experiment, all: &WhiteBoxes) -> String {
     for (name, why) in &all.absent {
         let _ = write!(text, "<p>{} was not looked into: {}</p>", escaped(name), escaped(why));
     }
+    for one in all.boxes.iter().filter(|one| !one.record.void.is_empty()) {
+        let (name, why) = (escaped(&one.series), escaped(&one.record.void.join("; ")));
+        let _ = write!(text, "<p>Of {name} it would be no valid run: {why}</p>");
+    }
     text += "<h2>Processor time</h2><div class=\"pies\">";
     for one in &all.boxes {
         let _ = write!(
@@ -196,6 +200,11 @@ fn tables(text: &mut String, all: &WhiteBoxes) {
         .collect();
     table(text, "System calls for each request", all, &calls);
     table(text, "The most frequent ones, for each request", all, &frequent(all));
+    let took: Vec<_> = CATEGORIES
+        .iter()
+        .map(|category| row(title(*category), &|one| format!("{:.1} µs", one.took_us(*category))))
+        .collect();
+    table(text, "From the entry of calls to their return, for each request", all, &took);
     table(text, "Waiting for locks", all, &locks(all));
     let of_kernel = functions(all, &|one| &one.samples.in_kernel);
     table(text, "Functions of the kernel, of all the server's time", all, &of_kernel);
@@ -284,6 +293,9 @@ fn machine(all: &WhiteBoxes) -> Vec<(String, Vec<String>)> {
         row("dropped: all", &|one| Some(one.record.drops?.all.to_string())),
         row("dropped: accept queue full", &|one| Some(one.record.drops?.overflows.to_string())),
         row("dropped: half-open queue full", &|one| Some(one.record.drops?.requests.to_string())),
+        row("dropped: half-open queue three quarters full, or no memory", &|one| {
+            Some(one.record.drops?.others().to_string())
+        }),
     ];
     rows.extend(SHOWN.iter().map(|measure| {
         let figure = |one: &Opened| Some(format!("{:.2}", one.record.figures.get(measure)?));

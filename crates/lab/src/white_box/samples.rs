@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::calls::{Category, category};
+
 /// Samples by where they were taken.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Samples {
@@ -30,11 +32,21 @@ pub struct Samples {
     pub in_program: BTreeMap<String, u64>,
 }
 
+impl Samples {
+    /// Those in system calls of a category.
+    pub fn of_category(&self, wanted: Category) -> u64 {
+        let of = self.calls.iter().filter(|(name, _)| category(name) == wanted);
+        of.map(|(_, samples)| *samples).sum()
+    }
+}
+
 /// Functions that are kept of either side.
 const FUNCTIONS_MAX: usize = 40;
 
-/// Frames of the kernel that are the entry of a system call, before its name.
-const ENTRIES: &[&str] = &["__x64_sys_", "__arm64_sys_", "__riscv_sys_"];
+/// Frames of the kernel that are the entry of a system call, before its name. An entry that only
+/// hands on to another function leaves no frame: the other one stands for it.
+const ENTRIES: &[&str] =
+    &["__x64_sys_", "__arm64_sys_", "__riscv_sys_", "__do_sys_", "__se_sys_", "__sys_", "ksys_"];
 
 /// Frames of the kernel in which packets and timers are taken care of.
 const SOFTIRQ: &[&str] = &["handle_softirqs", "__do_softirq", "do_softirq"];
@@ -85,10 +97,12 @@ fn keep_most(functions: &mut BTreeMap<String, u64>) {
 fn in_kernel(samples: &mut Samples, frames: &[(&str, &str)]) {
     let has = |names: &[&str]| frames.iter().any(|(name, _)| names.contains(name));
     samples.softirq += u64::from(has(SOFTIRQ));
-    let entry = |(name, _): &(&str, &str)| {
-        ENTRIES.iter().find_map(|entry| name.strip_prefix(entry).map(str::to_owned))
+    let entry = |(name, file): &(&str, &str)| {
+        let call = ENTRIES.iter().find_map(|entry| name.strip_prefix(entry));
+        call.filter(|_| is_kernel(file)).map(str::to_owned)
     };
-    match frames.iter().find_map(entry) {
+    // The outermost: calls are made of functions that others are made of.
+    match frames.iter().rev().find_map(entry) {
         Some(call) => *samples.calls.entry(call).or_default() += 1,
         None => samples.faults += u64::from(has(FAULTS)),
     }
@@ -137,6 +151,17 @@ mod tests {
         assert_eq!(inner, ["exc_page_fault", "tcp_sendmsg", "tcp_v4_rcv"]);
         assert_eq!(samples.in_program["flyball_site::find<a (b)>"], 1);
         assert_eq!(parse("").all, 0);
+    }
+
+    #[test]
+    fn calls_whose_entry_left_no_frame_were_missed() {
+        let block = |entry: &str| {
+            format!("\tffff fget ([kernel.kallsyms])\n\tffff {entry} ([kernel.kallsyms])\n\n")
+        };
+        let entries = ["ksys_read", "__sys_sendmsg", "__do_sys_flock", "exit_to_user_mode_loop"];
+        let samples = parse(&entries.map(block).concat());
+        let calls: Vec<&str> = samples.calls.keys().map(String::as_str).collect();
+        assert_eq!((calls, samples.all), (vec!["flock", "read", "sendmsg"], 4));
     }
 
     #[test]
