@@ -115,6 +115,13 @@ pub fn all() -> Result<Vec<Experiment>, DefinitionError> {
     experiments.iter().map(whole).collect()
 }
 
+/// The name by which an experiment is asked for: of one that is not carried that of its file.
+pub fn asked_for(experiment: &Experiment) -> String {
+    let name = &experiment.name;
+    let is_carried = names().any(|carried| carried == name);
+    if is_carried { name.clone() } else { format!("{name}{FILE_END}") }
+}
+
 /// The ending of a name that is a file with a definition, beside those that there are.
 pub const FILE_END: &str = ".toml";
 

@@ -5,6 +5,8 @@
 //! claims: the predicates by which the figure counts as reproduced, weaker or reversed. Nothing of
 //! it may depend on what comes out.
 
+mod measure;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -12,6 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::nearest;
 use crate::statistics::EQUIVALENCE_MARGIN;
+
+pub use measure::Measure;
 
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;
@@ -295,101 +299,6 @@ impl fmt::Display for Value {
             Value::Whole(number) => number.fmt(out),
             Value::Real(number) => number.fmt(out),
             Value::Text(text) => out.write_str(text),
-        }
-    }
-}
-
-/// What a figure is drawn of and a claim speaks about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Replies in a second that came whole and in time.
-    GoodputPerS,
-    /// Replies in a second.
-    RepliesPerS,
-    /// Bits that arrived in a second, in millions.
-    MbitPerS,
-    /// Microseconds of the server's CPU time for a reply.
-    CpuUsPerReply,
-    /// Connections that the kernel dropped, by the seconds in which they were due.
-    DropsPerS,
-    /// Those of them for which the accept queue had no room.
-    OverflowsPerS,
-    /// Those of them for which the queue of half-open connections had no room.
-    RequestDropsPerS,
-    /// The median latency, in microseconds.
-    LatencyP50Us,
-    /// The 99th percentile of latency, in microseconds.
-    LatencyP99Us,
-    /// Connections that the server accepted in one accept phase.
-    AcceptsPerPhase,
-    /// Calls that waited for events, for each reply.
-    WaitsPerReply,
-    /// The server's memory, in MiB.
-    MemoryMib,
-    /// The page cache that is charged to the server, in MiB.
-    PageCacheMib,
-    /// Bodies that our server had in memory, of a hundred that it was asked for.
-    BodyHitPercent,
-    /// The share of its processors' time in which there was nothing to do, or in which it was
-    /// withheld from the server.
-    IdlePercent,
-    /// The share in which there was nothing to do while something waited for a disk.
-    DiskWaitPercent,
-    /// The share that soft interrupts took.
-    SoftirqPercent,
-    /// MiB that the server read from disks in a second.
-    DiskMibPerS,
-    /// KiB of one such request to a disk.
-    DiskReadKib,
-    /// Microseconds of the generator's CPU time for a reply.
-    ClientCpuUsPerReply,
-    /// The share of the server's processor time in system calls for synchronisation, by S3's
-    /// categories.
-    SynchronisationPercent,
-    /// The share in system calls for signals.
-    SignalsPercent,
-    /// The share in system calls for files.
-    FilesPercent,
-    /// The share in system calls that read and write.
-    TransferPercent,
-    /// The share in the server's own code and the C library.
-    ProgramPercent,
-}
-
-impl Measure {
-    /// Whether a larger figure is the better one.
-    pub fn better_is_more(self) -> bool {
-        use Measure::{
-            AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS,
-        };
-        let more =
-            [AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS];
-        more.contains(&self)
-    }
-
-    /// Whether only looking into a server tells it.
-    pub fn is_of_stacks(self) -> bool {
-        use Measure::{
-            FilesPercent, ProgramPercent, SignalsPercent, SynchronisationPercent, TransferPercent,
-        };
-        let all =
-            [FilesPercent, ProgramPercent, SignalsPercent, SynchronisationPercent, TransferPercent];
-        all.contains(&self)
-    }
-
-    /// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one
-    /// in a second, and less than a thousandth of the time, are as good as none.
-    pub fn least(self) -> f64 {
-        use Measure::{
-            DiskWaitPercent, DropsPerS, IdlePercent, OverflowsPerS, RequestDropsPerS,
-            SoftirqPercent,
-        };
-        match self {
-            DropsPerS | OverflowsPerS | RequestDropsPerS => 1.0,
-            IdlePercent | DiskWaitPercent | SoftirqPercent => 0.1,
-            of_stacks if of_stacks.is_of_stacks() => 0.1,
-            _ => 0.0,
         }
     }
 }

@@ -425,7 +425,11 @@ impl Laboratory {
             absent: runs.as_ref().map(|runs| runs.absent.clone()).unwrap_or_default(),
             versions: self.versions(experiment, options),
             facts: facts.unwrap_or_else(|| Facts::of(None)),
-            command: format!("flyball lab run {} {}", experiment.name, options.words()),
+            command: format!(
+                "flyball lab run {} {}",
+                catalogue::asked_for(experiment),
+                options.words()
+            ),
         };
         if !catalogue::names().any(|name| name == experiment.name) {
             // Beside its runs, by which alone nobody could judge them again.

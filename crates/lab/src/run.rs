@@ -71,8 +71,8 @@ const NO_PORT: &str = "it takes no connection";
 /// Connections of that.
 const GATE_CONNECTIONS: f64 = 4.0;
 
-/// What its seed differs by from that of the run: what the run begins with shall not have been asked
-/// for before.
+/// What its seed differs by from that of the run: what the run begins with shall not have been
+/// asked for before.
 const GATE_SEED: u64 = 0x6761_7465;
 
 /// The CPUs of either side.

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::campaign::seen::{Seen, see};
 use crate::campaign::{Options, Progress};
+use crate::catalogue;
 use crate::definition::{Experiment, Measure};
 use crate::host::{Facts, Network, SetupError, find, is_root, perf};
 use crate::run::{Record, Site, Watched, pause, stacks};
@@ -97,7 +98,7 @@ pub struct WhiteBoxes {
     pub command: String,
 }
 
-/// Looks into each series of an experiment, at the middle of its axis. Returns where the page is.
+/// Looks into each series of an experiment, where its first claim looks. Returns where the page is.
 /// Blocks for some seconds for each.
 ///
 /// # Errors
@@ -137,7 +138,8 @@ pub fn run(
         });
     }
     let name = experiment.name.clone();
-    let command = format!("flyball lab run {name} --white-box --seed {}", options.seed);
+    let asked = catalogue::asked_for(experiment);
+    let command = format!("flyball lab run {asked} --white-box --seed {}", options.seed);
     let facts = Facts::of(site.network.as_ref().map(Network::server));
     let all = WhiteBoxes { experiment: name, boxes, absent, facts, command };
     page::write(experiment, &all, out)

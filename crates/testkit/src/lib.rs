@@ -25,6 +25,6 @@ pub use binary::binary;
 pub use checksum::crc32;
 pub use client::Client;
 pub use response::{Response, responses};
-pub use server::{Launch, Refused, Server, Stopped, as_ourselves};
+pub use server::{Launch, Refused, Server, Stopped, as_ourselves, interrupt_group};
 pub use site::{LARGE_BYTES, MANY, MODIFIED, Site, digits, large, large_at, many, name_of_many};
 pub use skip::{is_strict, skip};

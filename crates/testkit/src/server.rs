@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tempfile::TempDir;
 
 use crate::binary::binary;
@@ -112,6 +112,11 @@ impl Launch {
 pub fn as_ourselves() -> &'static str {
     let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     if is_root { "user = \"root\"\n" } else { "" }
+}
+
+/// Ctrl-C, as a terminal sends it to all of the group that this process leads.
+pub fn interrupt_group(leader: &Child) {
+    let _ = kill_process_group(Pid::from_child(leader), Signal::INT);
 }
 
 /// What the process prints, line by line; drained for as long as it runs.

@@ -95,9 +95,18 @@ fn outcome(asked: &Tune) -> Result<String, String> {
 fn command() -> String {
     let words = std::env::args().enumerate().map(|(nth, word)| match nth {
         0 => Path::new(&word).file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        _ => word,
+        _ => quoted(&word),
     });
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// A word as a shell takes it for one.
+fn quoted(word: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:=,+@%-".contains(&byte);
+    match !word.is_empty() && word.bytes().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
 }
 
 /// What is wrong with a configuration, a line each.
@@ -198,6 +207,14 @@ impl Notes for Lines {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_command_line_can_be_given_to_a_shell_again() {
+        assert_eq!(super::quoted("--budget=2m"), "--budget=2m");
+        assert_eq!(super::quoted("my site"), "'my site'");
+        assert_eq!(super::quoted("it's"), r"'it'\''s'");
+        assert_eq!(super::quoted(""), "''");
+    }
+
     use flyball::settings::parse;
 
     use super::*;

@@ -26,6 +26,7 @@ mod generations;
 mod held;
 mod helpers;
 mod honoured;
+mod interrupted;
 mod knobs;
 mod lab;
 mod links;

@@ -1,4 +1,4 @@
-//! Runs that someone looks at: one of each series, at the middle of the axis.
+//! Runs that someone looks at: one of each series, where the first claim looks.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use crate::host::SetupError;
 use crate::plan::Cell;
 use crate::run::{Record, Site, Watched, watched};
 use crate::schedule::Turn;
+use crate::verdict::looks_at;
 
 /// What was seen of each series, and the run in which it was.
 pub(crate) struct Seen<T> {
@@ -34,7 +35,7 @@ pub(crate) fn see<T>(
     generator::check(&experiment.workload)?;
     let mut runs = Runs::none(experiment, options, site);
     runs.seconds = seconds;
-    let cells = middles(present(experiment, options.quick, &mut runs, progress));
+    let cells = looked_into(present(experiment, options.quick, &mut runs, progress), experiment);
     let mut campaign = Campaign {
         site,
         asked: experiment,
@@ -77,16 +78,40 @@ pub(crate) fn see<T>(
     Ok(Seen { seen, absent: runs.absent })
 }
 
-/// The cell in the middle of the axis, for each series.
-fn middles(cells: Vec<Cell<'_>>) -> Vec<Cell<'_>> {
-    let mut middles: Vec<Cell<'_>> = Vec::new();
+/// A cell of each series: where the first claim looks, or in the middle of the axis where that is
+/// not one point.
+fn looked_into<'a>(cells: Vec<Cell<'a>>, experiment: &Experiment) -> Vec<Cell<'a>> {
+    let axis: Vec<f64> = cells.iter().map(|cell| cell.point).collect();
+    let first = experiment.claims.first().map(|claim| looks_at(claim, &[], &axis)[0].1);
+    let point = first.flatten();
+    let mut chosen: Vec<Cell<'a>> = Vec::new();
     for cell in &cells {
-        if middles.iter().any(|other| other.series.name == cell.series.name) {
+        if chosen.iter().any(|other| other.series.name == cell.series.name) {
             continue;
         }
-        let of: Vec<&Cell<'_>> =
+        let of: Vec<&Cell<'a>> =
             cells.iter().filter(|other| other.series.name == cell.series.name).collect();
-        middles.push(*of[of.len() / 2]);
+        let there = of.iter().find(|cell| Some(cell.point) == point);
+        chosen.push(**there.unwrap_or(&of[of.len() / 2]));
     }
-    middles
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{catalogue, plan};
+
+    #[test]
+    fn a_server_is_looked_into_where_the_first_claim_looks() {
+        let points = |name: &str| -> Vec<f64> {
+            let experiments = catalogue::all().unwrap();
+            let experiment = catalogue::find(&experiments, name).unwrap();
+            let cells = looked_into(plan::cells(experiment, true), experiment);
+            cells.iter().map(|cell| cell.point).collect()
+        };
+        // Past saturation; a peak, which is not known before, so that it is the middle.
+        assert_eq!(points("s0-fig2"), [2.0, 2.0]);
+        assert_eq!(points("s4-fig4"), [1.0; 4]);
+    }
 }

@@ -60,8 +60,8 @@ pub(super) fn written(
     Ok(said)
 }
 
-/// What is said of a search that was ended before it had compared anything. What an earlier one left
-/// stays.
+/// What is said of a search that was ended before it had compared anything. What an earlier one
+/// left stays.
 pub(super) fn nothing() -> String {
     "interrupted before anything was measured\n".into()
 }

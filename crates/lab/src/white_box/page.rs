@@ -85,8 +85,8 @@ fn of(experiment: &Experiment, all: &WhiteBoxes) -> String {
          .wide td:first-child{{min-width:8.5em;overflow-wrap:normal}}\
          .wide th.n{{white-space:normal;min-width:5.5em;vertical-align:bottom}}</style></head>\
          <body>\n<h1>{}</h1>\
-         <p>{}</p><p class=\"soft\">Each series once, at the middle of the axis, under full view: \
-         what looks at a server slows it down, so nothing here is a figure of speed.</p>",
+         <p>{}</p><p class=\"soft\">Each series once, where the first claim looks, under full \
+         view: what looks at a server slows it down, so nothing here is a figure of speed.</p>",
         escaped(&title),
         style(),
         classes(false),
