@@ -7,8 +7,9 @@ use crate::definition::Measure;
 use crate::host::{SetupError, is_root, perf};
 use crate::white_box::{Category, Samples, samples};
 
-/// Samples in a second of processor time: no multiple of the clock's.
-const SAMPLES_PER_S: &str = "997";
+/// Samples in a second of processor time: no multiple of the clock's, and some thousands in the
+/// short runs of a quick campaign, for shares of a hundredth are looked for.
+const SAMPLES_PER_S: &str = "3989";
 
 /// Samples the stacks of these processes in so many seconds, for [`read`]. Blocks for as long.
 ///
