@@ -97,8 +97,9 @@ pub(crate) fn source(
         Asking::AccessLog(file) => {
             let (text, mut skipped) = (read(file)?, Skipped::new(options.strict));
             let client_gap_s = options.client_gap.map(|gap| gap.as_secs());
-            let replaying =
-                Replaying { client_gap_s, data_set: options.data_set, speed: options.speed() };
+            let per_session = options.requests_per_session();
+            let (data_set, speed) = (options.data_set, options.speed());
+            let replaying = Replaying { client_gap_s, per_session, data_set, speed };
             let log = access_log(&text, &message(""), catalog, replaying, &mut skipped);
             let AccessLog { sessions, starts_ns: starts } = log.map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
@@ -117,9 +118,15 @@ pub(crate) fn source(
 
 /// Refuses what would change nothing: whoever asks for it expects something else.
 fn without_effect(options: &Options) -> Result<(), String> {
-    let is_log = matches!(options.asking, Asking::SessionLog(_) | Asking::AccessLog(_));
+    let has_lengths = match options.asking {
+        Asking::SessionLog(_) => true,
+        Asking::AccessLog(_) => {
+            options.client_gap.is_some() || matches!(options.load, Load::Replay(_))
+        }
+        _ => false,
+    };
     let is_open = !matches!(options.load, Load::Connections(_));
-    if is_log && is_open && options.requests_per_connection.is_some() {
+    if has_lengths && is_open && options.requests_per_connection.is_some() {
         return Err("--requests-per-connection has no effect on sessions of a log, which have \
                     lengths of their own: leave it out, or use --connections"
             .into());

@@ -90,7 +90,13 @@ fn what_cannot_be_run_says_what_to_do() {
         (&["--connections", "200000", "http://127.0.0.1/"], 1, "200000 connections need"),
         (&["--list", "/nonexistent", "http://127.0.0.1/"], 1, "/nonexistent"),
         (
-            &["--rate=1", "--log=/dev/null", "--requests-per-connection=2", "http://127.0.0.1/"],
+            &[
+                "--rate=1",
+                "--log=/dev/null",
+                "--client-gap=9s",
+                "--requests-per-connection=2",
+                "http://127.0.0.1/",
+            ],
             1,
             "--requests-per-connection has no effect on sessions of a log",
         ),

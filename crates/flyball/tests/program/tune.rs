@@ -64,6 +64,46 @@ fn a_tiny_budget_ends_in_time_with_an_answer_and_the_evidence() {
 }
 
 #[test]
+fn what_a_log_says_is_asked_for_and_a_bound_of_latency_holds() {
+    if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
+        return skip(&missing.to_string());
+    }
+    if !is_root() {
+        return skip("files of a temporary directory are for root");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let site = site(directory.path());
+    let log = directory.path().join("access.log");
+    let line = |second: u32, path: &str| {
+        format!("c - - [24/Nov/2026:10:00:{second:02} +0000] \"GET {path} HTTP/1.1\" 200 9\n")
+    };
+    // What has gone since is asked for as well.
+    let lines: String =
+        (0..30).map(|at| line(at, ["/a.html", "/b.html", "/gone"][at as usize % 3])).collect();
+    fs::write(&log, lines).unwrap();
+    let asked = |out: &str, bound: &str| {
+        let out = directory.path().join(out);
+        let (log, out) = (log.to_str().unwrap(), out.to_str().unwrap());
+        tune(&[&site, "--log", log, "--budget", "10s", "--p99-max", bound, "--out", out])
+    };
+    let output = asked("wide", "9s");
+    let errors = text(&output.stderr);
+    if errors.contains("half of the budget is gone") {
+        return skip("the machine is too busy");
+    }
+    assert!(output.status.success(), "{errors}");
+    let evidence = fs::read_to_string(directory.path().join("wide/tune.json")).unwrap();
+    let evidence: Value = serde_json::from_str(&evidence).unwrap();
+    assert_eq!(evidence["end"], "no-difference");
+    let output = asked("narrow", "1us");
+    let errors = text(&output.stderr);
+    // A run of the default that does not count says nothing of its latency.
+    if output.status.code() == Some(1) && !errors.contains("half of the budget is gone") {
+        assert!(errors.contains("allow for more by --p99-max"), "{errors}");
+    }
+}
+
+#[test]
 fn what_cannot_be_tuned_is_said_before_anything_runs() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().to_str().unwrap();

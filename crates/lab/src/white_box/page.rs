@@ -83,7 +83,8 @@ fn of(experiment: &Experiment, all: &WhiteBoxes) -> String {
          .key i{{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px}}\
          .pie path{{stroke:var(--back);stroke-width:1}}\
          .wide td:first-child{{min-width:8.5em;overflow-wrap:normal}}\
-         .wide th.n{{white-space:normal;min-width:5.5em;vertical-align:bottom}}</style></head>\
+         .wide th.n{{white-space:normal;overflow-wrap:normal;min-width:6em;\
+         vertical-align:bottom}}</style></head>\
          <body>\n<h1>{}</h1>\
          <p>{}</p><p class=\"soft\">Each series once, where the first claim looks, under full \
          view: what looks at a server slows it down, so nothing here is a figure of speed.</p>",

@@ -44,9 +44,11 @@ impl Entry<'_> {
 /// How a log is replayed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Replaying {
-    /// Longest pause within a session of one client, in seconds; `None` makes each request a
-    /// session.
+    /// Longest pause within a session of one client, in seconds; `None` makes sessions of requests
+    /// as they follow each other, whosever they are.
     pub client_gap_s: Option<u64>,
+    /// Requests of each such session, without pauses; 0 counts as 1.
+    pub per_session: u32,
     /// Bytes of the distinct files at which the log is cut off; `None` takes all of it.
     pub data_set: Option<u64>,
     /// How much faster than it was the log goes.
@@ -167,10 +169,11 @@ fn sessions(mut requests: Vec<Logged>, replaying: Replaying) -> AccessLog {
     let mut order: Vec<Vec<Logged>> = Vec::new();
     let (mut steps, mut ends, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     let Some(gap_s) = replaying.client_gap_s else {
-        for logged in &requests {
-            steps.push(Step { request: logged.request, follow: Follow::Think(0) });
+        for session in requests.chunks(replaying.per_session.max(1) as usize) {
+            let step = |logged: &Logged| Step { request: logged.request, follow: Follow::Think(0) };
+            steps.extend(session.iter().map(step));
             ends.push(steps.len() as u32);
-            starts.push(scaled(logged.time_s - first_s));
+            starts.push(scaled(session[0].time_s - first_s));
         }
         return AccessLog { sessions: Recorded::new(steps, ends), starts_ns: starts.into() };
     };
@@ -234,6 +237,19 @@ mod tests {
         assert_eq!(heads[1], b"HEAD /2 HTTP/1.0");
         assert_eq!(heads[2], b"GET /1 HTTP/1.1\r");
         assert_eq!(steps[0].request, steps[3].request);
+    }
+
+    #[test]
+    fn so_many_lines_are_a_session_whosever_they_are() {
+        let (mut log, _, _) = read_log(Replaying { per_session: 3, ..Replaying::default() });
+        assert_eq!(
+            (log.sessions.sessions(), log.starts_ns[..].to_vec()),
+            (2, vec![0, 31_000_000_000])
+        );
+        let mut steps = Vec::new();
+        assert!(log.sessions.next_session(&mut steps));
+        assert_eq!(steps.len(), 3);
+        assert!(steps.iter().all(|step| step.follow == Follow::Think(0)));
     }
 
     #[test]
