@@ -20,7 +20,7 @@ use flyball_sys::{file, net};
 
 use crate::chunks::ChunkInUse;
 use crate::desk::Desk;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, SEEN_HOLDS_MS};
 use crate::settings::{Events, SendMode};
 
 /// Memory segments that one gather write carries.
@@ -381,13 +381,22 @@ impl Part<'_> {
             return Some(most.min(usize::try_from(seen).unwrap_or(usize::MAX)));
         }
         let most = most.min(LOOK_BYTES_MAX);
+        let now_ms = desk.now.ms();
+        if self.file.is_resident(now_ms, SEEN_HOLDS_MS) {
+            return Some(most);
+        }
         let (file, size) = (&*self.file.file, self.file.stamp.size);
         let found = match asked {
             true => residency.holds(file, self.offset, most, size, desk.piece()),
             false => residency.sees(file, self.offset, most, size),
         };
         match found {
-            Resident::Yes => Some(most),
+            Resident::Yes => {
+                if most as u64 == size {
+                    self.file.set_resident(now_ms);
+                }
+                Some(most)
+            }
             Resident::Unknown if !asked => None,
             // What was just brought in is taken to be there.
             Resident::No | Resident::Unknown => {

@@ -1,7 +1,7 @@
 //! A file in the cache: its stamp, its prebuilt head (Flash's response-header cache) and its body.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use bytes::Bytes;
 use flyball_http::coding::Coding;
@@ -26,12 +26,15 @@ pub struct OpenFile {
     /// What hints say of it; `None` when it is not held once it was sent.
     pub class: Option<Class>,
     changed: AtomicBool,
+    /// The millisecond at which all of it was last seen in memory, modulo 2^32; 0 for never.
+    resident_ms: AtomicU32,
 }
 
 impl OpenFile {
     /// A file that is open and was looked at.
     pub fn new(file: Arc<Descriptor>, stamp: Stamp) -> OpenFile {
-        OpenFile { file, stamp, class: Some(Class::Plain), changed: AtomicBool::new(false) }
+        let (changed, resident_ms) = (AtomicBool::new(false), AtomicU32::new(0));
+        OpenFile { file, stamp, class: Some(Class::Plain), changed, resident_ms }
     }
 
     /// The same file, of which hints say this.
@@ -43,6 +46,18 @@ impl OpenFile {
     pub fn set_changed(&self) {
         self.changed.store(true, Relaxed);
         self.file.set_stale();
+    }
+
+    /// Takes note that all of it was in memory at this millisecond of the process's clock.
+    pub fn set_resident(&self, now_ms: u64) {
+        self.resident_ms.store(now_ms as u32, Relaxed);
+    }
+
+    /// Whether all of it was in memory less than `holds_ms` ago. After 2^32 milliseconds, 49 days,
+    /// it may say so once more.
+    pub fn is_resident(&self, now_ms: u64, holds_ms: u32) -> bool {
+        let seen_ms = self.resident_ms.load(Relaxed);
+        seen_ms != 0 && (now_ms as u32).wrapping_sub(seen_ms) < holds_ms
     }
 
     /// Whether it is known to have changed.

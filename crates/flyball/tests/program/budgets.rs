@@ -625,6 +625,29 @@ fn a_body_in_memory_is_not_looked_at_again_for_each_sendfile() {
     assert!(looks >= 1 && looks as u128 <= most, "{looks} looks, {most} at most: {calls:#?}");
 }
 
+#[test]
+fn a_body_in_memory_is_not_looked_at_again_for_each_request() {
+    if !has("strace") {
+        return;
+    }
+    let site = site();
+    let traced = Traced::start(&site, "amped", &["send.mode=sendfile", "cache.small=512B"]);
+    let mut client = traced.warm("/small.txt");
+    let start = Instant::now();
+    let calls = traced.calls(&mut client, |client| {
+        for _ in 0..ROUNDS {
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        }
+    });
+    let counts = tally(&calls);
+    println!("amped: {counts:?} for {ROUNDS} requests");
+    let count = |kind| counts.get(kind).copied().unwrap_or(0);
+    let most = 1 + start.elapsed().as_millis() / SEEN_HOLDS_MS;
+    assert_eq!(count("sendfile"), ROUNDS, "each body by reference: {calls:#?}");
+    let looks = count("mincore") / 2;
+    assert!(looks as u128 <= most, "{looks} looks, {most} at most: {calls:#?}");
+}
+
 /// An entry into the ring that waits: `io_uring_enter(5, 0, 1, IORING_ENTER_GETEVENTS|...)`.
 fn waits_on_the_ring(call: &Call) -> bool {
     call.name == "io_uring_enter" && call.arguments.split(", ").nth(2) != Some("0")
