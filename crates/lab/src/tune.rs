@@ -102,33 +102,38 @@ pub fn run(
     let scratch = asked.out.join(SCRATCH);
     fs::create_dir_all(&scratch).map_err(wrong)?;
     let scratch = fs::canonicalize(&scratch).map_err(wrong)?;
-    let experiment = experiment(asked, &scratch)?;
+    let said = tuned(asked, begun, &scratch, notes, stop)?;
+    // Configuration and logs of the last server: of use only where it failed.
+    let _ = fs::remove_dir_all(&scratch);
+    Ok(said)
+}
+
+/// As [`run`], which began then, with a directory for what passes.
+fn tuned(
+    asked: &Asked,
+    begun: Instant,
+    scratch: &Path,
+    notes: &mut dyn Notes,
+    stop: &dyn Fn() -> bool,
+) -> Result<String, SetupError> {
+    let experiment = experiment(asked, scratch)?;
     takes_part(asked, &experiment)?;
-    let mut site = site(asked, &experiment, scratch.clone(), notes)?;
+    let mut site = site(asked, &experiment, scratch.to_owned(), notes)?;
     if let Target::Workload(name) = &asked.target {
         notes.note("making the files of the workload");
         let directory = site.files_root.clone();
         let files = (&[][..], directory.as_path());
         // Also where a log says what of them is asked for.
         let workload = Workload { name: name.clone(), ..experiment.workload.clone() };
-        match generator::make_files(&asked.flyball, &workload, files, &scratch, stop) {
-            Err(_) if stop() => {
-                drop(site);
-                let _ = fs::remove_dir_all(&scratch);
-                return Ok(outcome::nothing());
-            }
+        match generator::make_files(&asked.flyball, &workload, files, scratch, stop) {
+            Err(_) if stop() => return Ok(outcome::nothing()),
             made => made?,
         };
     }
     let mut bench = bench::Server::new(asked, &mut site, experiment, stop);
     notes.note("looking for the peak of the default");
     let peak = match bench.find_peak(begun) {
-        Err(_) if stop() => {
-            drop(bench);
-            drop(site);
-            let _ = fs::remove_dir_all(&scratch);
-            return Ok(outcome::nothing());
-        }
+        Err(_) if stop() => return Ok(outcome::nothing()),
         peak => peak?,
     };
     notes.note(&format!("the default peaks near {peak:.0} connections in a second"));
@@ -140,8 +145,6 @@ pub fn run(
     let reduced = site.network.is_none();
     let facts = Facts::of(site.network.as_ref().map(Network::server));
     drop(site);
-    // Configuration and logs of the last server.
-    let _ = fs::remove_dir_all(&scratch);
     let score = Score { peak, arrives, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
     outcome::written(asked, &found, &score, &facts)
 }

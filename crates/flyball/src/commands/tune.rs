@@ -207,17 +207,17 @@ impl Notes for Lines {
 
 #[cfg(test)]
 mod tests {
-    #[test]
-    fn a_command_line_can_be_given_to_a_shell_again() {
-        assert_eq!(super::quoted("--budget=2m"), "--budget=2m");
-        assert_eq!(super::quoted("my site"), "'my site'");
-        assert_eq!(super::quoted("it's"), r"'it'\''s'");
-        assert_eq!(super::quoted(""), "''");
-    }
-
     use flyball::settings::parse;
 
     use super::*;
+
+    #[test]
+    fn a_command_line_can_be_given_to_a_shell_again() {
+        assert_eq!(quoted("--budget=2m"), "--budget=2m");
+        assert_eq!(quoted("my site"), "'my site'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
 
     #[test]
     fn every_knob_is_a_setting_with_its_default_and_values_that_it_takes() {
