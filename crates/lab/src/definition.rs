@@ -177,6 +177,10 @@ pub struct Machine {
     /// The most that the disk reads in a second, in MiB: the figure needs a slow disk.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_mib_per_s: Option<u64>,
+    /// Milliseconds that the disk takes for each read, one after the other: the figure needs a disk
+    /// on which it matters who waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_seek_ms: Option<f64>,
     /// The accept queue's length.
     pub backlog: u32,
     /// `net.ipv4.tcp_syncookies` is on.
@@ -195,6 +199,7 @@ impl Default for Machine {
             memory_mib: None,
             page_cache: PageCache::Primed,
             disk_mib_per_s: None,
+            disk_seek_ms: None,
             backlog: 1_024,
             syn_cookies: true,
             profiled: false,
@@ -219,6 +224,9 @@ impl fmt::Display for Machine {
         write!(out, ", {cache}")?;
         if let Some(mib) = self.disk_mib_per_s {
             write!(out, ", a disk of {mib} MiB/s")?;
+        }
+        if let Some(ms) = self.disk_seek_ms {
+            write!(out, ", a disk that takes {ms} ms for each read")?;
         }
         let cookies = if self.syn_cookies { "with" } else { "without" };
         write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)?;

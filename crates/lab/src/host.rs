@@ -3,6 +3,7 @@
 
 mod awake;
 mod descriptors;
+mod disk;
 mod facts;
 mod group;
 mod network;
@@ -15,6 +16,7 @@ mod wait;
 
 pub use awake::Awake;
 pub use descriptors::descriptors_max;
+pub use disk::Disk;
 pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
 pub use group::{DiskReads, Group, GroupLimits};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
@@ -50,7 +52,9 @@ impl std::error::Error for SetupError {}
 /// When something of theirs cannot be removed.
 pub fn clear_leftovers() -> Result<(), SetupError> {
     network::clear_leftovers()?;
-    group::clear_leftovers()
+    group::clear_leftovers()?;
+    disk::clear_leftovers();
+    Ok(())
 }
 
 /// The process id in a name of ours, if that process is gone.

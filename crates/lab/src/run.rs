@@ -1,5 +1,6 @@
 //! One run: a fresh server under one load, and what both say of it.
 
+mod grounds;
 mod look;
 pub(crate) mod stacks;
 
@@ -13,12 +14,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contestant::{self, Conditions, OURS};
-use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
+use crate::definition::{Experiment, Measure, PageCache, Series, Varies};
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
-    Awake, Disturbance, Group, GroupLimits, ListenDrops, Network, Others, Place, Running,
-    SERVER_ADDRESS, SetupError, until,
+    Awake, Disturbance, Group, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
+    SetupError, until,
 };
+use grounds::{Grounds, drop_page_cache};
 pub use look::Look;
 
 /// Where servers listen in a namespace of their own.
@@ -26,9 +28,6 @@ const PORT: u16 = 80;
 
 /// Time that a server gets until it answers rightly.
 const READY_MAX: Duration = Duration::from_secs(15);
-
-/// Time that reading all files once may take.
-const PRIME_MAX: Duration = Duration::from_secs(600);
 
 /// How often a server that is starting is asked whether it answers.
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -218,18 +217,9 @@ pub fn watched<T>(
     watch: &mut dyn FnMut(&Watched<'_>) -> Result<T, SetupError>,
 ) -> Result<(T, Record), SetupError> {
     let machine = &experiment.machine;
-    let group = group(machine, &site.files)?;
-    if machine.page_cache == PageCache::Dropped || machine.memory_mib.is_some() {
-        drop_page_cache()?;
-    }
-    if machine.page_cache == PageCache::Primed {
-        prime(site, &group, stop)?;
-    }
-    // Files are read once at the disk's own speed: what is slow is slow for the server.
-    if let (Some(group), Some(mib)) = (&group, machine.disk_mib_per_s) {
-        group.slow_disk(mib << 20, &site.files)?;
-    }
-    let mut server = Server::start(site, experiment, series, &group)?;
+    let grounds = Grounds::prepare(site, machine, stop)?;
+    let group = grounds.group.as_ref();
+    let mut server = Server::start(site, &grounds, experiment, series)?;
     server.wait_until_right(site, experiment, load, stop)?;
     site.verified.insert(series.name.clone());
     // What the answers that were compared have brought is not there either.
@@ -237,11 +227,11 @@ pub fn watched<T>(
         drop_page_cache()?;
     }
     // It starts at full speed.
-    if let Some(group) = group.as_ref().filter(|_| machine.cpu_share < 1.0) {
+    if let Some(group) = group.filter(|_| machine.cpu_share < 1.0) {
         group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
     }
     let others = Others::look();
-    let look = || Look::at(&server, group.as_ref(), machine.cpus);
+    let look = || Look::at(&server, group, machine.cpus);
     let before = look();
     let begun = Instant::now();
     let place = site.client();
@@ -257,7 +247,7 @@ pub fn watched<T>(
         &site.scratch,
     )?;
     let seen = watch(&Watched {
-        processes: group.as_ref().map(Group::processes).unwrap_or_default(),
+        processes: group.map(Group::processes).unwrap_or_default(),
         look: &look,
     })?;
     let report = generator.wait(stop)?;
@@ -344,37 +334,6 @@ fn share_of(class: &Value) -> Option<Share<'_>> {
     (requests > 0.0).then_some(Share { class, requests, share: timeouts / requests })
 }
 
-fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
-    if !crate::host::is_root() {
-        return Ok(None);
-    }
-    let limits = GroupLimits { memory: machine.memory_mib.map(|mib| mib << 20), disk_per_s: None };
-    Group::new("server", limits, files).map(Some)
-}
-
-/// Takes what is clean out of the page cache. Without root it stays, and nothing is limited either.
-fn drop_page_cache() -> Result<(), SetupError> {
-    const FILE: &str = "/proc/sys/vm/drop_caches";
-    let written = fs::write(FILE, "1").map_err(|error| SetupError(format!("{FILE}: {error}")));
-    if crate::host::is_root() { written } else { Ok(()) }
-}
-
-/// Reads all files as the server's group, to which their pages are charged from then on.
-fn prime(site: &Site, group: &Option<Group>, stop: &dyn Fn() -> bool) -> Result<(), SetupError> {
-    let joins = group.as_ref().map(Group::joins).unwrap_or_default();
-    let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
-    let mut command = place.command(&crate::host::find("sh")?)?;
-    command.args(["-c", "find \"$1\" -type f -exec cat {} + > /dev/null", "sh"]).arg(&site.files);
-    let log = site.scratch.join("prime.log");
-    let ended = Running::start(&mut command, &log)?.wait(PRIME_MAX, stop);
-    if ended.is_some_and(|status| status.success()) || stop() {
-        return Ok(());
-    }
-    let said = fs::read_to_string(&log).unwrap_or_default();
-    let files = site.files.display();
-    Err(SetupError(format!("{files}: not all files could be read once: {}", said.trim())))
-}
-
 impl Site {
     fn client(&self) -> Place {
         Place {
@@ -398,10 +357,11 @@ struct Server {
 impl Server {
     fn start(
         site: &Site,
+        grounds: &Grounds,
         experiment: &Experiment,
         series: &Series,
-        group: &Option<Group>,
     ) -> Result<Server, SetupError> {
+        let (files, group) = (grounds.files.as_path(), grounds.group.as_ref());
         let scratch = site.scratch.join("server");
         let wrong = |error| SetupError(format!("{}: {error}", scratch.display()));
         // What the server before left; it need not be there.
@@ -420,15 +380,15 @@ impl Server {
         let is_dynamic = experiment.workload.name == generator::DYNAMIC;
         let config = match &site.config {
             None if is_dynamic => {
-                Some(contestant::with_dynamic(&site.files, &scratch, &experiment.machine)?)
+                Some(contestant::with_dynamic(files, &scratch, &experiment.machine)?)
             }
             config => config.clone(),
         };
         let conditions = Conditions {
             flyball: site.flyball.clone(),
-            site: site.files.clone(),
+            site: files.to_owned(),
             config,
-            file: one.then(|| first_file(&site.files)).flatten(),
+            file: one.then(|| first_file(files)).flatten(),
             scratch: scratch.clone(),
             address,
             backlog: experiment.machine.backlog,
@@ -437,7 +397,7 @@ impl Server {
         let place = Place {
             namespace: site.network.as_ref().map(|network| network.server().to_owned()),
             cpus: Some(site.cpus.server.clone()),
-            joins: group.as_ref().map(Group::joins).unwrap_or_default(),
+            joins: group.map(Group::joins).unwrap_or_default(),
             descriptors: Some(SERVER_DESCRIPTORS),
         };
         let mut command = contestant::command(series, &conditions, &place)?;

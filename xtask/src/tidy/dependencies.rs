@@ -81,6 +81,7 @@ const PRODUCT: &[Allowed] = &[
         stays: "free of the server and of the generator, which it starts as processes",
         packages: &[
             ("fastrand", "a seeded order, and seeded draws"),
+            ("fuser", "a disk that is slow on purpose"),
             ("serde", "reads definitions and runs, writes verdicts"),
             ("serde_json", "runs and verdicts"),
             ("signal-hook", "undoes what was set up after Ctrl-C"),

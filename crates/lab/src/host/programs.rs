@@ -12,13 +12,16 @@ const PACKAGES: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
     ("bpftrace", "bpftrace"),
     ("ip", "iproute2"),
+    ("losetup", "mount"),
     ("mini_httpd", "mini-httpd"),
+    ("mkfs.ext4", "e2fsprogs"),
     ("nginx", "nginx-light"),
     ("perf", "linux-perf"),
     ("setpriv", "util-linux"),
     ("sh", "dash"),
     ("taskset", "util-linux"),
     ("tc", "iproute2"),
+    ("umount", "mount"),
 ];
 
 /// Where Debian keeps servers, which is not on the search path of an ordinary user.

@@ -6,6 +6,7 @@ use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
 use crate::campaign::Stolen;
+use crate::definition::Machine;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
 use crate::run::STOLEN_PERCENT_MAX;
@@ -242,6 +243,13 @@ fn limited(limit: Option<u64>, of: &str) -> String {
     limit.map_or_else(|| "no limit".to_owned(), |limit| format!("{limit} {of}"))
 }
 
+fn disk(machine: &Machine) -> String {
+    match machine.disk_seek_ms {
+        Some(ms) => format!("{ms} ms for each read, one after the other"),
+        None => limited(machine.disk_mib_per_s, "MiB in a second"),
+    }
+}
+
 /// What processors do that have nothing to do.
 fn idle(wakes_within_us: Option<i32>) -> &'static str {
     match wakes_within_us {
@@ -269,7 +277,7 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("a server's share of its CPUs".into(), experiment.machine.cpu_share.to_string()),
         ("accept queue".into(), experiment.machine.backlog.to_string()),
         ("a server's memory".into(), limited(machine.memory_mib, "MiB, with its page cache")),
-        ("a server's disk".into(), limited(machine.disk_mib_per_s, "MiB in a second")),
+        ("a server's disk".into(), disk(machine)),
         ("the page cache before a run".into(), word(machine.page_cache)),
     ]);
     if let Some(runs) = runs {
