@@ -478,7 +478,8 @@ impl Load {
     fn next_op(&mut self) -> Op {
         let file = Arc::clone(&self.found.file);
         if !self.settled {
-            return Op::Settle { file, changed_ns: self.found.stamp.changed_ns };
+            let Stamp { changed_ns, size, .. } = self.found.stamp;
+            return Op::Settle { file, changed_ns, size };
         }
         if self.short || self.filled == self.buffer.len() {
             return Op::Stat { file };

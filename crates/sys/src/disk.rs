@@ -14,7 +14,7 @@ use crate::clock;
 use crate::descriptors::Descriptor;
 use crate::file::{self, Batch, Links, Stamp, Whereabouts};
 use crate::mapping::Mapping;
-use crate::residency::Residency;
+use crate::residency::{Residency, Resident};
 
 /// A file that has not changed for so long is hardly being written by a call that is still under
 /// way, in milliseconds.
@@ -49,6 +49,8 @@ pub enum Op {
         file: Arc<Descriptor>,
         /// When the file was last changed, in nanoseconds since 1970.
         changed_ns: i128,
+        /// Its bytes.
+        size: u64,
     },
     /// Reads into `buffer[filled..]` at the offset `start + filled`.
     Read {
@@ -216,10 +218,14 @@ impl Nowait {
                 }
             }
             Op::Stat { .. } | Op::Keep { .. } | Op::Digest { .. } => Ok(op.perform()),
-            Op::Settle { file, changed_ns } => match may_settle(&file, changed_ns) {
-                Ok(()) => Ok(Op::Settle { file, changed_ns }.perform()),
-                Err(refusal) => Err((Op::Settle { file, changed_ns }, refusal)),
-            },
+            Op::Settle { file, changed_ns, size } => {
+                let may = self.may_settle(&file, changed_ns, size);
+                let op = Op::Settle { file, changed_ns, size };
+                match may {
+                    Ok(()) => Ok(op.perform()),
+                    Err(refusal) => Err((op, refusal)),
+                }
+            }
             Op::Read { file, mut buffer, filled, start } => {
                 let offset = start + filled as u64;
                 let refusal = match self.residency.read(&*file, &mut buffer[filled..], offset) {
@@ -247,6 +253,27 @@ impl Nowait {
         }
         local
     }
+
+    /// Whether a loop may let writes settle itself. That takes the inode's lock, which a write(2)
+    /// under way holds for as long as it copies, and looks for the first data, which may be on the
+    /// disk. Where the first page is in memory, so is what leads to it; and the lock is taken to be
+    /// free when the file was not changed lately, since a write gives the file its time when it
+    /// begins. The lock is taken in either case: a write that lasts longer delays the loop, but no
+    /// byte is read before it ends.
+    ///
+    /// A page that is known to be absent is not asked for: the kernel would begin to read there,
+    /// with the small window that it has for one byte, and then need more reads for the file.
+    fn may_settle(&self, file: &Descriptor, changed_ns: i128, size: u64) -> Result<(), Refusal> {
+        if size > 0 && self.residency.sees(file, 0, 1, size) == Resident::No {
+            return Err(Refusal::Absent);
+        }
+        match file::read_resident(file, &mut [0], 0) {
+            Ok(_) if i128::from(clock::unix_ms()) - changed_ns / 1_000_000 >= QUIET_MS => Ok(()),
+            Ok(_) => Err(Refusal::Untold),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Refusal::Absent),
+            Err(_) => Err(Refusal::Elsewhere),
+        }
+    }
 }
 
 /// Populates a mapping; before Linux 5.14 by reading what it maps. What cannot be read is found
@@ -255,21 +282,6 @@ fn populate(mapping: &Mapping, file: &Descriptor, start: u64, len: usize) {
     let populated = mapping.populate(start, len);
     if populated.is_err_and(|error| error.kind() == ErrorKind::Unsupported) {
         file::touch(file, start, len as u64, &mut vec![0; TOUCH_BYTES]);
-    }
-}
-
-/// Whether a loop may let writes settle itself. That takes the inode's lock, which a write(2) under
-/// way holds for as long as it copies, and looks for the first data, which may be on the disk.
-/// Where the first page is in memory, so is what leads to it; and the lock is taken to be free
-/// when the file was not changed lately, since a write gives the file its time when it begins. The
-/// lock is taken in either case: a write that lasts longer delays the loop, but no byte is read
-/// before it ends.
-fn may_settle(file: &Descriptor, changed_ns: i128) -> Result<(), Refusal> {
-    match file::read_resident(file, &mut [0], 0) {
-        Ok(_) if i128::from(clock::unix_ms()) - changed_ns / 1_000_000 >= QUIET_MS => Ok(()),
-        Ok(_) => Err(Refusal::Untold),
-        Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Refusal::Absent),
-        Err(_) => Err(Refusal::Elsewhere),
     }
 }
 
@@ -302,7 +314,7 @@ mod tests {
         else {
             panic!()
         };
-        let settle = |changed_ns| Op::Settle { file: Arc::clone(&file), changed_ns };
+        let settle = |changed_ns| Op::Settle { file: Arc::clone(&file), changed_ns, size: 10_000 };
         assert!(nowait.perform(settle(0)).is_ok());
         let (_, refusal) = nowait.perform(settle(stamp.changed_ns)).unwrap_err();
         assert_eq!(refusal, Refusal::Untold);
@@ -324,6 +336,24 @@ mod tests {
         let (given_back, refusal) = refused(&read).unwrap();
         assert_eq!(refusal, Refusal::Absent);
         assert!(matches!(given_back.perform(), Done::Read(_, Ok(10_000))));
+    }
+
+    #[test]
+    fn a_look_at_a_page_that_is_absent_does_not_begin_to_read_it() {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        fs::write(dir.path().join("pages"), vec![7; 10_000]).unwrap();
+        let file = fs::File::open(dir.path().join("pages")).unwrap();
+        file.sync_all().unwrap();
+        let file = Arc::new(Descriptor::from(OwnedFd::from(file)));
+        let residency = Residency::default();
+        let mut nowait = Nowait::new(residency);
+        for _ in 0..ATTEMPTS {
+            rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+            let file = Arc::clone(&file);
+            let settle = Op::Settle { file, changed_ns: 0, size: 10_000 };
+            assert_eq!(nowait.perform(settle).unwrap_err().1, Refusal::Absent);
+        }
+        assert_eq!(residency.sees(&*file, 0, 1, 10_000), Resident::No);
     }
 
     #[test]

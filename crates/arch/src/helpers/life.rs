@@ -24,6 +24,11 @@ pub(super) const COMPLETION_BYTES: usize = 8;
 /// Bytes that a helper reads at a time.
 const READ_BYTES: usize = 256 * 1024;
 
+/// Bytes of a file that a helper reads with the first: as many as the kernel has for a sendfile, of
+/// which it takes the window by which it reads ahead. For one byte the window is small, and the
+/// file needs more reads.
+const FIRST_BYTES: u64 = 64 * 1024;
+
 /// Mappings begin at a multiple of this: no page of Linux is larger.
 const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -130,7 +135,8 @@ fn bring_in(head: &[u8], path: &[u8], descriptor: OwnedFd, scratch: &mut Vec<u8>
             let _ = file::stamp(&descriptor);
         }
         kind if kind == Kind::Settle as u8 => {
-            let _ = file::read_at(&descriptor, &mut [0], 0);
+            scratch.resize(READ_BYTES, 0);
+            file::touch(&descriptor, 0, FIRST_BYTES, scratch);
             file::settle(&descriptor);
         }
         kind if kind == Kind::Pages as u8 => {
