@@ -231,7 +231,7 @@ pub fn watched<T>(
         group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
     }
     let others = Others::look();
-    let look = || Look::at(&server, group, machine.cpus);
+    let look = || Look::at(&server, &grounds, machine.cpus);
     let before = look();
     let begun = Instant::now();
     let place = site.client();

@@ -111,7 +111,7 @@ mod tests {
             cells.iter().map(|cell| cell.point).collect()
         };
         // Past saturation; a peak, which is not known before, so that it is the middle.
-        assert_eq!(points("s0-fig2"), [2.0, 2.0]);
+        assert_eq!(points("s0-fig2"), [2.0; 4]);
         assert_eq!(points("s4-fig4"), [1.0; 4]);
     }
 }

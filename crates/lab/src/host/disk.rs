@@ -24,7 +24,7 @@ use fuser::{
 };
 
 use super::programs::run;
-use super::{PREFIX, SetupError, left_behind, until};
+use super::{DiskReads, PREFIX, SetupError, left_behind, until};
 
 /// How the image is called where it is served.
 const IMAGE: &str = "image";
@@ -54,7 +54,17 @@ pub struct Disk {
     served: PathBuf,
     root: PathBuf,
     session: Option<BackgroundSession>,
-    seek_us: Arc<AtomicU64>,
+    state: Arc<State>,
+}
+
+/// What the disk and the arm have in common.
+#[derive(Debug, Default)]
+struct State {
+    /// Microseconds that a read takes.
+    seek_us: AtomicU64,
+    /// What was read.
+    bytes: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Disk {
@@ -69,8 +79,8 @@ impl Disk {
         let name = format!("{PREFIX}{}-disk-{}", process::id(), DISKS.fetch_add(1, Relaxed));
         let own = std::env::temp_dir().join(name);
         let (served, root) = (own.join("served"), own.join("files"));
-        let seek_us = Arc::new(AtomicU64::new(0));
-        let mut disk = Disk { served, root, session: None, seek_us: Arc::clone(&seek_us) };
+        let state = Arc::<State>::default();
+        let mut disk = Disk { served, root, session: None, state: Arc::clone(&state) };
         for directory in [&disk.served, &disk.root] {
             fs::create_dir_all(directory).map_err(|error| wrong(directory, &error))?;
         }
@@ -78,7 +88,7 @@ impl Disk {
         let len = file.metadata().map_err(|error| wrong(&image, &error))?.len();
         let mut config = Config::default();
         config.mount_options = vec![MountOption::RO, MountOption::FSName("flyball-lab".into())];
-        let arm = Arm { file, len, seek_us };
+        let arm = Arm { file, len, state };
         let session = fuser::spawn_mount(arm, &disk.served, &config)
             .map_err(|error| SetupError(format!("a slow disk, by /dev/fuse: {error}")))?;
         disk.session = Some(session);
@@ -98,7 +108,13 @@ impl Disk {
 
     /// From now on each read takes so long, and the next one begins when it is done.
     pub fn set_seek(&self, seek: Duration) {
-        self.seek_us.store(u64::try_from(seek.as_micros()).unwrap_or(u64::MAX), Relaxed);
+        self.state.seek_us.store(u64::try_from(seek.as_micros()).unwrap_or(u64::MAX), Relaxed);
+    }
+
+    /// What was read since it was there. Control groups do not count what a disk like this reads.
+    pub fn reads(&self) -> DiskReads {
+        let State { bytes, requests, .. } = &*self.state;
+        DiskReads { bytes: bytes.load(Relaxed), requests: requests.load(Relaxed) }
     }
 }
 
@@ -212,7 +228,7 @@ fn wrong(path: &Path, error: &io::Error) -> SetupError {
 struct Arm {
     file: File,
     len: u64,
-    seek_us: Arc<AtomicU64>,
+    state: Arc<State>,
 }
 
 /// The inode of the image.
@@ -270,7 +286,9 @@ impl Filesystem for Arm {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        thread::sleep(Duration::from_micros(self.seek_us.load(Relaxed)));
+        thread::sleep(Duration::from_micros(self.state.seek_us.load(Relaxed)));
+        self.state.requests.fetch_add(1, Relaxed);
+        self.state.bytes.fetch_add(u64::from(size), Relaxed);
         let mut bytes = vec![0; size as usize];
         match self.file.read_at(&mut bytes, offset) {
             Ok(read) => reply.data(&bytes[..read]),
@@ -302,6 +320,7 @@ mod tests {
         assert!(fs::read(root.join("below/0")).unwrap() == bodies[0]);
         let seek = Duration::from_millis(20);
         disk.set_seek(seek);
+        let before = disk.reads();
         let begun = Instant::now();
         // Together: they wait for each other.
         thread::scope(|scope| {
@@ -312,6 +331,8 @@ mod tests {
         });
         let took = begun.elapsed();
         assert!(took >= seek * 7, "seven files in {took:?}");
+        let reads = disk.reads().since(before);
+        assert!(reads.requests >= 7 && reads.bytes >= 70_000, "{reads:?}");
         let begun = Instant::now();
         assert!(fs::read(root.join("below/7")).unwrap() == bodies[7]);
         assert!(begun.elapsed() < seek, "what was read is in memory");

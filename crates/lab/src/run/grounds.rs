@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Site;
 use crate::definition::{Machine, PageCache};
-use crate::host::{Disk, Group, GroupLimits, Place, Running, SetupError};
+use crate::host::{Disk, DiskReads, Group, GroupLimits, Place, Running, SetupError};
 
 /// Time that reading all files once may take.
 const PRIME_MAX: Duration = Duration::from_secs(600);
@@ -18,7 +18,7 @@ pub(super) struct Grounds {
     /// Where the files are for the server.
     pub(super) files: PathBuf,
     /// Gone after the group, whose pages are of its files.
-    _disk: Option<Disk>,
+    disk: Option<Disk>,
 }
 
 impl Grounds {
@@ -46,7 +46,13 @@ impl Grounds {
         if let (Some(disk), Some(ms)) = (&disk, machine.disk_seek_ms) {
             disk.set_seek(Duration::from_secs_f64(ms / 1e3));
         }
-        Ok(Grounds { group, files, _disk: disk })
+        Ok(Grounds { group, files, disk })
+    }
+
+    /// What was read from the disk for the server's group.
+    pub(super) fn disk_reads(&self) -> Option<DiskReads> {
+        let of_group = || self.group.as_ref().and_then(Group::disk_reads);
+        self.disk.as_ref().map(Disk::reads).or_else(of_group)
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::grounds::Grounds;
 use super::{Record, Server};
 use crate::definition::{Measure, Series};
 use crate::generator::{Load, Report};
@@ -35,14 +36,15 @@ pub struct Look {
 impl Look {
     /// Looks at a server, its group and the processors that it may use. Blocks for an answer of
     /// ours.
-    pub(super) fn at(server: &Server, group: Option<&Group>, cpus: u32) -> Look {
+    pub(super) fn at(server: &Server, grounds: &Grounds, cpus: u32) -> Look {
+        let group = grounds.group.as_ref();
         // The counters of the namespace that the server is in.
         let netstat = fs::read_to_string(format!("/proc/{}/net/netstat", server.running.id()));
         Look {
             cpu_ns: group.and_then(Group::cpu_ns),
             anonymous: group.and_then(Group::anonymous),
             page_cache: group.and_then(Group::page_cache),
-            disk_reads: group.and_then(Group::disk_reads),
+            disk_reads: grounds.disk_reads(),
             processors: ProcessorTimes::look(cpus.saturating_sub(1)),
             drops: netstat.ok().and_then(|text| ListenDrops::parse(&text)),
             stolen_ns: stolen_ns(),
