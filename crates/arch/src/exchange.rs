@@ -33,7 +33,7 @@ use crate::worker::Order;
 
 /// How long what was seen in memory is taken to be there still. Many pieces leave meanwhile, to
 /// one client or to many, which then need no look of their own; a slow client's do. Without it
-/// looks are a quarter of the CPU for bodies of 200 kB that all ask for.
+/// looks are a third of the CPU for bodies of 200 kB that all ask for.
 pub(crate) const SEEN_HOLDS_MS: u32 = 100;
 
 /// What a connection needs from outside before it can go on.

@@ -173,7 +173,8 @@ fn after(
     match call {
         Call::Took { sent, offered, large } => {
             exchange.sent(sent as u64, desk);
-            if large {
+            // What was seen of a file in whole is noted with it, and how long ago.
+            if large && !is_seen_whole(exchange, desk) {
                 exchange.saw(offered - sent, desk);
             }
             if large && desk.settings.cork && !file_is_next(exchange) {
@@ -211,6 +212,14 @@ pub fn reset_if_cut_short(socket: impl AsFd, exchange: &Exchange) {
 /// Whether more of a large body follows at once.
 fn file_is_next(exchange: &Exchange) -> bool {
     exchange.out().is_some_and(|out| matches!(out.front(), Front::File { .. }))
+}
+
+/// Whether all of the large body at the front was seen in memory, not long ago.
+fn is_seen_whole(exchange: &Exchange, desk: &Desk) -> bool {
+    exchange.out().is_some_and(|out| match out.front() {
+        Front::File { file, .. } => file.is_resident(desk.now.ms(), SEEN_HOLDS_MS),
+        _ => false,
+    })
 }
 
 /// Gathers into one send, by the kind of call that the desk asks for.

@@ -26,6 +26,11 @@ const TOUCH_BYTES: usize = 64 * 1024;
 /// Roots whose file systems are remembered.
 const ROOTS_MAX: usize = 4_096;
 
+/// Bytes that are asked for with the first of a file that may be absent, as many as sendfile asks
+/// for at once: the kernel sizes its first readahead by the read that missed, and after one of a
+/// byte the file needs more reads.
+pub const FIRST_BYTES: usize = 64 * 1024;
+
 /// An operation. It owns everything that the kernel will look at.
 #[derive(Debug)]
 pub enum Op {
@@ -188,12 +193,14 @@ pub struct Nowait {
     /// Whether the files below a root are opened locally. It holds the roots, so that their
     /// addresses stay theirs.
     roots: HashMap<usize, (Arc<OwnedFd>, bool)>,
+    /// What is read of a file to see whether its first page is in memory.
+    first: Vec<u8>,
 }
 
 impl Nowait {
     /// With this residency test.
     pub fn new(residency: Residency) -> Nowait {
-        Nowait { residency, roots: HashMap::new() }
+        Nowait { residency, roots: HashMap::new(), first: Vec::new() }
     }
 
     /// Performs an operation if it need not wait, else gives it back.
@@ -261,13 +268,22 @@ impl Nowait {
     /// begins. The lock is taken in either case: a write that lasts longer delays the loop, but no
     /// byte is read before it ends.
     ///
-    /// A page that is known to be absent is not asked for: the kernel would begin to read there,
-    /// with the small window that it has for one byte, and then need more reads for the file.
-    fn may_settle(&self, file: &Descriptor, changed_ns: i128, size: u64) -> Result<(), Refusal> {
-        if size > 0 && self.residency.sees(file, 0, 1, size) == Resident::No {
-            return Err(Refusal::Absent);
-        }
-        match file::read_resident(file, &mut [0], 0) {
+    /// A page that is known to be absent is not asked for: the kernel would begin to read there. Of
+    /// files that are neither ours nor ours to write mincore does not know it.
+    fn may_settle(
+        &mut self,
+        file: &Descriptor,
+        changed_ns: i128,
+        size: u64,
+    ) -> Result<(), Refusal> {
+        let first = usize::try_from(size).unwrap_or(FIRST_BYTES).clamp(1, FIRST_BYTES);
+        let ask = match self.residency.sees(file, 0, 1, size) {
+            Resident::No if size > 0 => return Err(Refusal::Absent),
+            Resident::Unknown => first,
+            Resident::Yes | Resident::No => 1,
+        };
+        self.first.resize(self.first.len().max(ask), 0);
+        match file::read_resident(file, &mut self.first[..ask], 0) {
             Ok(_) if i128::from(clock::unix_ms()) - changed_ns / 1_000_000 >= QUIET_MS => Ok(()),
             Ok(_) => Err(Refusal::Untold),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Err(Refusal::Absent),
@@ -288,10 +304,16 @@ fn populate(mapping: &Mapping, file: &Descriptor, start: u64, len: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::residency::Test;
     use std::fs;
+    use std::thread;
+    use std::time::{Duration, Instant};
 
-    /// A look begins to read what is missing, and a fast disk has it there before it ends: so many
-    /// times it is pushed out again.
+    /// How long a disk may take for a few pages.
+    const DEADLINE: Duration = Duration::from_secs(20);
+
+    /// A read begins to bring in what is missing, and a fast disk has it there before it ends: so
+    /// many times it is pushed out again.
     const ATTEMPTS: usize = 1_000;
 
     #[test]
@@ -354,6 +376,25 @@ mod tests {
             assert_eq!(nowait.perform(settle).unwrap_err().1, Refusal::Absent);
         }
         assert_eq!(residency.sees(&*file, 0, 1, 10_000), Resident::No);
+    }
+
+    /// By the test that knows nothing of the first page.
+    #[test]
+    fn with_the_first_page_as_much_is_read_as_sendfile_asks_for() {
+        let (dir, len) = (tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap(), 1 << 20);
+        fs::write(dir.path().join("large"), vec![7; len]).unwrap();
+        let file = fs::File::open(dir.path().join("large")).unwrap();
+        file.sync_all().unwrap();
+        let file = Arc::new(Descriptor::from(OwnedFd::from(file)));
+        rustix::fs::fadvise(&*file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let (size, begun) = (len as u64, Instant::now());
+        let settle = Op::Settle { file: Arc::clone(&file), changed_ns: 0, size };
+        // Refused or not, as fast as the disk is.
+        let _ = Nowait::new(Residency::by(Test::Nowait)).perform(settle);
+        while Residency::default().sees(&*file, 0, FIRST_BYTES, size) != Resident::Yes {
+            assert!(begun.elapsed() < DEADLINE, "not all of it is being read");
+            thread::yield_now();
+        }
     }
 
     #[test]

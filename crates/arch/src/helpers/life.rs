@@ -7,7 +7,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flyball_sys::channel::Channel;
-use flyball_sys::disk::Op;
+use flyball_sys::disk::{FIRST_BYTES, Op};
 use flyball_sys::file::{self, Links, Whereabouts};
 use flyball_sys::mapping::Mapping;
 use flyball_sys::process;
@@ -24,11 +24,6 @@ pub(super) const COMPLETION_BYTES: usize = 8;
 /// Bytes that a helper reads at a time.
 const READ_BYTES: usize = 256 * 1024;
 
-/// Bytes of a file that a helper reads with the first: as many as the kernel has for a sendfile, of
-/// which it takes the window by which it reads ahead. For one byte the window is small, and the
-/// file needs more reads.
-const FIRST_BYTES: u64 = 64 * 1024;
-
 /// Mappings begin at a multiple of this: no page of Linux is larger.
 const PAGE_BYTES_MAX: u64 = 64 * 1024;
 
@@ -40,7 +35,7 @@ enum Kind {
     Path = 1,
     /// The inode of an open file.
     Inode = 2,
-    /// What leads to the first data of a file, once writes to it have finished.
+    /// The first data of a file and what leads to it, once writes to it have finished.
     Settle = 3,
     /// Pages of a file.
     Pages = 4,
@@ -136,7 +131,7 @@ fn bring_in(head: &[u8], path: &[u8], descriptor: OwnedFd, scratch: &mut Vec<u8>
         }
         kind if kind == Kind::Settle as u8 => {
             scratch.resize(READ_BYTES, 0);
-            file::touch(&descriptor, 0, FIRST_BYTES, scratch);
+            file::touch(&descriptor, 0, FIRST_BYTES as u64, scratch);
             file::settle(&descriptor);
         }
         kind if kind == Kind::Pages as u8 => {
