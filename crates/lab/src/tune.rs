@@ -108,7 +108,7 @@ pub fn run(
     Ok(said)
 }
 
-/// As [`run`], which began then, with a directory for what passes.
+/// The work of [`run`], which began at `begun`, and removes `scratch` afterwards.
 fn tuned(
     asked: &Asked,
     begun: Instant,

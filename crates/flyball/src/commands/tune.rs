@@ -183,6 +183,7 @@ impl Watch for Lines {
             Stage::Screen => "screen",
             Stage::Halving => "halving",
             Stage::Steps => "steps",
+            Stage::Admission => "admission",
             Stage::Confirmation => "confirmation",
         };
         super::tell(&format!("[{stage} {nth}/{of}, {} left] {label}: ", spoken(left)));

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::bench::Score;
-use super::search::{End, Found, Stage, Trial};
+use super::search::{End, Found, Trial};
 use super::{Asked, Target};
 use crate::contestant::OURS;
 use crate::definition::Value;
@@ -294,7 +294,7 @@ fn screen(found: &Found) -> Figure {
     let mut scores: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     // Under the load to which it rose in the end: scores under another are of another scale.
     let load = found.trials.iter().map(|trial| trial.load).max();
-    let searched = |trial: &&Trial| trial.stage != Stage::Confirmation && Some(trial.load) == load;
+    let searched = |trial: &&Trial| trial.stage.searches() && Some(trial.load) == load;
     for trial in found.trials.iter().filter(searched) {
         if let Some(score) = trial.score {
             scores.entry(&trial.label).or_default().push(score);

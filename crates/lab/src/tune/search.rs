@@ -35,6 +35,10 @@ const STEPS_MAX: usize = 4;
 /// Who is confirmed at most, beside the default.
 const FINALISTS_MAX: usize = 3;
 
+/// Of how many of the best it is asked at most whether they may be, and by how many runs of each.
+const ASKED_MAX: usize = 12;
+const ADMISSION_RUNS: usize = 2;
+
 /// The most blocks of the confirmation.
 const CONFIRM_BLOCKS_MAX: usize = 20;
 
@@ -61,8 +65,17 @@ pub enum Stage {
     Halving,
     /// Neighbours of the best.
     Steps,
+    /// Whether the best keep the rule of quality.
+    Admission,
     /// The best against the default.
     Confirmation,
+}
+
+impl Stage {
+    /// Whether points are being looked for.
+    pub(super) fn searches(self) -> bool {
+        !matches!(self, Stage::Admission | Stage::Confirmation)
+    }
 }
 
 /// At what load a point is measured.
@@ -72,6 +85,8 @@ pub enum At {
     Overload,
     /// Below that, there, and far above: the area under the curve, at so many times the cost.
     Sweep,
+    /// What the default keeps up with: a point has to keep all of S4's rule of quality (M158).
+    Below,
 }
 
 /// What measures a point. Larger scores are better; all are above 0. Scores at one load can be
@@ -344,6 +359,7 @@ impl Search<'_> {
         let default = self.space.default_point();
         let mut best = self.ranked(None);
         best.retain(|point| *point != default);
+        let mut best = self.admitted(best);
         if best.is_empty() {
             return Vec::new();
         }
@@ -376,6 +392,26 @@ impl Search<'_> {
             }
         }
         self.finalists(&all, &scores)
+    }
+
+    /// The first of these, as many as there may be finalists, that keep the rule of quality. A run
+    /// may fail to count for other reasons: then another one says, and who has none is out.
+    fn admitted(&mut self, ranked: Vec<Point>) -> Vec<Point> {
+        let mut admitted: Vec<Point> = Vec::new();
+        for point in ranked.into_iter().take(ASKED_MAX) {
+            let enough = self.left_s(Stage::Confirmation) > self.each_s();
+            if admitted.len() == FINALISTS_MAX || (self.stop)() || !enough {
+                break;
+            }
+            let keeps = (0..ADMISSION_RUNS).any(|nth| {
+                let (seed, count) = (self.fresh_seed(nth), (nth, ADMISSION_RUNS));
+                self.run_at(At::Below, &point, Stage::Admission, seed, count).is_some()
+            });
+            if keeps {
+                admitted.push(point);
+            }
+        }
+        admitted
     }
 
     /// A seed that nothing was chosen by, and another in another search.
@@ -470,7 +506,7 @@ impl Search<'_> {
 
     /// The runs before the confirmation.
     fn searched(&self) -> impl DoubleEndedIterator<Item = &Trial> {
-        self.trials.iter().filter(|trial| trial.stage != Stage::Confirmation)
+        self.trials.iter().filter(|trial| trial.stage.searches())
     }
 
     /// The scores of a point in the search, under the load of now.
@@ -483,10 +519,10 @@ impl Search<'_> {
         of_point.filter_map(|trial| trial.score).collect()
     }
 
-    /// What the scores of a stage may be told beside: those of a point in the confirmation, or in
-    /// the search under the load of now.
+    /// What the scores of a stage may be told beside: those of a point in the confirmation or the
+    /// admission, or in the search under the load of now.
     fn of_stage(&self, stage: Stage, point: &Point) -> Vec<f64> {
-        if stage != Stage::Confirmation {
+        if stage.searches() {
             return self.scores(point);
         }
         let confirmed = self.trials.iter().filter(|trial| trial.stage == stage);
@@ -581,6 +617,8 @@ mod tests {
         arrives: f64,
         runs: &'a Cell<u32>,
         sweeps: &'a Cell<u32>,
+        /// The architecture that breaks the rule of quality.
+        unfair: Option<usize>,
     }
 
     const SWEEP_COST: u32 = 3;
@@ -588,6 +626,9 @@ mod tests {
     impl Bench for Fake<'_> {
         fn run(&mut self, point: &Point, at: At, seed: u64) -> Result<f64, String> {
             self.runs.set(self.runs.get() + 1);
+            if at == At::Below && self.unfair == Some(point[0]) {
+                return Err("large files are given up".into());
+            }
             let sweeps = at == At::Sweep;
             self.sweeps.set(self.sweeps.get() + u32::from(sweeps));
             let takes = self.takes * if sweeps { SWEEP_COST } else { 1 };
@@ -625,7 +666,7 @@ mod tests {
         seed: u64,
         stop_after: u32,
     ) -> Found {
-        counted(factor, (budget, takes), seed, stop_after).0
+        counted(factor, (budget, takes), seed, stop_after, None).0
     }
 
     /// What was found, and how many runs swept.
@@ -634,11 +675,22 @@ mod tests {
         (budget, takes): (Duration, Duration),
         seed: u64,
         stop_after: u32,
+        unfair: Option<usize>,
     ) -> (Found, u32) {
         let (runs, sweeps, clock) = (Cell::new(0), Cell::new(0), Cell::new(Duration::ZERO));
         let rng = fastrand::Rng::with_seed(seed);
         let (spent, arrives) = (&clock, 1_300.0);
-        let mut bench = Fake { factor, rng, takes, spent, arrives, runs: &runs, sweeps: &sweeps };
+        let (runs_made, sweeps_made) = (&runs, &sweeps);
+        let mut bench = Fake {
+            factor,
+            rng,
+            takes,
+            spent,
+            arrives,
+            runs: runs_made,
+            sweeps: sweeps_made,
+            unfair,
+        };
         let limits = Limits { spent: &|| clock.get(), budget, seed };
         let stop = || runs.get() >= stop_after;
         let found = search(&space(), &[], &mut bench, limits, &mut Nobody, &stop);
@@ -664,6 +716,18 @@ mod tests {
     }
 
     #[test]
+    fn settings_that_break_the_rule_of_quality_below_the_peak_are_never_the_best() {
+        for seed in 0..10 {
+            let (found, _) = counted(&known, FREE, seed, u32::MAX, Some(3));
+            let refused = |trial: &Trial| trial.stage == Stage::Admission && trial.void.is_some();
+            assert!(found.trials.iter().any(refused), "{found:#?}");
+            assert!(!found.finalists.is_empty(), "{found:#?}");
+            assert!(found.finalists.iter().all(|one| one.point[0] != 3), "{found:#?}");
+            assert_ne!(found.best[0], 3, "{found:#?}");
+        }
+    }
+
+    #[test]
     fn settings_that_keep_up_with_the_first_load_are_told_apart_by_a_higher_one() {
         // Three that take more than arrives at first, of which one is best.
         let steep = |point: &Point| [1.0, 1.7, 1.9, 2.4][point[0]];
@@ -679,7 +743,7 @@ mod tests {
         // Half of these runs are the confirmation's: 66 sweeps, or 16, and four take 28.
         let takes = Duration::from_millis(5);
         for (room, sweeps) in [(400, true), (100, false)] {
-            let (found, swept) = counted(&known, (takes * room, takes), 1, u32::MAX);
+            let (found, swept) = counted(&known, (takes * room, takes), 1, u32::MAX, None);
             assert_eq!(swept > 0, sweeps, "{found:#?}");
             assert!(found.finalists.iter().all(|one| one.pairs >= 6), "{found:#?}");
             assert_eq!(found.end, End::Better);
