@@ -22,7 +22,7 @@ use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
 use crate::knee;
 use crate::noise::Noise;
 use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
-use crate::run::{CLIENT_DESCRIPTORS, Record, Site, measure};
+use crate::run::{CLIENT_DESCRIPTORS, Grounds, Record, Site, measure};
 use crate::schedule::Turn;
 use crate::statistics::median;
 use crate::verdict::{self, Measured, looks_at};
@@ -188,6 +188,7 @@ pub fn run(
     stop: &dyn Fn() -> bool,
 ) -> Result<Runs, SetupError> {
     generator::check(&experiment.workload)?;
+    Grounds::can_be_prepared(&experiment.machine)?;
     let begun = Instant::now();
     let out_of_time =
         || options.quick && begun.elapsed() >= Duration::from_secs(QUICK_S_MAX - QUICK_S_MAX / 20);

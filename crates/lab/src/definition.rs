@@ -24,6 +24,9 @@ pub const QUICK_S_MAX: u64 = 180;
 /// server for a request, and has to send twice as many as it answers.
 pub const CPU_SHARE: f64 = 0.25;
 
+/// Longest time that a disk may take for a read, in milliseconds: that of a tape.
+const DISK_SEEK_MS_MAX: f64 = 10_000.0;
+
 /// Names are used for files and on the command line.
 const NAME_LEN_MAX: usize = 40;
 
@@ -160,6 +163,17 @@ pub struct Axis {
     pub connections: Option<u32>,
 }
 
+impl Axis {
+    /// How load arrives: whether it waits for the server decides what a figure past its peak means.
+    pub fn model(&self) -> &'static str {
+        match self.varies {
+            Varies::Rate => "open loop",
+            Varies::Sessions => "partly open loop",
+            _ => "closed loop",
+        }
+    }
+}
+
 /// What surrounds the servers: the same for all of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
@@ -203,6 +217,22 @@ impl Default for Machine {
             backlog: 1_024,
             syn_cookies: true,
             profiled: false,
+        }
+    }
+}
+
+impl Machine {
+    fn check(&self) -> Result<(), String> {
+        if !(0.0..=1.0).contains(&self.cpu_share) || self.cpu_share == 0.0 {
+            return Err("`cpu-share` is a share: above 0, and at most 1".into());
+        }
+        let Some(ms) = self.disk_seek_ms else { return Ok(()) };
+        if !(ms > 0.0 && ms <= DISK_SEEK_MS_MAX) {
+            return Err(format!("`disk-seek-ms` is above 0, and at most {DISK_SEEK_MS_MAX}"));
+        }
+        match self.disk_mib_per_s {
+            Some(_) => Err("`disk-seek-ms` and `disk-mib-per-s` are two disks".into()),
+            None => Ok(()),
         }
     }
 }
@@ -391,6 +421,11 @@ impl Claim {
         places
     }
 
+    /// Whether it looks where a series has most.
+    pub fn looks_at_a_peak(&self) -> bool {
+        self.places().iter().any(|(_, place)| *place == Place::Peak)
+    }
+
     /// In words, with the figure that it takes.
     pub fn predicate(&self) -> String {
         let paper = self.paper.map(|ratio| format!("; {ratio} in the paper")).unwrap_or_default();
@@ -515,9 +550,7 @@ impl Experiment {
         if series.is_empty() || claims.is_empty() {
             return Err("it needs series and claims, or a reason why it is not testable".into());
         }
-        if !(0.0..=1.0).contains(&self.machine.cpu_share) || self.machine.cpu_share == 0.0 {
-            return Err("`cpu-share` is a share: above 0, and at most 1".into());
-        }
+        self.machine.check()?;
         if self.workload.name.is_empty() {
             return Err("the workload has no name".into());
         }
@@ -729,6 +762,13 @@ reproduced = 1.1
         assert!(at.ends_with("0.5 is no point of every campaign"), "{at}");
         let itself = WHOLE.replace("right = \"b\"", "right = \"a\"");
         assert!(why(&itself).ends_with("compares a point with itself"));
+        for wrong in ["-1.0", "0.0", "nan", "inf"] {
+            let disk =
+                WHOLE.replace("[axis]", &format!("[machine]\ndisk-seek-ms = {wrong}\n[axis]"));
+            assert!(why(&disk).contains("`disk-seek-ms` is above 0"), "{wrong}: {}", why(&disk));
+        }
+        let both = "[machine]\ndisk-seek-ms = 8\ndisk-mib-per-s = 10\n[axis]";
+        assert!(why(&WHOLE.replace("[axis]", both)).ends_with("are two disks"));
     }
 
     #[test]

@@ -53,8 +53,7 @@ impl std::error::Error for SetupError {}
 pub fn clear_leftovers() -> Result<(), SetupError> {
     network::clear_leftovers()?;
     group::clear_leftovers()?;
-    disk::clear_leftovers();
-    Ok(())
+    disk::clear_leftovers()
 }
 
 /// The process id in a name of ours, if that process is gone.

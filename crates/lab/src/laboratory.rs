@@ -220,6 +220,19 @@ pub fn table(records: &[PathBuf]) -> Result<String, String> {
     report::reproduction(records).map_err(|error| error.to_string())
 }
 
+/// Removes what labs that no longer run have left: processes, namespaces, control groups, disks.
+/// Blocks.
+///
+/// # Errors
+/// Without root, and when something cannot be removed.
+pub fn clear() -> Result<String, String> {
+    if !is_root() {
+        return Err("clearing takes root, as what could be left did".into());
+    }
+    clear_leftovers().map_err(|error| error.to_string())?;
+    Ok("nothing of labs that no longer run is left\n".into())
+}
+
 fn campaigns(directories: &[PathBuf]) -> Result<Vec<Campaign>, String> {
     let mut all = Vec::new();
     for directory in directories {

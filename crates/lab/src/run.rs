@@ -20,7 +20,8 @@ use crate::host::{
     Awake, Disturbance, Group, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
     SetupError, until,
 };
-use grounds::{Grounds, drop_page_cache};
+pub(crate) use grounds::Grounds;
+use grounds::drop_page_cache;
 pub use look::Look;
 
 /// Where servers listen in a namespace of their own.
@@ -28,6 +29,9 @@ const PORT: u16 = 80;
 
 /// Time that a server gets until it answers rightly.
 const READY_MAX: Duration = Duration::from_secs(15);
+
+/// Seconds from which on a run is long enough to tell whether it was on one level.
+const LEVEL_SECONDS_MIN: usize = 10;
 
 /// How often a server that is starting is asked whether it answers.
 const ASK_EVERY: Duration = Duration::from_millis(20);
@@ -147,6 +151,17 @@ impl Record {
     /// Replies in a second that were due.
     pub fn due_per_s(&self) -> Option<f64> {
         self.generator.get("intended_per_s")?.as_f64().filter(|due| *due > 0.0)
+    }
+
+    /// Replies in each whole second of the time after the warm-up; nothing for a run that is too
+    /// short to have a level.
+    pub(crate) fn replies_by_second(&self) -> Option<Vec<f64>> {
+        let seconds = |name: &str| self.generator.get(name)?.as_f64();
+        let (from, until) = (seconds("warmup_s")?.ceil(), seconds("duration_s")?.floor());
+        let all = self.generator.get("replies_by_second")?.as_array()?;
+        let window = all.get(from as usize..(until as usize).min(all.len()))?;
+        let long = window.len() >= LEVEL_SECONDS_MIN;
+        long.then(|| window.iter().filter_map(Value::as_f64).collect())
     }
 
     /// The share of what was due that was answered well.

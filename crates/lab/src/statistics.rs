@@ -6,11 +6,13 @@
 //! chance of any false difference at the level that was asked for.
 
 mod bootstrap;
+mod change;
 mod holm;
 mod samples;
 mod signs;
 
 pub use bootstrap::{Interval, paired_ratio};
+pub use change::{Change, change_point};
 pub use holm::holm;
 pub use samples::{mean, median, quantile};
 pub use signs::sign_flip_p;

@@ -1,6 +1,6 @@
 //! From measured points to a verdict, by the predicates of the definition and nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::f64::consts::SQRT_2;
 
 use serde::{Deserialize, Serialize};
@@ -235,23 +235,31 @@ fn unknown_peak<'a>(claim: &'a Claim, runs: &[Measured], axis: &[f64]) -> Option
 
 /// The figures of left and right in each block that has both. Where their ratio is claimed to
 /// change, left is their ratio at the one place and right that at the other, in each block that has
-/// all four.
+/// all four. A round has no part in choosing the peak that it is compared at, for what was chosen
+/// because it is high would be compared by what made it high; a round that chose alone is left out.
 fn pairs(claim: &Claim, runs: &[Measured], axis: &[f64]) -> Vec<(f64, f64)> {
     let blocks = 0..runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
-    let side = |(series, point): &(&str, Option<f64>)| Side {
-        runs: runs.iter().filter(|run| run.cell.series == *series).collect(),
-        point: *point,
-        measure: claim.measure,
+    let rounds: BTreeSet<usize> =
+        runs.iter().filter(|run| run.in_round).map(|run| run.cell.block).collect();
+    let chooses = claim.looks_at_a_peak();
+    let chose_alone = |block: &usize| chooses && rounds.len() == 1 && rounds.contains(block);
+    let in_block = |block: usize| {
+        let but = Some(block).filter(|block| rounds.contains(block));
+        let side = |(series, point): (&str, Option<f64>)| Side {
+            runs: runs.iter().filter(|run| run.cell.series == series).collect(),
+            point,
+            measure: claim.measure,
+        };
+        let sides: Vec<Side<'_>> =
+            looked_at(claim, runs, axis, but).into_iter().map(side).collect();
+        let pair = |sides: &[Side<'_>]| both(&sides[0], &sides[1], block, axis);
+        let ratio = |sides: &[Side<'_>]| pair(sides).map(|(left, right)| left / right);
+        match sides.len() {
+            2 => pair(&sides),
+            _ => Some((ratio(&sides[..2])?, ratio(&sides[2..])?)),
+        }
     };
-    let sides: Vec<Side<'_>> = looks_at(claim, runs, axis).iter().map(side).collect();
-    let pair = |sides: &[Side<'_>], block| both(&sides[0], &sides[1], block, axis);
-    let ratio = |sides: &[Side<'_>], block| pair(sides, block).map(|(left, right)| left / right);
-    match sides.len() {
-        2 => blocks.filter_map(|block| pair(&sides, block)).collect(),
-        _ => blocks
-            .filter_map(|block| Some((ratio(&sides[..2], block)?, ratio(&sides[2..], block)?)))
-            .collect(),
-    }
+    blocks.filter(|block| !chose_alone(block)).filter_map(in_block).collect()
 }
 
 /// The figures of two sides in a block, if it has both. Where every point counts, each is the
@@ -272,9 +280,20 @@ pub fn looks_at<'a>(
     runs: &[Measured],
     axis: &[f64],
 ) -> Vec<(&'a str, Option<f64>)> {
+    looked_at(claim, runs, axis, None)
+}
+
+/// The same, by all runs but those of one block.
+fn looked_at<'a>(
+    claim: &'a Claim,
+    runs: &[Measured],
+    axis: &[f64],
+    but: Option<usize>,
+) -> Vec<(&'a str, Option<f64>)> {
+    let counts = |run: &&Measured| Some(run.cell.block) != but;
     let point = |(series, place): (&'a str, Place)| {
         let of_series: Vec<&Measured> =
-            runs.iter().filter(|run| run.cell.series == series).collect();
+            runs.iter().filter(counts).filter(|run| run.cell.series == series).collect();
         (series, point_at(&of_series, place, claim, axis))
     };
     claim.places().into_iter().map(point).collect()
@@ -402,6 +421,36 @@ mod tests {
             assert_eq!(verdict(&at_least, &runs(ratio)), expected);
         }
         assert_eq!(verdict(&at_least, &runs(0.9)), Verdict::Reversed);
+    }
+
+    /// Of one server at ten points the best of noise is some way above what it has at a given one.
+    #[test]
+    fn a_peak_was_compared_by_the_runs_for_which_it_was_chosen() {
+        let axis: Vec<f64> = (1..=10).map(f64::from).collect();
+        let peak =
+            Claim { right_at: Some(Place::First), ..claim(Relation::Greater, None, Place::Peak) };
+        let mut rng = fastrand::Rng::with_seed(7);
+        let mut logs = Vec::new();
+        for _ in 0..40 {
+            let mut all: Vec<Measured> = Vec::new();
+            for (block, point) in (0..2).flat_map(|block| axis.iter().map(move |at| (block, *at))) {
+                all.push(run("a", point, block, 1_000.0 * (0.9 + 0.2 * rng.f64())));
+                all.push(run("b", point, block, 1_000.0));
+            }
+            logs.extend(pairs(&peak, &all, &axis).iter().map(|(left, right)| (left / right).ln()));
+        }
+        assert_eq!(logs.len(), 80);
+        assert!(mean(&logs).abs() < 0.03, "{} above for nothing", mean(&logs));
+    }
+
+    #[test]
+    fn a_round_that_chose_a_peak_alone_is_no_pair_of_it() {
+        let peak = claim(Relation::Greater, Some(1.2), Place::Peak);
+        let mut all = runs(1.5);
+        all.iter_mut().for_each(|run| run.in_round = run.cell.block == 0);
+        assert_eq!(pairs(&peak, &all, AXIS).len(), 9);
+        let last = claim(Relation::Greater, Some(1.2), Place::Last);
+        assert_eq!(pairs(&last, &all, AXIS).len(), 10);
     }
 
     #[test]

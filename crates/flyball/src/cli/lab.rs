@@ -22,6 +22,8 @@ pub enum Lab {
     Keep(PathBuf, PathBuf),
     /// Print the document of all experiments, from these records.
     Table(Vec<PathBuf>),
+    /// Remove what labs that no longer run have left.
+    Clear,
     /// Run some.
     Run {
         /// Which; all that can be when there are none.
@@ -94,6 +96,10 @@ pub(super) fn program() -> clap::Command {
                         .num_args(0..)
                         .help("What `flyball lab keep` made"),
                 ),
+        )
+        .subcommand(
+            clap::Command::new("clear")
+                .about("Remove what a killed lab or `flyball tune` left, as its next run would"),
         )
 }
 
@@ -206,6 +212,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
         Some(("rank", given)) => Lab::Rank(all(given)),
         Some(("keep", given)) => Lab::Keep(one(given, "dir"), one(given, "record")),
         Some(("table", given)) => Lab::Table(all(given)),
+        Some(("clear", _)) => Lab::Clear,
         Some(("show", given)) => Lab::Show(text(given, "name").unwrap_or_default()),
         Some(("run", given)) => {
             let path = |id: &str| given.get_one::<PathBuf>(id).cloned();

@@ -23,6 +23,7 @@ fn outcome(asked: &Lab) -> Result<String, String> {
         Lab::Rank(directories) => laboratory::rank(directories),
         Lab::Keep(directory, record) => laboratory::keep(directory, record),
         Lab::Table(records) => laboratory::table(records),
+        Lab::Clear => laboratory::clear(),
         Lab::Run {
             names,
             kind,

@@ -1,12 +1,13 @@
 //! Ctrl-C, as a terminal sends it to all that runs in front: what the lab and the search for
-//! settings have so far is kept, what they set up is undone.
+//! settings have so far is kept, what they set up is undone. What a killed lab left can be cleared.
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use flyball_lab::host::{find, is_root};
+use flyball_lab::host::{Disk, find, is_root};
 use flyball_testkit::{binary, interrupt_group, skip, wait};
 use serde_json::Value;
 
@@ -21,6 +22,11 @@ struct Ended {
 /// Starts the program in a group of its own, interrupts the group when it says this, and waits for
 /// its end. `None` when it ended before.
 fn interrupted_at(arguments: &[&str], sign: &str) -> Option<Ended> {
+    ended_at(arguments, sign, &mut |child| interrupt_group(child))
+}
+
+/// The same, ended in some way.
+fn ended_at(arguments: &[&str], sign: &str, end: &mut dyn FnMut(&mut Child)) -> Option<Ended> {
     let mut child = Command::new(binary())
         .args(arguments)
         .stdin(Stdio::null())
@@ -34,7 +40,7 @@ fn interrupted_at(arguments: &[&str], sign: &str) -> Option<Ended> {
     let mut is_interrupted = false;
     while said.read_line(&mut errors).expect("it is UTF-8") > 0 {
         if !is_interrupted && errors.contains(sign) {
-            interrupt_group(&child);
+            end(&mut child);
             is_interrupted = true;
         }
     }
@@ -49,14 +55,18 @@ fn ended(child: &mut Child) -> ExitStatus {
     status.expect("who has closed its standard error has ended")
 }
 
-/// Namespaces and control groups of this process, which has ended.
+/// Namespaces, control groups, directories and mounts of this process, which has ended.
 fn left_behind(id: u32) -> Vec<String> {
     let own = format!("flyball-lab-{id}-");
+    let scratch = std::env::temp_dir();
     let directories =
         ["/run/netns", "/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpu"];
-    let entries = directories.iter().flat_map(|directory| fs::read_dir(directory).into_iter());
+    let directories = directories.iter().map(Path::new).chain([scratch.as_path()]);
+    let entries = directories.flat_map(|directory| fs::read_dir(directory).into_iter());
     let names = entries.flatten().flatten().map(|entry| entry.path().display().to_string());
-    names.filter(|name| name.contains(&own)).collect()
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mounts = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(str::to_owned);
+    names.chain(mounts).filter(|name| name.contains(&own)).collect()
 }
 
 fn lacks_something() -> Option<String> {
@@ -89,6 +99,41 @@ fn a_campaign_that_is_interrupted_is_undone_and_goes_on() {
     let again = Command::new(binary()).args(&run).arg("--resume").output().unwrap();
     assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
     assert!(fs::read_dir(directory.path().join("runs")).unwrap().count() > kept);
+}
+
+/// By a peer, which has changed its user, in little memory and on a slow disk.
+#[test]
+fn what_a_killed_campaign_left_is_cleared() {
+    let missing =
+        lacks_something().or_else(|| Disk::can_be_made().err().map(|why| why.to_string()));
+    if let Some(why) = missing.or_else(|| find("apache2").err().map(|why| why.to_string())) {
+        return skip(&why);
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().to_str().unwrap();
+    let run = ["lab", "run", "s2-fig8-small", "--seconds", "1", "--repetitions", "1", "--out", out];
+    let killed = ended_at(&run, "] apache", &mut |child| {
+        let has_begun = || (!processes_of(child.id()).is_empty()).then_some(());
+        wait::until(wait::DEADLINE, has_begun).expect("the group has the server");
+        child.kill().expect("it is a child");
+    });
+    let Some(killed) = killed else { panic!("Apache took no part") };
+    let left = left_behind(killed.id);
+    for kind in ["-disk-", "/run/netns/", "-server"] {
+        assert!(left.iter().any(|name| name.contains(kind)), "no {kind} in {left:?}");
+    }
+    let cleared = Command::new(binary()).args(["lab", "clear"]).output().unwrap();
+    assert!(cleared.status.success(), "{}", String::from_utf8_lossy(&cleared.stderr));
+    assert_eq!(left_behind(killed.id), Vec::<String>::new());
+}
+
+/// The processes of a lab's server, by its control group of either version.
+fn processes_of(lab: u32) -> Vec<String> {
+    let name = format!("flyball-lab-{lab}-server/cgroup.procs");
+    let trees = ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"];
+    let lists =
+        trees.iter().filter_map(|tree| fs::read_to_string(Path::new(tree).join(&name)).ok());
+    lists.flat_map(|list| list.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
 #[test]

@@ -24,8 +24,12 @@ pub enum Measure {
     LatencyP50Us,
     /// The 99th percentile of latency, in microseconds.
     LatencyP99Us,
+    /// Connections that the server accepted, by the seconds in which they were due.
+    AcceptsPerS,
     /// Connections that the server accepted in one accept phase.
     AcceptsPerPhase,
+    /// Connections that the server worked on in one work phase.
+    ConnectionsPerWorkPhase,
     /// Calls that waited for events, for each reply.
     WaitsPerReply,
     /// The server's memory, in MiB.
@@ -64,10 +68,19 @@ impl Measure {
     /// Whether a larger figure is the better one.
     pub fn better_is_more(self) -> bool {
         use Measure::{
-            AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS,
+            AcceptsPerPhase, AcceptsPerS, BodyHitPercent, ConnectionsPerWorkPhase, DiskReadKib,
+            GoodputPerS, MbitPerS, RepliesPerS,
         };
-        let more =
-            [AcceptsPerPhase, BodyHitPercent, DiskReadKib, GoodputPerS, MbitPerS, RepliesPerS];
+        let more = [
+            AcceptsPerPhase,
+            AcceptsPerS,
+            BodyHitPercent,
+            ConnectionsPerWorkPhase,
+            DiskReadKib,
+            GoodputPerS,
+            MbitPerS,
+            RepliesPerS,
+        ];
         more.contains(&self)
     }
 

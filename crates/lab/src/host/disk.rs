@@ -2,7 +2,7 @@
 //!
 //! A limit of bytes in a second is no such disk: what a server leaves unread while it computes, it
 //! may read at once afterwards, so that waiting costs it nothing. Here an image of the files is
-//! served through /dev/fuse, a read after the other, to a loop device, and mounted from that: for
+//! served through /dev/fuse, one read after another, to a loop device, and mounted from that: for
 //! a server it is a file system on a disk like any other, with a page cache of which all tests of
 //! residency tell the truth.
 
@@ -14,7 +14,6 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -23,7 +22,7 @@ use fuser::{
     ReplyOpen, Request,
 };
 
-use super::programs::run;
+use super::programs::{find, run};
 use super::{DiskReads, PREFIX, SetupError, left_behind, until};
 
 /// How the image is called where it is served.
@@ -33,8 +32,8 @@ const IMAGE: &str = "image";
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 const TRY_EVERY: Duration = Duration::from_millis(20);
 
-/// Room in an image beside its files: what the file system needs, at most about this share of it
-/// and so much.
+/// Room in an image beside its files, for what the file system itself needs: this share of their
+/// bytes, and so many bytes.
 const IMAGE_SHARE: f64 = 0.1;
 const IMAGE_ROOM: u64 = 64 << 20;
 
@@ -72,33 +71,50 @@ impl Disk {
     /// made beside the directory, and kept. Blocks for as long as that takes.
     ///
     /// # Errors
-    /// Without root, /dev/fuse or a loop device; when a program is missing.
+    /// As [`Disk::can_be_made`], and when the kernel refuses.
     pub fn with(files: &Path) -> Result<Disk, SetupError> {
         static DISKS: AtomicU32 = AtomicU32::new(0);
+        Disk::can_be_made()?;
         let image = image_of(files)?;
         let name = format!("{PREFIX}{}-disk-{}", process::id(), DISKS.fetch_add(1, Relaxed));
         let own = std::env::temp_dir().join(name);
+        // Never what somebody else has put there; and by the name that the kernel has for it.
+        let own = fs::create_dir(&own).and_then(|()| own.canonicalize());
+        let own = own.map_err(|error| wrong(&std::env::temp_dir(), &error))?;
         let (served, root) = (own.join("served"), own.join("files"));
         let state = Arc::<State>::default();
         let mut disk = Disk { served, root, session: None, state: Arc::clone(&state) };
         for directory in [&disk.served, &disk.root] {
-            fs::create_dir_all(directory).map_err(|error| wrong(directory, &error))?;
+            fs::create_dir(directory).map_err(|error| wrong(directory, &error))?;
         }
         let file = File::open(&image).map_err(|error| wrong(&image, &error))?;
         let len = file.metadata().map_err(|error| wrong(&image, &error))?.len();
         let mut config = Config::default();
         config.mount_options = vec![MountOption::RO, MountOption::FSName("flyball-lab".into())];
+        config.n_threads = Some(ARMS);
         let arm = Arm { file, len, state };
         let session = fuser::spawn_mount(arm, &disk.served, &config)
             .map_err(|error| SetupError(format!("a slow disk, by /dev/fuse: {error}")))?;
         disk.session = Some(session);
         let image = disk.served.join(IMAGE);
-        let device = run("losetup", &["--find", "--show", "--read-only", &text(&image)])?;
-        let device = device.trim();
-        let mounted = run("mount", &["-o", "ro,noatime", device, &text(&disk.root)]);
-        // It stays for as long as it is mounted.
-        run("losetup", &["--detach", device])?;
-        mounted.map(|_| disk)
+        // The loop device goes with the mount.
+        run("mount", &["-o", "loop,ro,noatime", &text(&image), &text(&disk.root)])?;
+        Ok(disk)
+    }
+
+    /// Whether there is what such a disk takes.
+    ///
+    /// # Errors
+    /// Without /dev/fuse or loop devices; when a program is missing.
+    pub fn can_be_made() -> Result<(), SetupError> {
+        for device in ["/dev/fuse", "/dev/loop-control"] {
+            let _: fs::Metadata = fs::metadata(device)
+                .map_err(|error| SetupError(format!("a slow disk takes {device}: {error}")))?;
+        }
+        for program in ["mkfs.ext4", "mount", "umount"] {
+            find(program)?;
+        }
+        Ok(())
     }
 
     /// Where the files are.
@@ -111,7 +127,8 @@ impl Disk {
         self.state.seek_us.store(u64::try_from(seek.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
-    /// What was read since it was there. Control groups do not count what a disk like this reads.
+    /// What was read since it was there, by whomever. Control groups of the first version count
+    /// reads only of disks that they limit.
     pub fn reads(&self) -> DiskReads {
         let State { bytes, requests, .. } = &*self.state;
         DiskReads { bytes: bytes.load(Relaxed), requests: requests.load(Relaxed) }
@@ -122,8 +139,11 @@ impl Drop for Disk {
     fn drop(&mut self) {
         self.set_seek(Duration::ZERO);
         unmount(&self.root);
-        if let Some(session) = self.session.take()
-            && let Err(error) = session.umount_and_join()
+        let ended = self.session.take().map(BackgroundSession::umount_and_join);
+        // Somebody is at the files still, or has a copy of what was mounted in a namespace of his
+        // own: the image is served until the last of them has gone.
+        if ended.is_some_and(|ended| ended.is_err())
+            && let Err(error) = detach(&self.served)
         {
             eprintln!("{} stays mounted: {error}", self.served.display());
             return;
@@ -132,13 +152,18 @@ impl Drop for Disk {
     }
 }
 
-/// Unmounts, when nobody is at it any more; what somebody is at goes with him.
+/// Unmounts, when nobody is at it any more; who still is keeps it, and nobody else sees it.
 fn unmount(root: &Path) {
     let plainly =
         || run("umount", &[&text(root)]).ok().or_else(|| (!is_mounted(root)).then(String::new));
     if until(FREE_WITHIN, TRY_EVERY, &|| false, plainly).is_none() {
-        let _ = run("umount", &["--lazy", &text(root)]);
+        let _ = detach(root);
     }
+}
+
+/// Takes it out of the tree at once, whoever is at it.
+fn detach(root: &Path) -> Result<String, SetupError> {
+    run("umount", &["--lazy", &text(root)])
 }
 
 /// Removes the directories that were mounted on. Only empty ones: never what is mounted.
@@ -160,36 +185,36 @@ fn mounts() -> Vec<PathBuf> {
 }
 
 /// Unmounts what labs that are gone have left, and removes what they mounted it on.
-pub(super) fn clear_leftovers() {
+pub(super) fn clear_leftovers() -> Result<(), SetupError> {
     let is_left = |path: &Path| {
         path.components().any(|part| part.as_os_str().to_str().is_some_and(left_behind))
     };
     for mounted in mounts().iter().rev().filter(|path| is_left(path)) {
         // Who served it is gone: nothing of it can be read, and nobody needs to be waited for.
-        let _ = run("umount", &["--lazy", &text(mounted)]);
+        detach(mounted)?;
     }
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_left(Path::new(&entry.file_name()))) {
         remove(&entry.path().join("files"));
     }
+    Ok(())
 }
 
-/// The image of a directory, beside it; made if it is not there or older than the directory.
+/// The image of a directory, beside it; made if it is not there or older than what it holds.
 fn image_of(files: &Path) -> Result<PathBuf, SetupError> {
     let beside = |ending: &str| PathBuf::from(format!("{}{ending}", files.display()));
     let image = beside(".ext4");
-    let modified = |path: &Path| fs::metadata(path).and_then(|found| found.modified());
-    let of_files = modified(files).map_err(|error| wrong(files, &error))?;
-    if modified(&image).is_ok_and(|of_image| of_image > of_files) {
+    let contents = Contents::of(files).map_err(|error| wrong(files, &error))?;
+    let made = fs::metadata(&image).and_then(|found| found.modified());
+    if made.is_ok_and(|made| made > contents.changed) {
         return Ok(image);
     }
-    let (mut bytes, mut count) = (0, 0);
-    measure(files, &mut bytes, &mut count).map_err(|error| wrong(files, &error))?;
-    let size = bytes + (bytes as f64 * IMAGE_SHARE) as u64 + IMAGE_ROOM;
+    let size = contents.bytes + (contents.bytes as f64 * IMAGE_SHARE) as u64 + IMAGE_ROOM;
     // Whole or not at all.
     let half = beside(".ext4.half");
     let _ = fs::remove_file(&half);
-    let (inodes, blocks) = ((count + IMAGE_INODES).to_string(), (size / BLOCK).to_string());
+    let (inodes, blocks) =
+        ((contents.count + IMAGE_INODES).to_string(), (size / BLOCK).to_string());
     let (from, block) = (text(files), BLOCK.to_string());
     run(
         "mkfs.ext4",
@@ -202,18 +227,37 @@ fn image_of(files: &Path) -> Result<PathBuf, SetupError> {
     Ok(image)
 }
 
-/// Bytes of blocks below a directory, and files and directories.
-fn measure(directory: &Path, bytes: &mut u64, count: &mut u64) -> io::Result<()> {
-    for entry in fs::read_dir(directory)? {
-        let found = entry?;
-        let metadata = found.metadata()?;
-        *bytes += metadata.size().next_multiple_of(BLOCK) + BLOCK;
-        *count += 1;
-        if metadata.is_dir() {
-            measure(&found.path(), bytes, count)?;
-        }
+/// What is below a directory.
+struct Contents {
+    /// Bytes, in whole blocks, with a block for each name.
+    bytes: u64,
+    /// Files and directories.
+    count: u64,
+    /// When the last of them was changed, or the directory itself.
+    changed: SystemTime,
+}
+
+impl Contents {
+    fn of(directory: &Path) -> io::Result<Contents> {
+        let changed = fs::metadata(directory)?.modified()?;
+        let mut contents = Contents { bytes: 0, count: 0, changed };
+        contents.add(directory)?;
+        Ok(contents)
     }
-    Ok(())
+
+    fn add(&mut self, directory: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(directory)? {
+            let found = entry?;
+            let metadata = found.metadata()?;
+            self.bytes += metadata.size().next_multiple_of(BLOCK) + BLOCK;
+            self.count += 1;
+            self.changed = self.changed.max(metadata.modified()?);
+            if metadata.is_dir() {
+                self.add(&found.path())?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn text(path: &Path) -> String {
@@ -224,7 +268,10 @@ fn wrong(path: &Path, error: &io::Error) -> SetupError {
     SetupError(format!("{}: {error}", path.display()))
 }
 
-/// A file system of one file, the image. It has one thread, so that reads wait for each other.
+/// Threads of [`Arm`]: with one, reads wait for each other.
+const ARMS: usize = 1;
+
+/// A file system of one file, the image.
 struct Arm {
     file: File,
     len: u64,
@@ -286,12 +333,16 @@ impl Filesystem for Arm {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        thread::sleep(Duration::from_micros(self.state.seek_us.load(Relaxed)));
-        self.state.requests.fetch_add(1, Relaxed);
-        self.state.bytes.fetch_add(u64::from(size), Relaxed);
+        let seek = Duration::from_micros(self.state.seek_us.load(Relaxed));
+        // Nothing is looked for but the time.
+        until(seek, seek, &|| false, || None::<()>);
         let mut bytes = vec![0; size as usize];
         match self.file.read_at(&mut bytes, offset) {
-            Ok(read) => reply.data(&bytes[..read]),
+            Ok(read) => {
+                self.state.requests.fetch_add(1, Relaxed);
+                self.state.bytes.fetch_add(read as u64, Relaxed);
+                reply.data(&bytes[..read]);
+            }
             Err(error) => reply.error(error.into()),
         }
     }
@@ -299,14 +350,19 @@ impl Filesystem for Arm {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::thread;
     use std::time::Instant;
 
     use super::*;
 
     #[test]
     fn files_are_what_they_were_each_read_takes_a_seek_and_all_is_gone_afterwards() {
-        if !super::super::is_root() || !Path::new("/dev/fuse").exists() {
-            return eprintln!("skipped: it takes root and /dev/fuse");
+        if !super::super::is_root() {
+            return eprintln!("skipped: it takes root");
+        }
+        if is_skipped(Disk::can_be_made()) {
+            return;
         }
         let directory = tempfile::tempdir().unwrap();
         let files = directory.path().join("set");
@@ -333,19 +389,60 @@ mod tests {
         assert!(took >= seek * 7, "seven files in {took:?}");
         let reads = disk.reads().since(before);
         assert!(reads.requests >= 7 && reads.bytes >= 70_000, "{reads:?}");
-        let begun = Instant::now();
+        let before = disk.reads();
         assert!(fs::read(root.join("below/7")).unwrap() == bodies[7]);
-        assert!(begun.elapsed() < seek, "what was read is in memory");
+        assert_eq!(disk.reads(), before, "what was read is in memory");
+        assert!(is_mounted(&root) && has_loop_device(&root));
+        drop(disk);
+        assert!(!root.exists() && !is_mounted(&root) && !has_loop_device(&root));
+    }
+
+    /// Files that somebody is at stay for him, and for nobody else; then all is gone.
+    #[test]
+    fn a_disk_that_somebody_is_at_is_gone_when_he_is() {
+        if !super::super::is_root() || is_skipped(Disk::can_be_made()) {
+            return;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let files = directory.path().join("set");
+        fs::create_dir(&files).unwrap();
+        fs::write(files.join("one"), [7; 100]).unwrap();
+        let disk = Disk::with(&files).unwrap();
+        let root = disk.root().to_owned();
+        let mut held = File::open(root.join("one")).unwrap();
         drop(disk);
         assert!(!root.exists() && !is_mounted(&root));
-        let devices = run("losetup", &["--list", "--noheadings", "--output", "BACK-FILE"]).unwrap();
-        assert!(!devices.contains(&text(root.parent().unwrap())), "{devices}");
+        let mut body = Vec::new();
+        held.read_to_end(&mut body).unwrap();
+        assert_eq!(body, [7; 100]);
+        drop(held);
+        let gone = || (!has_loop_device(&root)).then_some(());
+        until(FREE_WITHIN, TRY_EVERY, &|| false, gone).expect("the loop device is free");
+    }
+
+    /// Without what such a disk takes nothing is tested, but where everything has to be there.
+    fn is_skipped(possible: Result<(), SetupError>) -> bool {
+        let Err(why) = possible else { return false };
+        assert!(std::env::var_os("FLYBALL_CI").is_none(), "{why}");
+        eprintln!("skipped: {why}");
+        true
+    }
+
+    /// Whether the image that was mounted there is behind a loop device.
+    fn has_loop_device(root: &Path) -> bool {
+        let image = root.with_file_name("served").join(IMAGE);
+        let devices = fs::read_dir("/sys/block").unwrap().flatten();
+        let mut behind = devices
+            .filter_map(|device| fs::read(device.path().join("loop/backing_file")).ok())
+            .map(|behind| PathBuf::from(String::from_utf8_lossy(&behind).trim_end()));
+        behind.any(|behind| behind == image)
     }
 
     #[test]
     fn an_image_is_made_once_and_anew_when_its_files_change() {
-        if super::super::find("mkfs.ext4").is_err() {
-            return eprintln!("skipped: mkfs.ext4 is not installed");
+        let mkfs = find("mkfs.ext4").map(|_| ()).map_err(|missing| missing.into());
+        if is_skipped(mkfs) {
+            return;
         }
         let directory = tempfile::tempdir().unwrap();
         let files = directory.path().join("set-600");
@@ -356,6 +453,10 @@ mod tests {
         let first = made(&image);
         assert_eq!(made(&image_of(&files).unwrap()), first);
         fs::write(files.join("one"), [7; 100]).unwrap();
-        assert!(made(&image_of(&files).unwrap()) > first);
+        let second = made(&image_of(&files).unwrap());
+        assert!(second > first);
+        // In place: the directory is as it was.
+        fs::write(files.join("one"), [8; 100]).unwrap();
+        assert!(made(&image_of(&files).unwrap()) > second);
     }
 }

@@ -54,6 +54,8 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::RequestDropsPerS => "drops at a full queue of half-open connections per second",
         Measure::LatencyP50Us => "median latency, µs",
         Measure::LatencyP99Us => "99th percentile of latency, µs",
+        Measure::AcceptsPerS => "accepted connections per second",
+        Measure::ConnectionsPerWorkPhase => "connections per work phase",
         Measure::AcceptsPerPhase => "accepted connections per phase",
         Measure::WaitsPerReply => "waits for events per reply",
         Measure::MemoryMib => "memory, MiB",
@@ -120,10 +122,10 @@ fn along(experiment: &Experiment) -> Option<String> {
         Varies::Setting => axis.setting.as_deref().unwrap_or_default(),
         Varies::Nothing => return None,
     };
-    let base = axis.relative_to.as_ref();
-    Some(match base {
+    let words = format!("{words}, {}", axis.model());
+    Some(match &axis.relative_to {
         Some(base) => format!("{words}, 1 is the peak of {base}"),
-        None => words.to_owned(),
+        None => words,
     })
 }
 

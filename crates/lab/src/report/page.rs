@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
-use crate::campaign::Stolen;
+use crate::campaign::{Runs, Stolen};
 use crate::definition::Machine;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
-use crate::run::STOLEN_PERCENT_MAX;
+use crate::run::{Record, STOLEN_PERCENT_MAX};
+use crate::statistics::change_point;
+
+/// How many times what it was a rate becomes within a run before a reader is told.
+const SHIFT_MIN: f64 = 1.05;
 
 pub(super) const STYLE: &str = "
 :root{color-scheme:light dark;--back:#fff;--ink:#1c1c1e;--soft:#5c5c63;--edge:#d9d9de;\
@@ -137,6 +141,7 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
             stolen.middle, stolen.most
         )
     }));
+    cautions.extend(runs.as_ref().and_then(unsteady));
     if outcome.noisy > 0 {
         let noisy = outcome.noisy;
         cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));
@@ -150,6 +155,26 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
         cautions.push(format!("{name} did not take part: {why}"));
     }
     cautions
+}
+
+/// How many runs changed their level while they were measured: their warm-up was too short (E7's
+/// check by change point).
+fn unsteady(runs: &Runs) -> Option<String> {
+    let valid = runs.records.iter().filter(|record| record.void.is_empty());
+    let series: Vec<Vec<f64>> = valid.filter_map(Record::replies_by_second).collect();
+    let shifts = |series: &&Vec<f64>| {
+        let change = change_point(series, runs.seed);
+        change.is_some_and(|change| (change.ratio.ln()).abs() > SHIFT_MIN.ln())
+    };
+    let (unsteady, all) = (series.iter().filter(shifts).count(), series.len());
+    (unsteady > 0).then(|| {
+        format!(
+            "In {unsteady} of the {all} runs that are long enough to tell, and that count, the \
+             rate of replies changed by more than {:.0} % while it was measured: their warm-up was \
+             too short.",
+            (SHIFT_MIN - 1.0) * 100.0
+        )
+    })
 }
 
 /// What two copies of one server differed by, and what that means for the claims.
@@ -274,6 +299,7 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
     rows.extend(versions.map(|(name, version)| (name.clone(), version.clone())));
     rows.extend([
         ("workload".into(), experiment.workload.name.clone()),
+        ("load".into(), experiment.axis.model().to_owned()),
         ("a server's share of its CPUs".into(), experiment.machine.cpu_share.to_string()),
         ("accept queue".into(), experiment.machine.backlog.to_string()),
         ("a server's memory".into(), limited(machine.memory_mib, "MiB, with its page cache")),

@@ -12,8 +12,8 @@ use crate::host::{Disk, DiskReads, Group, GroupLimits, Place, Running, SetupErro
 /// Time that reading all files once may take.
 const PRIME_MAX: Duration = Duration::from_secs(600);
 
-/// What a server stands on. It is gone before this is.
-pub(super) struct Grounds {
+/// What a server stands on. The server has to be gone before this is dropped.
+pub(crate) struct Grounds {
     pub(super) group: Option<Group>,
     /// Where the files are for the server.
     pub(super) files: PathBuf,
@@ -22,8 +22,19 @@ pub(super) struct Grounds {
 }
 
 impl Grounds {
-    /// Without root nothing of it is there, and nothing is limited. Blocks for as long as it takes
-    /// to read all files, where the page cache is to hold them.
+    /// Whether what it takes is there.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub(crate) fn can_be_prepared(machine: &Machine) -> Result<(), SetupError> {
+        match machine.disk_seek_ms.filter(|_| crate::host::is_root()) {
+            Some(_) => Disk::can_be_made(),
+            None => Ok(()),
+        }
+    }
+
+    /// Without root nothing is limited, and the files are where they are. Blocks for as long as it
+    /// takes to read all files, where the page cache is to hold them.
     pub(super) fn prepare(
         site: &Site,
         machine: &Machine,
@@ -49,7 +60,7 @@ impl Grounds {
         Ok(Grounds { group, files, disk })
     }
 
-    /// What was read from the disk for the server's group.
+    /// What was read from the disk for the server's group; of a disk of its own all that was.
     pub(super) fn disk_reads(&self) -> Option<DiskReads> {
         let of_group = || self.group.as_ref().and_then(Group::disk_reads);
         self.disk.as_ref().map(Disk::reads).or_else(of_group)

@@ -6,6 +6,7 @@ use super::histogram::Times;
 use super::kind::{KINDS, Kind};
 use super::qos::Qos;
 use super::report::Report;
+use super::series::merged;
 use crate::workload::RULES;
 
 /// The report as one JSON object.
@@ -64,6 +65,7 @@ pub fn json(report: &Report) -> Value {
         "first_byte_us": times(&tally.first_byte),
         "lateness_us": times(&tally.lateness),
         "late_share": report.late_share(),
+        "replies_by_second": by_second(report),
         "listen_drops": report.listen_drops,
         "client_limited": !limits.is_empty(),
         "client_limited_because": limits,
@@ -91,6 +93,17 @@ pub fn times(times: &Times) -> Value {
         "p999": rounded(times.percentile_us(99.9)),
         "max": rounded(times.max_us()),
     })
+}
+
+/// Replies in each second since the start, warm-up and what came afterwards included.
+fn by_second(report: &Report) -> Vec<u64> {
+    let intervals = merged(&report.tally.intervals);
+    let seconds = intervals.last().map_or(0, |last| last.second + 1);
+    let mut replies = vec![0; usize::try_from(seconds).unwrap_or(0)];
+    for interval in intervals {
+        replies[interval.second as usize] = interval.replies;
+    }
+    replies
 }
 
 fn errors(counts: &[u64; KINDS.len()]) -> Value {
