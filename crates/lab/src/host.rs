@@ -12,6 +12,7 @@ mod perf;
 mod process;
 mod processors;
 mod programs;
+mod taken;
 mod wait;
 
 pub use awake::Awake;
@@ -25,6 +26,7 @@ pub(crate) use perf::perf;
 pub use process::{Place, Running};
 pub use processors::{ProcessorTimes, Shares};
 pub use programs::{Missing, find, first_line};
+pub(crate) use taken::take;
 pub use wait::until;
 
 /// Prefix of the names of all that the lab makes, followed by its process id: by that, what a

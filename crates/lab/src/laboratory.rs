@@ -15,7 +15,7 @@ use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
-use crate::host::{Awake, Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root};
+use crate::host::{Awake, Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root, take};
 use crate::noise::Noise;
 use crate::plan;
 use crate::report::{self, Campaign};
@@ -281,6 +281,7 @@ impl Laboratory {
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
         let chosen = self.chosen(experiments, names)?;
+        let _taken = take(&self.out).map_err(|error| error.to_string())?;
         let single = chosen.len() == 1;
         let mut text = String::new();
         for (nth, experiment) in chosen.iter().enumerate() {
@@ -322,6 +323,7 @@ impl Laboratory {
     ) -> Result<String, String> {
         let experiments = catalogue::all().map_err(|error| error.to_string())?;
         let mut chosen = self.chosen(experiments, names)?;
+        let _taken = take(&self.out).map_err(|error| error.to_string())?;
         chosen.retain(|one| one.not_testable.is_none());
         for experiment in &chosen {
             if let Some(base) = &experiment.shares_runs_of {

@@ -12,7 +12,7 @@ use crate::schedule::{Turn, turns, turns_of};
 use crate::statistics::pairs_needed;
 use crate::verdict::{Measured, looks_at};
 
-/// Seconds that a quick experiment is planned to take: all of them together less than an hour.
+/// Seconds that a quick experiment is planned to take: all together little more than an hour.
 pub const QUICK_S_AIM: f64 = 66.0;
 
 /// The share of [`QUICK_S_MAX`] after which a quick experiment begins no more runs: the one under

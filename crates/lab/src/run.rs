@@ -265,11 +265,14 @@ pub fn watched<T>(
         processes: group.map(Group::processes).unwrap_or_default(),
         look: &look,
     })?;
+    // What clients do that try again when the load is over is no part of it.
+    pause((load.seconds - begun.elapsed().as_secs_f64()).max(0.0), stop);
+    let loaded = look();
     let report = generator.wait(stop)?;
     let seconds = begun.elapsed().as_secs_f64();
     let after = look();
     let others = Others::look().since(&others);
-    let mut record = look::record(series, load, &report, (before, after), seconds);
+    let mut record = look::record(series, load, &report, [before, loaded, after], seconds);
     let stolen = record.stolen_share.unwrap_or(0.0) * 100.0;
     if stolen > site.stolen_percent_max {
         record.void.push(format!("the machine beneath took {stolen:.1} % of the time"));

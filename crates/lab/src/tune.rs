@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
-use crate::host::{Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root};
+use crate::host::{Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root, take};
 use crate::laboratory::{awake, cpus};
 use crate::run::Site;
 
@@ -99,6 +99,7 @@ pub fn run(
     let begun = Instant::now();
     let wrong = |error: std::io::Error| SetupError(format!("{}: {error}", asked.out.display()));
     outcome::may_write(asked)?;
+    let _taken = take(&asked.out)?;
     let scratch = asked.out.join(SCRATCH);
     fs::create_dir_all(&scratch).map_err(wrong)?;
     let scratch = fs::canonicalize(&scratch).map_err(wrong)?;

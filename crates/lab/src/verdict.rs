@@ -1,6 +1,6 @@
 //! From measured points to a verdict, by the predicates of the definition and nothing else.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::f64::consts::SQRT_2;
 
 use serde::{Deserialize, Serialize};
@@ -236,22 +236,17 @@ fn unknown_peak<'a>(claim: &'a Claim, runs: &[Measured], axis: &[f64]) -> Option
 /// The figures of left and right in each block that has both. Where their ratio is claimed to
 /// change, left is their ratio at the one place and right that at the other, in each block that has
 /// all four. A round has no part in choosing the peak that it is compared at, for what was chosen
-/// because it is high would be compared by what made it high; a round that chose alone is left out.
+/// because it is high would be compared by what made it high.
 fn pairs(claim: &Claim, runs: &[Measured], axis: &[f64]) -> Vec<(f64, f64)> {
     let blocks = 0..runs.iter().map(|run| run.cell.block + 1).max().unwrap_or(0);
-    let rounds: BTreeSet<usize> =
-        runs.iter().filter(|run| run.in_round).map(|run| run.cell.block).collect();
-    let chooses = claim.looks_at_a_peak();
-    let chose_alone = |block: &usize| chooses && rounds.len() == 1 && rounds.contains(block);
     let in_block = |block: usize| {
-        let but = Some(block).filter(|block| rounds.contains(block));
+        let of_others = looked_at(claim, runs, axis, block)?;
         let side = |(series, point): (&str, Option<f64>)| Side {
             runs: runs.iter().filter(|run| run.cell.series == series).collect(),
             point,
             measure: claim.measure,
         };
-        let sides: Vec<Side<'_>> =
-            looked_at(claim, runs, axis, but).into_iter().map(side).collect();
+        let sides: Vec<Side<'_>> = of_others.into_iter().map(side).collect();
         let pair = |sides: &[Side<'_>]| both(&sides[0], &sides[1], block, axis);
         let ratio = |sides: &[Side<'_>]| pair(sides).map(|(left, right)| left / right);
         match sides.len() {
@@ -259,7 +254,33 @@ fn pairs(claim: &Claim, runs: &[Measured], axis: &[f64]) -> Vec<(f64, f64)> {
             _ => Some((ratio(&sides[..2])?, ratio(&sides[2..])?)),
         }
     };
-    blocks.filter(|block| !chose_alone(block)).filter_map(in_block).collect()
+    blocks.filter_map(in_block).collect()
+}
+
+/// Where a claim looks in a block: in a round, by what the others choose. `None` when they cannot:
+/// when none of them has a run where all rounds together have the peak, or when they choose what it
+/// is compared with.
+fn looked_at<'a>(
+    claim: &'a Claim,
+    runs: &[Measured],
+    axis: &[f64],
+    block: usize,
+) -> Option<Vec<(&'a str, Option<f64>)>> {
+    let all = looks_at(claim, runs, axis);
+    let is_round = runs.iter().any(|run| run.in_round && run.cell.block == block);
+    if !is_round || !claim.looks_at_a_peak() {
+        return Some(all);
+    }
+    let others: Vec<Measured> =
+        runs.iter().filter(|run| run.in_round && run.cell.block != block).cloned().collect();
+    let has_run = |(series, point): &(&str, Option<f64>)| {
+        let there = |run: &Measured| run.cell.series == *series && Some(run.cell.point) == *point;
+        others.iter().any(there)
+    };
+    let places = claim.places().into_iter().zip(&all);
+    let mut peaks = places.filter(|((_, place), _)| *place == Place::Peak).map(|(_, side)| side);
+    let chosen = peaks.all(has_run).then(|| looks_at(claim, &others, axis))?;
+    (chosen[0] != chosen[1] || all[0] == all[1]).then_some(chosen)
 }
 
 /// The figures of two sides in a block, if it has both. Where every point counts, each is the
@@ -280,20 +301,9 @@ pub fn looks_at<'a>(
     runs: &[Measured],
     axis: &[f64],
 ) -> Vec<(&'a str, Option<f64>)> {
-    looked_at(claim, runs, axis, None)
-}
-
-/// The same, by all runs but those of one block.
-fn looked_at<'a>(
-    claim: &'a Claim,
-    runs: &[Measured],
-    axis: &[f64],
-    but: Option<usize>,
-) -> Vec<(&'a str, Option<f64>)> {
-    let counts = |run: &&Measured| Some(run.cell.block) != but;
     let point = |(series, place): (&'a str, Place)| {
         let of_series: Vec<&Measured> =
-            runs.iter().filter(counts).filter(|run| run.cell.series == series).collect();
+            runs.iter().filter(|run| run.cell.series == series).collect();
         (series, point_at(&of_series, place, claim, axis))
     };
     claim.places().into_iter().map(point).collect()
@@ -451,6 +461,25 @@ mod tests {
         assert_eq!(pairs(&peak, &all, AXIS).len(), 9);
         let last = claim(Relation::Greater, Some(1.2), Place::Last);
         assert_eq!(pairs(&last, &all, AXIS).len(), 10);
+        // Of two rounds one has no run that counts where the peak is.
+        all.iter_mut().for_each(|run| run.in_round = run.cell.block < 2);
+        assert_eq!(pairs(&peak, &all, AXIS).len(), 10);
+        all.retain(|run| (run.cell.block, run.cell.point) != (1, 2.0) || run.cell.series != "a");
+        assert_eq!(pairs(&peak, &all, AXIS).len(), 8);
+    }
+
+    /// The others have the peak at the end of the axis, with which it is compared.
+    #[test]
+    fn a_run_was_compared_with_itself_in_one_round() {
+        let mut past = claim(Relation::Less, Some(0.9), Place::Last);
+        (past.right, past.right_at) = ("a".into(), Some(Place::Peak));
+        let heights = [[110.0, 100.0], [112.0, 100.0], [90.0, 111.0]];
+        let of_block = |(block, [first, last]): (usize, [f64; 2])| {
+            [run("a", 1.0, block, first), run("a", 2.0, block, last)]
+        };
+        let runs: Vec<Measured> = heights.into_iter().enumerate().flat_map(of_block).collect();
+        // By all it is at 1; by the last two at 2, by the first and the last likewise.
+        assert!(pairs(&past, &runs, AXIS).iter().all(|(left, right)| left != right));
     }
 
     #[test]

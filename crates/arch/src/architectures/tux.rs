@@ -249,7 +249,7 @@ impl EventLoop {
             self.callbacks.submit_batch()?;
             self.called_back()?;
         }
-        self.desk.tally.add(Counter::WorkPhases, 1);
+        self.desk.tally.add(Counter::WorkPhases, u64::from(worked_on > 0));
         self.desk.tally.add(Counter::WorkedOn, worked_on);
         self.desk.worked(clock::monotonic_ns() - start_ns, worked_on > 0);
         Ok(())

@@ -360,8 +360,8 @@ pub(super) fn parsed(given: &ArgMatches) -> Result<Load, clap::Error> {
     })?;
     let file = |id: &str| given.get_one::<PathBuf>(id).cloned();
     let (csv, hdr) = (file("csv"), file("hdr"));
-    options.series =
-        csv.is_some() || hdr.is_some() || given.get_flag("tui") || given.get_flag("series");
+    let by_second = ["json", "tui", "series"].into_iter().any(|id| given.get_flag(id));
+    options.series = by_second || csv.is_some() || hdr.is_some();
     let mut arguments = arguments(given);
     if options.series && !given.get_flag("series") {
         arguments.insert(0, "--series".into());

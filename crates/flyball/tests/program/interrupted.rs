@@ -55,7 +55,7 @@ fn ended(child: &mut Child) -> ExitStatus {
     status.expect("who has closed its standard error has ended")
 }
 
-/// Namespaces, control groups, directories and mounts of this process, which has ended.
+/// Namespaces, control groups, directories and mounts of this process.
 fn left_behind(id: u32) -> Vec<String> {
     let own = format!("flyball-lab-{id}-");
     let scratch = std::env::temp_dir();
@@ -112,18 +112,24 @@ fn what_a_killed_campaign_left_is_cleared() {
     let directory = tempfile::tempdir().unwrap();
     let out = directory.path().to_str().unwrap();
     let run = ["lab", "run", "s2-fig8-small", "--seconds", "1", "--repetitions", "1", "--out", out];
+    let (mut has_begun, mut had) = (None, Vec::new());
     let killed = ended_at(&run, "] apache", &mut |child| {
-        let has_begun = || (!processes_of(child.id()).is_empty()).then_some(());
-        wait::until(wait::DEADLINE, has_begun).expect("the group has the server");
+        let is_apache = |id: &String| {
+            fs::read_to_string(format!("/proc/{id}/comm")).is_ok_and(|name| name == "apache2\n")
+        };
+        let begun = || processes_of(child.id()).iter().any(is_apache).then_some(());
+        has_begun = wait::until(wait::DEADLINE, begun);
+        had = left_behind(child.id());
         child.kill().expect("it is a child");
     });
-    let Some(killed) = killed else { panic!("Apache took no part") };
-    let left = left_behind(killed.id);
-    for kind in ["-disk-", "/run/netns/", "-server"] {
-        assert!(left.iter().any(|name| name.contains(kind)), "no {kind} in {left:?}");
-    }
+    // Before anything is looked at, so that nothing stays whatever is found.
     let cleared = Command::new(binary()).args(["lab", "clear"]).output().unwrap();
     assert!(cleared.status.success(), "{}", String::from_utf8_lossy(&cleared.stderr));
+    let Some(killed) = killed else { panic!("Apache took no part") };
+    assert!(has_begun.is_some(), "Apache did not begin: {}", killed.errors);
+    for kind in ["-disk-", "/run/netns/", "-server"] {
+        assert!(had.iter().any(|name| name.contains(kind)), "no {kind} in {had:?}");
+    }
     assert_eq!(left_behind(killed.id), Vec::<String>::new());
 }
 

@@ -30,6 +30,8 @@ fn a_run_at_a_rate_has_as_many_requests_as_it_says() {
     }
     assert!(report["client_limited"].is_boolean());
     assert_eq!(report["errors"]["refused"], 0);
+    let by_second = report["replies_by_second"].as_array().expect("a list").iter();
+    assert_eq!(by_second.filter_map(serde_json::Value::as_u64).sum::<u64>(), 50, "{report}");
 }
 
 #[test]

@@ -24,11 +24,12 @@ pub enum Measure {
     LatencyP50Us,
     /// The 99th percentile of latency, in microseconds.
     LatencyP99Us,
-    /// Connections that the server accepted, by the seconds in which they were due.
+    /// Connections that the server accepted in a second while it was loaded.
     AcceptsPerS,
     /// Connections that the server accepted in one accept phase.
     AcceptsPerPhase,
-    /// Connections that the server worked on in one work phase.
+    /// Connections that the server worked on in one work phase; of user-level threads those that
+    /// accept count as well.
     ConnectionsPerWorkPhase,
     /// Calls that waited for events, for each reply.
     WaitsPerReply,

@@ -191,11 +191,19 @@ pub(super) fn clear_leftovers() -> Result<(), SetupError> {
     };
     for mounted in mounts().iter().rev().filter(|path| is_left(path)) {
         // Who served it is gone: nothing of it can be read, and nobody needs to be waited for.
-        detach(mounted)?;
+        // Another lab may clear at the same time.
+        if let Err(error) = detach(mounted)
+            && is_mounted(mounted)
+        {
+            return Err(error);
+        }
     }
     let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     for entry in entries.filter(|entry| is_left(Path::new(&entry.file_name()))) {
         remove(&entry.path().join("files"));
+        if entry.path().exists() {
+            return Err(SetupError(format!("{}: it cannot be removed", entry.path().display())));
+        }
     }
     Ok(())
 }

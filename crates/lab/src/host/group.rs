@@ -253,7 +253,10 @@ pub(super) fn clear_leftovers() -> Result<(), SetupError> {
             if entry.file_name().to_str().is_some_and(left_behind) {
                 // A peer that changed its user does not end with the lab that started it.
                 kill_all(&entry.path());
-                until(EMPTY_WITHIN, LOOK_EVERY, &|| false, || removed(&entry.path()));
+                let gone = until(EMPTY_WITHIN, LOOK_EVERY, &|| false, || removed(&entry.path()));
+                gone.ok_or_else(|| {
+                    SetupError(format!("{}: it cannot be removed", entry.path().display()))
+                })?;
             }
         }
     }

@@ -157,21 +157,26 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     cautions
 }
 
-/// How many runs changed their level while they were measured: their warm-up was too short (E7's
-/// check by change point).
+/// How many runs changed their level while they were measured: upwards in the first half most
+/// likely since their warm-up was too short.
 fn unsteady(runs: &Runs) -> Option<String> {
     let valid = runs.records.iter().filter(|record| record.void.is_empty());
     let series: Vec<Vec<f64>> = valid.filter_map(Record::replies_by_second).collect();
-    let shifts = |series: &&Vec<f64>| {
-        let change = change_point(series, runs.seed);
-        change.is_some_and(|change| (change.ratio.ln()).abs() > SHIFT_MIN.ln())
+    let shift = |series: &Vec<f64>| {
+        let change = change_point(series, runs.seed)?;
+        let rises = change.ratio > 1.0 && change.at * 2 < series.len();
+        (change.ratio.ln().abs() > SHIFT_MIN.ln()).then_some(rises)
     };
-    let (unsteady, all) = (series.iter().filter(shifts).count(), series.len());
-    (unsteady > 0).then(|| {
+    let (shifts, all): (Vec<bool>, usize) =
+        (series.iter().filter_map(shift).collect(), series.len());
+    let rising = shifts.iter().filter(|rises| **rises).count();
+    (!shifts.is_empty()).then(|| {
         format!(
-            "In {unsteady} of the {all} runs that are long enough to tell, and that count, the \
-             rate of replies changed by more than {:.0} % while it was measured: their warm-up was \
-             too short.",
+            "In {} of the {all} runs that are long enough to tell, and that count, the rate of \
+             replies changed by more than {:.0} % while it was measured, in {rising} of them \
+             upwards in the first half: the warm-up may have been too short. Where a load waits \
+             for nobody and is kept up with, replies are what arrives, and nothing is seen so.",
+            shifts.len(),
             (SHIFT_MIN - 1.0) * 100.0
         )
     })

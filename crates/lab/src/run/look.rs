@@ -82,13 +82,13 @@ fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
     Some(counters.filter_map(|(name, n)| Some((name.clone(), n.as_u64()?))).collect())
 }
 
-/// The record of a run of so many seconds, as far as it is known here: point, block and attempt are
-/// its campaign's to say.
+/// The record of a run of so many seconds, by looks before it, at the end of its load and after it,
+/// as far as it is known here: point, block and attempt are its campaign's to say.
 pub(super) fn record(
     series: &Series,
     load: &Load,
     report: &Report,
-    (before, after): (Look, Look),
+    [before, loaded, after]: [Look; 3],
     seconds: f64,
 ) -> Record {
     let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
@@ -105,6 +105,7 @@ pub(super) fn record(
     let figures = of_clients(report)
         .into_iter()
         .chain(of_server(load, report, (&before, &after), (cpu_ns, drops)))
+        .chain(of_load(load, (&before, &loaded)))
         .chain(of_machine((&before, &after), seconds));
     let counted = |(name, now): (&String, &u64)| {
         let more = now.saturating_sub(before.counters.get(name).copied().unwrap_or(0));
@@ -171,7 +172,6 @@ fn of_server(
         (Measure::DropsPerS, per_s(|drops| drops.all)),
         (Measure::OverflowsPerS, per_s(|drops| drops.overflows)),
         (Measure::RequestDropsPerS, per_s(|drops| drops.requests)),
-        (Measure::AcceptsPerS, ratio("accepted", Some(load.seconds))),
         (Measure::AcceptsPerPhase, ratio("accepted", grown("accept_phases"))),
         (Measure::ConnectionsPerWorkPhase, ratio("worked_on", grown("work_phases"))),
         (Measure::WaitsPerReply, ratio("getevents_calls", after.requests_since(before))),
@@ -179,6 +179,12 @@ fn of_server(
         (Measure::MemoryMib, after.anonymous.map(|bytes| bytes as f64 / MIB)),
         (Measure::PageCacheMib, after.page_cache.map(|bytes| bytes as f64 / MIB)),
     ]
+}
+
+/// What the server did while it was loaded.
+fn of_load(load: &Load, (before, loaded): (&Look, &Look)) -> Figures {
+    let accepted = loaded.counted_since(before, "accepted");
+    vec![(Measure::AcceptsPerS, accepted.map(|count| count / load.seconds))]
 }
 
 /// What the server's processors and its disk did in these seconds (S4, Tables 2 and 3).
@@ -209,9 +215,13 @@ mod tests {
             cpu_ns: Some(1_000_000 * nth),
             page_cache: Some(nth << 20),
             disk_reads: Some(DiskReads { bytes: nth << 20, requests: 4 * nth }),
-            counters: [("content_cache_hits", 9 * nth), ("content_cache_misses", nth)]
-                .map(|(name, n)| (name.to_owned(), n))
-                .into(),
+            counters: [
+                ("content_cache_hits", 9 * nth),
+                ("content_cache_misses", nth),
+                ("accepted", 10 * nth),
+            ]
+            .map(|(name, n)| (name.to_owned(), n))
+            .into(),
             ..Look::default()
         };
         let text = "name = \"x\"\ncontestant = \"flyball\"";
@@ -225,11 +235,12 @@ mod tests {
             verify: false,
         };
         let report = Report(json!({ "replies_total": 100, "client_cpu_s": 0.002 }));
-        let record = record(&series, &load, &report, (look(1), look(3)), 2.0);
+        let record = record(&series, &load, &report, [look(1), look(2), look(3)], 2.0);
         let figures = &record.figures;
         assert_eq!(figures[&Measure::CpuUsPerReply], 20.0);
         assert_eq!(figures[&Measure::ClientCpuUsPerReply], 20.0);
         assert_eq!(figures[&Measure::BodyHitPercent], 90.0);
+        assert_eq!(figures[&Measure::AcceptsPerS], 5.0, "those after the load are no part of it");
         assert_eq!((figures[&Measure::DiskMibPerS], figures[&Measure::DiskReadKib]), (1.0, 256.0));
         assert_eq!(figures[&Measure::PageCacheMib], 3.0);
         // What nobody told, and what would be of nothing, is no figure.

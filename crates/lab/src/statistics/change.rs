@@ -15,12 +15,13 @@ const SIDE_MIN: usize = 2;
 pub struct Change {
     /// How many values are before it.
     pub at: usize,
-    /// The mean behind it by the mean before it.
+    /// The mean after it by the mean before it; infinite after nothing.
     pub ratio: f64,
 }
 
 /// Where the level of a series changes, if it does: where the means on both sides differ most for
-/// their lengths, if shuffled values hardly ever differ as much. The seed decides the shuffles.
+/// their lengths, if shuffled values hardly ever differ as much. Values that follow each other more
+/// closely than shuffled ones change more often than that. The seed decides the shuffles.
 pub fn change_point(series: &[f64], seed: u64) -> Option<Change> {
     let (at, observed) = largest(series)?;
     let mut rng = fastrand::Rng::with_seed(seed);
@@ -30,9 +31,9 @@ pub fn change_point(series: &[f64], seed: u64) -> Option<Change> {
         largest(&shuffled).is_some_and(|(_, difference)| difference >= observed)
     });
     let p = (as_large.count() as f64 + 1.0) / (f64::from(SHUFFLES) + 1.0);
-    let (before, behind) = series.split_at(at);
-    let ratio = super::mean(behind) / super::mean(before);
-    (p <= CHANGE_P_MAX && ratio.is_finite()).then_some(Change { at, ratio })
+    let (before, after) = series.split_at(at);
+    let ratio = super::mean(after) / super::mean(before);
+    (p <= CHANGE_P_MAX && !ratio.is_nan()).then_some(Change { at, ratio })
 }
 
 /// The split with the largest difference of means, weighted by the lengths of both sides, and that

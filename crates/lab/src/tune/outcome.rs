@@ -99,6 +99,8 @@ fn conclusion(found: &Found) -> String {
     if let Some(why) = void.first().filter(|_| void.len() * 2 > found.trials.len()) {
         let (void, all) = (void.len(), found.trials.len());
         let _ = writeln!(text, "  {void} of {all} runs do not count; the first: {why}");
+    } else if let Some(why) = found.refused().filter(|_| found.finalists.is_empty()) {
+        let _ = writeln!(text, "  none of the best could be confirmed; of the first: {why}");
     } else if found.finalists.is_empty() && found.end == End::NoDifference {
         text += "  there was no time to compare anything twice; give it a larger --budget\n";
     }

@@ -35,9 +35,8 @@ const STEPS_MAX: usize = 4;
 /// Who is confirmed at most, beside the default.
 const FINALISTS_MAX: usize = 3;
 
-/// Of how many of the best it is asked at most whether they may be, and by how many runs of each.
+/// Of how many of the best it is asked at most whether they may be finalists.
 const ASKED_MAX: usize = 12;
-const ADMISSION_RUNS: usize = 2;
 
 /// The most blocks of the confirmation.
 const CONFIRM_BLOCKS_MAX: usize = 20;
@@ -180,6 +179,14 @@ pub struct Found {
     pub noise: Option<f64>,
     /// Every run.
     pub trials: Vec<Trial>,
+}
+
+impl Found {
+    /// Why the best of the search was not confirmed, if it was not.
+    pub(super) fn refused(&self) -> Option<&str> {
+        let mut asked = self.trials.iter().filter(|trial| trial.stage == Stage::Admission);
+        asked.find_map(|trial| trial.void.as_deref())
+    }
 }
 
 /// How long it may take, and what decides what chance decides.
@@ -394,24 +401,27 @@ impl Search<'_> {
         self.finalists(&all, &scores)
     }
 
-    /// The first of these, as many as there may be finalists, that keep the rule of quality. A run
-    /// may fail to count for other reasons: then another one says, and who has none is out.
+    /// The first of these, as many as there may be finalists, that keep the rule of quality. They
+    /// are asked by a seed of its own: nothing is chosen by those of the confirmation.
     fn admitted(&mut self, ranked: Vec<Point>) -> Vec<Point> {
         let mut admitted: Vec<Point> = Vec::new();
-        for point in ranked.into_iter().take(ASKED_MAX) {
+        let (seed, most) = (self.fresh_seed(CONFIRM_BLOCKS_MAX), ranked.len().min(ASKED_MAX));
+        for (nth, point) in ranked.into_iter().take(most).enumerate() {
             let enough = self.left_s(Stage::Confirmation) > self.each_s();
             if admitted.len() == FINALISTS_MAX || (self.stop)() || !enough {
                 break;
             }
-            let keeps = (0..ADMISSION_RUNS).any(|nth| {
-                let (seed, count) = (self.fresh_seed(nth), (nth, ADMISSION_RUNS));
-                self.run_at(At::Below, &point, Stage::Admission, seed, count).is_some()
-            });
-            if keeps {
+            if self.run_at(At::Below, &point, Stage::Admission, seed, (nth, most)).is_some() {
                 admitted.push(point);
             }
         }
         admitted
+    }
+
+    /// Whether it was found to break the rule of quality.
+    fn is_refused(&self, point: &Point) -> bool {
+        let refused = |trial: &Trial| trial.stage == Stage::Admission && trial.void.is_some();
+        self.trials.iter().any(|trial| refused(trial) && trial.point == *point)
     }
 
     /// A seed that nothing was chosen by, and another in another search.
@@ -457,7 +467,7 @@ impl Search<'_> {
                 let so_far = finalists.first().map(|one| (one.ratio.middle, one.point.clone()));
                 let best = match so_far {
                     Some((ratio, point)) => Some(point).filter(|_| ratio > 1.0),
-                    None => self.ranked(None).into_iter().next(),
+                    None => self.ranked(None).into_iter().find(|point| !self.is_refused(point)),
                 };
                 (End::Interrupted, best.unwrap_or(default))
             }
