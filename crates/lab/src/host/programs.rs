@@ -12,7 +12,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
     ("bpftrace", "bpftrace"),
     ("ip", "iproute2"),
-    ("losetup", "mount"),
     ("mini_httpd", "mini-httpd"),
     ("mkfs.ext4", "e2fsprogs"),
     ("nginx", "nginx-light"),
