@@ -715,14 +715,20 @@ fn make_files(
     point: f64,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), SetupError> {
-    let extra = match experiment.axis.varies {
+    let workload = &experiment.workload;
+    let mut extra = match experiment.axis.varies {
         Varies::FileSize => vec!["--size".to_owned(), format!("{point}")],
         Varies::SetSize => vec!["--mib".to_owned(), format!("{point}")],
         _ => Vec::new(),
     };
-    let workload = &experiment.workload;
+    if let Some(scale) = workload.scale {
+        let meant = format!("{:.0}", point / scale);
+        extra =
+            ["--for-connections".to_owned(), meant, "--part".to_owned(), scale.to_string()].into();
+    }
     let sizes = workload.files.iter().map(|(name, value)| format!("-{name}-{value}"));
-    let sizes: String = sizes.chain(extra.get(1).map(|value| format!("-{value}"))).collect();
+    let of_point = extra.chunks(2).filter_map(|flag| flag.get(1)).map(|value| format!("-{value}"));
+    let sizes: String = sizes.chain(of_point).collect();
     let directory = site.files_root.join(format!("{}{sizes}", generator::fileset(workload)?));
     if directory == site.files {
         return Ok(());

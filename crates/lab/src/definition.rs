@@ -93,6 +93,10 @@ pub struct Workload {
     /// What its files are made with: a number of directories, a size.
     #[serde(default)]
     pub files: BTreeMap<String, Value>,
+    /// The files grow with the connections, as those of SPECweb99 do: connections are this part of
+    /// those that are meant, and files this part of what SPECweb99 has for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
     /// More flags of the generator.
     #[serde(default)]
     pub flags: Vec<String>,
@@ -557,6 +561,9 @@ impl Experiment {
         let varied = axis.varies != Varies::Nothing;
         if varied && (axis.points.is_empty() || axis.quick.is_empty()) {
             return Err("the axis has no points, or none for a quick run".into());
+        }
+        if self.workload.scale.is_some() && axis.varies != Varies::Connections {
+            return Err("files can grow only along an axis of connections".into());
         }
         if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
             return Err(format!("the quick point {point} is none of the points"));

@@ -99,6 +99,8 @@ pub struct Options {
     pub read_rate: Option<u64>,
     /// Bytes in a second that are written to each connection.
     pub write_rate: Option<u64>,
+    /// Bytes of bodies in a second that each client's line carries.
+    pub line_rate: Option<u64>,
     /// How connections end.
     pub closing: Closing,
     /// The method.
@@ -159,6 +161,7 @@ impl Options {
             receive_buffer: None,
             read_rate: None,
             write_rate: None,
+            line_rate: None,
             closing: Closing::Orderly,
             method: "GET".into(),
             fields: Vec::new(),
@@ -406,6 +409,7 @@ fn behaviour(options: &Options) -> Behaviour {
         receive_buffer: options.receive_buffer,
         read_rate: options.read_rate,
         write_rate: options.write_rate,
+        line_rate: options.line_rate,
         closing: options.closing,
         verify: options.verify,
     }

@@ -122,6 +122,38 @@ fn a_slow_reader_takes_its_time_and_gets_everything() {
     assert!(tally.latency.min_us() >= 480_000.0, "{}", tally.latency.min_us());
 }
 
+/// 60,000 bytes by a line of 600,000 in a second are a tenth of a second, within sessions and
+/// between them; and nobody waits for his line when the time is over.
+#[test]
+fn a_client_asks_no_faster_than_its_line_carries() {
+    let body = vec![b'x'; 60_000];
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
+    let answer = Arc::new([head.as_bytes(), &body].concat());
+    let served = |load: Load| {
+        let answer = Arc::clone(&answer);
+        let mut options = options(server(move |_, s| answer_all(s, &answer)), load, 450);
+        options.line_rate = Some(600_000);
+        options.requests_per_connection = Some(3);
+        options
+    };
+    for rate in [600_000, 1_000] {
+        let mut options = served(Load::Connections(1));
+        options.line_rate = Some(rate);
+        let begun = Instant::now();
+        let tally = run(&options).tally;
+        let replies = if rate == 1_000 { 1..=1 } else { 4..=5 };
+        assert!(replies.contains(&tally.replies), "{rate}: {} replies", tally.replies);
+        assert!(begun.elapsed() < DEADLINE, "{rate}");
+    }
+    // One session, due at once: its third request is sent when the line has carried two replies.
+    let mut options = served(rate("2"));
+    let begun = Instant::now();
+    assert_eq!(run(&options).tally.replies, 3);
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    options.line_rate = None;
+    assert_eq!(run(&options).tally.replies, 3);
+}
+
 #[test]
 fn a_paced_writer_takes_its_time() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("10"), 100);

@@ -61,6 +61,14 @@ pub(super) fn program() -> clap::Command {
                 .conflicts_with("directories"),
         )
         .arg(
+            Arg::new("part")
+                .long("part")
+                .value_name("SHARE")
+                .requires("for-connections")
+                .value_parser(ValueParser::new(parse_part))
+                .help("This part of them, for a server with as small a part of the memory"),
+        )
+        .arg(
             Arg::new("for-rate")
                 .long("for-rate")
                 .value_name("R")
@@ -127,6 +135,12 @@ fn of_sessions() -> [Arg; 4] {
     ]
 }
 
+/// A part of a set.
+fn parse_part(text: &str) -> Result<f64, String> {
+    let part = text.parse().ok().filter(|part| *part > 0.0 && *part <= 1.0);
+    part.ok_or_else(|| "a part is above 0, and at most 1".to_owned())
+}
+
 /// The directories that a load asks for, where it is said.
 ///
 /// # Errors
@@ -141,7 +155,11 @@ fn grown(given: &ArgMatches, kind: Kind) -> Result<Option<u64>, clap::Error> {
     match (connections, rate) {
         (Some(_), _) if kind != Kind::SpecWeb99 => Err(wrong("for-connections", Kind::SpecWeb99)),
         (_, Some(_)) if kind != Kind::SpecWeb96 => Err(wrong("for-rate", Kind::SpecWeb96)),
-        (Some(connections), _) => Ok(Some(directories_for_connections(connections))),
+        (Some(connections), _) => {
+            let part = given.get_one::<f64>("part").copied().unwrap_or(1.0);
+            let directories = directories_for_connections(connections) as f64 * part;
+            Ok(Some((directories.round() as u64).max(1)))
+        }
         (_, rate) => Ok(rate.map(directories_for_rate)),
     }
 }
@@ -211,11 +229,15 @@ mod tests {
             asked(arguments).map(|asked| asked.manifest.parameters.directories)
         };
         assert_eq!(directories(&["specweb99", "d", "--for-connections", "1000"]).unwrap(), 680);
+        let part = ["specweb99", "d", "--for-connections=1000", "--part=0.2"];
+        assert_eq!(directories(&part).unwrap(), 136);
         assert_eq!(directories(&["specweb96", "d", "--for-rate", "2k"]).unwrap(), 200);
         for wrong in [
             ["specweb96", "d", "--for-connections=9", "--seed=1"],
             ["s4", "d", "--for-rate=9", "--seed=1"],
             ["specweb99", "d", "--for-connections=9", "--directories=9"],
+            ["specweb99", "d", "--directories=9", "--part=0.5"],
+            ["specweb99", "d", "--for-connections=9", "--part=1.5"],
         ] {
             assert!(directories(&wrong).is_err(), "{wrong:?}");
         }

@@ -268,6 +268,11 @@ fn clients() -> Vec<Arg> {
         bytes("receive-buffer", "BYTES", "Receive buffer of each connection"),
         bytes("read-rate", "BYTES", "Bytes per second that each connection reads"),
         bytes("write-rate", "BYTES", "Bytes per second that each connection writes"),
+        bytes("line-rate", "BYTES", "Bytes per second that each client's line carries").long_help(
+            "Bytes of bodies per second that each client's line carries: replies are taken as \
+                 they come, and the next request waits until they would have come by then. Of the \
+                 clients of SPECweb99 that is 50000.",
+        ),
         text("close", "HOW", "How connections end: orderly, or reset (leaves no TIME_WAIT)")
             .default_value("orderly")
             .value_parser(["orderly", "reset"]),
@@ -494,8 +499,9 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
     options.receive_buffer = size("receive-buffer").map(small);
     (options.read_rate, options.write_rate) = (size("read-rate"), size("write-rate"));
-    if options.read_rate == Some(0) || options.write_rate == Some(0) {
-        return Err("a --read-rate or --write-rate of 0 moves nothing".into());
+    options.line_rate = size("line-rate");
+    if [options.read_rate, options.write_rate, options.line_rate].contains(&Some(0)) {
+        return Err("a --read-rate, --write-rate or --line-rate of 0 moves nothing".into());
     }
     if text("close").as_deref() == Some("reset") {
         options.closing = Closing::Reset;

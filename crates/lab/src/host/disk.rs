@@ -4,7 +4,9 @@
 //! may read at once afterwards, so that waiting costs it nothing. Here an image of the files is
 //! served through /dev/fuse, one read after another, to a loop device, and mounted from that: for
 //! a server it is a file system on a disk like any other, with a page cache of which all tests of
-//! residency tell the truth.
+//! residency tell the truth. What is written is kept in memory, and gone with the disk.
+
+mod written;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,18 +14,19 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags,
     Generation, INodeNo, LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry,
-    ReplyOpen, Request,
+    ReplyOpen, ReplyWrite, Request, WriteFlags,
 };
 
 use super::programs::{find, run};
 use super::{DiskReads, PREFIX, SetupError, left_behind, until};
+use written::Written;
 
 /// How the image is called where it is served.
 const IMAGE: &str = "image";
@@ -90,15 +93,15 @@ impl Disk {
         let file = File::open(&image).map_err(|error| wrong(&image, &error))?;
         let len = file.metadata().map_err(|error| wrong(&image, &error))?.len();
         let mut config = Config::default();
-        config.mount_options = vec![MountOption::RO, MountOption::FSName("flyball-lab".into())];
+        config.mount_options = vec![MountOption::FSName("flyball-lab".into())];
         config.n_threads = Some(ARMS);
-        let arm = Arm { file, len, state };
+        let arm = Arm { file, len, state, written: Mutex::default() };
         let session = fuser::spawn_mount(arm, &disk.served, &config)
             .map_err(|error| SetupError(format!("a slow disk, by /dev/fuse: {error}")))?;
         disk.session = Some(session);
         let image = disk.served.join(IMAGE);
         // The loop device goes with the mount.
-        run("mount", &["-o", "loop,ro,noatime", &text(&image), &text(&disk.root)])?;
+        run("mount", &["-o", "loop,noatime,noinit_itable", &text(&image), &text(&disk.root)])?;
         Ok(disk)
     }
 
@@ -284,12 +287,17 @@ struct Arm {
     file: File,
     len: u64,
     state: Arc<State>,
+    written: Mutex<Written>,
 }
 
 /// The inode of the image.
 const IMAGE_INODE: INodeNo = INodeNo(2);
 
 impl Arm {
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn attributes(&self, inode: INodeNo) -> FileAttr {
         let is_root = inode == INodeNo::ROOT;
         let then = SystemTime::UNIX_EPOCH;
@@ -302,7 +310,7 @@ impl Arm {
             ctime: then,
             crtime: then,
             kind: if is_root { FileType::Directory } else { FileType::RegularFile },
-            perm: if is_root { 0o500 } else { 0o400 },
+            perm: if is_root { 0o500 } else { 0o600 },
             nlink: 1,
             uid: 0,
             gid: 0,
@@ -347,10 +355,30 @@ impl Filesystem for Arm {
         let mut bytes = vec![0; size as usize];
         match self.file.read_at(&mut bytes, offset) {
             Ok(read) => {
+                self.written().over(offset, &mut bytes[..read]);
                 self.state.requests.fetch_add(1, Relaxed);
                 self.state.bytes.fetch_add(read as u64, Relaxed);
                 reply.data(&bytes[..read]);
             }
+            Err(error) => reply.error(error.into()),
+        }
+    }
+
+    /// Takes no time: what a server writes leaves its memory when nobody waits for it.
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        match self.written().write(&self.file, offset, data) {
+            Ok(()) => reply.written(data.len() as u32),
             Err(error) => reply.error(error.into()),
         }
     }
@@ -400,9 +428,15 @@ mod tests {
         let before = disk.reads();
         assert!(fs::read(root.join("below/7")).unwrap() == bodies[7]);
         assert_eq!(disk.reads(), before, "what was read is in memory");
+        fs::write(root.join("log"), [9; 5_000]).unwrap();
+        run("sync", &["-f", &text(&root)]).unwrap();
+        run("sh", &["-c", "echo 1 > /proc/sys/vm/drop_caches"]).unwrap();
+        assert!(fs::read(root.join("log")).unwrap() == [9; 5_000]);
         assert!(is_mounted(&root) && has_loop_device(&root));
         drop(disk);
         assert!(!root.exists() && !is_mounted(&root) && !has_loop_device(&root));
+        let anew = Disk::with(&files).unwrap();
+        assert!(!anew.root().join("log").exists(), "what was written is gone with the disk");
     }
 
     /// Files that somebody is at stay for him, and for nobody else; then all is gone.

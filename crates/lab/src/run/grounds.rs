@@ -2,6 +2,8 @@
 //! page cache as it should be.
 
 use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,6 +13,9 @@ use crate::host::{Disk, DiskReads, Group, GroupLimits, Place, Running, SetupErro
 
 /// Time that reading all files once may take.
 const PRIME_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of which memory holds all or nothing of a file.
+const PAGE: u64 = 4_096;
 
 /// What a server stands on. The server has to be gone before this is dropped.
 pub(crate) struct Grounds {
@@ -48,7 +53,8 @@ impl Grounds {
             drop_page_cache()?;
         }
         if machine.page_cache == PageCache::Primed {
-            prime(site, &files, group.as_ref(), stop)?;
+            let memory = machine.memory_mib.map(|mib| mib << 20);
+            prime(site, &files, (group.as_ref(), memory), stop)?;
         }
         // Files are read once at the disk's own speed: what is slow is slow for the server.
         if let (Some(group), Some(mib)) = (&group, machine.disk_mib_per_s) {
@@ -82,17 +88,25 @@ pub(super) fn drop_page_cache() -> Result<(), SetupError> {
     if crate::host::is_root() { written } else { Ok(()) }
 }
 
-/// Reads all files as the server's group, to which their pages are charged from then on.
+/// Reads files as the server's group, to which their pages are charged from then on: all of them,
+/// or as many as its memory holds, since more would only push out what was read before.
 fn prime(
     site: &Site,
     files: &Path,
-    group: Option<&Group>,
+    (group, memory): (Option<&Group>, Option<u64>),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), SetupError> {
+    let list = site.scratch.join("prime.list");
+    let failed = |path: &Path, error: io::Error| SetupError(format!("{}: {error}", path.display()));
+    let names =
+        that_fit(files, memory.unwrap_or(u64::MAX)).map_err(|error| failed(files, error))?;
+    let names: Vec<&[u8]> =
+        names.iter().flat_map(|name| [name.as_os_str().as_bytes(), b"\0"]).collect();
+    fs::write(&list, names.concat()).map_err(|error| failed(&list, error))?;
     let joins = group.map(Group::joins).unwrap_or_default();
     let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
     let mut command = place.command(&crate::host::find("sh")?)?;
-    command.args(["-c", "find \"$1\" -type f -exec cat {} + > /dev/null", "sh"]).arg(files);
+    command.args(["-c", "xargs -0 cat < \"$1\" > /dev/null", "sh"]).arg(&list);
     let log = site.scratch.join("prime.log");
     let ended = Running::start(&mut command, &log)?.wait(PRIME_MAX, stop);
     if ended.is_some_and(|status| status.success()) || stop() {
@@ -101,4 +115,55 @@ fn prime(
     let said = fs::read_to_string(&log).unwrap_or_default();
     let files = files.display();
     Err(SetupError(format!("{files}: not all files could be read once: {}", said.trim())))
+}
+
+/// The first files by name whose pages fit into so many bytes, the very first last: of sets whose
+/// directories are numbered by how often they are asked for, that is what has to stay longest.
+fn that_fit(directory: &Path, room: u64) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    files_below(directory, &mut files)?;
+    files.sort_unstable();
+    let mut taken = 0_u64;
+    let fits = |(_, size): &&(PathBuf, u64)| {
+        taken = taken.saturating_add(size.next_multiple_of(PAGE));
+        taken <= room
+    };
+    let fitting: Vec<_> = files.iter().take_while(fits).map(|(path, _)| path.clone()).collect();
+    Ok(fitting.into_iter().rev().collect())
+}
+
+/// Files with their sizes.
+fn files_below(directory: &Path, files: &mut Vec<(PathBuf, u64)>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let found = entry?;
+        let metadata = found.metadata()?;
+        if metadata.is_dir() {
+            files_below(&found.path(), files)?;
+        } else if metadata.is_file() {
+            files.push((found.path(), metadata.len()));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_into_memory_is_not_read_before_a_run() {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("a")).unwrap();
+        for (name, size) in [("a/2", 5_000), ("a/1", 1), ("b", 4_096), ("c", 9_000)] {
+            fs::write(directory.path().join(name), vec![0; size]).unwrap();
+        }
+        let fit = |room| {
+            let found = that_fit(directory.path(), room).unwrap();
+            let name = |path: &PathBuf| path.strip_prefix(directory.path()).unwrap().to_owned();
+            found.iter().map(name).collect::<Vec<_>>()
+        };
+        assert_eq!(fit(4 * PAGE), ["b", "a/2", "a/1"].map(PathBuf::from));
+        assert_eq!(fit(4 * PAGE - 1), ["a/2", "a/1"].map(PathBuf::from));
+        assert_eq!(fit(u64::MAX).len(), 4);
+    }
 }

@@ -26,7 +26,7 @@ pub(super) enum Phase {
     Active,
     /// Waits until it is time for the next burst.
     Thinking,
-    /// Failed, and waits before the next session.
+    /// Failed, or has a line that is not free yet, and waits before the next session.
     Pausing,
 }
 
@@ -94,6 +94,9 @@ pub(super) struct Connection {
     pub(super) readable: bool,
     pub(super) reading: Pace,
     pub(super) writing: Pace,
+    /// When the first request was begun since the client last asked, and bytes of bodies since.
+    asked_ns: u64,
+    carried: u64,
 }
 
 impl Connection {
@@ -125,6 +128,8 @@ impl Connection {
             readable: false,
             reading: Pace::default(),
             writing: Pace::default(),
+            asked_ns: 0,
+            carried: 0,
         }
     }
 
@@ -205,6 +210,13 @@ impl Connection {
             Follow::Think(ns) => Some(ns),
             Follow::AfterFirst | Follow::Together => None,
         }
+    }
+
+    /// When a line of so many bytes in a second has carried the replies since this was asked last.
+    pub(super) fn line_free_ns(&mut self, rate: u64) -> u64 {
+        let carried = u128::from(std::mem::take(&mut self.carried));
+        let took_ns = carried * 1_000_000_000 / u128::from(rate.max(1));
+        self.asked_ns.saturating_add(u64::try_from(took_ns).unwrap_or(u64::MAX))
     }
 
     /// `count` requests that wait were handed to the socket, or to `unsent`; how many of them for
@@ -305,6 +317,10 @@ impl Connection {
         self.replies_here += 1;
         self.burst_replied = true;
         self.in_body = false;
+        if self.carried == 0 {
+            self.asked_ns = done.actual_ns;
+        }
+        self.carried += self.body_bytes;
         let request = judge.catalog.request(done.request);
         let has_body = !request.is_head && !request.expected.is_not_modified(self.status);
         if judge.verify && has_body {

@@ -80,6 +80,9 @@ pub struct Behaviour {
     pub read_rate: Option<u64>,
     /// Bytes in a second that it writes to each connection.
     pub write_rate: Option<u64>,
+    /// Bytes of bodies in a second that its line carries: what comes at once is asked for no sooner
+    /// than it would have come by then.
+    pub line_rate: Option<u64>,
     /// How it ends connections.
     pub closing: Closing,
     /// Whether replies are compared with what is expected.

@@ -263,10 +263,12 @@ impl Generator<'_> {
             self.session_over(slot, now_ns);
         } else if connection.waiting.is_empty() {
             if let Some(think_ns) = connection.think_ns() {
+                let free_ns = self.line_free_ns(slot, now_ns);
+                let connection = &mut self.table[slot as usize];
                 connection.due_ns = now_ns;
-                if think_ns > 0 {
-                    let due_ns = (now_ns + think_ns).next_multiple_of(THINK_TICK_NS);
-                    connection.due_ns = due_ns;
+                let due_ns = (now_ns + think_ns).max(free_ns);
+                if due_ns > now_ns {
+                    connection.due_ns = due_ns.next_multiple_of(THINK_TICK_NS);
                     connection.phase = Phase::Thinking;
                     if connection.closing {
                         self.disconnect(slot);
@@ -288,6 +290,14 @@ impl Generator<'_> {
         self.table[slot as usize].generation != generation
     }
 
+    /// When the client's line is free for the next replies: at once where it is no limit. Nobody
+    /// waits for it once the time is over.
+    fn line_free_ns(&mut self, slot: u32, now_ns: u64) -> u64 {
+        let Some(rate) = self.behaviour.line_rate else { return now_ns };
+        let free_ns = self.table[slot as usize].line_free_ns(rate);
+        free_ns.min(self.tally.window.to_ns).max(now_ns)
+    }
+
     /// Sends the next step, on a new connection where this one cannot carry it.
     fn proceed(&mut self, slot: u32, now_ns: u64) {
         let limit = self.behaviour.requests_per_connection.unwrap_or(u32::MAX);
@@ -305,7 +315,16 @@ impl Generator<'_> {
 
     fn session_over(&mut self, slot: u32, now_ns: u64) {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
-        if goes_on && self.next_session(slot, now_ns, now_ns) {
+        let free_ns = self.line_free_ns(slot, now_ns);
+        if goes_on && free_ns > now_ns {
+            if self.behaviour.connection_per_session {
+                self.disconnect(slot);
+            }
+            let connection = &mut self.table[slot as usize];
+            connection.phase = Phase::Pausing;
+            connection.due_ns = free_ns;
+            self.set_timer(slot);
+        } else if goes_on && self.next_session(slot, now_ns, now_ns) {
             if self.behaviour.connection_per_session {
                 self.disconnect(slot);
             }
@@ -438,8 +457,9 @@ impl Generator<'_> {
             }
             Phase::Pausing => {
                 if self.may_begin(now_ns) && self.next_session(slot, now_ns, now_ns) {
-                    self.connect(slot, now_ns);
+                    self.proceed(slot, now_ns);
                 } else {
+                    self.disconnect(slot);
                     self.release(slot);
                 }
             }
