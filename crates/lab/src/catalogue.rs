@@ -29,6 +29,7 @@ definitions![
     "s0-fig7",
     "s0-fig8",
     "s0-fig8-select",
+    "s0-fig8-turns",
     "s0-fig9",
     "s0-fig10",
     "s0-fig11",

@@ -5,6 +5,7 @@
 //! claims: the predicates by which the figure counts as reproduced, weaker or reversed. Nothing of
 //! it may depend on what comes out.
 
+mod machine;
 mod measure;
 
 use std::collections::BTreeMap;
@@ -15,17 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::nearest;
 use crate::statistics::EQUIVALENCE_MARGIN;
 
+pub use machine::{Machine, PageCache};
 pub use measure::Measure;
 
 /// Longest time that a quick run of one experiment may take, in seconds.
 pub const QUICK_S_MAX: u64 = 180;
-
-/// The share of their CPUs' time that servers have: a generator needs up to twice the time of a
-/// server for a request, and has to send twice as many as it answers.
-pub const CPU_SHARE: f64 = 0.25;
-
-/// Longest time that a disk may take for a read, in milliseconds: that of a tape.
-const DISK_SEEK_MS_MAX: f64 = 10_000.0;
 
 /// Names are used for files and on the command line.
 const NAME_LEN_MAX: usize = 40;
@@ -176,110 +171,6 @@ impl Axis {
             _ => "closed loop",
         }
     }
-}
-
-/// What surrounds the servers: the same for all of an experiment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct Machine {
-    /// CPUs that servers may use.
-    pub cpus: u32,
-    /// The share of their time that a server has while it is measured, so that the generator on its
-    /// own CPU is never the limit.
-    pub cpu_share: f64,
-    /// Memory of the server's cgroup with its page cache, in MiB; without a limit when absent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub memory_mib: Option<u64>,
-    /// What of the files is in the page cache when a run begins.
-    pub page_cache: PageCache,
-    /// The most that the disk reads in a second, in MiB: the figure needs a slow disk.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disk_mib_per_s: Option<u64>,
-    /// Milliseconds that the disk takes for each read, one after the other: the figure needs a disk
-    /// on which it matters who waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disk_seek_ms: Option<f64>,
-    /// The accept queue's length.
-    pub backlog: u32,
-    /// `net.ipv4.tcp_syncookies` is on.
-    pub syn_cookies: bool,
-    /// Stacks of the server are sampled during each run. That slows it down: only shares of its own
-    /// time are compared.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub profiled: bool,
-}
-
-impl Default for Machine {
-    fn default() -> Machine {
-        Machine {
-            cpus: 1,
-            cpu_share: CPU_SHARE,
-            memory_mib: None,
-            page_cache: PageCache::Primed,
-            disk_mib_per_s: None,
-            disk_seek_ms: None,
-            backlog: 1_024,
-            syn_cookies: true,
-            profiled: false,
-        }
-    }
-}
-
-impl Machine {
-    fn check(&self) -> Result<(), String> {
-        if !(0.0..=1.0).contains(&self.cpu_share) || self.cpu_share == 0.0 {
-            return Err("`cpu-share` is a share: above 0, and at most 1".into());
-        }
-        let Some(ms) = self.disk_seek_ms else { return Ok(()) };
-        if !(ms > 0.0 && ms <= DISK_SEEK_MS_MAX) {
-            return Err(format!("`disk-seek-ms` is above 0, and at most {DISK_SEEK_MS_MAX}"));
-        }
-        match self.disk_mib_per_s {
-            Some(_) => Err("`disk-seek-ms` and `disk-mib-per-s` are two disks".into()),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Machine {
-    /// In words, with its limits.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = self.cpu_share * 100.0;
-        let cpus = if self.cpus == 1 { "CPU" } else { "CPUs" };
-        write!(out, "{share:.0} % of {} {cpus}, ", self.cpus)?;
-        match self.memory_mib {
-            Some(mib) => write!(out, "{mib} MiB of memory with the page cache")?,
-            None => out.write_str("memory without a limit")?,
-        }
-        let cache = match self.page_cache {
-            PageCache::Primed => "files read before each run",
-            PageCache::Dropped => "no file in memory before a run",
-        };
-        write!(out, ", {cache}")?;
-        if let Some(mib) = self.disk_mib_per_s {
-            write!(out, ", a disk of {mib} MiB/s")?;
-        }
-        if let Some(ms) = self.disk_seek_ms {
-            write!(out, ", a disk that takes {ms} ms for each read")?;
-        }
-        let cookies = if self.syn_cookies { "with" } else { "without" };
-        write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)?;
-        if self.profiled {
-            out.write_str(", stacks sampled during each run")?;
-        }
-        Ok(())
-    }
-}
-
-/// What of the files is in memory when a run begins.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PageCache {
-    /// All that fits.
-    #[default]
-    Primed,
-    /// Nothing.
-    Dropped,
 }
 
 /// A contestant with its settings.
@@ -562,8 +453,15 @@ impl Experiment {
         if varied && (axis.points.is_empty() || axis.quick.is_empty()) {
             return Err("the axis has no points, or none for a quick run".into());
         }
-        if self.workload.scale.is_some() && axis.varies != Varies::Connections {
-            return Err("files can grow only along an axis of connections".into());
+        if let Some(scale) = self.workload.scale {
+            if axis.varies != Varies::Connections || !self.workload.name.starts_with("specweb99") {
+                return Err("`scale` is of specweb99, along an axis of connections".into());
+            }
+            if !(scale > 0.0 && scale <= 1.0 && self.workload.files.is_empty()) {
+                return Err(
+                    "`scale` is above 0 and at most 1, and says what files there are".into()
+                );
+            }
         }
         if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
             return Err(format!("the quick point {point} is none of the points"));
@@ -776,6 +674,22 @@ reproduced = 1.1
         }
         let both = "[machine]\ndisk-seek-ms = 8\ndisk-mib-per-s = 10\n[axis]";
         assert!(why(&WHOLE.replace("[axis]", both)).ends_with("are two disks"));
+        let turns = |of: &str| why(&WHOLE.replace("[axis]", &format!("[machine]\n{of}\n[axis]")));
+        assert!(turns("cpu-turn-us = 10").ends_with("`cpu-turn-us` is 50 to 10000"));
+        let two = turns("cpu-turn-us = 200\ncpus = 2");
+        assert!(two.ends_with("takes one CPU, of which a server has 0.1 to 0.9"), "{two}");
+        let grows = WHOLE.replace("[axis]", "scale = 0.2\n[axis]");
+        assert!(why(&grows).ends_with("of specweb99, along an axis of connections"));
+        let closed = |scale: &str| {
+            let of = WHOLE.replace("varies = \"rate\"", "varies = \"connections\"");
+            let of = of.replace("name = \"one-packet\"", "name = \"specweb99\"");
+            of.replace("[axis]", &format!("{scale}\n[axis]"))
+        };
+        assert!(Experiment::parse("x.toml", &closed("scale = 0.2")).is_ok());
+        for wrong in ["scale = 0", "scale = 2", "scale = 0.2\nfiles = { directories = 9 }"] {
+            let why = why(&closed(wrong));
+            assert!(why.ends_with("and says what files there are"), "{wrong}: {why}");
+        }
     }
 
     #[test]

@@ -135,7 +135,8 @@ pub fn show(name: &str) -> Result<String, String> {
     let workload = &experiment.workload;
     let files = workload.files.iter().map(|(key, value)| format!(" --{key} {value}"));
     let flags = workload.flags.iter().map(|flag| format!(" {flag}"));
-    let words: String = files.chain(flags).collect();
+    let scale = workload.scale.map(|scale| format!(" (scale {scale})"));
+    let words: String = files.chain(flags).chain(scale).collect();
     let _ = writeln!(text, "Workload: {}{words}", workload.name);
     let _ = writeln!(text, "Machine: {}", experiment.machine);
     let points = |quick| {
@@ -181,6 +182,10 @@ pub fn report(directories: &[PathBuf]) -> Result<String, String> {
             .map_err(|error| error.to_string())?;
         let page = campaign.write().map_err(|error| error.to_string())?;
         let _ = writeln!(text, "{}", page.display());
+    }
+    for directory in directories {
+        let all = report::write_all(directory).map_err(|error| error.to_string())?;
+        let _ = all.map(|page| writeln!(text, "{}", page.display()));
     }
     Ok(text)
 }
@@ -305,6 +310,14 @@ impl Laboratory {
                     let _ = writeln!(text, "{:<17} failed: {why}", experiment.name);
                 }
             }
+        }
+        if !text.is_empty() {
+            let page = report::write_all(&self.out).map_err(|error| error.to_string());
+            let _ = match page {
+                Ok(Some(page)) => writeln!(text, "all of them on one page: {}", page.display()),
+                Ok(None) => Ok(()),
+                Err(why) => writeln!(text, "no page of all: {why}"),
+            };
         }
         Ok(text)
     }

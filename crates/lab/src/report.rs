@@ -159,6 +159,20 @@ impl Campaign {
     }
 }
 
+/// Writes one page of all campaigns in the directories within this one; nothing where it is that of
+/// one experiment. Returns where the page is. Blocks.
+///
+/// # Errors
+/// When one cannot be read, or the page not be written.
+pub(crate) fn write_all(directory: &Path) -> Result<Option<PathBuf>, SetupError> {
+    if directory.join("verdict.json").exists() {
+        return Ok(None);
+    }
+    let page = directory.join("report.html");
+    put(&page, &page::of_all(&Campaign::read_all(directory)?))?;
+    Ok(Some(page))
+}
+
 fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SetupError> {
     let wrong = |why: String| SetupError(format!("{}: {why}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;

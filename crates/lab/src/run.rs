@@ -14,11 +14,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::contestant::{self, Conditions, OURS};
-use crate::definition::{Experiment, Measure, PageCache, Series, Varies};
+use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
-    Awake, Disturbance, Group, ListenDrops, Network, Others, Place, Running, SERVER_ADDRESS,
-    SetupError, until,
+    Awake, Disturbance, Group, ListenDrops, Network, Occupier, Others, Place, Running,
+    SERVER_ADDRESS, SetupError, until,
 };
 pub(crate) use grounds::Grounds;
 use grounds::drop_page_cache;
@@ -242,9 +242,7 @@ pub fn watched<T>(
         drop_page_cache()?;
     }
     // It starts at full speed.
-    if let Some(group) = group.filter(|_| machine.cpu_share < 1.0) {
-        group.slow_cpu(machine.cpu_share * f64::from(machine.cpus))?;
-    }
+    let _occupier = slowed(group, &site.cpus, machine)?;
     let others = Others::look();
     let look = || Look::at(&server, &grounds, machine.cpus);
     let before = look();
@@ -283,6 +281,25 @@ pub fn watched<T>(
     record.unfair = record.void.is_empty() && unfair.is_some();
     record.void.extend(unfair);
     Ok((seen, record))
+}
+
+/// Leaves a server its share of a processor from now on, for as long as what it takes is there.
+fn slowed(
+    group: Option<&Group>,
+    cpus: &Cpus,
+    machine: &Machine,
+) -> Result<Option<Occupier>, SetupError> {
+    let Some(group) = group.filter(|_| machine.cpu_share < 1.0) else { return Ok(None) };
+    match machine.cpu_turn_us {
+        Some(_) if cpus.server == cpus.client => {
+            Err(SetupError("turns of a CPU take another one for the generator".into()))
+        }
+        Some(us) => {
+            let turn = Duration::from_secs_f64(us / 1e6);
+            Occupier::start(&cpus.server, machine.cpu_share, turn).map(Some)
+        }
+        None => group.slow_cpu(machine.cpu_share * f64::from(machine.cpus)).map(|()| None),
+    }
 }
 
 /// Why others make a run void, which took so many seconds.

@@ -152,6 +152,10 @@ fn a_client_asks_no_faster_than_its_line_carries() {
     assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
     options.line_rate = None;
     assert_eq!(run(&options).tally.replies, 3);
+    // Its line is not free before the time is over: it asks for nothing more.
+    options.line_rate = Some(60_000);
+    let tally = run(&options).tally;
+    assert_eq!((tally.replies, tally.intended, tally.unanswered), (1, 1, 0));
 }
 
 #[test]

@@ -269,9 +269,10 @@ fn clients() -> Vec<Arg> {
         bytes("read-rate", "BYTES", "Bytes per second that each connection reads"),
         bytes("write-rate", "BYTES", "Bytes per second that each connection writes"),
         bytes("line-rate", "BYTES", "Bytes per second that each client's line carries").long_help(
-            "Bytes of bodies per second that each client's line carries: replies are taken as \
-                 they come, and the next request waits until they would have come by then. Of the \
-                 clients of SPECweb99 that is 50000.",
+            "Bytes of bodies per second that each client's line carries: replies are taken as they \
+             come, and the next burst or session waits until they would have come by then. Of the \
+             clients of SPECweb99 that is 50000. Who waits when the time is over asks for nothing \
+             more.",
         ),
         text("close", "HOW", "How connections end: orderly, or reset (leaves no TIME_WAIT)")
             .default_value("orderly")
@@ -500,6 +501,9 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
     options.receive_buffer = size("receive-buffer").map(small);
     (options.read_rate, options.write_rate) = (size("read-rate"), size("write-rate"));
     options.line_rate = size("line-rate");
+    if options.line_rate.is_some() && options.pipeline > 1 {
+        return Err("a --line-rate is waited for between requests: without --pipeline".into());
+    }
     if [options.read_rate, options.write_rate, options.line_rate].contains(&Some(0)) {
         return Err("a --read-rate, --write-rate or --line-rate of 0 moves nothing".into());
     }

@@ -11,6 +11,7 @@ use super::SetupError;
 const PACKAGES: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
     ("bpftrace", "bpftrace"),
+    ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("mini_httpd", "mini-httpd"),
     ("mkfs.ext4", "e2fsprogs"),

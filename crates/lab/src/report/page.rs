@@ -1,5 +1,7 @@
-//! The page of a campaign: it holds all that it shows, so that it can be sent and kept.
+//! The page of a campaign, of one experiment or of many: it holds all that it shows, so that it can
+//! be sent and kept.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::figure::{Figure, Spot, label};
@@ -39,20 +41,63 @@ overflow-x:auto;font-size:.9rem}
 .claims tr{display:block;border-bottom:1px solid var(--edge);padding:8px 0}\
 .claims td,.claims td.n{display:block;border:0;padding:1px 0;text-align:left;white-space:normal}\
 .claims td[data-h]::before{content:attr(data-h)\": \";color:var(--soft)}}
+details{border-bottom:1px solid var(--edge);padding:8px 0}summary{cursor:pointer}
 @media print{.card{break-inside:avoid}}
 ";
 
-/// The page.
+/// The page of one experiment.
 pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
-    let Campaign { experiment, outcome, .. } = campaign;
-    let title = format!("{}: {}", experiment.name, experiment.title);
-    let mut text = format!(
+    let title = title(campaign);
+    let text = format!("<h1>{}</h1>\n{}", escaped(&title), content(campaign, figures));
+    document(&title, &text)
+}
+
+/// The page of many: how many had which verdict, and each beneath its title.
+pub(super) fn of_all(campaigns: &[Campaign]) -> String {
+    const TITLE: &str = "The papers' figures, from this machine";
+    let mut verdicts: BTreeMap<String, usize> = BTreeMap::new();
+    for campaign in campaigns {
+        *verdicts.entry(word(campaign.outcome.verdict)).or_default() += 1;
+    }
+    let counts = verdicts.iter().map(|(verdict, count)| {
+        format!("{count} <span class=\"verdict {verdict}\">{verdict}</span>")
+    });
+    let mut text = format!("<h1>{TITLE}</h1>\n<div class=\"card\"><p>");
+    let _ = writeln!(text, "{}</p></div>", counts.collect::<Vec<_>>().join(", "));
+    for campaign in campaigns {
+        let verdict = word(campaign.outcome.verdict);
+        let _ = writeln!(
+            text,
+            "<details><summary>{} <span class=\"verdict {verdict}\">{verdict}{}</span></summary>\n\
+             {}</details>",
+            escaped(&title(campaign)),
+            campaign.outcome.reservation(),
+            content(campaign, &campaign.figures())
+        );
+    }
+    document(TITLE, &text)
+}
+
+fn title(campaign: &Campaign) -> String {
+    format!("{}: {}", campaign.experiment.name, campaign.experiment.title)
+}
+
+fn document(title: &str, body: &str) -> String {
+    format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
-         <style>{STYLE}</style></head><body>\n<p class=\"soft\">{}, {}</p><h1>{title}</h1>\n",
+         content=\"width=device-width,initial-scale=1\"><title>{}</title>\
+         <style>{STYLE}</style></head><body>\n{body}</body></html>\n",
+        escaped(title)
+    )
+}
+
+/// What there is to say of one experiment.
+fn content(campaign: &Campaign, figures: &[Figure]) -> String {
+    let Campaign { experiment, outcome, .. } = campaign;
+    let mut text = format!(
+        "<p class=\"soft\">{}, {}</p>\n",
         escaped(&experiment.source),
         escaped(&experiment.rows.join(", ")),
-        title = escaped(&title),
     );
     let verdict = word(outcome.verdict);
     let _ = write!(text, "<div class=\"card\"><p class=\"verdict {verdict}\">{verdict}</p>");
@@ -79,7 +124,7 @@ pub(super) fn of(campaign: &Campaign, figures: &[Figure]) -> String {
         );
     }
     surroundings(&mut text, campaign);
-    text + "</body></html>\n"
+    text
 }
 
 /// A word as in the file, such as a verdict.

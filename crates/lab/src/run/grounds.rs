@@ -53,8 +53,7 @@ impl Grounds {
             drop_page_cache()?;
         }
         if machine.page_cache == PageCache::Primed {
-            let memory = machine.memory_mib.map(|mib| mib << 20);
-            prime(site, &files, (group.as_ref(), memory), stop)?;
+            prime(site, &files, (group.as_ref(), machine), stop)?;
         }
         // Files are read once at the disk's own speed: what is slow is slow for the server.
         if let (Some(group), Some(mib)) = (&group, machine.disk_mib_per_s) {
@@ -93,15 +92,19 @@ pub(super) fn drop_page_cache() -> Result<(), SetupError> {
 fn prime(
     site: &Site,
     files: &Path,
-    (group, memory): (Option<&Group>, Option<u64>),
+    (group, machine): (Option<&Group>, &Machine),
     stop: &dyn Fn() -> bool,
 ) -> Result<(), SetupError> {
+    let memory = machine.memory_mib.filter(|_| group.is_some()).map(|mib| mib << 20);
     let list = site.scratch.join("prime.list");
     let failed = |path: &Path, error: io::Error| SetupError(format!("{}: {error}", path.display()));
-    let names =
-        that_fit(files, memory.unwrap_or(u64::MAX)).map_err(|error| failed(files, error))?;
+    // Listed where they were made: what is looked at on the server's disk stays in memory, and is
+    // not the server's.
+    let names = that_fit(&site.files, memory.unwrap_or(u64::MAX));
+    let names = names.map_err(|error| failed(&site.files, error))?;
+    let there: Vec<PathBuf> = names.iter().map(|name| files.join(name)).collect();
     let names: Vec<&[u8]> =
-        names.iter().flat_map(|name| [name.as_os_str().as_bytes(), b"\0"]).collect();
+        there.iter().flat_map(|name| [name.as_os_str().as_bytes(), b"\0"]).collect();
     fs::write(&list, names.concat()).map_err(|error| failed(&list, error))?;
     let joins = group.map(Group::joins).unwrap_or_default();
     let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
@@ -117,8 +120,9 @@ fn prime(
     Err(SetupError(format!("{files}: not all files could be read once: {}", said.trim())))
 }
 
-/// The first files by name whose pages fit into so many bytes, the very first last: of sets whose
-/// directories are numbered by how often they are asked for, that is what has to stay longest.
+/// The first files by name whose pages fit into so many bytes, below the directory and the very
+/// first last: of sets whose directories are numbered by how often they are asked for, that is what
+/// has to stay longest.
 fn that_fit(directory: &Path, room: u64) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     files_below(directory, &mut files)?;
@@ -128,8 +132,11 @@ fn that_fit(directory: &Path, room: u64) -> io::Result<Vec<PathBuf>> {
         taken = taken.saturating_add(size.next_multiple_of(PAGE));
         taken <= room
     };
-    let fitting: Vec<_> = files.iter().take_while(fits).map(|(path, _)| path.clone()).collect();
-    Ok(fitting.into_iter().rev().collect())
+    let fitting = files.iter().take_while(fits).map(|(path, _)| path);
+    let below = |path: &PathBuf| path.strip_prefix(directory).unwrap_or(path).to_owned();
+    let mut fitting: Vec<PathBuf> = fitting.map(below).collect();
+    fitting.reverse();
+    Ok(fitting)
 }
 
 /// Files with their sizes.
@@ -157,11 +164,7 @@ mod tests {
         for (name, size) in [("a/2", 5_000), ("a/1", 1), ("b", 4_096), ("c", 9_000)] {
             fs::write(directory.path().join(name), vec![0; size]).unwrap();
         }
-        let fit = |room| {
-            let found = that_fit(directory.path(), room).unwrap();
-            let name = |path: &PathBuf| path.strip_prefix(directory.path()).unwrap().to_owned();
-            found.iter().map(name).collect::<Vec<_>>()
-        };
+        let fit = |room| that_fit(directory.path(), room).unwrap();
         assert_eq!(fit(4 * PAGE), ["b", "a/2", "a/1"].map(PathBuf::from));
         assert_eq!(fit(4 * PAGE - 1), ["a/2", "a/1"].map(PathBuf::from));
         assert_eq!(fit(u64::MAX).len(), 4);

@@ -94,8 +94,9 @@ pub(super) struct Connection {
     pub(super) readable: bool,
     pub(super) reading: Pace,
     pub(super) writing: Pace,
-    /// When the first request was begun since the client last asked, and bytes of bodies since.
-    asked_ns: u64,
+    /// When the first request was begun whose reply the client's line still carries, and bytes of
+    /// bodies since.
+    asked_ns: Option<u64>,
     carried: u64,
 }
 
@@ -128,7 +129,7 @@ impl Connection {
             readable: false,
             reading: Pace::default(),
             writing: Pace::default(),
-            asked_ns: 0,
+            asked_ns: None,
             carried: 0,
         }
     }
@@ -160,6 +161,7 @@ impl Connection {
         self.burst_replied = false;
         self.waiting.clear();
         self.written = 0;
+        (self.asked_ns, self.carried) = (None, 0);
     }
 
     /// Whether every step got its reply.
@@ -212,11 +214,13 @@ impl Connection {
         }
     }
 
-    /// When a line of so many bytes in a second has carried the replies since this was asked last.
+    /// When a line of so many bytes in a second has carried the replies since this was asked last;
+    /// 0 when there were none.
     pub(super) fn line_free_ns(&mut self, rate: u64) -> u64 {
         let carried = u128::from(std::mem::take(&mut self.carried));
         let took_ns = carried * 1_000_000_000 / u128::from(rate.max(1));
-        self.asked_ns.saturating_add(u64::try_from(took_ns).unwrap_or(u64::MAX))
+        let took_ns = u64::try_from(took_ns).unwrap_or(u64::MAX);
+        self.asked_ns.take().map_or(0, |asked_ns| asked_ns.saturating_add(took_ns))
     }
 
     /// `count` requests that wait were handed to the socket, or to `unsent`; how many of them for
@@ -317,9 +321,7 @@ impl Connection {
         self.replies_here += 1;
         self.burst_replied = true;
         self.in_body = false;
-        if self.carried == 0 {
-            self.asked_ns = done.actual_ns;
-        }
+        self.asked_ns.get_or_insert(done.actual_ns);
         self.carried += self.body_bytes;
         let request = judge.catalog.request(done.request);
         let has_body = !request.is_head && !request.expected.is_not_modified(self.status);

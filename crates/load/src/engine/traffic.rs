@@ -264,6 +264,10 @@ impl Generator<'_> {
         } else if connection.waiting.is_empty() {
             if let Some(think_ns) = connection.think_ns() {
                 let free_ns = self.line_free_ns(slot, now_ns);
+                if free_ns > now_ns && !self.may_begin(free_ns) {
+                    self.cut_short(slot);
+                    return true;
+                }
                 let connection = &mut self.table[slot as usize];
                 connection.due_ns = now_ns;
                 let due_ns = (now_ns + think_ns).max(free_ns);
@@ -290,12 +294,21 @@ impl Generator<'_> {
         self.table[slot as usize].generation != generation
     }
 
-    /// When the client's line is free for the next replies: at once where it is no limit. Nobody
-    /// waits for it once the time is over.
+    /// When the client's line is free for the next replies: at once where it is no limit.
     fn line_free_ns(&mut self, slot: u32, now_ns: u64) -> u64 {
-        let Some(rate) = self.behaviour.line_rate else { return now_ns };
-        let free_ns = self.table[slot as usize].line_free_ns(rate);
-        free_ns.min(self.tally.window.to_ns).max(now_ns)
+        let rate = self.behaviour.line_rate;
+        rate.map_or(now_ns, |rate| self.table[slot as usize].line_free_ns(rate).max(now_ns))
+    }
+
+    /// The line is not free before the time is over: what is left of the session counts as not
+    /// intended. All clients would send theirs at the end otherwise, and at once.
+    fn cut_short(&mut self, slot: u32) {
+        let connection = &self.table[slot as usize];
+        if connection.counts {
+            self.tally.intended -= connection.unanswered();
+        }
+        self.disconnect(slot);
+        self.release(slot);
     }
 
     /// Sends the next step, on a new connection where this one cannot carry it.
@@ -317,9 +330,10 @@ impl Generator<'_> {
         let goes_on = matches!(self.plan.mode, Mode::Closed(_)) && self.may_begin(now_ns);
         let free_ns = self.line_free_ns(slot, now_ns);
         if goes_on && free_ns > now_ns {
-            if self.behaviour.connection_per_session {
+            if self.behaviour.connection_per_session || self.table[slot as usize].closing {
                 self.disconnect(slot);
             }
+            let free_ns = free_ns.min(self.tally.window.to_ns);
             let connection = &mut self.table[slot as usize];
             connection.phase = Phase::Pausing;
             connection.due_ns = free_ns;
