@@ -307,7 +307,12 @@ fn disturbed(others: &Disturbance, seconds: f64, apart: bool) -> Vec<String> {
     let mut void = Vec::new();
     let share = others.cpu_s / seconds.max(f64::MIN_POSITIVE);
     if share > OTHERS_SHARE_MAX {
-        void.push(format!("other programs took {:.0} % of a processor", share * 100.0));
+        let name = |id: u32| {
+            let name = fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
+            format!(", most of it process {id} {}", name.trim())
+        };
+        let mostly = others.mostly.map(name).unwrap_or_default();
+        void.push(format!("other programs took {:.0} % of a processor{mostly}", share * 100.0));
     }
     if apart && others.drops > 0 {
         void.push(format!("sockets of other servers dropped {} connections", others.drops));
@@ -545,8 +550,11 @@ mod tests {
 
     #[test]
     fn a_run_that_others_had_a_part_in_is_void() {
-        let quiet = Disturbance { cpu_s: 0.05, drops: 0, resets: 2 };
+        let quiet = Disturbance { cpu_s: 0.05, mostly: None, drops: 0, resets: 2 };
         assert_eq!(disturbed(&quiet, 1.0, true), Vec::<String>::new());
+        let known = Disturbance { cpu_s: 0.5, mostly: Some(std::process::id()), ..quiet };
+        let void = disturbed(&known, 1.0, true).concat();
+        assert!(void.contains(&format!("most of it process {} ", std::process::id())), "{void}");
         let busy = Disturbance { cpu_s: 0.5, ..quiet };
         assert_eq!(disturbed(&busy, 1.0, true), ["other programs took 50 % of a processor"]);
         assert_eq!(disturbed(&busy, 10.0, true), Vec::<String>::new());

@@ -34,6 +34,8 @@ pub struct Others {
 pub struct Disturbance {
     /// Seconds of processor time.
     pub cpu_s: f64,
+    /// The process that took more than half of it itself.
+    pub mostly: Option<u32>,
     /// Connections that their listening sockets dropped.
     pub drops: u64,
     /// Resets that they sent.
@@ -55,16 +57,21 @@ impl Others {
     /// What happened since then.
     pub fn since(&self, before: &Others) -> Disturbance {
         let mut grown = Used::default();
+        let mut most = (0, 0);
         for (key, now) in &self.ticks {
             let then = before.ticks.get(key).copied().unwrap_or_default();
-            grown.own += now.own.saturating_sub(then.own);
+            let own = now.own.saturating_sub(then.own);
+            most = most.max((own, key.0));
+            grown.own += own;
             grown.of_ended += now.of_ended.saturating_sub(then.of_ended);
         }
         // What ended in between is among its parent's, with what it had before.
         let ended = before.ticks.iter().filter(|(key, _)| !self.ticks.contains_key(key));
         let had: u64 = ended.map(|(_, then)| then.own + then.of_ended).sum();
+        let all = grown.own + grown.of_ended.saturating_sub(had);
         Disturbance {
-            cpu_s: (grown.own + grown.of_ended.saturating_sub(had)) as f64 / 100.0,
+            cpu_s: all as f64 / 100.0,
+            mostly: (most.0 * 2 > all).then_some(most.1),
             drops: self.drops.since(before.drops).all,
             resets: self.resets.saturating_sub(before.resets),
         }
@@ -142,7 +149,8 @@ mod tests {
         // 8 ended, and another process has its id.
         let after = of(&[((7, 1), 75), ((8, 2), 5)], 10);
         let grown = after.since(&before);
-        assert_eq!(grown, Disturbance { cpu_s: 0.3, drops: 7, resets: 7 });
+        let expected = Disturbance { cpu_s: 0.3, mostly: Some(7), drops: 7, resets: 7 };
+        assert_eq!(grown, expected);
         assert!(resets(&fs::read_to_string("/proc/net/snmp").unwrap()).is_some());
     }
 
@@ -158,7 +166,8 @@ mod tests {
         // 8 had 90 and took 30 more before it ended; others came and went meanwhile and took 400.
         let before = of(&[(7, 50, 1_000), (8, 90, 0)]);
         let after = of(&[(7, 60, 1_520)]);
-        assert_eq!(after.since(&before).cpu_s, 4.4);
+        let grown = after.since(&before);
+        assert_eq!((grown.cpu_s, grown.mostly), (4.4, None));
         // Nobody asked for the end of 8: what it did last is not known.
         let after = of(&[(7, 60, 1_000)]);
         assert_eq!(after.since(&before).cpu_s, 0.1);
