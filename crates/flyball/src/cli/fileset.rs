@@ -65,6 +65,8 @@ pub(super) fn program() -> clap::Command {
                 .long("part")
                 .value_name("SHARE")
                 .requires("for-connections")
+                // What conflicts with an argument that is there is not required any more.
+                .conflicts_with("directories")
                 .value_parser(ValueParser::new(parse_part))
                 .help("This part of them, for a server with as small a part of the memory"),
         )
