@@ -176,17 +176,19 @@ fn our_command(
 /// # Errors
 /// When it cannot be written.
 pub fn with_dynamic(
+    series: &Series,
     files: &Path,
     scratch: &Path,
     machine: &Machine,
 ) -> Result<PathBuf, SetupError> {
     let root = toml::Value::String(files.display().to_string());
     let Machine { backlog, cpus, .. } = machine;
+    let blocking = if series.calls_in_place { "blocking = false\n" } else { "" };
     let text = format!(
         "access-log = \"off\"\naccept.backlog = {backlog}\nworkers = {cpus}\n\n\
          [[site]]\nroot = {root}\n\n\
          [[site.module]]\npath = \"/specweb99-dynamic\"\nname = \"specweb99\"\n\
-         options = {{ root = {root} }}\n"
+         options = {{ root = {root} }}\n{blocking}"
     );
     let file = scratch.join("dynamic.toml");
     fs::write(&file, text).map_err(|error| SetupError(format!("{}: {error}", file.display())))?;

@@ -193,6 +193,9 @@ pub struct Series {
     /// More flags of the generator, where it is clients that are compared.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub load: Vec<String>,
+    /// Its event loop calls the module of SPECweb99 in place, as S1's did (Sections 3 and 4.3).
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub calls_in_place: bool,
     /// Each connection is asked for by a process of its own.
     #[serde(default, skip_serializing_if = "is_false")]
     pub client_processes: bool,

@@ -420,7 +420,7 @@ impl Server {
         let is_dynamic = experiment.workload.name == generator::DYNAMIC;
         let config = match &site.config {
             None if is_dynamic => {
-                Some(contestant::with_dynamic(files, &scratch, &experiment.machine)?)
+                Some(contestant::with_dynamic(series, files, &scratch, &experiment.machine)?)
             }
             config => config.clone(),
         };

@@ -92,13 +92,14 @@ const MODULE: &[Setting<SiteSettings>] = &[
     Setting {
         key: "blocking",
         flag: None,
-        kind: Kind::Switch { set: |s, on| module(s).blocking = on },
-        word: None,
-        default: Some("false"),
-        doc: "Whether its calls may block, even if it does not say so itself",
-        more: "It is then called where the architecture does disk work: by helpers, a stage, a \
-               thread of the ring, or in place where a process or thread may block. An event loop \
-               without helpers stands still meanwhile, and says so when it starts.",
+        kind: Kind::Switch { set: |s, on| module(s).blocking = Some(on) },
+        word: Some(Word { name: "as-it-says", set: |s| module(s).blocking = None }),
+        default: Some("as-it-says"),
+        doc: "Whether its calls are taken for such as may block, whatever it says itself",
+        more: "One that may block is called where the architecture does disk work: by helpers, a \
+               stage, threads beside an event loop or a ring, or in place where a process or \
+               thread may block. With `false` an event loop calls it in place, as the servers of \
+               S1 did, and serves nobody else until the call returns.",
         source: "S1 section 4.3",
     },
     Setting {

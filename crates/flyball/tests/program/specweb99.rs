@@ -9,8 +9,8 @@ use crate::common::{architectures, wait_for};
 use flyball_testkit::{Launch, Server};
 use serde_json::Value;
 
-/// The example with these places, served by an architecture with so many workers.
-fn served(root: &Path, architecture: &str, workers: u32) -> Server {
+/// The example with these places, for an architecture with so many workers.
+fn config(root: &Path, architecture: &str, workers: u32) -> String {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let text = fs::read_to_string(examples.join("specweb99.toml")).expect("the example");
     let program = examples.join("specweb99-cgi.sh").canonicalize().expect("the program");
@@ -21,8 +21,12 @@ fn served(root: &Path, architecture: &str, workers: u32) -> Server {
             "${SPECWEB_CGI:-/usr/share/doc/flyball/examples/specweb99-cgi.sh}",
             &program.display().to_string(),
         );
-    let text = format!("arch = {architecture:?}\nworkers = {workers}\n{text}");
-    Launch::config(text).start().unwrap_or_else(|refused| panic!("{architecture}: {refused:?}"))
+    format!("arch = {architecture:?}\nworkers = {workers}\n{text}")
+}
+
+fn served(root: &Path, architecture: &str, workers: u32) -> Server {
+    let started = Launch::config(config(root, architecture, workers)).start();
+    started.unwrap_or_else(|refused| panic!("{architecture}: {refused:?}"))
 }
 
 fn dynamic(server: &Server, set: &Path, mix: &str) -> Value {
@@ -72,6 +76,25 @@ fn every_reply_keeps_the_rules_and_every_post_is_in_the_log_on_every_architectur
         let found = with_a_post(|| dynamic(&server, &root, "100:40/2/40/18"));
         let posts = found["dynamic"]["posts"].as_u64();
         assert!(found["dynamic"]["logged_posts"].as_u64() >= posts, "{architecture}");
+    }
+}
+
+/// S1, Sections 3 and 4.3: an extension in the process of an event loop holds it up.
+#[test]
+fn an_event_loop_calls_it_in_place_where_it_is_taken_not_to_block() {
+    let directory = set();
+    let root = directory.path().join("set");
+    for (blocking, has_helpers) in [("\"as-it-says\"", true), ("true", true), ("false", false)] {
+        let (name, said) = ("name = \"specweb99\"\n", format!("blocking = {blocking}\n"));
+        let text = config(&root, "sped", 1);
+        assert!(text.contains(name));
+        let text = text.replace(name, &(name.to_owned() + &said));
+        let server = Launch::config(format!("admin = \"127.0.0.1:0\"\n{text}")).start();
+        let server = server.unwrap_or_else(|refused| panic!("{blocking}: {refused:?}"));
+        with_a_post(|| dynamic(&server, &root, "100"));
+        let status: Value = serde_json::from_str(&server.status()).expect("the status is JSON");
+        let helpers = status["counters"]["helpers_started"].as_u64().expect("a counter");
+        assert_eq!(helpers > 0, has_helpers, "{blocking}");
     }
 }
 

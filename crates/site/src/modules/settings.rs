@@ -20,8 +20,8 @@ pub struct ModuleSettings {
     pub name: Option<String>,
     /// When its instance is made.
     pub load: Load,
-    /// Whether its calls may block, even if it does not say so itself.
-    pub blocking: bool,
+    /// Whether its calls are taken for such as may block, whatever it says itself (S1, 4.3).
+    pub blocking: Option<bool>,
     /// What becomes of a panic that its side of the ABI has caught.
     pub on_panic: OnPanic,
     /// What it is told when it is made.
@@ -120,12 +120,11 @@ impl ModuleSettings {
         }
     }
 
-    /// Whether calls may block.
+    /// Whether calls are made where blocking is allowed.
     pub(super) fn blocks(&self, maker: Maker) -> bool {
-        let says = match maker {
+        self.blocking.unwrap_or_else(|| match maker {
             Maker::Library(library) => library.blocks(),
             Maker::Builtin(builtin) => builtin.blocks,
-        };
-        self.blocking || says
+        })
     }
 }
