@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::nearest;
+use crate::generator::DYNAMIC;
 use crate::statistics::EQUIVALENCE_MARGIN;
 
 pub use machine::{Machine, PageCache};
@@ -466,6 +467,11 @@ impl Experiment {
                 );
             }
         }
+        let is_dynamic = self.workload.name == DYNAMIC;
+        let may = |one: &Series| is_dynamic && one.contestant == "flyball";
+        if series.iter().any(|one| one.calls_in_place && !may(one)) {
+            return Err(format!("`calls-in-place` is of flyball, and of {DYNAMIC}"));
+        }
         if let Some(point) = axis.quick.iter().find(|point| !axis.points.contains(point)) {
             return Err(format!("the quick point {point} is none of the points"));
         }
@@ -681,6 +687,9 @@ reproduced = 1.1
         assert!(turns("cpu-turn-us = 10").ends_with("`cpu-turn-us` is 50 to 10000"));
         let two = turns("cpu-turn-us = 200\ncpus = 2");
         assert!(two.ends_with("takes one CPU, of which a server has 0.1 to 0.9"), "{two}");
+        let ours = "contestant = \"flyball\"";
+        let in_place = WHOLE.replacen(ours, &format!("{ours}\ncalls-in-place = true"), 1);
+        assert!(why(&in_place).ends_with("of flyball, and of specweb99-dynamic"));
         let grows = WHOLE.replace("[axis]", "scale = 0.2\n[axis]");
         assert!(why(&grows).ends_with("of specweb99, along an axis of connections"));
         let closed = |scale: &str| {
