@@ -8,7 +8,7 @@ use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
 use flyball_sys::lock::{FileLock, Way};
 use flyball_sys::signal::{Signal, Signals};
-use flyball_sys::{net, say};
+use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
 use crate::counters::Blocks;
@@ -17,6 +17,7 @@ use crate::lab::AcceptLock;
 use crate::log::{AccessLogWriter, LogSender};
 use crate::overload::Overload;
 use crate::sandbox::Rings;
+use crate::server::DESCRIPTORS_RESERVED;
 use crate::settings::Settings;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
@@ -102,6 +103,16 @@ impl Worker {
     /// Empty caches for several threads of this worker.
     pub fn shared_caches(&self) -> Arc<SharedCaches> {
         SharedCaches::new(self.settings.caches.clone())
+    }
+
+    /// Makes room for all descriptors that it may hold: to be called before its threads share the
+    /// kernel's table of them. Growing that later stops whoever accepts for 10 to 20 ms.
+    pub fn make_room_for_descriptors(&self) {
+        let files = self.settings.caches.files_max;
+        let wanted =
+            self.connections_max.saturating_add(files).saturating_add(DESCRIPTORS_RESERVED);
+        // Where it cannot be done nothing but that time is lost.
+        let _ = process::grow_descriptor_table(wanted);
     }
 
     /// The lock around accept for one thread of control, if there shall be one.

@@ -450,6 +450,29 @@ pub fn raise_descriptor_limit_to(needed: usize) -> usize {
     }
 }
 
+/// The most descriptors that [`grow_descriptor_table`] makes room for: half a MiB of the kernel's
+/// memory.
+const TABLE_MAX: usize = 1 << 16;
+
+/// Makes room for `wanted` descriptors in the kernel's table of this process, as far as it may hold
+/// them, and up to 65,536.
+///
+/// The table doubles when a descriptor finds no room. Where threads share it, the kernel waits each
+/// time until no CPU looks at the old one (`expand_fdtable`): whoever opened the descriptor stands
+/// still for 10 to 20 ms. For a process that has no threads yet.
+///
+/// # Errors
+/// When descriptors are out.
+pub fn grow_descriptor_table(wanted: usize) -> io::Result<()> {
+    use rustix::fs::{Mode, OFlags};
+    let most = descriptor_limit().min(TABLE_MAX).min(wanted);
+    let any = rustix::fs::open("/", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let last = i32::try_from(most.saturating_sub(1)).unwrap_or(i32::MAX);
+    // The table stays as large as it was made for this one.
+    rustix::io::fcntl_dupfd_cloexec(&any, last).map(drop)?;
+    Ok(())
+}
+
 fn as_descriptors(limit: Option<u64>) -> usize {
     limit.map_or(1 << 20, |limit| usize::try_from(limit).unwrap_or(1 << 20))
 }
@@ -560,6 +583,24 @@ mod tests {
                 let first = allowed_cpus()[0];
                 let pinned = pin(first).is_ok() && allowed_cpus() == [first];
                 exit_now(if pinned && cpu_allowance() == 1 { 3 } else { 4 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
+    }
+
+    #[test]
+    fn a_table_of_descriptors_has_room_before_they_are_opened() {
+        let room = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let size = status.lines().find_map(|line| line.strip_prefix("FDSize:"));
+            size.and_then(|size| size.trim().parse::<usize>().ok()).unwrap_or(0)
+        };
+        match fork().unwrap() {
+            Forked::Child => {
+                let is_lowered = limit_descriptors(900).is_ok();
+                let some = grow_descriptor_table(500).is_ok() && (500..1_000).contains(&room());
+                let all = grow_descriptor_table(usize::MAX).is_ok() && room() >= 900;
+                exit_now(if is_lowered && some && all { 3 } else { 4 });
             }
             Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
         }

@@ -86,6 +86,7 @@ impl Architecture for Mt {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
         worker.connections_max = running;
+        worker.make_room_for_descriptors();
         let caches = worker.shared_caches();
         let crew = Crew::new(&worker)?;
         std::thread::scope(|scope| {

@@ -108,6 +108,7 @@ impl Architecture for ThreadPerConnection {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
+        worker.make_room_for_descriptors();
         let crew = Crew::new(&worker)?;
         let desks = Desks::new(&worker);
         std::thread::scope(|scope| {

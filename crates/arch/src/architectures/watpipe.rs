@@ -130,6 +130,7 @@ impl Architecture for WatPipe {
     }
 
     fn run(&self, worker: Worker) -> io::Result<Report> {
+        worker.make_room_for_descriptors();
         let (pipeline, pollers) =
             Pipeline::new(&worker, partitions(&worker.settings), clock::monotonic_ms())?;
         let pipeline = Arc::new(pipeline);
