@@ -4,11 +4,12 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use flyball_sys::clock::{monotonic_ns, thread_cpu_ns};
+use flyball_sys::clock::monotonic_ns;
 use flyball_sys::connect::ConnectOptions;
 use flyball_sys::process;
 use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event};
 
+use super::busy::Busy;
 use super::connection::{Connection, Judge, Phase};
 use super::wheel::Wheel;
 use super::{Behaviour, CONNECTIONS_MAX, Closing, Mode, Plan};
@@ -18,6 +19,11 @@ use crate::workload::Workload;
 
 /// Sessions that are begun before events are looked at again.
 const STARTS_MAX: usize = 64;
+
+/// Sessions that are begun after each event and each timer: a server that answers hundreds of
+/// requests at once, or lets as many time out, does not keep the next ones from beginning. One is
+/// enough, since a session has more than one event.
+const STARTS_BETWEEN: usize = 1;
 
 /// Bytes received at once.
 const INPUT_BYTES: usize = 128 * 1024;
@@ -127,7 +133,7 @@ impl<'a> Generator<'a> {
     /// Generates until everything that was begun has ended.
     pub(super) fn run(&mut self) -> io::Result<Tally> {
         process::wake_on_time();
-        let busy = Busy::begin();
+        let mut busy = Busy::begin(self.place.window);
         let mut events: Vec<Event> = Vec::with_capacity(EVENTS_MAX);
         let mut due = Vec::new();
         self.next_arrival();
@@ -137,11 +143,11 @@ impl<'a> Generator<'a> {
             for slot in due.drain(..) {
                 // Those before it in the same millisecond make it late.
                 self.timer(slot, monotonic_ns());
+                self.begin_due(STARTS_BETWEEN);
             }
+            self.begin_due(STARTS_MAX);
             let is_stopped = self.stop.load(Relaxed);
-            if !is_stopped {
-                self.begin_due();
-            }
+            busy.look(now_ns);
             self.live.publish(&mut self.published, &self.tally, self.open, now_ns);
             if is_stopped || self.is_over(now_ns) {
                 break;
@@ -150,15 +156,16 @@ impl<'a> Generator<'a> {
             self.epoll.wait_ns(&mut events, wait_ns)?;
             for event in &events {
                 self.ready(*event);
+                self.begin_due(STARTS_BETWEEN);
             }
         }
-        self.finish(&busy);
+        self.finish(busy);
         Ok(std::mem::take(&mut self.tally))
     }
 
     /// What is left when the run is broken off counts as neither reply nor failure, and as not
     /// intended.
-    fn finish(&mut self, busy: &Busy) {
+    fn finish(&mut self, busy: Busy) {
         let now_ns = monotonic_ns();
         if self.stop.load(Relaxed) || self.is_exhausted {
             // It has the length that it had.
@@ -187,9 +194,12 @@ impl<'a> Generator<'a> {
         self.next_arrival_ns = next_ns.filter(|at| *at < self.place.window.to_ns);
     }
 
-    /// Begins the sessions that are due, as many as may be before events are looked at again.
-    fn begin_due(&mut self) {
-        for _ in 0..STARTS_MAX {
+    /// Begins the sessions that are due, so many at most.
+    fn begin_due(&mut self, at_most: usize) {
+        for _ in 0..at_most {
+            if self.stop.load(Relaxed) {
+                break;
+            }
             let now_ns = monotonic_ns();
             if let Some(due_ns) = self.next_arrival_ns.filter(|due_ns| *due_ns <= now_ns) {
                 self.next_arrival();
@@ -275,27 +285,5 @@ impl<'a> Generator<'a> {
         let next = [self.next_arrival_ns, self.wheel.next_ns(), start_ns];
         let next_ns = next.into_iter().flatten().min().unwrap_or(u64::MAX);
         next_ns.saturating_sub(now_ns).min(WAIT_MAX_NS)
-    }
-}
-
-/// How much of its time a thread is busy: on a CPU, or ready to run and kept waiting for one.
-struct Busy {
-    wall_ns: u64,
-    cpu_ns: u64,
-    waited_ns: u64,
-}
-
-impl Busy {
-    fn begin() -> Busy {
-        let waited_ns = process::run_queue_wait_ns();
-        Busy { wall_ns: monotonic_ns(), cpu_ns: thread_cpu_ns(), waited_ns }
-    }
-
-    /// CPU time since the beginning, and the share of the time that was busy.
-    fn end(&self) -> (u64, f64) {
-        let cpu_ns = thread_cpu_ns() - self.cpu_ns;
-        let waited_ns = process::run_queue_wait_ns().saturating_sub(self.waited_ns);
-        let wall_ns = (monotonic_ns() - self.wall_ns).max(1);
-        (cpu_ns, (cpu_ns + waited_ns) as f64 / wall_ns as f64)
     }
 }

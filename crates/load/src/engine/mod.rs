@@ -5,6 +5,7 @@
 //! request on a connection that is kept costs a send and a receive beside the shared wait; a new
 //! connection costs socket, connect, send, epoll_ctl, receive and close.
 
+mod busy;
 mod connection;
 mod generator;
 mod pace;
@@ -19,6 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use flyball_sys::clock::monotonic_ns;
+use flyball_sys::process;
 
 use crate::observe::{Live, Tally, Window};
 use crate::schedule::Schedule;
@@ -160,6 +162,9 @@ pub fn run_from(
         to_ns: start_ns + plan.duration.as_nanos() as u64,
     };
     live.begin(window);
+    // While connections are opened it would keep the next ones waiting. Where it cannot be done
+    // nothing but that time is lost.
+    let _ = process::grow_descriptor_table(usize::MAX);
     let threads = plan.threads.max(1) as usize;
     // It is as long as the thread that ended last.
     let begun = Window { to_ns: window.from_ns, ..window };
