@@ -2,6 +2,7 @@
 //! void, kept as they come, and gone on with after an interruption.
 
 mod options;
+mod runs;
 pub(crate) mod seen;
 mod settled;
 
@@ -12,27 +13,25 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::catalogue;
 use crate::contestant::{self, Absent};
-use crate::definition::{Claim, Experiment, QUICK_S_MAX, Series, Value, Varies};
+use crate::definition::{Claim, Experiment, Measure, QUICK_S_MAX, Series, Value, Varies};
 use crate::generator::{self, Load};
-use crate::host::{Facts, Network, SetupError, commit, descriptors_max};
+use crate::host::{Facts, Network, SetupError, commit, descriptors_max, put_json};
 use crate::knee;
+use crate::laboratory::Outcome;
 use crate::noise::Noise;
-use crate::plan::{self, Asked, BEGUN_SHARE, Cell, Plan};
-use crate::run::{CLIENT_DESCRIPTORS, Grounds, Record, Site, measure};
+use crate::plan::{self, BEGUN_SHARE, Cell, Plan};
+use crate::run::{
+    ATTEMPTS_MAX, CLIENT_DESCRIPTORS, Grounds, Record, Site, measure, measure_untroubled,
+};
 use crate::schedule::Turn;
-use crate::statistics::median;
-use crate::verdict::{self, Measured, looks_at};
+use crate::verdict::looks_at;
 
 pub use options::{Options, Stolen};
-pub(crate) use settled::claimed;
-use settled::{SETTLED, Settled};
-
-/// Attempts at a run before it counts as noisy.
-pub const ATTEMPTS_MAX: u32 = 3;
+pub use runs::{Runs, Unfair};
+use settled::Settled;
+pub(crate) use settled::{SETTLED, claimed};
 
 /// Runs of a series that may fail one after the other before it takes part no more.
 const FAILURES_MAX: u32 = 2;
@@ -59,110 +58,6 @@ const CALIBRATION_S: f64 = 2.0;
 
 /// Seconds of each run by which a full campaign finds the knee.
 const KNEE_S: f64 = 3.0;
-
-/// What came of all runs.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Runs {
-    /// The experiment.
-    pub experiment: String,
-    /// Whether it was a quick one.
-    pub quick: bool,
-    /// What decided the order.
-    pub seed: u64,
-    /// Seconds of each run, with its warm-up.
-    pub seconds: f64,
-    /// Repetitions, where they are not those of the kind.
-    #[serde(default)]
-    pub blocks: Option<usize>,
-    /// Repetitions of what no claim looks at, where they are fewer.
-    #[serde(default)]
-    pub unjudged: Option<usize>,
-    /// The percentage of a run's time that the machine beneath might take, where it is not the
-    /// usual one.
-    #[serde(default)]
-    pub stolen_percent_max: Option<f64>,
-    /// What 1 means along an axis that is relative: a rate.
-    pub peak: Option<f64>,
-    /// Seconds that clients waited at most, where those of the experiment are too many for the
-    /// descriptors that a generator may hold.
-    #[serde(default)]
-    pub timeout_s: Option<f64>,
-    /// Who stayed away, and why.
-    pub absent: BTreeMap<String, String>,
-    /// What two copies of one server differed by, before everything else.
-    #[serde(default)]
-    pub noise: Option<Noise>,
-    /// Every run that was made, also those that do not count.
-    pub records: Vec<Record>,
-    /// It ran on loopback, without what root may do.
-    pub reduced: bool,
-    /// The machine, as the servers had it.
-    #[serde(default)]
-    pub facts: Option<Facts>,
-    /// Nothing is left to run: neither interrupted nor out of time.
-    #[serde(default)]
-    pub complete: bool,
-}
-
-impl Runs {
-    /// Before the first.
-    fn none(experiment: &Experiment, options: &Options, site: &Site) -> Runs {
-        Runs {
-            experiment: experiment.name.clone(),
-            quick: options.quick,
-            seed: options.seed,
-            seconds: 0.0,
-            blocks: options.blocks,
-            unjudged: options.unjudged,
-            stolen_percent_max: options.stolen_percent_max,
-            peak: None,
-            timeout_s: None,
-            absent: BTreeMap::new(),
-            noise: None,
-            records: Vec::new(),
-            reduced: site.network.is_none(),
-            facts: None,
-            complete: false,
-        }
-    }
-
-    /// The runs that count; those that stayed void after every attempt are left out.
-    pub fn valid(&self) -> Vec<Measured> {
-        let Runs { quick, seed, blocks, unjudged, .. } = *self;
-        let rounds = Asked { quick, seed, blocks, unjudged, seconds: None }.rounds();
-        let valid = self.records.iter().filter(|record| record.void.is_empty());
-        valid
-            .map(|record| Measured {
-                in_round: record.block < rounds,
-                cell: verdict::Cell {
-                    series: record.series.clone(),
-                    point: record.point,
-                    block: record.block,
-                },
-                figures: record.figures.clone(),
-            })
-            .collect()
-    }
-
-    /// What the machine beneath took of those that count; nothing where that is not known.
-    pub fn stolen(&self) -> Option<Stolen> {
-        let valid = self.records.iter().filter(|record| record.void.is_empty());
-        let percent = |record: &Record| record.stolen_share.map(|share| share * 100.0);
-        let all: Vec<f64> = valid.filter_map(percent).collect();
-        let most = all.iter().copied().reduce(f64::max)?;
-        Some(Stolen { middle: median(&all), most })
-    }
-
-    /// How many cells have no valid run.
-    pub fn noisy(&self) -> usize {
-        let key = |record: &Record| (record.series.clone(), record.point.to_bits(), record.block);
-        let mut cells: BTreeMap<_, bool> = BTreeMap::new();
-        for record in &self.records {
-            *cells.entry(key(record)).or_default() |= record.void.is_empty();
-        }
-        cells.values().filter(|valid| !**valid).count()
-    }
-}
 
 /// Told as a campaign goes on.
 pub trait Progress {
@@ -253,16 +148,19 @@ fn prepared(out: &Path, options: &Options) -> Result<PathBuf, SetupError> {
     let mut old: Vec<PathBuf> =
         fs::read_dir(&directory).map_err(wrong)?.flatten().map(|entry| entry.path()).collect();
     old.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-    if !old.is_empty() && !out.join(SETTLED).exists() {
-        let why = "it holds files of something else; take another --out";
-        return Err(SetupError(format!("{}: {why}", directory.display())));
-    }
     // What says that all is there goes first, and what says whose the runs are last.
     for name in ["verdict.json", "runs.json", "report.html"] {
         old.insert(0, out.join(name));
     }
-    old.push(out.join(SETTLED));
     old.retain(|path| path.exists());
+    // Of what was never run there is a verdict alone.
+    let is_ours =
+        || out.join(SETTLED).exists() || kept::<Outcome>(&out.join("verdict.json")).is_some();
+    if !old.is_empty() && !is_ours() {
+        let why = "it holds files of something else; take another --out";
+        return Err(SetupError(format!("{}: {why}", out.display())));
+    }
+    old.extend(Some(out.join(SETTLED)).filter(|path| path.exists()));
     old.iter().try_for_each(fs::remove_file).map_err(wrong)?;
     Ok(directory)
 }
@@ -333,6 +231,11 @@ impl Campaign<'_> {
             self.begun_by = kept.commit;
             return Ok(true);
         }
+        let base = self.experiment.axis.relative_to.as_ref();
+        if let Some(base) = base.filter(|base| self.runs.absent.contains_key(*base)) {
+            progress.note(&format!("nothing is run: the axis goes by the peak of {base}"));
+            return Ok(false);
+        }
         self.runs.peak = match self.peak(progress) {
             Err(_) if (self.stop)() => return Ok(false),
             peak => peak?,
@@ -344,7 +247,7 @@ impl Campaign<'_> {
         let reduced = Some(self.runs.reduced);
         let settled =
             Settled { quick, seed, seconds, peak, stolen_percent_max, experiment, commit, reduced };
-        keep(&path, &settled)?;
+        put_json(&path, &settled)?;
         Ok(true)
     }
 
@@ -448,13 +351,7 @@ impl Campaign<'_> {
         series: &Series,
         load: &Load,
     ) -> Result<Record, SetupError> {
-        let mut record = measure(self.site, experiment, series, load, self.stop)?;
-        for _ in 1..ATTEMPTS_MAX {
-            if record.void.is_empty() || record.unfair {
-                break;
-            }
-            record = measure(self.site, experiment, series, load, self.stop)?;
-        }
+        let record = measure_untroubled(self.site, experiment, series, load, self.stop)?;
         self.uncertain += usize::from(!record.void.is_empty() && !record.unfair);
         Ok(record)
     }
@@ -471,6 +368,9 @@ impl Campaign<'_> {
         let Some(cell) = copied(cells, claims) else { return Ok(true) };
         let right = cell.series.name.clone();
         let mut records = Vec::new();
+        // Which of a pair is the first copy is chance, as the order of all that is compared.
+        let mut rng = fastrand::Rng::with_seed(self.options.seed);
+        let turned: Vec<bool> = (0..plan.copies.div_ceil(2)).map(|_| rng.bool()).collect();
         for nth in 0..plan.copies {
             if (self.stop)() {
                 return Ok(false);
@@ -486,9 +386,11 @@ impl Campaign<'_> {
             // Both of a pair are asked for the same, as all that is compared.
             let turn = Turn { block: nth / 2, cell: 0 };
             let last = self.attempts(cell, turn, attempts, &file, progress)?.pop();
-            records.extend(last.map(|record| Record { block: nth, ..record }));
+            let copy = nth ^ usize::from(turned[nth / 2]);
+            records.extend(last.map(|record| Record { block: copy, ..record }));
         }
-        self.runs.noise = Noise::of(&records, self.options.seed);
+        let claimed: Vec<Measure> = claims.iter().map(|claim| claim.measure).collect();
+        self.runs.noise = Noise::of(&records, &claimed, self.options.seed);
         Ok(true)
     }
 
@@ -588,7 +490,7 @@ impl Campaign<'_> {
                 Some(record) => record,
                 None => {
                     let Some(record) = self.measured(cell, turn, attempt, progress)? else { break };
-                    keep(&path, &record)?;
+                    put_json(&path, &record)?;
                     record
                 }
             };
@@ -700,14 +602,6 @@ fn kept<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
-fn keep(path: &Path, record: &impl Serialize) -> Result<(), SetupError> {
-    let wrong = |error: io::Error| SetupError(format!("{}: {error}", path.display()));
-    let text = serde_json::to_string_pretty(record).map_err(io::Error::from).map_err(wrong)?;
-    // Whole or not at all: an interruption leaves no half of a file.
-    let half = path.with_extension("half");
-    fs::write(&half, text).and_then(|()| fs::rename(&half, path)).map_err(wrong)
-}
-
 /// Makes the files that a cell needs; those that are there already are kept.
 fn make_files(
     site: &mut Site,
@@ -738,45 +632,4 @@ fn make_files(
     let _ = Command::new("sync").arg("-f").arg(&directory).status();
     site.files = directory;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_that_are_void_in_every_attempt_are_noisy() {
-        let record = |block, attempt, void: &[&str]| Record {
-            series: "a".into(),
-            point: 1.0,
-            block,
-            attempt,
-            void: void.iter().map(|text| (*text).to_owned()).collect(),
-            ..Record::default()
-        };
-        let runs = Runs {
-            experiment: "x".into(),
-            quick: true,
-            seed: 1,
-            seconds: 1.0,
-            blocks: None,
-            unjudged: None,
-            stolen_percent_max: None,
-            peak: None,
-            timeout_s: None,
-            absent: BTreeMap::new(),
-            noise: None,
-            reduced: false,
-            facts: None,
-            complete: true,
-            records: vec![
-                record(0, 1, &["late"]),
-                record(0, 2, &[]),
-                record(1, 1, &["late"]),
-                record(1, 2, &["late"]),
-                record(1, 3, &["late"]),
-            ],
-        };
-        assert_eq!((runs.valid().len(), runs.noisy()), (1, 1));
-    }
 }

@@ -118,11 +118,9 @@ pub fn all() -> Result<Vec<Experiment>, DefinitionError> {
     experiments.iter().map(whole).collect()
 }
 
-/// The name by which an experiment is asked for: of one that is not carried that of its file.
-pub fn asked_for(experiment: &Experiment) -> String {
-    let name = &experiment.name;
-    let is_carried = names().any(|carried| carried == name);
-    if is_carried { name.clone() } else { format!("{name}{FILE_END}") }
+/// What an experiment is asked for by: its name, or the file that it was read from.
+pub fn asked_for(experiment: &Experiment) -> &str {
+    experiment.file.as_deref().unwrap_or(&experiment.name)
 }
 
 /// The ending of a name that is a file with a definition, beside those that there are.
@@ -156,6 +154,7 @@ pub fn named(experiments: &[Experiment], name: &str) -> Result<Experiment, Strin
     if experiment.not_testable.is_none() {
         generator::check(&experiment.workload).map_err(|why| format!("{name}: {why}"))?;
     }
+    let experiment = Experiment { file: Some(name.to_owned()), ..experiment };
     Ok(experiment)
 }
 

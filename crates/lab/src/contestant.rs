@@ -6,14 +6,15 @@
 
 mod peers;
 
+use std::env;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{self, Command};
 
 use crate::catalogue::nearest;
 use crate::definition::{Machine, Series, Value};
-use crate::host::{Missing, Place, SetupError, find, first_line, is_root};
+use crate::host::{Missing, PREFIX, Place, SetupError, find, first_line, is_root};
 use crate::tune::{Knob, Space};
 use peers::{APACHE_MODULES, PEERS, Peer, VARIED_BY_CPUS, Variable};
 
@@ -195,9 +196,18 @@ pub fn with_dynamic(
     Ok(file)
 }
 
-/// Where our server answers about itself.
+/// Longest path of a socket that the server can bind, with what it is called before it is there
+/// (the kernel has 108 bytes for it, and a 0 at the end).
+const SOCKET_PATH_MAX: usize = 100;
+
+/// Where our server answers about itself: beside the rest of what it has, unless that is too far
+/// from the root for a socket.
 pub fn admin_socket(conditions: &Conditions) -> PathBuf {
-    conditions.scratch.join("admin")
+    let beside = conditions.scratch.join("admin");
+    match beside.as_os_str().len() <= SOCKET_PATH_MAX {
+        true => beside,
+        false => env::temp_dir().join(format!("{PREFIX}{}-admin", process::id())),
+    }
 }
 
 impl Peer {

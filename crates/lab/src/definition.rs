@@ -30,6 +30,9 @@ const NAME_LEN_MAX: usize = 40;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Experiment {
+    /// The file that it was read from, as it was named; nothing of those that are carried.
+    #[serde(skip)]
+    pub file: Option<String>,
     /// The paper and the figure, as in `s0-fig8`.
     pub name: String,
     /// What it is about, in a line.
@@ -483,6 +486,9 @@ impl Experiment {
             let near = self.near_series(base);
             return Err(format!("the axis is relative to {base:?}, which is no series{near}"));
         }
+        if axis.relative_to.is_some() && !matches!(axis.varies, Varies::Rate | Varies::Sessions) {
+            return Err("`relative-to` is of an axis that varies a rate or sessions".into());
+        }
         for (at, one) in series.iter().enumerate() {
             let alike = |other: &&Series| other.in_file_names() == one.in_file_names();
             if let Some(other) = series[..at].iter().find(alike) {
@@ -541,6 +547,9 @@ impl Experiment {
         }
         if claim.left == claim.right && claim.right_at.is_none_or(|place| place == claim.at) {
             return Err(format!("{says:?}: it compares a point with itself"));
+        }
+        if claim.measure == Measure::BlockedPercent && !self.machine.watched {
+            return Err(format!("{says:?}: it takes `watched = true` in [machine]"));
         }
         match (self.machine.profiled, claim.measure.is_of_stacks()) {
             (true, false) => {
@@ -668,6 +677,10 @@ reproduced = 1.1
         assert!(alike.ends_with("series \"A\": files of \"a\" have the same names"), "{alike}");
         let unseen = why(&WHOLE.replace("goodput_per_s", "signals_percent"));
         assert!(unseen.ends_with("shares of time take `profiled = true` in [machine]"), "{unseen}");
+        let unwatched = why(&WHOLE.replace("goodput_per_s", "blocked_percent"));
+        assert!(unwatched.ends_with("it takes `watched = true` in [machine]"), "{unwatched}");
+        let both = WHOLE.replace("[axis]", "[machine]\nprofiled = true\nwatched = true\n\n[axis]");
+        assert!(why(&both).ends_with("take one of them"), "{}", why(&both));
         let slowed = WHOLE.replace("[axis]", "[machine]\nprofiled = true\n\n[axis]");
         assert!(why(&slowed).contains("sampling slows servers down"), "{}", why(&slowed));
         let ends = why(&WHOLE.replace("quick = [1.0, 1.5]", "quick = [1.0]"));
@@ -690,10 +703,13 @@ reproduced = 1.1
         let ours = "contestant = \"flyball\"";
         let in_place = WHOLE.replacen(ours, &format!("{ours}\ncalls-in-place = true"), 1);
         assert!(why(&in_place).ends_with("of flyball, and of specweb99-dynamic"));
+        let relative = WHOLE.replace("varies = \"rate\"", "varies = \"connections\"");
+        assert!(why(&relative).contains("`relative-to` is of an axis that varies a rate"));
         let grows = WHOLE.replace("[axis]", "scale = 0.2\n[axis]");
         assert!(why(&grows).ends_with("of specweb99, along an axis of connections"));
         let closed = |scale: &str| {
             let of = WHOLE.replace("varies = \"rate\"", "varies = \"connections\"");
+            let of = of.replace("relative-to = \"a\"\n", "");
             let of = of.replace("name = \"one-packet\"", "name = \"specweb99\"");
             of.replace("[axis]", &format!("{scale}\n[axis]"))
         };

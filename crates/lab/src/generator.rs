@@ -39,12 +39,6 @@ const FILESETS: &[(&str, &str)] = &[
 /// The workload of which a part is made anew for each request.
 pub(crate) const DYNAMIC: &str = "specweb99-dynamic";
 
-/// A run is void when more than 1 % of its sessions began later than this. A server that has a
-/// part of a processor runs for a tick and then stands still until its account is even; what it
-/// answers in between comes all at once, and keeps the generator from the next sessions for as
-/// long. Rates are what they were, and latency counts from when a session was due.
-const LATE_AFTER: &str = "25ms";
-
 /// What is asked of the server in one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
@@ -276,7 +270,6 @@ impl Load {
         let seconds = |seconds: f64| format!("{:.0}ms", seconds * 1_000.0);
         [flag, &amount, "--duration", &seconds(self.seconds), "--warmup", &seconds(self.warmup)]
             .into_iter()
-            .chain(["--late-after", LATE_AFTER])
             .map(str::to_owned)
             .chain(["--seed".into(), self.seed.to_string()])
             .collect()
@@ -328,9 +321,6 @@ mod tests {
             verify: false,
         };
         let words = load.arguments().join(" ");
-        assert_eq!(
-            words,
-            "--sessions 12.500 --duration 2000ms --warmup 500ms --late-after 25ms --seed 7"
-        );
+        assert_eq!(words, "--sessions 12.500 --duration 2000ms --warmup 500ms --seed 7");
     }
 }

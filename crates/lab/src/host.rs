@@ -13,27 +13,31 @@ mod perf;
 mod process;
 mod processors;
 mod programs;
+mod put;
+mod states;
 mod taken;
 mod wait;
 
 pub use awake::Awake;
 pub use descriptors::descriptors_max;
 pub use disk::Disk;
-pub use facts::{Facts, ListenDrops, commit, is_root, stolen_ns};
-pub use group::{DiskReads, Group, GroupLimits};
+pub use facts::{Facts, ListenDrops, commit, is_root};
+pub use group::{DiskReads, Group};
 pub use network::{CLIENT_ADDRESS, Network, SERVER_ADDRESS};
 pub use occupier::Occupier;
 pub use others::{Disturbance, Others};
 pub(crate) use perf::perf;
 pub use process::{Place, Running};
-pub use processors::{ProcessorTimes, Shares};
+pub use processors::{ProcessorTimes, Shares, allowed_cpus, stolen_ns};
 pub use programs::{Missing, find, first_line};
+pub use put::{put, put_json};
+pub use states::States;
 pub(crate) use taken::take;
 pub use wait::until;
 
 /// Prefix of the names of all that the lab makes, followed by its process id: by that, what a
 /// crashed lab left is told from what another is using.
-const PREFIX: &str = "flyball-lab-";
+pub(crate) const PREFIX: &str = "flyball-lab-";
 
 /// The directory in a campaign's own for configuration and logs of what runs, which goes with them.
 pub const SCRATCH: &str = ".flyball-scratch";

@@ -6,7 +6,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,10 @@ use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
-use crate::host::{Awake, Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root, take};
+use crate::host::{
+    Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, put_json,
+    take,
+};
 use crate::noise::Noise;
 use crate::plan;
 use crate::report::{self, Campaign};
@@ -178,7 +180,7 @@ pub fn report(directories: &[PathBuf]) -> Result<String, String> {
     let mut text = String::new();
     for mut campaign in campaigns(directories)? {
         campaign.judge_again();
-        write(&campaign.directory.join("verdict.json"), &campaign.outcome)
+        put_json(&campaign.directory.join("verdict.json"), &campaign.outcome)
             .map_err(|error| error.to_string())?;
         let page = campaign.write().map_err(|error| error.to_string())?;
         let _ = writeln!(text, "{}", page.display());
@@ -288,6 +290,7 @@ impl Laboratory {
         let chosen = self.chosen(experiments, names)?;
         let _taken = take(&self.out).map_err(|error| error.to_string())?;
         let single = chosen.len() == 1;
+        self.has_place(single)?;
         let mut text = String::new();
         for (nth, experiment) in chosen.iter().enumerate() {
             if stop() {
@@ -346,6 +349,7 @@ impl Laboratory {
         }
         chosen.retain(|one| one.shares_runs_of.is_none());
         let single = chosen.len() == 1;
+        self.has_place(single)?;
         let mut text = String::new();
         for experiment in chosen.iter().take_while(|_| !stop()) {
             let out = self.out_of(experiment, single);
@@ -364,14 +368,22 @@ impl Laboratory {
         Ok(text)
     }
 
-    /// Where the results of an experiment go: those of a single one as they are, unless it has a
-    /// directory there since it was run among others.
+    /// Where the results of an experiment go: those of a single one as they are, unless others have
+    /// directories of their own there.
     fn out_of(&self, experiment: &Experiment, single: bool) -> PathBuf {
-        let among_others = self.out.join(&experiment.name);
-        match single && !among_others.join("verdict.json").exists() {
+        match single && !report::holds_several(&self.out) {
             true => self.out.clone(),
-            false => among_others,
+            false => self.out.join(&experiment.name),
         }
+    }
+
+    /// Whether results of several experiments may go where those of a single one may be.
+    fn has_place(&self, single: bool) -> Result<(), String> {
+        if single || !report::holds_campaign(&self.out) {
+            return Ok(());
+        }
+        let why = "it holds the results of one experiment; take another --out for several";
+        Err(format!("{}: {why}", self.out.display()))
     }
 
     /// The experiments of these names, or in these files, whose settings our server takes; all for
@@ -383,10 +395,19 @@ impl Laboratory {
     ) -> Result<Vec<Experiment>, String> {
         let chosen = match names {
             [] => experiments,
-            names if names.iter().any(|name| name == ALL) => experiments,
             names => {
-                let named = names.iter().map(|name| catalogue::named(&experiments, name));
-                let mut named: Vec<Experiment> = named.collect::<Result<_, _>>()?;
+                let mut named: Vec<Experiment> = Vec::with_capacity(names.len());
+                // Also what is asked for beside all has to be there.
+                for name in names.iter().filter(|name| *name != ALL) {
+                    let one = catalogue::named(&experiments, name)?;
+                    if !named.iter().any(|other| other.name == one.name) {
+                        named.push(one);
+                    }
+                }
+                if names.iter().any(|name| name == ALL) {
+                    named.retain(|one| !experiments.iter().any(|other| other.name == one.name));
+                    named.extend(experiments);
+                }
                 // Those first whose runs others may share.
                 named.sort_by_key(|experiment| experiment.shares_runs_of.is_some());
                 named
@@ -461,11 +482,11 @@ impl Laboratory {
         };
         if !catalogue::names().any(|name| name == experiment.name) {
             // Beside its runs, by which alone nobody could judge them again.
-            write(&out.join(report::DEFINITION), experiment)?;
+            put_json(&out.join(report::DEFINITION), experiment)?;
         }
-        write(&out.join("verdict.json"), &outcome)?;
+        put_json(&out.join("verdict.json"), &outcome)?;
         if let Some(runs) = &runs {
-            write(&out.join("runs.json"), runs)?;
+            put_json(&out.join("runs.json"), runs)?;
         }
         Ok(outcome)
     }
@@ -572,16 +593,20 @@ fn network(
         return Ok(None);
     }
     clear_leftovers()?;
-    let cpus = thread::available_parallelism().map_or(1, usize::from) as u32;
-    Network::new(0, cpus - 1, experiment.machine.backlog).map(Some)
+    let Cpus { server, client } = cpus(experiment.machine.cpus);
+    let made = Network::new(server[0], client, experiment.machine.backlog).map(Some);
+    // In a container root has less rights.
+    made.map_err(|error| {
+        SetupError(format!("{error}; whoever is not root runs it reduced, on loopback"))
+    })
 }
 
-/// Servers have the first CPUs, and the generator the last.
+/// Servers have the first CPUs of those that there are, and the generator the last.
 pub(crate) fn cpus(wanted: u32) -> Cpus {
-    let all = thread::available_parallelism().map_or(1, usize::from) as u32;
-    let servers = wanted.min(all.saturating_sub(1)).max(1);
-    let server = if servers == 1 { "0".to_owned() } else { format!("0-{}", servers - 1) };
-    Cpus { server, client: (all - 1).to_string() }
+    let mut all = allowed_cpus();
+    let client = all.last().copied().unwrap_or(0);
+    all.truncate((wanted as usize).min(all.len() - 1).max(1));
+    Cpus { server: all, client }
 }
 
 /// What came of an experiment, in a line.
@@ -601,12 +626,6 @@ fn line(outcome: &Outcome) -> String {
         let _ = write!(text, "\n    {} cells had no valid run", outcome.noisy);
     }
     text + "\n"
-}
-
-fn write(path: &Path, value: &impl Serialize) -> Result<(), SetupError> {
-    let text = serde_json::to_string_pretty(value).map_err(std::io::Error::from);
-    let written = text.and_then(|text| fs::write(path, text + "\n"));
-    written.map_err(|error| SetupError(format!("{}: {error}", path.display())))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::campaign::{self, Options, Runs};
 use crate::catalogue;
 use crate::definition::{Claim, Experiment, Measure};
-use crate::host::SetupError;
+use crate::host::{SetupError, put};
 use crate::laboratory::Outcome;
 use crate::verdict::judge;
 
@@ -159,6 +159,17 @@ impl Campaign {
     }
 }
 
+/// Whether a campaign was begun in this directory itself.
+pub(crate) fn holds_campaign(directory: &Path) -> bool {
+    ["verdict.json", campaign::SETTLED].iter().any(|name| directory.join(name).exists())
+}
+
+/// Whether campaigns were begun in directories within this one.
+pub(crate) fn holds_several(directory: &Path) -> bool {
+    let entries = fs::read_dir(directory).into_iter().flatten().take(CAMPAIGNS_MAX).flatten();
+    entries.map(|entry| entry.path()).any(|path| holds_campaign(&path))
+}
+
 /// Writes one page of all campaigns in the directories within this one; nothing where it is that of
 /// one experiment. Returns where the page is. Blocks.
 ///
@@ -177,10 +188,6 @@ fn json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, SetupError> {
     let wrong = |why: String| SetupError(format!("{}: {why}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
-}
-
-fn put(path: &Path, text: &str) -> Result<(), SetupError> {
-    fs::write(path, text).map_err(|error| SetupError(format!("{}: {error}", path.display())))
 }
 
 /// A figure as SVG.

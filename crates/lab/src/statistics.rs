@@ -10,12 +10,14 @@ mod change;
 mod holm;
 mod samples;
 mod signs;
+mod student;
 
 pub use bootstrap::{Interval, paired_ratio};
 pub use change::{Change, change_point};
 pub use holm::holm;
-pub use samples::{mean, median, quantile};
+pub use samples::{deviation, mean, median, quantile};
 pub use signs::sign_flip_p;
+pub use student::{noise_floor, student_quantile};
 
 /// A difference is told when its p-value, corrected for the number of comparisons, is at most this.
 pub const SIGNIFICANT_P_MAX: f64 = 0.05;

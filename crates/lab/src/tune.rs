@@ -5,6 +5,7 @@
 //! as a configuration with the evidence beside it; often nothing does, which is an answer too.
 
 mod bench;
+mod found;
 mod outcome;
 mod paths;
 mod search;
@@ -17,12 +18,15 @@ use std::time::{Duration, Instant};
 use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
-use crate::host::{Facts, Network, SCRATCH, SetupError, clear_leftovers, is_root, take};
+use crate::host::{
+    Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take,
+};
 use crate::laboratory::{awake, cpus};
-use crate::run::Site;
+use crate::run::{Cpus, Site};
 
 pub use bench::Score;
-pub use search::{Bench, End, Finalist, Found, Limits, Stage, Trial, Watch, search};
+pub use found::{End, Finalist, Found, Trial};
+pub use search::{Bench, Limits, Stage, Watch, search};
 pub use space::{ARCHITECTURE, Knob, Point, Space};
 
 /// The shortest budget: less would not start a server twice.
@@ -117,9 +121,20 @@ fn tuned(
     notes: &mut dyn Notes,
     stop: &dyn Fn() -> bool,
 ) -> Result<String, SetupError> {
-    let experiment = experiment(asked, scratch)?;
+    let mut experiment = experiment(asked, scratch)?;
     takes_part(asked, &experiment)?;
     let mut site = site(asked, &experiment, scratch.to_owned(), notes)?;
+    // Whoever gives up large files is found by the classes of sizes (M158).
+    match &site.compare_with {
+        Some(files) => {
+            let files = files.to_string_lossy().into_owned();
+            experiment.workload.flags.extend(["--sizes-of".to_owned(), files]);
+        }
+        None if site.config.is_some() => {
+            notes.note("no sizes of files are known: the rule of quality is that of all requests");
+        }
+        None => {}
+    }
     if let Target::Workload(name) = &asked.target {
         notes.note("making the files of the workload");
         let directory = site.files_root.clone();
@@ -141,12 +156,13 @@ fn tuned(
     let spent = || begun.elapsed();
     let limits = Limits { spent: &spent, budget: asked.budget, seed: asked.seed };
     let found = search(&asked.space, &asked.first, &mut bench, limits, &mut Through(notes), stop);
-    let (seconds, arrives) = bench.load_of_runs();
+    let (seconds, arrives, sweeps_to) = bench.load_of_runs();
     drop(bench);
     let reduced = site.network.is_none();
     let facts = Facts::of(site.network.as_ref().map(Network::server));
     drop(site);
-    let score = Score { peak, arrives, seconds, reduced, took_s: begun.elapsed().as_secs_f64() };
+    let took_s = begun.elapsed().as_secs_f64();
+    let score = Score { peak, arrives, sweeps_to, seconds, reduced, took_s };
     outcome::written(asked, &found, &score, &facts)
 }
 
@@ -212,11 +228,16 @@ fn experiment(asked: &Asked, scratch: &Path) -> Result<Experiment, SetupError> {
             return Err(SetupError(why.into()));
         }
     }
+    if matches!(asked.requests, Requests::Log(_)) {
+        // It is made again hundreds of times, and by back ends that are in use.
+        flags.push("--safe".into());
+    }
     let workload = Workload { name, flags, ..Workload::default() };
     if !workload.name.is_empty() {
         generator::check(&workload)?;
     }
     Ok(Experiment {
+        file: None,
         name: "tune".into(),
         title: "Settings for a site".into(),
         source: String::new(),
@@ -235,7 +256,7 @@ fn experiment(asked: &Asked, scratch: &Path) -> Result<Experiment, SetupError> {
 
 /// All CPUs but the generator's.
 fn machine() -> Machine {
-    let all = std::thread::available_parallelism().map_or(1, usize::from) as u32;
+    let all = allowed_cpus().len() as u32;
     Machine { cpus: all.saturating_sub(1).max(1), backlog: 4_096, ..Machine::default() }
 }
 
@@ -259,8 +280,8 @@ fn site(
     // What a site's back ends are is known by addresses of this machine, which a namespace lacks.
     let network = match (is_root(), &config) {
         (true, None) => {
-            let last = std::thread::available_parallelism().map_or(1, usize::from) as u32 - 1;
-            Some(Network::new(0, last, experiment.machine.backlog)?)
+            let Cpus { server, client } = cpus(experiment.machine.cpus);
+            Some(Network::new(server[0], client, experiment.machine.backlog)?)
         }
         _ => {
             notes.note("on loopback, whose packets are larger than a network's");

@@ -104,6 +104,7 @@ pub fn judge(
             // Two ratios that vary apart: the deviations of their logarithms add up as squares.
             let floor = if claim.beside.is_some() { floor.powf(SQRT_2) } else { floor };
             let mut judged = judge_claim(claim, comparison, p, (floor, needed));
+            judged.doubt(claim, noise);
             if judged.pairs > 0 {
                 judged.beware(claim, runs, axis);
             }
@@ -120,6 +121,22 @@ pub fn judge(
 }
 
 impl Judged {
+    /// Takes back what is told of a measure by which two copies of one server differ, or of which
+    /// it is not known whether they do.
+    fn doubt(&mut self, claim: &Claim, noise: Option<&Noise>) {
+        let why = match noise {
+            None => "what two copies of one server differ by is not known",
+            Some(noise) if noise.differ.contains(&claim.measure) => {
+                "two copies of one server differ in this, too"
+            }
+            Some(_) => return,
+        };
+        if matches!(self.verdict, Verdict::Reproduced | Verdict::Reversed) {
+            self.verdict = Verdict::Weaker;
+            self.note = why.into();
+        }
+    }
+
     /// What a reader has to know of where the claim looked.
     fn beware(&mut self, claim: &Claim, runs: &[Measured], axis: &[f64]) {
         let is_with_itself = is_with_itself(claim, runs, axis);
@@ -488,6 +505,28 @@ mod tests {
         let comparison = Comparison::of(&pairs(&greater, &runs(1.1), AXIS), 1).unwrap();
         let verdict = |floor| weigh(&greater, &comparison, comparison.p, (floor, 6)).0;
         assert_eq!((verdict(1.02), verdict(1.2)), (Verdict::Reproduced, Verdict::Weaker));
+    }
+
+    #[test]
+    fn nothing_is_certain_of_what_two_copies_differ_in_or_were_not_compared_by() {
+        let greater = claim(Relation::Greater, Some(1.05), Place::Last);
+        let comparison = Comparison::of(&pairs(&greater, &runs(1.1), AXIS), 1);
+        let verdict = |noise: Option<&Noise>| {
+            let p = comparison.map(|comparison| comparison.p);
+            let mut judged = judge_claim(&greater, comparison, p, (1.0, 6));
+            judged.doubt(&greater, noise);
+            judged.verdict
+        };
+        let mut noise = Noise {
+            series: "b".into(),
+            point: 2.0,
+            runs: 6,
+            spread: BTreeMap::new(),
+            differ: vec![Measure::DropsPerS],
+        };
+        assert_eq!(verdict(Some(&noise)), Verdict::Reproduced);
+        noise.differ.push(Measure::GoodputPerS);
+        assert_eq!((verdict(Some(&noise)), verdict(None)), (Verdict::Weaker, Verdict::Weaker));
     }
 
     #[test]

@@ -171,22 +171,22 @@ fn watch(
     let (before_calls, took_s) = (watched.look(), stacks_begun.elapsed().as_secs_f64());
     let summary = scratch.join("perf.trace");
     let trace = ["trace", "-s", "-p", &ids, "-o", &summary.to_string_lossy(), "--", "sleep", &look];
-    perf(&trace, scratch, stop)?;
+    perf(&trace, LOOK_S, scratch, stop)?;
     let before_locks = watched.look();
     let waits = scratch.join("perf.locks");
     let waits = waits.to_string_lossy();
     let record = ["record", "-q", "-e", locks::EVENTS, "-p", &ids];
     // A kernel without these tracepoints leaves the rest to be seen.
-    let waited =
-        perf(&[&record[..], &["-o", &waits, "--", "sleep", &look]].concat(), scratch, stop);
+    let sampled = [&record[..], &["-o", &waits, "--", "sleep", &look]].concat();
+    let waited = perf(&sampled, LOOK_S, scratch, stop);
     let requests =
         [before_locks.requests_since(&before_calls), watched.look().requests_since(&before_locks)];
     if begun.elapsed().as_secs_f64() > BEFORE_S + LOOKS_S + BEYOND_S {
         let why = "the machine is too busy: the load was over before perf had looked";
         return Err(SetupError(why.into()));
     }
-    let waited = waited
-        .and_then(|_| perf(&["script", "-i", &waits, "-F", "tid,time,event,trace"], scratch, stop));
+    let script = ["script", "-i", &waits, "-F", "tid,time,event,trace"];
+    let waited = waited.and_then(|_| perf(&script, 0.0, scratch, stop));
     let counted = fs::read_to_string(&summary)
         .map_err(|error| SetupError(format!("{}: {error}", summary.display())))?;
     Ok(Looked {

@@ -6,8 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use flyball_lab::host::{
-    CLIENT_ADDRESS, Group, GroupLimits, Network, Place, Running, SERVER_ADDRESS, clear_leftovers,
-    find, is_root,
+    CLIENT_ADDRESS, Group, Network, Place, Running, SERVER_ADDRESS, clear_leftovers, find, is_root,
 };
 
 /// True when what this takes is not there, which is said.
@@ -58,7 +57,7 @@ fn clients_reach_a_server_in_another_namespace_and_both_are_gone_afterwards() {
     let text = fs::read_to_string(&output).unwrap();
     assert!(text.contains(&format!("src {CLIENT_ADDRESS}")), "{text}");
 
-    let group = Group::new("both", GroupLimits::default(), directory.path());
+    let group = Group::new("both", None);
     let joins = group.as_ref().map(Group::joins).unwrap_or_default();
     let both = Place { joins, ..place(network.server()) };
     let mut asked = both.command(shell).unwrap();
@@ -94,9 +93,10 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     if skips() {
         return;
     }
-    let limits = GroupLimits { memory: Some(64 << 20), disk_per_s: Some(8 << 20) };
     let directory = tempfile::tempdir().unwrap();
-    let group = match Group::new("test", limits, directory.path()) {
+    let group = Group::new("test", Some(64 << 20));
+    let limited = |group: Group| group.slow_disk(8 << 20, directory.path()).map(|()| group);
+    let group = match group.and_then(limited) {
         Ok(group) => group,
         Err(error) => return eprintln!("skipped: {error}"),
     };

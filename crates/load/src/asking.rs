@@ -99,10 +99,14 @@ pub(crate) fn source(
             let client_gap_s = options.client_gap.map(|gap| gap.as_secs());
             let per_session = options.requests_per_session();
             let (data_set, speed) = (options.data_set, options.speed());
-            let replaying = Replaying { client_gap_s, per_session, data_set, speed };
+            let safe = options.safe;
+            let replaying = Replaying { client_gap_s, per_session, data_set, speed, safe };
             let log = access_log(&text, &message(""), catalog, replaying, &mut skipped);
-            let AccessLog { sessions, starts_ns: starts } = log.map_err(|why| named(file, &why))?;
+            let AccessLog { sessions, starts_ns: starts, left_out } =
+                log.map_err(|why| named(file, &why))?;
             notes.extend(skipped.note().map(|note| named(file, &note)));
+            let note = format!("{left_out} requests are left out, which might change something");
+            notes.extend((left_out > 0).then(|| named(file, &note)));
             skipped_lines = skipped.count();
             starts_ns = Some(starts);
             let words = format!("{} sessions of {}", sessions.sessions(), file.display());

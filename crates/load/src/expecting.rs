@@ -3,7 +3,7 @@
 use crate::fileset;
 use crate::job::Options;
 use crate::target::Target;
-use crate::workload::{Catalog, expect_files, expect_set};
+use crate::workload::{Catalog, class_files, expect_files, expect_set};
 
 /// Says of the requests of a catalog what their replies must be, as far as that is known; what
 /// whoever reads the report should know. Blocks on the disk.
@@ -27,6 +27,9 @@ pub(crate) fn expect(
         if let Some(address) = target.addresses.first().filter(|_| options.verify) {
             fileset::check_server(*address, catalog)?;
         }
+    }
+    if let Some(directory) = &options.sizes_of {
+        class_files(catalog, directory);
     }
     if let Some(directory) = &options.verify_with {
         notes.extend(expect_files(catalog, directory)?);

@@ -128,8 +128,12 @@ pub struct Options {
     pub client_gap: Option<Duration>,
     /// Bytes of the distinct files at which an access log is cut off.
     pub data_set: Option<u64>,
+    /// Requests of an access log that may change something are left out.
+    pub safe: bool,
     /// The set whose files a list or a log asks for: replies are judged by it.
     pub set: Option<PathBuf>,
+    /// A directory by the sizes of whose files replies are counted in classes.
+    pub sizes_of: Option<PathBuf>,
     /// A directory with whose files bodies are compared.
     pub verify_with: Option<PathBuf>,
     /// Whether it is counted second by second, too.
@@ -175,7 +179,9 @@ impl Options {
             surge: None,
             client_gap: None,
             data_set: None,
+            safe: false,
             set: None,
+            sizes_of: None,
             verify_with: None,
             series: false,
         }

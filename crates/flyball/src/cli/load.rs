@@ -86,6 +86,7 @@ pub(super) fn program() -> clap::Command {
         .args(times())
         .args(requests())
         .args(workloads())
+        .args(logs())
         .args(clients())
         .args(reports())
 }
@@ -195,6 +196,35 @@ fn requests() -> Vec<Arg> {
     ]
 }
 
+fn logs() -> Vec<Arg> {
+    vec![
+        text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with("list"),
+        text("log", "FILE", "An access log, common, combined or of the World Cup 1998, in order")
+            .value_parser(value_parser!(PathBuf))
+            .conflicts_with_all(["list", "wsesslog"]),
+        duration("client-gap", "Make requests of one client of --log within this time a session")
+            .requires("log"),
+        bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
+            .requires("log"),
+        switch("safe", "Leave out requests of a --log that are not of a safe method: GET, HEAD")
+            .long_help(
+                "Leave out requests of a --log that may change something: all whose method is not \
+                 safe, as GET, HEAD, OPTIONS and TRACE are (RFC 9110, 9.2.1).",
+            )
+            .requires("log"),
+        text(
+            "sizes-of",
+            "DIR",
+            "Count replies in classes by the sizes of files: what is served at /",
+        )
+        .value_parser(value_parser!(PathBuf))
+        .conflicts_with_all(["fileset", "mix"]),
+        switch("strict", "A wrong line of a log, or what may run out, is an error before the run"),
+    ]
+}
+
 fn workloads() -> Vec<Arg> {
     vec![
         text("list", "FILE", "Lines of PATH or PATH WEIGHT, to draw requests from")
@@ -206,17 +236,6 @@ fn workloads() -> Vec<Arg> {
                  replies must be and which class of sizes each is of.",
             )
             .value_parser(value_parser!(PathBuf)),
-        text("wsesslog", "FILE", "A log of sessions as httperf has them: bursts and think times")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with("list"),
-        text("log", "FILE", "An access log, common, combined or of the World Cup 1998, in order")
-            .value_parser(value_parser!(PathBuf))
-            .conflicts_with_all(["list", "wsesslog"]),
-        duration("client-gap", "Make requests of one client of --log within this time a session")
-            .requires("log"),
-        bytes("data-set", "BYTES", "Cut the --log off where its files have so many bytes together")
-            .requires("log"),
-        switch("strict", "A wrong line of a log, or what may run out, is an error before the run"),
         text("mix", "KIND", "Files as often as this kind asks: of --fileset, or by their paths")
             .value_parser(PossibleValuesParser::new(Kind::names()))
             .conflicts_with_all(["list", "log", "wsesslog"]),
@@ -442,6 +461,18 @@ fn ask(given: &ArgMatches, options: &mut Options) {
     options.set = file("fileset").filter(|_| !is_mix);
 }
 
+/// How logs are read, and what replies are compared with.
+fn read(given: &ArgMatches, options: &mut Options) {
+    let directory = |id: &str| given.get_one::<PathBuf>(id).cloned();
+    options.client_gap = given.get_one("client-gap").copied();
+    options.strict = given.get_flag("strict");
+    options.data_set = given.get_one("data-set").copied();
+    options.safe = given.get_flag("safe");
+    options.sizes_of = directory("sizes-of");
+    options.verify_with = directory("verify-with");
+    options.verify = given.get_flag("verify") || options.verify_with.is_some();
+}
+
 fn options(given: &ArgMatches) -> Result<Options, String> {
     let text = |id: &str| given.get_one::<String>(id).cloned();
     let time = |id: &str| given.get_one::<Duration>(id).copied();
@@ -490,11 +521,7 @@ fn options(given: &ArgMatches) -> Result<Options, String> {
         Some(_) => Http10::Always,
     };
     ask(given, &mut options);
-    options.client_gap = time("client-gap");
-    options.strict = given.get_flag("strict");
-    options.data_set = size("data-set");
-    options.verify_with = given.get_one::<PathBuf>("verify-with").cloned();
-    options.verify = given.get_flag("verify") || options.verify_with.is_some();
+    read(given, &mut options);
     let sources = given.get_many::<Vec<IpAddr>>("source").into_iter().flatten();
     options.sources = sources.flatten().copied().collect();
     let small = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);

@@ -8,7 +8,7 @@ use super::{Options, kept};
 use crate::definition::{Axis, Claim, Experiment, Series};
 
 /// Where it is kept.
-pub(super) const SETTLED: &str = "settled.json";
+pub(crate) const SETTLED: &str = "settled.json";
 
 /// What is settled before the first run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

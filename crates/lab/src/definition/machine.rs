@@ -53,6 +53,10 @@ pub struct Machine {
     /// time are compared.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub profiled: bool,
+    /// It is looked at during each run how often nothing of the server could run while something of
+    /// it waited for a disk (S1, Section 5).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub watched: bool,
 }
 
 impl Default for Machine {
@@ -68,12 +72,16 @@ impl Default for Machine {
             backlog: 1_024,
             syn_cookies: true,
             profiled: false,
+            watched: false,
         }
     }
 }
 
 impl Machine {
     pub(super) fn check(&self) -> Result<(), String> {
+        if self.profiled && self.watched {
+            return Err("`profiled` and `watched` look at the same time: take one of them".into());
+        }
         if !(0.0..=1.0).contains(&self.cpu_share) || self.cpu_share == 0.0 {
             return Err("`cpu-share` is a share: above 0, and at most 1".into());
         }
@@ -128,6 +136,9 @@ impl fmt::Display for Machine {
         write!(out, ", an accept queue of {}, {cookies} SYN cookies", self.backlog)?;
         if self.profiled {
             out.write_str(", stacks sampled during each run")?;
+        }
+        if self.watched {
+            out.write_str(", processes looked at during each run")?;
         }
         Ok(())
     }

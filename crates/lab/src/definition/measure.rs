@@ -26,6 +26,8 @@ pub enum Measure {
     LatencyP99Us,
     /// Connections that the server accepted in a second while it was loaded.
     AcceptsPerS,
+    /// Connections that the server held open at the end of its load.
+    OpenConnections,
     /// Connections that the server accepted in one accept phase.
     AcceptsPerPhase,
     /// Connections that the server worked on in one work phase; of user-level threads those that
@@ -46,6 +48,9 @@ pub enum Measure {
     DiskWaitPercent,
     /// The share that soft interrupts took.
     SoftirqPercent,
+    /// The share of the time in which nothing of the server could run while something of it waited
+    /// for a disk.
+    BlockedPercent,
     /// MiB that the server read from disks in a second.
     DiskMibPerS,
     /// KiB of one such request to a disk.
@@ -95,16 +100,22 @@ impl Measure {
         all.contains(&self)
     }
 
-    /// The least that a figure counts as, so that there is a ratio to nothing: fewer drops than one
-    /// in a second, and less than a thousandth of the time, are as good as none.
+    /// The least that a figure counts as, so that there is a ratio to nothing, and a server that
+    /// broke down is not left out: one reply or one drop in a second, and a thousandth of the time,
+    /// are as good as none. Nothing of what cannot be 0 where it is known.
     pub fn least(self) -> f64 {
         use Measure::{
-            DiskWaitPercent, DropsPerS, IdlePercent, OverflowsPerS, RequestDropsPerS,
-            SoftirqPercent,
+            AcceptsPerS, BlockedPercent, BodyHitPercent, DiskWaitPercent, DropsPerS, GoodputPerS,
+            IdlePercent, MbitPerS, OpenConnections, OverflowsPerS, RepliesPerS, RequestDropsPerS,
+            SoftirqPercent, WaitsPerReply,
         };
         match self {
+            GoodputPerS | RepliesPerS | AcceptsPerS | OpenConnections => 1.0,
             DropsPerS | OverflowsPerS | RequestDropsPerS => 1.0,
-            IdlePercent | DiskWaitPercent | SoftirqPercent => 0.1,
+            MbitPerS => 0.01,
+            WaitsPerReply => 0.001,
+            BodyHitPercent => 0.1,
+            IdlePercent | BlockedPercent | DiskWaitPercent | SoftirqPercent => 0.1,
             of_stacks if of_stacks.is_of_stacks() => 0.1,
             _ => 0.0,
         }

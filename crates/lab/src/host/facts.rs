@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use serde::{Deserialize, Serialize};
@@ -40,7 +41,7 @@ pub struct Facts {
     pub mitigations: BTreeMap<String, String>,
     /// Settings of the kernel.
     pub sysctls: BTreeMap<String, String>,
-    /// The commit of the repository that the lab runs in, if it does, with a mark when its files
+    /// The commit of flyball's repository where the lab runs in that, with a mark when its files
     /// are others.
     pub commit: Option<String>,
     /// The microseconds that a processor might need to wake up; with 0 none slept.
@@ -104,8 +105,13 @@ fn sysctls(namespace: Option<&str>) -> BTreeMap<String, String> {
     SYSCTLS.iter().filter_map(read).collect()
 }
 
-/// The commit of the repository that this runs in, if it does, with a mark when files differ.
+/// The commit of our own repository, if this runs in it, with a mark when files differ. That of
+/// somebody's site would pass for it.
 pub fn commit() -> Option<String> {
+    let top = first_line(Command::new("git").args(["rev-parse", "--show-toplevel"]))?;
+    if !Path::new(&top).join("crates/lab/Cargo.toml").exists() {
+        return None;
+    }
     let mut command = Command::new("git");
     command.args(["describe", "--always", "--exclude=*", "--abbrev=7", "--dirty=-changed"]);
     first_line(&mut command).filter(|line| line.bytes().all(|byte| byte.is_ascii_graphic()))
@@ -115,15 +121,6 @@ pub fn commit() -> Option<String> {
 pub fn is_root() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     status.lines().any(|line| line.starts_with("Uid:\t") && line.split('\t').nth(2) == Some("0"))
-}
-
-/// Nanoseconds in which the CPUs of this machine wanted to run and the one beneath did not let
-/// them; a share of 1 % of a run voids it.
-pub fn stolen_ns() -> Option<u64> {
-    let text = fs::read_to_string("/proc/stat").ok()?;
-    let ticks: u64 = text.lines().next()?.split_whitespace().nth(8)?.parse().ok()?;
-    // Linux counts these in hundredths of a second wherever it shows them.
-    Some(ticks * 10_000_000)
 }
 
 /// Connections that the kernel dropped, by its counters (`/proc/net/netstat`).
@@ -188,6 +185,5 @@ mod tests {
     fn a_machine_has_a_kernel_and_a_processor() {
         let facts = Facts::of(None);
         assert!(!facts.kernel.is_empty() && facts.cpus > 0 && facts.memory_mib > 0, "{facts:?}");
-        assert!(stolen_ns().is_some());
     }
 }

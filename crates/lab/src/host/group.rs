@@ -27,15 +27,6 @@ const UNIFIED_CONTROLLERS: &[&str] = &["memory", "cpu", "io"];
 /// stop servers for longer at a time.
 const QUOTA_US: f64 = 1_000.0;
 
-/// What a group may use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GroupLimits {
-    /// Memory with the page cache, in bytes.
-    pub memory: Option<u64>,
-    /// Bytes in a second that may be read from the disk which holds the files.
-    pub disk_per_s: Option<u64>,
-}
-
 /// What was read from disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskReads {
@@ -64,11 +55,12 @@ pub struct Group {
 }
 
 impl Group {
-    /// Makes a group with these limits; `files` is where the disk's limit holds.
+    /// Makes a group that has so many bytes of memory with the page cache; without a limit when
+    /// absent.
     ///
     /// # Errors
     /// Without the right to, or where the kernel lacks a controller.
-    pub fn new(name: &str, limits: GroupLimits, files: &Path) -> Result<Group, SetupError> {
+    pub fn new(name: &str, memory: Option<u64>) -> Result<Group, SetupError> {
         let unified = Path::new(ROOT).join("cgroup.controllers").exists();
         let name = format!("{PREFIX}{}-{name}", process::id());
         if unified {
@@ -85,19 +77,11 @@ impl Group {
                 .map_err(|error| SetupError(format!("{}: {error}", directory.display())))?;
             group.directories.push(directory);
         }
-        group.limit(limits, files)?;
+        if let Some(bytes) = memory {
+            let key = if group.unified { "memory.max" } else { "memory.limit_in_bytes" };
+            group.write("memory", key, &bytes.to_string())?;
+        }
         Ok(group)
-    }
-
-    fn limit(&self, limits: GroupLimits, files: &Path) -> Result<(), SetupError> {
-        if let Some(bytes) = limits.memory {
-            let key = if self.unified { "memory.max" } else { "memory.limit_in_bytes" };
-            self.write("memory", key, &bytes.to_string())?;
-        }
-        match limits.disk_per_s {
-            Some(bytes) => self.slow_disk(bytes, files),
-            None => Ok(()),
-        }
     }
 
     /// From now on its processes read so many bytes in a second from the disk that holds `files`,

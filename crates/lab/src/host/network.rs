@@ -6,6 +6,7 @@
 //! meaningless.
 
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process;
 
 use super::programs::run;
@@ -26,6 +27,9 @@ const MTU: &str = "1500";
 /// The least length of the queue of half-open connections, as S0's kernel had it. Today the accept
 /// queue's length bounds it too.
 const HALF_OPEN_MIN: u32 = 1_024;
+
+/// How many attempts to connect are a second apart (Linux 6.5).
+const LINEAR_TIMEOUTS: &str = "net.ipv4.tcp_syn_linear_timeouts";
 
 /// The pair of namespaces. Gone when dropped.
 #[derive(Debug)]
@@ -70,8 +74,11 @@ impl Network {
         // which would be counted as the generator's; one whose connection ended a second ago is as
         // good (RFC 6191).
         network.set(client, "net.ipv4.tcp_tw_reuse", "1")?;
-        // Clients of the papers tried again after 1, 3 and 7 seconds.
-        network.set(client, "net.ipv4.tcp_syn_linear_timeouts", "0")?;
+        // Clients of the papers tried again after 1, 3 and 7 seconds, as those of kernels before
+        // Linux 6.5 do, which lack the setting.
+        if has_setting(LINEAR_TIMEOUTS) {
+            network.set(client, LINEAR_TIMEOUTS, "0")?;
+        }
         Ok(network)
     }
 
@@ -113,7 +120,7 @@ impl Network {
     }
 
     fn set(&self, namespace: &str, key: &str, value: &str) -> Result<(), SetupError> {
-        let file = format!("/proc/sys/{}", key.replace('.', "/"));
+        let file = file_of(key);
         let script = format!("echo '{value}' > {file}");
         run("ip", &["netns", "exec", namespace, "sh", "-c", &script]).map(|_| ())
     }
@@ -126,6 +133,16 @@ impl Drop for Network {
             let _ = run("ip", &["netns", "del", name]);
         }
     }
+}
+
+/// The file of a setting of the kernel.
+fn file_of(key: &str) -> String {
+    format!("/proc/sys/{}", key.replace('.', "/"))
+}
+
+/// Whether this kernel has a setting.
+fn has_setting(key: &str) -> bool {
+    Path::new(&file_of(key)).exists()
 }
 
 /// The mask of one CPU as the kernel reads it: 32 of them in a word, the highest first.

@@ -10,7 +10,6 @@ use super::SetupError;
 /// Each program and the Debian package that holds it, where the names differ.
 const PACKAGES: &[(&str, &str)] = &[
     ("apache2", "apache2-bin"),
-    ("bpftrace", "bpftrace"),
     ("chrt", "util-linux"),
     ("ip", "iproute2"),
     ("mini_httpd", "mini-httpd"),
@@ -20,7 +19,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("sh", "dash"),
     ("taskset", "util-linux"),
-    ("tc", "iproute2"),
     ("umount", "mount"),
 ];
 

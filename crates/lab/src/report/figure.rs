@@ -55,6 +55,7 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::LatencyP50Us => "median latency, µs",
         Measure::LatencyP99Us => "99th percentile of latency, µs",
         Measure::AcceptsPerS => "accepted connections per second",
+        Measure::OpenConnections => "open connections",
         Measure::ConnectionsPerWorkPhase => "connections per work phase",
         Measure::AcceptsPerPhase => "accepted connections per phase",
         Measure::WaitsPerReply => "waits for events per reply",
@@ -63,6 +64,7 @@ pub fn label(measure: Measure) -> &'static str {
         Measure::BodyHitPercent => "bodies found in memory, %",
         Measure::IdlePercent => "processor idle, or withheld from the server, %",
         Measure::DiskWaitPercent => "processor waiting for the disk, %",
+        Measure::BlockedPercent => "all of the server blocked by the disk, %",
         Measure::SoftirqPercent => "processor in soft interrupts, %",
         Measure::DiskMibPerS => "read from the disk, MiB/s",
         Measure::DiskReadKib => "KiB of a request to the disk",
@@ -130,13 +132,12 @@ fn along(experiment: &Experiment) -> Option<String> {
 }
 
 fn spot(runs: &Runs, series: &str, point: f64, measure: Measure) -> Option<Spot> {
-    let here = |record: &&Record| record.series == series && record.point == point;
-    let of = |valid: bool| -> Vec<f64> {
-        let records = runs.records.iter().filter(here);
-        let records = records.filter(|record| !valid || record.void.is_empty());
-        records.filter_map(|record| record.figures.get(&measure).copied()).collect()
+    let figure = |record: &Record| {
+        let here = record.series == series && record.point == point;
+        record.figures.get(&measure).copied().filter(|_| here)
     };
-    let (valid, all) = (of(true), of(false));
+    let valid: Vec<f64> = runs.counting().filter_map(figure).collect();
+    let all: Vec<f64> = runs.records.iter().filter_map(figure).collect();
     let noisy = valid.is_empty();
     let samples = if noisy { all } else { valid };
     let value = interval(&samples, runs.seed)?;

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
-use crate::campaign::{Runs, Stolen};
+use crate::campaign::{Runs, Stolen, Unfair};
 use crate::definition::Machine;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
@@ -187,6 +187,7 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
         )
     }));
     cautions.extend(runs.as_ref().and_then(unsteady));
+    cautions.extend(runs.iter().flat_map(Runs::unfair).map(unfair));
     if outcome.noisy > 0 {
         let noisy = outcome.noisy;
         cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));
@@ -202,11 +203,20 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     cautions
 }
 
+/// Where a server broke the rule of quality, so that nothing of it counts.
+fn unfair(one: Unfair) -> String {
+    let Unfair { series, point, broken, kept } = one;
+    let rounds = broken + kept;
+    format!(
+        "{series} at {point} broke the rule of quality in {broken} of {rounds} rounds: none of \
+         them counts."
+    )
+}
+
 /// How many runs changed their level while they were measured: upwards in the first half most
 /// likely since their warm-up was too short.
 fn unsteady(runs: &Runs) -> Option<String> {
-    let valid = runs.records.iter().filter(|record| record.void.is_empty());
-    let series: Vec<Vec<f64>> = valid.filter_map(Record::replies_by_second).collect();
+    let series: Vec<Vec<f64>> = runs.counting().filter_map(Record::replies_by_second).collect();
     let shift = |series: &Vec<f64>| {
         let change = change_point(series, runs.seed)?;
         let rises = change.ratio > 1.0 && change.at * 2 < series.len();

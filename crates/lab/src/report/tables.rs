@@ -5,10 +5,13 @@ use std::fmt::Write as _;
 use super::Campaign;
 use super::figure::{Figure, Line, Spot, label};
 use super::svg::number;
-use crate::definition::{Measure, Varies};
-use crate::statistics::{Comparison, Finding, holm};
+use crate::definition::{Claim, Measure, Varies};
+use crate::statistics::{Comparison, Finding, Interval, holm, pairs_needed};
+use crate::verdict::{Measured, looks_at};
 
-/// Two campaigns of one experiment: every series at every point, the first by the second.
+/// Two campaigns of one experiment: every series at every point, the first by the second. What
+/// claims look at is told as certainly as they are judged; of the rest only the ratio, for among as
+/// many comparisons as a figure has points nothing is certain by ten pairs.
 ///
 /// # Errors
 /// When they are not of one experiment, or have no runs.
@@ -18,29 +21,15 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
         return Err(format!("one is of {a} and the other of {b}: there is nothing to compare"));
     }
     let none = |campaign: &Campaign| format!("{} has no runs", campaign.directory.display());
-    let left_runs = left.runs.as_ref().ok_or_else(|| none(left))?.valid();
-    let right_runs = right.runs.as_ref().ok_or_else(|| none(right))?.valid();
-    let mut found: Vec<(Measure, String, f64, Option<Comparison>)> = Vec::new();
+    let runs = [
+        left.runs.as_ref().ok_or_else(|| none(left))?.valid(),
+        right.runs.as_ref().ok_or_else(|| none(right))?.valid(),
+    ];
     let quick = left.outcome.quick || right.outcome.quick;
-    for measure in left.measures() {
-        for series in left.experiment.series(quick) {
-            for point in left.experiment.points(quick) {
-                let of = |runs: &[crate::verdict::Measured]| -> Vec<f64> {
-                    let here = runs
-                        .iter()
-                        .filter(|run| run.cell.series == series.name && run.cell.point == *point);
-                    let figures = here.filter_map(|run| run.figures.get(&measure).copied());
-                    figures.map(|figure| figure.max(measure.least())).collect()
-                };
-                // Runs of two campaigns belong together by nothing but their order.
-                let pairs: Vec<(f64, f64)> =
-                    of(&left_runs).into_iter().zip(of(&right_runs)).collect();
-                let comparison = Comparison::of(&pairs, left.outcome.quick.into());
-                found.push((measure, series.name.clone(), *point, comparison));
-            }
-        }
-    }
-    let values: Vec<f64> = found.iter().filter_map(|(.., one)| one.map(|one| one.p)).collect();
+    let cells = compared(left, &runs, quick);
+    let judged = || cells.iter().filter(|cell| cell.is_claimed);
+    let values: Vec<f64> = judged().filter_map(|cell| Some(cell.comparison?.p)).collect();
+    let needed = pairs_needed(values.len());
     let mut corrected = holm(&values).into_iter();
     let [one, other] = [left, right].map(|campaign| campaign.outcome.reservation());
     let mut text = format!("{a}: the first{one} by the second{other}, with 95 % intervals\n");
@@ -50,27 +39,78 @@ pub fn compare(left: &Campaign, right: &Campaign) -> Result<String, String> {
         let _ = writeln!(text, "1 along the axis: {} and {} a second", number(a), number(b));
     }
     let mut last = None;
-    for (measure, series, point, comparison) in found {
-        if last != Some(measure) {
-            let _ = writeln!(text, "{}", label(measure));
-            last = Some(measure);
+    for cell in &cells {
+        if last != Some(cell.measure) {
+            let _ = writeln!(text, "{}", label(cell.measure));
+            last = Some(cell.measure);
         }
-        let said = match comparison.zip(comparison.and_then(|_| corrected.next())) {
+        let said = match cell.comparison {
             None => "too few valid runs".to_owned(),
-            Some((one, p)) => {
-                let finding = match one.finding(p) {
-                    Finding::Greater => "more",
-                    Finding::Less => "less",
-                    Finding::Equal => "the same",
-                    Finding::Unclear => "no difference is shown",
+            Some(one) => {
+                let Interval { low, middle, high } = one.ratio;
+                let p = if cell.is_claimed { corrected.next() } else { None };
+                let finding = match p.map(|p| one.finding(p)) {
+                    None => "",
+                    Some(Finding::Greater) => " more",
+                    Some(Finding::Less) => " less",
+                    Some(Finding::Equal) => " the same",
+                    Some(Finding::Unclear) if one.pairs < needed => " too few pairs to tell",
+                    Some(Finding::Unclear) => " no difference is shown",
                 };
-                let ratio = one.ratio;
-                format!("{:.3} ({:.3} to {:.3}) {finding}", ratio.middle, ratio.low, ratio.high)
+                format!("{middle:.3} ({low:.3} to {high:.3}){finding}")
             }
         };
-        let _ = writeln!(text, "  {series:<24} {point:<10} {said}");
+        let _ = writeln!(text, "  {:<24} {:<10} {said}", cell.series, cell.point);
     }
     Ok(text)
+}
+
+/// A series at a point, in two campaigns.
+struct Compared {
+    measure: Measure,
+    series: String,
+    point: f64,
+    /// Whether a claim looks there, going by either of them.
+    is_claimed: bool,
+    comparison: Option<Comparison>,
+}
+
+/// All that two campaigns of an experiment can be compared by.
+fn compared(campaign: &Campaign, runs: &[Vec<Measured>; 2], quick: bool) -> Vec<Compared> {
+    let experiment = &campaign.experiment;
+    let axis = experiment.points(quick);
+    let mut cells = Vec::new();
+    for measure in campaign.measures() {
+        for series in experiment.series(quick) {
+            for point in axis {
+                let of = |runs: &[Measured]| -> Vec<f64> {
+                    let here = |run: &&Measured| {
+                        run.cell.series == series.name && run.cell.point == *point
+                    };
+                    let figures = runs.iter().filter(here);
+                    let figures = figures.filter_map(|run| run.figures.get(&measure).copied());
+                    figures.map(|figure| figure.max(measure.least())).collect()
+                };
+                // Runs of two campaigns belong together by nothing but their order.
+                let pairs: Vec<(f64, f64)> = of(&runs[0]).into_iter().zip(of(&runs[1])).collect();
+                let looks = |claim: &Claim| {
+                    let places = runs.iter().flat_map(|runs| looks_at(claim, runs, axis));
+                    let is_here = |(name, at): (&str, Option<f64>)| {
+                        name == series.name && at.is_none_or(|at| at == *point)
+                    };
+                    claim.measure == measure && places.into_iter().any(is_here)
+                };
+                cells.push(Compared {
+                    measure,
+                    series: series.name.clone(),
+                    point: *point,
+                    is_claimed: experiment.claims.iter().any(looks),
+                    comparison: Comparison::of(&pairs, quick.into()),
+                });
+            }
+        }
+    }
+    cells
 }
 
 /// The contestants of each campaign, best first: by their best point, or, where less is better,
@@ -151,7 +191,6 @@ fn area_share(figure: &Figure, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::statistics::Interval;
 
     fn line(name: &str, spots: &[(f64, f64, bool)]) -> Line {
         let spot = |&(at, middle, valid): &(f64, f64, bool)| Spot {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::Site;
 use crate::definition::{Machine, PageCache};
-use crate::host::{Disk, DiskReads, Group, GroupLimits, Place, Running, SetupError};
+use crate::host::{Disk, DiskReads, Group, Place, Running, SetupError};
 
 /// Time that reading all files once may take.
 const PRIME_MAX: Duration = Duration::from_secs(600);
@@ -48,7 +48,7 @@ impl Grounds {
         let disk = machine.disk_seek_ms.filter(|_| crate::host::is_root());
         let disk = disk.map(|_| Disk::with(&site.files)).transpose()?;
         let files = disk.as_ref().map_or(site.files.as_path(), Disk::root).to_owned();
-        let group = group(machine, &site.files)?;
+        let group = group(machine)?;
         if machine.page_cache == PageCache::Dropped || machine.memory_mib.is_some() {
             drop_page_cache()?;
         }
@@ -72,12 +72,11 @@ impl Grounds {
     }
 }
 
-fn group(machine: &Machine, files: &Path) -> Result<Option<Group>, SetupError> {
+fn group(machine: &Machine) -> Result<Option<Group>, SetupError> {
     if !crate::host::is_root() {
         return Ok(None);
     }
-    let limits = GroupLimits { memory: machine.memory_mib.map(|mib| mib << 20), disk_per_s: None };
-    Group::new("server", limits, files).map(Some)
+    Group::new("server", machine.memory_mib.map(|mib| mib << 20)).map(Some)
 }
 
 /// Takes what is clean out of the page cache. Without root it stays, and nothing is limited either.
@@ -107,7 +106,7 @@ fn prime(
         there.iter().flat_map(|name| [name.as_os_str().as_bytes(), b"\0"]).collect();
     fs::write(&list, names.concat()).map_err(|error| failed(&list, error))?;
     let joins = group.map(Group::joins).unwrap_or_default();
-    let place = Place { joins, cpus: Some(site.cpus.server.clone()), ..Place::default() };
+    let place = Place { joins, cpus: Some(site.cpus.of_server()), ..Place::default() };
     let mut command = place.command(&crate::host::find("sh")?)?;
     command.args(["-c", "xargs -0 cat < \"$1\" > /dev/null", "sh"]).arg(&list);
     let log = site.scratch.join("prime.log");

@@ -6,7 +6,6 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -15,7 +14,7 @@ use super::grounds::Grounds;
 use super::{Record, Server};
 use crate::definition::{Measure, Series};
 use crate::generator::{Load, Report};
-use crate::host::{DiskReads, Group, ListenDrops, ProcessorTimes, stolen_ns};
+use crate::host::{DiskReads, Group, ListenDrops, ProcessorTimes, allowed_cpus, stolen_ns};
 
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
@@ -29,26 +28,29 @@ pub struct Look {
     disk_reads: Option<DiskReads>,
     processors: ProcessorTimes,
     drops: Option<ListenDrops>,
-    stolen_ns: Option<u64>,
+    stolen_ns: u64,
     counters: BTreeMap<String, u64>,
+    open: Option<u64>,
 }
 
 impl Look {
     /// Looks at a server, its group and the processors that it may use. Blocks for an answer of
     /// ours.
-    pub(super) fn at(server: &Server, grounds: &Grounds, cpus: u32) -> Look {
+    pub(super) fn at(server: &Server, grounds: &Grounds, cpus: &[u32]) -> Look {
         let group = grounds.group.as_ref();
         // The counters of the namespace that the server is in.
         let netstat = fs::read_to_string(format!("/proc/{}/net/netstat", server.running.id()));
+        let status = server.admin.as_deref().and_then(status);
         Look {
             cpu_ns: group.and_then(Group::cpu_ns),
             anonymous: group.and_then(Group::anonymous),
             page_cache: group.and_then(Group::page_cache),
             disk_reads: grounds.disk_reads(),
-            processors: ProcessorTimes::look(cpus.saturating_sub(1)),
+            processors: ProcessorTimes::look(cpus),
             drops: netstat.ok().and_then(|text| ListenDrops::parse(&text)),
-            stolen_ns: stolen_ns(),
-            counters: server.admin.as_deref().and_then(counters).unwrap_or_default(),
+            stolen_ns: stolen_ns(&allowed_cpus()),
+            counters: status.as_ref().map(|status| numbers(status, "counters")).unwrap_or_default(),
+            open: status.map(|status| numbers(&status, "connections").values().sum()),
         }
     }
 
@@ -69,17 +71,22 @@ impl Look {
     }
 }
 
-/// What our server counts about itself.
-fn counters(admin: &Path) -> Option<BTreeMap<String, u64>> {
+/// What our server says of itself.
+fn status(admin: &Path) -> Option<Value> {
     let mut socket = UnixStream::connect(admin).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(2))).ok()?;
     socket.write_all(b"GET /status HTTP/1.0\r\n\r\n").ok()?;
     let mut text = String::new();
     socket.read_to_string(&mut text).ok()?;
     let (_, body) = text.split_once("\r\n\r\n")?;
-    let status: Value = serde_json::from_str(body).ok()?;
-    let counters = status.get("counters")?.as_object()?.iter();
-    Some(counters.filter_map(|(name, n)| Some((name.clone(), n.as_u64()?))).collect())
+    serde_json::from_str(body).ok()
+}
+
+/// The numbers of one part of it, by their names.
+fn numbers(status: &Value, part: &str) -> BTreeMap<String, u64> {
+    let part = status.get(part).and_then(Value::as_object);
+    let number = |(name, n): (&String, &Value)| Some((name.clone(), n.as_u64()?));
+    part.into_iter().flatten().filter_map(number).collect()
 }
 
 /// The record of a run of so many seconds, by looks before it, at the end of its load and after it,
@@ -91,11 +98,8 @@ pub(super) fn record(
     [before, loaded, after]: [Look; 3],
     seconds: f64,
 ) -> Record {
-    let cpus = thread::available_parallelism().map_or(1, usize::from) as f64;
-    let stolen_share = after
-        .stolen_ns
-        .zip(before.stolen_ns)
-        .map(|(after, before)| after.saturating_sub(before) as f64 / 1e9 / seconds / cpus);
+    let stolen_s = after.stolen_ns.saturating_sub(before.stolen_ns) as f64 / 1e9;
+    let stolen_share = stolen_s / seconds / allowed_cpus().len() as f64;
     let mut void = report.void();
     if report.wrong_bodies() > 0 {
         void.push(format!("{} bodies were not the file", report.wrong_bodies()));
@@ -123,7 +127,7 @@ pub(super) fn record(
         figures: figures.filter_map(known).collect(),
         server_cpu_s: cpu_ns.map(|ns| ns as f64 / 1e9),
         drops,
-        stolen_share,
+        stolen_share: Some(stolen_share),
         generator: report.0.clone(),
     }
 }
@@ -184,7 +188,10 @@ fn of_server(
 /// What the server did while it was loaded.
 fn of_load(load: &Load, (before, loaded): (&Look, &Look)) -> Figures {
     let accepted = loaded.counted_since(before, "accepted");
-    vec![(Measure::AcceptsPerS, accepted.map(|count| count / load.seconds))]
+    vec![
+        (Measure::AcceptsPerS, accepted.map(|count| count / load.seconds)),
+        (Measure::OpenConnections, loaded.open.map(|count| count as f64)),
+    ]
 }
 
 /// What the server's processors and its disk did in these seconds (S4, Tables 2 and 3).
@@ -222,6 +229,7 @@ mod tests {
             ]
             .map(|(name, n)| (name.to_owned(), n))
             .into(),
+            open: Some(5 - nth),
             ..Look::default()
         };
         let text = "name = \"x\"\ncontestant = \"flyball\"";
@@ -243,6 +251,7 @@ mod tests {
         assert_eq!(figures[&Measure::AcceptsPerS], 5.0, "those after the load are no part of it");
         assert_eq!((figures[&Measure::DiskMibPerS], figures[&Measure::DiskReadKib]), (1.0, 256.0));
         assert_eq!(figures[&Measure::PageCacheMib], 3.0);
+        assert_eq!(figures[&Measure::OpenConnections], 3.0, "as many as at the end of the load");
         // What nobody told, and what would be of nothing, is no figure.
         let unknown = [Measure::GoodputPerS, Measure::IdlePercent, Measure::WaitsPerReply];
         assert!(unknown.iter().all(|measure| !figures.contains_key(measure)), "{figures:?}");

@@ -25,10 +25,10 @@ pub(crate) fn sample(
         return Err(SetupError("looking into servers takes root".into()));
     }
     let ids: Vec<String> = processes.iter().map(u32::to_string).collect();
-    let (ids, seconds, file) = (ids.join(","), format!("{seconds:.2}"), file(scratch));
+    let (ids, look, file) = (ids.join(","), format!("{seconds:.2}"), file(scratch));
     let record = ["record", "-q", "-g", "-e", "cpu-clock", "-F", SAMPLES_PER_S, "-p"];
-    let of = [ids.as_str(), "-o", &file, "--", "sleep", &seconds];
-    perf(&[&record[..], &of].concat(), scratch, stop).map(drop)
+    let of = [ids.as_str(), "-o", &file, "--", "sleep", &look];
+    perf(&[&record[..], &of].concat(), seconds, scratch, stop).map(drop)
 }
 
 /// What was sampled last. Blocks until perf has read it.
@@ -36,7 +36,8 @@ pub(crate) fn sample(
 /// # Errors
 /// With what perf complained of.
 pub(crate) fn read(scratch: &Path, stop: &dyn Fn() -> bool) -> Result<Samples, SetupError> {
-    let script = perf(&["script", "-i", &file(scratch), "-F", "ip,sym,dso"], scratch, stop)?;
+    let words = ["script", "-i", &file(scratch), "-F", "ip,sym,dso"];
+    let script = perf(&words, 0.0, scratch, stop)?;
     Ok(samples::parse(&script))
 }
 

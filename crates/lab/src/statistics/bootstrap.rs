@@ -3,15 +3,13 @@
 use serde::{Deserialize, Serialize};
 
 use super::samples::{mean, sorted_quantile};
+use super::student::{NORMAL_QUANTILE, student_quantile};
 
 /// Samples that are drawn for an interval.
 const DRAWS: usize = 4_000;
 
 /// The share of the draws that an interval holds.
 const CONFIDENCE: f64 = 0.95;
-
-/// Where the normal distribution leaves half of the rest above.
-const NORMAL_QUANTILE: f64 = 1.959_964;
 
 /// A figure and how far it may be off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,23 +42,6 @@ pub fn paired_ratio(logs: &[f64], seed: u64) -> Interval {
     Interval { low: end(outside), middle: middle.exp(), high: end(1.0 - outside) }
 }
 
-/// The quantile of Student's distribution with so many degrees of freedom that [`NORMAL_QUANTILE`]
-/// is of the normal one, by its expansion in them (Abramowitz and Stegun 26.7.5): 11 % too small
-/// for one, 1 % for two, none to three digits from there on.
-fn student_quantile(freedom: f64) -> f64 {
-    let z = NORMAL_QUANTILE;
-    let power = |n| z.powi(n);
-    let terms = [
-        z,
-        (power(3) + z) / 4.0,
-        (5.0 * power(5) + 16.0 * power(3) + 3.0 * z) / 96.0,
-        (3.0 * power(7) + 19.0 * power(5) + 17.0 * power(3) - 15.0 * z) / 384.0,
-        (79.0 * power(9) + 776.0 * power(7) + 1_482.0 * power(5) - 1_920.0 * power(3) - 945.0 * z)
-            / 92_160.0,
-    ];
-    terms.iter().rev().fold(0.0, |sum, term| sum / freedom + term)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,14 +59,6 @@ mod tests {
                 })
                 .count();
             assert!((463..=487).contains(&holds), "{holds} of 500 with {count}");
-        }
-    }
-
-    #[test]
-    fn students_quantile_is_what_tables_have() {
-        for (freedom, table) in [(3.0, 3.182), (5.0, 2.571), (7.0, 2.365), (30.0, 2.042)] {
-            let quantile = student_quantile(freedom);
-            assert!((quantile - table).abs() < 0.005, "{quantile} beside {table}");
         }
     }
 

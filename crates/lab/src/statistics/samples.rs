@@ -5,6 +5,13 @@ pub fn mean(samples: &[f64]) -> f64 {
     samples.iter().sum::<f64>() / samples.len() as f64
 }
 
+/// The standard deviation of what the samples are of; `None` of fewer than two.
+pub fn deviation(samples: &[f64]) -> Option<f64> {
+    let middle = mean(samples);
+    let squares: f64 = samples.iter().map(|sample| (sample - middle).powi(2)).sum();
+    (samples.len() >= 2).then(|| (squares / (samples.len() - 1) as f64).sqrt())
+}
+
 /// The median; NaN of nothing.
 pub fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
@@ -37,5 +44,7 @@ mod tests {
         assert_eq!(quantile(&samples, 0.25), 1.75);
         assert!(median(&[]).is_nan());
         assert_eq!(mean(&samples), 2.5);
+        assert_eq!(deviation(&[1.0, 3.0]), Some(2f64.sqrt()));
+        assert_eq!(deviation(&samples[..1]), None);
     }
 }

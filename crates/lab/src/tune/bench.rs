@@ -5,23 +5,26 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::search::{At, Bench};
 use super::space::Point;
 use super::{Asked, Target};
 use crate::campaign::WARMUP_SHARE;
 use crate::contestant::OURS;
-use crate::definition::{Experiment, Measure, Series, Value, Varies};
+use crate::definition::{self, Experiment, Measure, Series, Varies};
 use crate::generator::Load;
 use crate::host::SetupError;
 use crate::knee;
-use crate::run::{Record, Site, measure};
+use crate::run::{Record, Site, measure, measure_untroubled};
 
 /// Times the default's peak at which points are compared.
 const OVERLOAD: f64 = 1.3;
 
-/// The same in a sweep, by the overload: the area under the curve.
-const SWEEP: [f64; 3] = [0.6, 1.0, 1.5];
+/// A sweep: the area under the curve from so many times the peak of the default to so many times
+/// that of the best so far (M159), by so many points as far from each other.
+const SWEEP: (f64, f64) = (0.5, 2.0);
+const SWEEP_POINTS: usize = 4;
 
 /// The share of the default's peak at which latency is bounded, and all of S4's rule of quality
 /// kept (M158). Past a peak latency is as long as clients wait, whatever a server does, and of the
@@ -52,6 +55,8 @@ pub struct Score {
     pub peak: f64,
     /// Connections in a second at which points were compared in the end.
     pub arrives: f64,
+    /// Connections in a second up to which a sweep goes.
+    pub sweeps_to: f64,
     /// Seconds of a run.
     pub seconds: f64,
     /// It ran on loopback.
@@ -66,7 +71,9 @@ pub(super) struct Server<'a> {
     site: &'a mut Site,
     experiment: Experiment,
     seconds: f64,
-    /// Connections in a second that overload the default.
+    /// Connections in a second that the default takes.
+    peak: f64,
+    /// Connections in a second that overload it, or the best so far.
     arrives: f64,
     /// Replies in a second that these are due.
     most: f64,
@@ -91,6 +98,7 @@ impl<'a> Server<'a> {
             site,
             experiment,
             seconds,
+            peak: 0.0,
             arrives: 0.0,
             most: f64::INFINITY,
             kept_up: 0.0,
@@ -99,9 +107,9 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Seconds of a run, and connections in a second that arrive in one.
-    pub(super) fn load_of_runs(&self) -> (f64, f64) {
-        (self.seconds, self.arrives)
+    /// Seconds of a run, and connections in a second that arrive in one, and at most in a sweep.
+    pub(super) fn load_of_runs(&self) -> (f64, f64, f64) {
+        (self.seconds, self.arrives, SWEEP.1 * self.arrives / OVERLOAD)
     }
 
     /// What the default takes, in connections per second: when it is kept busy, or, if that is
@@ -111,19 +119,22 @@ impl<'a> Server<'a> {
         let seconds = (2.0 * self.seconds).min(PEAK_S_MAX);
         let load = self.load(Varies::Connections, PEAK_CONNECTIONS, seconds, self.asked.seed);
         let series = self.series(&default);
-        let record = measure(self.site, &self.experiment, &series, &load, self.stop)?;
+        let record = measure_untroubled(self.site, &self.experiment, &series, &load, self.stop)?;
         let figure = record.generator.get("connections_per_s").and_then(|value| value.as_f64());
-        let none = || SetupError("the server answered nothing of what was asked for".into());
-        let busy = figure.filter(|peak| *peak > 0.0).ok_or_else(none)?;
+        let good = record.figures.get(&Measure::GoodputPerS).copied().unwrap_or(0.0);
+        let busy = figure.filter(|peak| *peak > 0.0 && good > 0.0);
+        let busy = busy.ok_or_else(|| nothing_good(&record))?;
         let peak = knee::risen(busy, &mut |nth, rate| {
             if begun.elapsed() > self.asked.budget / PEAK_SHARE {
                 return Ok(0.0);
             }
             let seed = self.asked.seed.wrapping_add(nth);
             let load = self.load(Varies::Rate, rate, seconds, seed);
-            let record = measure(self.site, &self.experiment, &series, &load, self.stop)?;
+            let record =
+                measure_untroubled(self.site, &self.experiment, &series, &load, self.stop)?;
             Ok::<f64, SetupError>(rate * record.served_share())
         })?;
+        self.peak = peak;
         (self.arrives, self.kept_up) = (OVERLOAD * peak, KEPT_UP_SHARE * peak);
         if begun.elapsed() > self.asked.budget / 2 {
             let why = "half of the budget is gone before the first comparison; give it more";
@@ -137,6 +148,13 @@ impl<'a> Server<'a> {
             // A run that does not count says nothing; those of the search will.
             Ok(None) | Err(_) => Ok(peak),
         }
+    }
+
+    /// Connections in a second at which a sweep measures.
+    fn sweep(&self) -> Vec<f64> {
+        let (low, high) = (SWEEP.0 * self.peak, SWEEP.1 * self.arrives / OVERLOAD);
+        let step = (high - low) / (SWEEP_POINTS - 1) as f64;
+        (0..SWEEP_POINTS).map(|nth| low + step * nth as f64).collect()
     }
 
     /// Why a point is out for its latency, where a bound was asked for. Blocks for a run that
@@ -200,7 +218,7 @@ impl<'a> Server<'a> {
         // Of a configuration, what it says holds.
         let ours = self.asked.contestant == OURS;
         if ours && !matches!(self.asked.target, Target::Config(_)) {
-            set.entry("workers".into()).or_insert(Value::Text("auto".into()));
+            set.entry("workers".into()).or_insert(definition::Value::Text("auto".into()));
         }
         Series {
             name: self.asked.space.label(point),
@@ -214,9 +232,9 @@ impl<'a> Server<'a> {
 
 impl Bench for Server<'_> {
     fn run(&mut self, point: &Point, at: At, seed: u64) -> Result<f64, String> {
-        let rates: &[f64] = match at {
-            At::Sweep => &SWEEP,
-            At::Overload => &[1.0],
+        let rates = match at {
+            At::Sweep => self.sweep(),
+            At::Overload => vec![self.arrives],
             At::Below => {
                 let record = self.below(point, seed)?;
                 return Ok(record.figures.get(&Measure::GoodputPerS).copied().unwrap_or(0.0));
@@ -226,16 +244,16 @@ impl Bench for Server<'_> {
             return Err(why);
         }
         let series = self.series(point);
-        let mut sum = 0.0;
-        for times in rates {
-            let load = self.load(Varies::Rate, times * self.arrives, self.seconds, seed);
+        let mut heights = Vec::with_capacity(rates.len());
+        for rate in rates {
+            let load = self.load(Varies::Rate, rate, self.seconds, seed);
             let record = self.valid(&series, &load)?;
-            sum += record.figures.get(&Measure::GoodputPerS).copied().unwrap_or(0.0);
+            heights.push(record.figures.get(&Measure::GoodputPerS).copied().unwrap_or(0.0));
             if at == At::Overload {
                 self.most = record.due_per_s().unwrap_or(f64::INFINITY);
             }
         }
-        let score = sum / rates.len() as f64;
+        let score = mean_height(&heights);
         if score > 0.0 { Ok(score) } else { Err("nothing was answered in time".into()) }
     }
 
@@ -249,6 +267,49 @@ impl Bench for Server<'_> {
     }
 
     fn sweep_cost(&self) -> usize {
-        SWEEP.len()
+        SWEEP_POINTS
+    }
+}
+
+/// The area under points as far from each other, by its width: by trapezoids, as the ends have half
+/// the weight of the others. Of one point its own height.
+fn mean_height(heights: &[f64]) -> f64 {
+    match heights {
+        [] => 0.0,
+        [one] => *one,
+        many => {
+            let trapezoids = many.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0);
+            trapezoids.sum::<f64>() / (many.len() - 1) as f64
+        }
+    }
+}
+
+/// What is said of a server by which nothing of what is asked for is answered well.
+fn nothing_good(record: &Record) -> SetupError {
+    let statuses = record.generator.get("status").and_then(Value::as_object);
+    let counts = statuses.into_iter().flatten();
+    let counts: Vec<String> = counts.map(|(status, n)| format!("{n} times {status}")).collect();
+    let told = if counts.is_empty() { "no reply".to_owned() } else { counts.join(", ") };
+    SetupError(format!("the server answered nothing of what was asked for well: {told}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_area_under_a_curve_was_the_mean_of_its_points() {
+        assert_eq!(mean_height(&[7.0]), 7.0);
+        // Ends count half: 1.5 and 2.5 and 2.0 of three pieces.
+        assert_eq!(mean_height(&[1.0, 2.0, 3.0, 1.0]), 2.0);
+        assert_eq!(mean_height(&[]), 0.0);
+    }
+
+    #[test]
+    fn a_site_that_refuses_all_says_how() {
+        let generator = serde_json::json!({ "status": { "404": 7, "405": 1 } });
+        let told = nothing_good(&Record { generator, ..Record::default() }).to_string();
+        assert!(told.ends_with(": 7 times 404, 1 times 405"), "{told}");
+        assert!(nothing_good(&Record::default()).to_string().ends_with(": no reply"));
     }
 }

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::bench::Score;
-use super::search::{End, Found, Trial};
+use super::found::{End, Found, Trial};
 use super::{Asked, Target};
 use crate::contestant::OURS;
 use crate::definition::Value;
-use crate::host::{Facts, SetupError};
+use crate::host::{Facts, SetupError, put, put_json};
 use crate::report::{Figure, Line, Spot, drawn, escaped, style};
 use crate::statistics::Interval;
 
@@ -28,16 +28,6 @@ pub(super) fn written(
     facts: &Facts,
 ) -> Result<String, SetupError> {
     let settings = asked.space.settings(&found.best);
-    let config = match found.end {
-        End::Better | End::Interrupted if !settings.is_empty() => {
-            Some(configuration(asked, found, &settings)?)
-        }
-        _ => {
-            set_aside(&place_of(asked))?;
-            None
-        }
-    };
-    let wrong = |error| SetupError(format!("{}: {error}", asked.out.display()));
     let evidence = json!({
         "command": asked.command,
         "contestant": asked.contestant,
@@ -48,10 +38,19 @@ pub(super) fn written(
         "score": score,
         "facts": facts,
     });
-    let text = serde_json::to_string_pretty(&evidence).map_err(std::io::Error::from);
-    fs::write(asked.out.join("tune.json"), text.map_err(wrong)? + "\n").map_err(wrong)?;
-    let page = asked.out.join("report.html");
-    fs::write(&page, page_of(asked, found, score, facts)).map_err(wrong)?;
+    // First what took hours to find: where the configuration goes may be written to no more.
+    put_json(&asked.out.join(EVIDENCE), &evidence)?;
+    let page = asked.out.join(PAGE);
+    put(&page, &page_of(asked, found, score, facts))?;
+    let config = match found.end {
+        End::Better | End::Interrupted if !settings.is_empty() => {
+            Some(configuration(asked, found, &settings)?)
+        }
+        _ => {
+            set_aside(&place_of(asked))?;
+            None
+        }
+    };
     let mut said = conclusion(found);
     if let Some(config) = config {
         let _ = writeln!(said, "written to {}", config.display());
@@ -66,15 +65,39 @@ pub(super) fn nothing() -> String {
     "interrupted before anything was measured\n".into()
 }
 
-/// Whether the configuration may go where it would. Blocks.
+/// Whether the configuration and the evidence may go where they would. Blocks.
 ///
 /// # Errors
-/// When a file is there that was not made here.
+/// When a file is there that was not made here, or none can be written.
 pub(super) fn may_write(asked: &Asked) -> Result<(), SetupError> {
-    let path = place_of(asked);
-    let is_theirs = fs::read_to_string(&path).is_ok_and(|text| !text.starts_with(MADE_BY));
-    let why = "it was not made by `flyball tune`, which would replace it; take another --out";
-    if is_theirs { Err(SetupError(format!("{}: {why}", path.display()))) } else { Ok(()) }
+    let config = place_of(asked);
+    let is_ours = |path: &Path| fs::read_to_string(path).is_ok_and(|text| is_evidence(&text));
+    let is_searched = is_ours(&asked.out.join(EVIDENCE));
+    let mut theirs: Vec<PathBuf> = [EVIDENCE, PAGE].map(|name| asked.out.join(name)).into();
+    theirs.retain(|path| path.exists() && !is_searched);
+    let is_made =
+        |path: &Path| fs::read_to_string(path).is_ok_and(|text| text.starts_with(MADE_BY));
+    let configs = [config.clone(), aside(&config)];
+    theirs.extend(configs.into_iter().filter(|path| path.exists() && !is_made(path)));
+    if let Some(path) = theirs.first() {
+        let why = "it was not made by `flyball tune`, which would replace it; take another --out";
+        return Err(SetupError(format!("{}: {why}", path.display())));
+    }
+    // Better now than after the search.
+    let probe = config.with_extension("toml.probe");
+    let made = config.parent().map_or(Ok(()), fs::create_dir_all);
+    let written = made.and_then(|()| fs::write(&probe, "")).and_then(|()| fs::remove_file(&probe));
+    written.map_err(|error| SetupError(format!("{}: {error}", config.display())))
+}
+
+/// Where what was found is, and the page that shows it.
+const EVIDENCE: &str = "tune.json";
+const PAGE: &str = "report.html";
+
+/// Whether a text is what a search has written.
+fn is_evidence(text: &str) -> bool {
+    let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
+    value.is_some_and(|value| value.get("found").is_some() && value.get("command").is_some())
 }
 
 /// What came of it, in a few lines.
@@ -126,8 +149,13 @@ fn set_aside(path: &Path) -> Result<(), SetupError> {
     if !fs::read_to_string(path).is_ok_and(|text| text.starts_with(MADE_BY)) {
         return Ok(());
     }
-    let aside = path.with_extension("toml.before");
+    let aside = aside(path);
     fs::rename(path, &aside).map_err(|error| SetupError(format!("{}: {error}", aside.display())))
+}
+
+/// The name that an earlier one gets.
+fn aside(path: &Path) -> PathBuf {
+    path.with_extension("toml.before")
 }
 
 /// Writes the configuration, and returns where.
@@ -170,8 +198,7 @@ fn configuration(
         let _ = write!(head, "\n# Comments of {} are not kept.", config.display());
     }
     set_aside(&path)?;
-    fs::write(&path, format!("{head}\n\n{body}"))
-        .map_err(|error| wrong(&path, error.to_string()))?;
+    put(&path, &format!("{head}\n\n{body}"))?;
     Ok(path)
 }
 
@@ -256,7 +283,15 @@ fn page_of(asked: &Asked, found: &Found, score: &Score, facts: &Facts) -> String
         ("the default's peak", format!("{:.0} connections per second", score.peak)),
         (
             "compared by",
-            format!("replies in time per second when {:.0} connections arrive", score.arrives),
+            match found.swept {
+                true => {
+                    format!(
+                        "the area under replies in time per second, up to {:.0}",
+                        score.sweeps_to
+                    )
+                }
+                false => format!("replies in time per second when {:.0} arrive", score.arrives),
+            },
         ),
         ("network", if score.reduced { "loopback" } else { "two namespaces, MTU 1500" }.to_owned()),
         ("kernel", facts.kernel.clone()),

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::found::{End, Finalist, Found, Trial};
 use super::space::{Point, Space};
-use crate::statistics::{Comparison, Finding, Interval, holm, mean, pairs_needed};
+use crate::statistics::{Comparison, Finding, deviation, holm, mean, noise_floor, pairs_needed};
 
 /// Runs of the default by which the noise is known.
 const NOISE_RUNS: usize = 6;
@@ -107,86 +108,12 @@ pub trait Bench {
     fn sweep_cost(&self) -> usize;
 }
 
-/// A run that was made.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Trial {
-    /// When in the search.
-    pub stage: Stage,
-    /// What was measured, in words.
-    pub label: String,
-    /// What it was asked for.
-    pub seed: u64,
-    /// What it gave.
-    pub score: Option<f64>,
-    /// Why it does not count.
-    pub void: Option<String>,
-    /// How often the load had been raised: only scores of one load are compared.
-    pub load: u32,
-    #[serde(skip)]
-    point: Point,
-}
-
 /// Told as the search goes on.
 pub trait Watch {
     /// A run begins: the nth of so many in its stage, and so long is left altogether.
     fn begins(&mut self, stage: Stage, nth: usize, of: usize, label: &str, left: Duration);
     /// It came out so, and this is it by the default's mean so far.
     fn came(&mut self, score: &Result<f64, String>, by_default: Option<f64>);
-}
-
-/// One that was confirmed, or not.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finalist {
-    /// Its settings in words.
-    pub label: String,
-    /// By the default.
-    pub ratio: Interval,
-    /// The p-value, corrected for the number of finalists.
-    pub p: f64,
-    /// From so many pairs.
-    pub pairs: usize,
-    /// It is better than the default, and by more than noise.
-    pub better: bool,
-    #[serde(skip)]
-    pub(super) point: Point,
-}
-
-/// How the search ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum End {
-    /// Something beat the default.
-    Better,
-    /// Nothing beat the default significantly.
-    NoDifference,
-    /// It was interrupted: the best so far is not confirmed.
-    Interrupted,
-}
-
-/// What was found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Found {
-    /// How it ended.
-    pub end: End,
-    /// The winner; the best so far after an interruption; the default when nothing beat it.
-    #[serde(skip)]
-    pub best: Point,
-    /// Its settings in words.
-    pub label: String,
-    /// Those that were confirmed, best first.
-    pub finalists: Vec<Finalist>,
-    /// The standard deviation of the default's score from run to run, as a share of it.
-    pub noise: Option<f64>,
-    /// Every run.
-    pub trials: Vec<Trial>,
-}
-
-impl Found {
-    /// Why the best of the search was not confirmed, if it was not.
-    pub(super) fn refused(&self) -> Option<&str> {
-        let mut asked = self.trials.iter().filter(|trial| trial.stage == Stage::Admission);
-        asked.find_map(|trial| trial.void.as_deref())
-    }
 }
 
 /// How long it may take, and what decides what chance decides.
@@ -219,6 +146,8 @@ pub fn search(
         rng: fastrand::Rng::with_seed(limits.seed),
         trials: Vec::new(),
         load: 0,
+        leaders: Vec::new(),
+        swept: false,
         busy: Duration::ZERO,
     };
     search.noise();
@@ -239,6 +168,10 @@ struct Search<'a> {
     trials: Vec<Trial>,
     /// How often the load was raised.
     load: u32,
+    /// Those that are ahead, best first, by runs on the same seeds.
+    leaders: Vec<Point>,
+    /// Whether the confirmation compares by the whole curve.
+    swept: bool,
     /// Time that runs in overload have taken.
     busy: Duration,
 }
@@ -275,7 +208,7 @@ impl Search<'_> {
 
     /// Keeps the better third of those that have been screened, and again of those.
     fn halve(&mut self) {
-        let mut stay = self.ranked(None);
+        let mut stay = self.ranked();
         let mut seed = NOISE_RUNS as u64 + 1;
         for round in 0..ROUNDS {
             // Those that keep up with the load are not told apart by it yet.
@@ -290,19 +223,36 @@ impl Search<'_> {
             let all = stay.len() * blocks as usize;
             let mut nth = 0;
             let first = self.trials.len();
-            for _ in 0..blocks {
-                self.rng.shuffle(&mut stay);
-                for point in stay.clone() {
+            'blocks: for _ in 0..blocks {
+                let mut order = stay.clone();
+                self.rng.shuffle(&mut order);
+                for point in order {
                     if !self.has_room(Stage::Halving) {
-                        return;
+                        break 'blocks;
                     }
                     self.run(&point, Stage::Halving, seed, (nth, all));
                     nth += 1;
                 }
                 seed += 1;
             }
+            let done = nth == all;
             stay = paired(&self.trials[first..], &stay);
+            // Of a round that was not finished, what was known before it stands.
+            if done || self.leaders.is_empty() {
+                self.leaders.clone_from(&stay);
+            }
+            if !done {
+                return;
+            }
         }
+    }
+
+    /// All that were measured, best first: those that are ahead by runs on the same seeds before
+    /// those that had been left behind, however lucky these were.
+    fn best_first(&self) -> Vec<Point> {
+        let mut best = self.leaders.clone();
+        best.extend(self.ranked().into_iter().filter(|point| !self.leaders.contains(point)));
+        best
     }
 
     /// Raises the load when the best keeps up with it: nothing above it would be told apart.
@@ -322,7 +272,7 @@ impl Search<'_> {
     /// From the best two, changes one knob at a time for as long as that is better.
     fn step(&mut self) {
         let mut seed = 1_000;
-        for start in self.ranked(None).into_iter().take(STEPS_FROM) {
+        for start in self.best_first().into_iter().take(STEPS_FROM) {
             let mut at = start;
             'steps: for _ in 0..STEPS_MAX {
                 let mut near = self.space.neighbours(&at);
@@ -352,6 +302,7 @@ impl Search<'_> {
                     }
                     let better = pairs.iter().map(|(left, right)| (left / right).ln());
                     if mean(&better.collect::<Vec<_>>()) > 0.0 {
+                        self.takes_the_lead(&other, &at);
                         at = other;
                         continue 'steps;
                     }
@@ -361,10 +312,17 @@ impl Search<'_> {
         }
     }
 
+    /// A step led to a better point: it goes before the one that it began from.
+    fn takes_the_lead(&mut self, better: &Point, than: &Point) {
+        self.leaders.retain(|point| point != better);
+        let at = self.leaders.iter().position(|point| point == than);
+        self.leaders.insert(at.unwrap_or(self.leaders.len()), better.clone());
+    }
+
     /// The best beside the default, on seeds that nothing has been chosen by.
     fn confirm(&mut self) -> Vec<Finalist> {
         let default = self.space.default_point();
-        let mut best = self.ranked(None);
+        let mut best = self.best_first();
         best.retain(|point| *point != default);
         let mut best = self.admitted(best);
         if best.is_empty() {
@@ -379,6 +337,7 @@ impl Search<'_> {
             true => (At::Sweep, sweep_cost),
             false => (At::Overload, 1),
         };
+        self.swept = at == At::Sweep;
         best.truncate((1..=most).rev().find(|count| fits(*count, cost)).unwrap_or(1));
         let mut all = vec![default];
         all.append(&mut best);
@@ -438,12 +397,10 @@ impl Search<'_> {
         });
         let compared: Vec<(Point, Comparison)> = compared.collect();
         let corrected = holm(&compared.iter().map(|(_, one)| one.p).collect::<Vec<_>>());
-        let noise = self.noise_spread();
+        let (noise, runs) = (self.noise_spread(), self.noise_logs().len());
         let finalist = |((point, one), p): ((Point, Comparison), f64)| {
             // Of what is not known to be small nothing can be larger.
-            let floor = noise.map_or(f64::INFINITY, |spread| {
-                (2.0 * spread * 2f64.sqrt() / (one.pairs as f64).sqrt()).exp()
-            });
+            let floor = noise.map_or(f64::INFINITY, |spread| noise_floor(spread, runs, one.pairs));
             let better = one.finding(p) == Finding::Greater && one.ratio.middle > floor;
             let label = self.space.label(&point);
             Finalist { label, ratio: one.ratio, p, pairs: one.pairs, better, point }
@@ -467,7 +424,7 @@ impl Search<'_> {
                 let so_far = finalists.first().map(|one| (one.ratio.middle, one.point.clone()));
                 let best = match so_far {
                     Some((ratio, point)) => Some(point).filter(|_| ratio > 1.0),
-                    None => self.ranked(None).into_iter().find(|point| !self.is_refused(point)),
+                    None => self.best_first().into_iter().find(|point| !self.is_refused(point)),
                 };
                 (End::Interrupted, best.unwrap_or(default))
             }
@@ -475,7 +432,7 @@ impl Search<'_> {
         };
         let noise = self.noise_spread();
         let label = self.space.label(&best);
-        Found { end, best, label, finalists, noise, trials: self.trials }
+        Found { end, best, label, finalists, noise, swept: self.swept, trials: self.trials }
     }
 
     /// One run in overload, which is kept.
@@ -544,13 +501,12 @@ impl Search<'_> {
         self.trials.iter().any(|one| (one.load, &one.point) == (self.load, point))
     }
 
-    /// Those that were measured (of these), best first: by the highest load that they were
-    /// measured under, and there by the mean of their logarithms.
-    fn ranked(&self, of: Option<&[Point]>) -> Vec<Point> {
+    /// Those that were measured, best first: by the highest load that they were measured under, and
+    /// there by the mean of their logarithms.
+    fn ranked(&self) -> Vec<Point> {
         let mut points: Vec<(u32, f64, Point)> = Vec::new();
         for trial in self.searched().filter(|trial| trial.score.is_some()).rev() {
-            let asked = of.is_none_or(|of| of.contains(&trial.point));
-            if asked && !points.iter().any(|(_, _, point)| *point == trial.point) {
+            if !points.iter().any(|(_, _, point)| *point == trial.point) {
                 let scores = self.scores_under(trial.load, &trial.point);
                 let logs: Vec<f64> = scores.into_iter().map(f64::ln).collect();
                 points.push((trial.load, mean(&logs), trial.point.clone()));
@@ -560,12 +516,13 @@ impl Search<'_> {
         points.into_iter().map(|(_, _, point)| point).collect()
     }
 
-    fn noise_spread(&self) -> Option<f64> {
+    fn noise_logs(&self) -> Vec<f64> {
         let of_noise = self.trials.iter().filter(|trial| trial.stage == Stage::Noise);
-        let logs: Vec<f64> = of_noise.filter_map(|trial| trial.score.map(f64::ln)).collect();
-        let middle = mean(&logs);
-        let squares: f64 = logs.iter().map(|log| (log - middle).powi(2)).sum();
-        (logs.len() >= 2).then(|| (squares / (logs.len() - 1) as f64).sqrt())
+        of_noise.filter_map(|trial| trial.score.map(f64::ln)).collect()
+    }
+
+    fn noise_spread(&self) -> Option<f64> {
+        deviation(&self.noise_logs())
     }
 
     /// Seconds until a stage has to end.

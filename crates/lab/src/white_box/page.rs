@@ -4,13 +4,12 @@
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::calls::{CATEGORIES, category, title};
 use super::{Locks, Opened, SHOWN, Waits, WhiteBoxes};
 use crate::definition::Experiment;
-use crate::host::SetupError;
+use crate::host::{SetupError, put, put_json};
 use crate::report::{escaped, label, style};
 
 /// System calls that a table names at most, the most frequent first.
@@ -44,11 +43,9 @@ pub(super) fn write(
     all: &WhiteBoxes,
     out: &Path,
 ) -> Result<PathBuf, SetupError> {
-    let wrong = |error| SetupError(format!("{}: {error}", out.display()));
-    let text = serde_json::to_string_pretty(all).map_err(std::io::Error::from).map_err(wrong)?;
-    fs::write(out.join("white-box.json"), text + "\n").map_err(wrong)?;
+    put_json(&out.join("white-box.json"), all)?;
     let page = out.join("white-box.html");
-    fs::write(&page, of(experiment, all)).map_err(wrong)?;
+    put(&page, &of(experiment, all))?;
     Ok(page)
 }
 

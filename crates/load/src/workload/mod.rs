@@ -36,7 +36,7 @@ mod url;
 
 pub use access_log::{AccessLog, Replaying, access_log, files_of_log};
 pub use conditional::Conditional;
-pub(crate) use directory::expect_files;
+pub(crate) use directory::{class_files, expect_files};
 pub use dynamic::{Dynamic, DynamicOptions, Page, PageSeen, PostLog, RULES, Rule};
 pub(crate) use dynamic::{Place as DynamicPlace, fetch_log};
 pub use fileset::FilesetMix;

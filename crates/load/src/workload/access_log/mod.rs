@@ -19,6 +19,9 @@ pub use truncate::files_of_log;
 /// A second in nanoseconds.
 const SECOND_NS: u64 = 1_000_000_000;
 
+/// Methods that ask for nothing to be changed (RFC 9110, Section 9.2.1).
+const SAFE: [&str; 4] = ["GET", "HEAD", "OPTIONS", "TRACE"];
+
 /// One request of a log; what it holds is borrowed from the log where it can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry<'a> {
@@ -53,6 +56,9 @@ pub struct Replaying {
     pub data_set: Option<u64>,
     /// How much faster than it was the log goes.
     pub speed: f64,
+    /// Requests that may change something are left out: all but those of methods that are safe (RFC
+    /// 9110, Section 9.2.1).
+    pub safe: bool,
 }
 
 /// A log that was read.
@@ -62,6 +68,8 @@ pub struct AccessLog {
     pub sessions: Recorded,
     /// When each begins, in nanoseconds from the first; they ascend.
     pub starts_ns: Arc<[u64]>,
+    /// Requests that were left out, since they might change something.
+    pub left_out: u64,
 }
 
 /// Reads an access log into the catalog; its requests are as `base` where it says nothing else.
@@ -76,22 +84,27 @@ pub fn access_log(
     replaying: Replaying,
     skipped: &mut Skipped,
 ) -> Result<AccessLog, String> {
-    let mut reader = Reader { base, catalog, known: HashMap::new(), requests: Vec::new() };
+    let mut reader =
+        Reader { base, catalog, known: HashMap::new(), requests: Vec::new(), left_out: 0 };
+    let is_wanted = |entry: &Entry<'_>| !replaying.safe || SAFE.contains(&entry.method);
     match replaying.data_set {
         Some(bytes) => {
             let mut files = truncate::Truncation::new(log, bytes)?;
             read(log, skipped, &mut |entry, client| {
                 if files.takes(&entry) {
-                    reader.take(&entry, client);
+                    reader.take(&entry, client, is_wanted(&entry));
                 }
             })?;
         }
-        None => read(log, skipped, &mut |entry, client| reader.take(&entry, client))?,
+        None => read(log, skipped, &mut |entry, client| {
+            reader.take(&entry, client, is_wanted(&entry));
+        })?,
     }
-    if reader.requests.is_empty() {
-        return Err("the log has no request".into());
+    match (reader.requests.is_empty(), reader.left_out) {
+        (true, 0) => Err("the log has no request".into()),
+        (true, _) => Err("the log has no request that is safe to be made again".into()),
+        (false, left_out) => Ok(AccessLog { left_out, ..sessions(reader.requests, replaying) }),
     }
-    Ok(sessions(reader.requests, replaying))
 }
 
 /// Gives every entry of a log with the number of its client to `take`.
@@ -135,10 +148,15 @@ struct Reader<'a> {
     catalog: &'a mut Catalog,
     known: HashMap<(String, String, bool), RequestId>,
     requests: Vec<Logged>,
+    left_out: u64,
 }
 
 impl Reader<'_> {
-    fn take(&mut self, entry: &Entry<'_>, client: u32) {
+    fn take(&mut self, entry: &Entry<'_>, client: u32, is_wanted: bool) {
+        if !is_wanted {
+            self.left_out += 1;
+            return;
+        }
         let is_http10 = entry.is_http10 || self.base.http10;
         let key = (entry.method.to_owned(), entry.target.clone(), is_http10);
         let request = match self.known.get(&key) {
@@ -175,7 +193,8 @@ fn sessions(mut requests: Vec<Logged>, replaying: Replaying) -> AccessLog {
             ends.push(steps.len() as u32);
             starts.push(scaled(session[0].time_s - first_s));
         }
-        return AccessLog { sessions: Recorded::new(steps, ends), starts_ns: starts.into() };
+        let sessions = Recorded::new(steps, ends);
+        return AccessLog { sessions, starts_ns: starts.into(), left_out: 0 };
     };
     // The session that each client is in.
     let mut present: HashMap<u32, usize> = HashMap::new();
@@ -201,7 +220,7 @@ fn sessions(mut requests: Vec<Logged>, replaying: Replaying) -> AccessLog {
         }
         ends.push(steps.len() as u32);
     }
-    AccessLog { sessions: Recorded::new(steps, ends), starts_ns: starts.into() }
+    AccessLog { sessions: Recorded::new(steps, ends), starts_ns: starts.into(), left_out: 0 }
 }
 
 #[cfg(test)]
@@ -261,6 +280,23 @@ mod tests {
         assert!(log.sessions.next_session(&mut steps));
         let follows: Vec<_> = steps.iter().map(|step| step.follow).collect();
         assert_eq!(follows, [Follow::Think(0), Follow::Think(1_000_000_000)]);
+    }
+
+    #[test]
+    fn what_may_change_something_is_left_out_where_that_is_asked_for() {
+        let log = b"a - - [01/Jul/1995:00:00:01 -0400] \"POST /1 HTTP/1.0\" 200 1\n\
+            a - - [01/Jul/1995:00:00:02 -0400] \"DELETE /2 HTTP/1.0\" 200 1\n\
+            a - - [01/Jul/1995:00:00:03 -0400] \"HEAD /3 HTTP/1.0\" 200 1\n";
+        let (base, safe) = (Message::default(), Replaying { safe: true, ..Replaying::default() });
+        let read = |log: &[u8], replaying| {
+            let (mut catalog, mut skipped) = (Catalog::new("h", Vec::new()), Skipped::new(false));
+            let log = access_log(log, &base, &mut catalog, replaying, &mut skipped);
+            log.map(|log| (log.sessions.sessions(), log.left_out))
+        };
+        assert_eq!(read(log, safe), Ok((1, 2)));
+        assert_eq!(read(log, Replaying::default()), Ok((3, 0)));
+        let refused = read(&log[..60], safe).unwrap_err();
+        assert!(refused.ends_with("safe to be made again"), "{refused}");
     }
 
     #[test]
