@@ -9,6 +9,7 @@ mod settled;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -381,8 +382,8 @@ impl Campaign<'_> {
             progress.begins(nth + 1, plan.copies, &what, left);
             let directory = self.directory;
             let file = |attempt: u32| directory.join(format!("noise_{nth}_{attempt}.json"));
-            // A quick campaign has no time to make a void one again.
-            let attempts = if self.options.quick { 1 } else { ATTEMPTS_MAX };
+            // What they differ by is needed before all else; for more a quick one has no time.
+            let attempts = if self.options.quick { 1..=2 } else { 1..=ATTEMPTS_MAX };
             // Both of a pair are asked for the same, as all that is compared.
             let turn = Turn { block: nth / 2, cell: 0 };
             let last = self.attempts(cell, turn, attempts, &file, progress)?.pop();
@@ -407,8 +408,46 @@ impl Campaign<'_> {
         let more = plan::judged_turns(plan, cells, claims, &valid, self.options.seed);
         let before = plan.turns.len();
         let second = first && self.turns(&more, (before, before + more.len()), cells, progress)?;
-        self.runs.complete = second && self.missed == 0;
+        let mended = second && (!self.options.quick || self.again(plan, &more, cells, progress)?);
+        self.runs.complete = mended && self.missed == 0;
         Ok(())
+    }
+
+    /// Makes the void runs of a quick campaign again, in the time that all others have left: first
+    /// those that a claim looks at. False when it was ended.
+    fn again(
+        &mut self,
+        plan: &Plan,
+        judged: &[Turn],
+        cells: &[Cell<'_>],
+        progress: &mut dyn Progress,
+    ) -> Result<bool, SetupError> {
+        let mut turns = [judged, &plan.turns].concat();
+        turns.sort_by_key(|turn| !judged.iter().any(|one| one.cell == turn.cell));
+        for attempt in 2..=ATTEMPTS_MAX {
+            let is_void = |turn: &Turn| self.runs.is_void(&cells[turn.cell], turn.block);
+            let void: Vec<Turn> = turns.iter().copied().filter(is_void).collect();
+            for (at, turn) in void.iter().enumerate() {
+                if self.is_late() {
+                    return Ok(true);
+                }
+                if (self.stop)() {
+                    return Ok(false);
+                }
+                let cell = &cells[turn.cell];
+                let left = self.runs.seconds * (void.len() - at) as f64;
+                let what = format!("again, {} at {}", cell.series.name, cell.point);
+                progress.begins(at + 1, void.len(), &what, Duration::from_secs_f64(left));
+                self.one(cell, *turn, attempt..=attempt, progress)?;
+            }
+        }
+        Ok(!(self.stop)())
+    }
+
+    /// Whether a quick campaign begins no more runs.
+    fn is_late(&self) -> bool {
+        let most_s = QUICK_S_MAX as f64 * BEGUN_SHARE;
+        self.options.quick && self.begun.elapsed().as_secs_f64() > most_s
     }
 
     /// Some runs, which are those from `before` on of so many; false when they were ended.
@@ -422,8 +461,7 @@ impl Campaign<'_> {
         let begun = Instant::now();
         for (at, turn) in turns.iter().enumerate() {
             let nth = before + at;
-            let spent = self.begun.elapsed().as_secs_f64() / QUICK_S_MAX as f64;
-            if self.options.quick && spent > BEGUN_SHARE {
+            if self.is_late() {
                 let left = turns.len() - at;
                 progress.note(&format!("{left} of {all} runs do not fit into the time"));
                 self.missed += left;
@@ -443,10 +481,8 @@ impl Campaign<'_> {
             let left = Duration::from_secs_f64(each * all.saturating_sub(nth) as f64);
             let what = format!("{} at {}", cell.series.name, cell.point);
             progress.begins(nth + 1, all, &what, left);
-            // A quick experiment repeats void runs only in time that the others do not need.
-            let done = (nth + 1) as f64 / all.max(1) as f64;
-            let late = self.options.quick && spent / BEGUN_SHARE > done;
-            let attempts = if late { 1 } else { ATTEMPTS_MAX };
+            // A quick campaign makes void runs again when it knows how much time the others took.
+            let attempts = if self.options.quick { 1..=1 } else { 1..=ATTEMPTS_MAX };
             self.one(cell, *turn, attempts, progress)?;
         }
         // The last run may be the one that was interrupted.
@@ -458,14 +494,15 @@ impl Campaign<'_> {
         &mut self,
         cell: &Cell<'_>,
         turn: Turn,
-        attempts: u32,
+        attempts: RangeInclusive<u32>,
         progress: &mut dyn Progress,
     ) -> Result<(), SetupError> {
         let directory = self.directory;
         let file = |attempt| file_of(directory, cell, turn.block, attempt);
+        let is_last = *attempts.end() == ATTEMPTS_MAX;
         let made = self.attempts(cell, turn, attempts, &file, progress)?;
         let told = made.last().is_none_or(|last| last.void.is_empty() || last.unfair);
-        if !told && !(self.stop)() {
+        if !told && is_last && !(self.stop)() {
             progress.note(&format!("{} stays noisy at {}", cell.series.name, cell.point));
         }
         self.runs.records.extend(made);
@@ -478,12 +515,12 @@ impl Campaign<'_> {
         &mut self,
         cell: &Cell<'_>,
         turn: Turn,
-        most: u32,
+        attempts: RangeInclusive<u32>,
         file: &dyn Fn(u32) -> PathBuf,
         progress: &mut dyn Progress,
     ) -> Result<Vec<Record>, SetupError> {
         let mut made = Vec::new();
-        for attempt in 1..=most {
+        for attempt in attempts {
             let path = file(attempt);
             let before: Option<Record> = self.options.resume.then(|| kept(&path)).flatten();
             let record = match before {

@@ -142,6 +142,13 @@ pub enum Varies {
     Nothing,
 }
 
+impl Varies {
+    /// Whether load arrives by a clock, whatever the server does.
+    pub fn is_open(self) -> bool {
+        matches!(self, Varies::Rate | Varies::Sessions)
+    }
+}
+
 /// What is varied, and over which values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -486,7 +493,7 @@ impl Experiment {
             let near = self.near_series(base);
             return Err(format!("the axis is relative to {base:?}, which is no series{near}"));
         }
-        if axis.relative_to.is_some() && !matches!(axis.varies, Varies::Rate | Varies::Sessions) {
+        if axis.relative_to.is_some() && !axis.varies.is_open() {
             return Err("`relative-to` is of an axis that varies a rate or sessions".into());
         }
         for (at, one) in series.iter().enumerate() {

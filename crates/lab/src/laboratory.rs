@@ -15,8 +15,8 @@ use crate::catalogue;
 use crate::contestant;
 use crate::definition::{Claim, Experiment, Series, Setup, Varies};
 use crate::host::{
-    Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, put_json,
-    take,
+    Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root,
+    may_go_first, put_json, take,
 };
 use crate::noise::Noise;
 use crate::plan;
@@ -557,6 +557,7 @@ impl Laboratory {
             config: None,
             stolen_percent_max: options.stolen_percent_max.unwrap_or(STOLEN_PERCENT_MAX),
             awake: awake(&mut |why| progress.note(why)),
+            client_first: client_first(experiment.machine.cpus, &mut |why| progress.note(why)),
         })
     }
 }
@@ -568,6 +569,20 @@ pub(crate) fn awake(tell: &mut dyn FnMut(&str)) -> Option<Awake> {
         tell(&format!("processors may sleep, and waking them disturbs runs: {error}"));
     }
     awake.ok()
+}
+
+/// Whether a generator that follows a clock may go before other programs on its CPU, which is not
+/// the server's, then; why not is told.
+pub(crate) fn client_first(wanted: u32, tell: &mut dyn FnMut(&str)) -> bool {
+    let Cpus { server, client } = cpus(wanted);
+    if !is_root() || server.contains(&client) {
+        return false;
+    }
+    let may = may_go_first();
+    if let Err(error) = &may {
+        tell(&format!("other programs may hold up the generator: {error}"));
+    }
+    may.is_ok()
 }
 
 /// Seconds that an experiment takes among those that are chosen, about: none when it reads the runs

@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::definition::{Claim, Experiment, Place, QUICK_S_MAX, Series, Varies};
+use crate::definition::{Claim, Experiment, Place, QUICK_S_MAX, Series};
 use crate::noise;
 use crate::schedule::{Turn, turns, turns_of};
 use crate::statistics::pairs_needed;
@@ -165,8 +165,7 @@ pub fn judged_turns(
 
 /// Seconds that a run at this point takes beyond its load.
 fn beyond_s(experiment: &Experiment, point: f64) -> f64 {
-    let open = matches!(experiment.axis.varies, Varies::Rate | Varies::Sessions);
-    OVERHEAD_S + if open && point >= 1.0 { OVERLOAD_S } else { 0.0 }
+    OVERHEAD_S + if experiment.axis.varies.is_open() && point >= 1.0 { OVERLOAD_S } else { 0.0 }
 }
 
 #[cfg(test)]

@@ -125,6 +125,8 @@ pub struct Site {
     pub stolen_percent_max: f64,
     /// Keeps processors from sleeping, where that can be had.
     pub awake: Option<Awake>,
+    /// Whether a generator that follows a clock goes before other programs on its CPU.
+    pub client_first: bool,
 }
 
 /// All that is known of a run, as it is kept.
@@ -305,7 +307,7 @@ pub fn watched<T>(
     let look = || Look::at(&server, &grounds, &cpus.server);
     let before = look();
     let begun = Instant::now();
-    let place = site.client();
+    let place = site.client(load);
     let url = server.url();
     let mut workload = experiment.workload.clone();
     workload.flags.extend(series.load.iter().cloned());
@@ -438,12 +440,14 @@ fn share_of(class: &Value) -> Option<Share<'_>> {
 }
 
 impl Site {
-    fn client(&self) -> Place {
+    /// Where the generator of this load runs. One that follows a clock goes before other programs.
+    fn client(&self, load: &Load) -> Place {
         Place {
             namespace: self.network.as_ref().map(|network| network.client().to_owned()),
             cpus: Some(self.cpus.client.to_string()),
             joins: Vec::new(),
             descriptors: Some(CLIENT_DESCRIPTORS as u64),
+            first: self.client_first && load.varies.is_open(),
         }
     }
 }
@@ -502,6 +506,7 @@ impl Server {
             cpus: Some(site.cpus.of_server()),
             joins: group.map(Group::joins).unwrap_or_default(),
             descriptors: Some(SERVER_DESCRIPTORS),
+            first: false,
         };
         let mut command = contestant::command(series, &conditions, &place)?;
         let log = scratch.join("output.log");
@@ -549,7 +554,7 @@ impl Server {
                 &self.url(),
                 (&workload, &site.files),
                 (&gate, false),
-                &site.client(),
+                &site.client(&gate),
                 &site.scratch,
             )?
             .wait(stop);

@@ -21,7 +21,7 @@ use crate::generator;
 use crate::host::{
     Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take,
 };
-use crate::laboratory::{awake, cpus};
+use crate::laboratory::{awake, client_first, cpus};
 use crate::run::{Cpus, Site};
 
 pub use bench::Score;
@@ -303,5 +303,6 @@ fn site(
         config,
         stolen_percent_max: asked.stolen_percent_max,
         awake: awake(&mut |why| notes.note(why)),
+        client_first: client_first(experiment.machine.cpus, &mut |why| notes.note(why)),
     })
 }

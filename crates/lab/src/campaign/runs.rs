@@ -8,7 +8,7 @@ use super::{Options, Stolen};
 use crate::definition::Experiment;
 use crate::host::Facts;
 use crate::noise::Noise;
-use crate::plan::Asked;
+use crate::plan::{Asked, Cell};
 use crate::run::{Record, Site};
 use crate::statistics::median;
 use crate::verdict::{self, Measured};
@@ -129,6 +129,15 @@ impl Runs {
         Some(Stolen { middle: median(&all), most })
     }
 
+    /// Whether a cell was measured in this block, and the last time in vain for what its server
+    /// cannot help.
+    pub(super) fn is_void(&self, cell: &Cell<'_>, block: usize) -> bool {
+        let wanted = (cell.series.name.as_str(), cell.point, block);
+        let of_it = |one: &&Record| (one.series.as_str(), one.point, one.block) == wanted;
+        let last = self.records.iter().rfind(of_it);
+        last.is_some_and(|last| !last.void.is_empty() && !last.unfair)
+    }
+
     /// How many cells have no valid run.
     pub fn noisy(&self) -> usize {
         let key = |record: &Record| (record.series.clone(), record.point.to_bits(), record.block);
@@ -162,6 +171,7 @@ impl Unfair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::definition::Series;
 
     fn none() -> Runs {
         Runs {
@@ -225,5 +235,9 @@ mod tests {
             ..none()
         };
         assert_eq!((runs.valid().len(), runs.noisy()), (1, 1));
+        let series = Series { name: "a".into(), ..Series::default() };
+        let at = |point| Cell { series: &series, point };
+        assert_eq!([0, 1, 2].map(|block| runs.is_void(&at(1.0), block)), [false, true, false]);
+        assert!(!runs.is_void(&at(2.0), 1));
     }
 }

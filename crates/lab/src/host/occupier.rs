@@ -14,10 +14,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::SetupError;
+use super::precedence::PRIORITY;
 use super::programs::run;
-
-/// The least priority of the class that goes before all ordinary programs.
-const PRIORITY: &str = "1";
 
 /// A thread that is busy on a processor for its part of each turn. Ended when dropped.
 #[derive(Debug)]

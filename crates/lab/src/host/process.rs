@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::SetupError;
+use super::precedence::PRIORITY;
 use super::programs::find;
 use super::wait::until;
 
@@ -27,6 +28,9 @@ pub struct Place {
     pub joins: Vec<PathBuf>,
     /// The most descriptors that it may open.
     pub descriptors: Option<u64>,
+    /// Whether it goes before all ordinary programs there. On a CPU with others they stand still
+    /// for as long as it has something to do.
+    pub first: bool,
 }
 
 impl Place {
@@ -61,6 +65,12 @@ impl Place {
         if let Some(cpus) = &self.cpus {
             push(&find("taskset")?.to_string_lossy());
             for word in ["-c", cpus] {
+                push(word);
+            }
+        }
+        if self.first {
+            push(&find("chrt")?.to_string_lossy());
+            for word in ["--fifo", PRIORITY] {
                 push(word);
             }
         }
@@ -160,6 +170,7 @@ pub(super) fn signal(name: &str, target: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::may_go_first;
 
     #[test]
     fn a_process_is_ended_with_all_that_it_started() {
@@ -181,6 +192,23 @@ mod tests {
         };
         let gone = until(most, LOOK_EVERY, &|| false, || is_gone().then_some(()));
         assert!(gone.is_some(), "{inner} goes on");
+    }
+
+    /// SCHED_FIFO is class 1 of sched(7).
+    #[test]
+    fn who_goes_first_is_of_the_class_that_does() {
+        if may_go_first().is_err() {
+            return eprintln!("skipped: it takes root");
+        }
+        let place = Place { cpus: Some("0".into()), first: true, ..Place::default() };
+        let directory = tempfile::tempdir().unwrap();
+        let output = directory.path().join("output");
+        let mut command = place.command(Path::new("/bin/cat")).unwrap();
+        let mut running = Running::start(command.arg("/proc/self/stat"), &output).unwrap();
+        assert!(running.wait(Duration::from_secs(10), &|| false).is_some_and(|end| end.success()));
+        let stat = std::fs::read_to_string(&output).unwrap();
+        let class = stat.rsplit_once(") ").unwrap().1.split(' ').nth(38);
+        assert_eq!(class, Some("1"), "{stat}");
     }
 
     #[test]
