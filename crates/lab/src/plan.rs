@@ -17,7 +17,7 @@ pub const QUICK_S_AIM: f64 = 66.0;
 
 /// The share of [`QUICK_S_MAX`] after which a quick experiment begins no more runs: the one under
 /// way, and the report, have what is left.
-pub const BEGUN_SHARE: f64 = 0.85;
+pub const BEGUN_SHARE: f64 = 0.92;
 
 /// Repetitions of a full campaign.
 const FULL_BLOCKS: usize = 10;
