@@ -4,6 +4,7 @@ mod grounds;
 mod look;
 pub(crate) mod stacks;
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use crate::contestant::{self, Conditions, OURS};
 use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
-    Awake, Disturbance, Group, ListenDrops, Network, Occupier, Others, Place, Running,
+    Awake, Disturbance, Group, Halter, ListenDrops, Network, Occupier, Others, Place, Running,
     SERVER_ADDRESS, SetupError, States, until,
 };
 pub(crate) use grounds::Grounds;
@@ -26,6 +27,10 @@ pub use look::Look;
 
 /// Where servers listen in a namespace of their own.
 const PORT: u16 = 80;
+
+/// How much of its share a server has on loopback, where what it receives is handled on the
+/// processor of the generator that sends it, and the other way round.
+const LOOPBACK_SHARE: f64 = 0.5;
 
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -301,7 +306,7 @@ pub fn watched<T>(
         drop_page_cache()?;
     }
     // It starts at full speed.
-    let _occupier = slowed(group, &site.cpus, machine)?;
+    let _held = slowed(group, &server.running, &site.cpus, machine)?;
     let others = Others::look();
     let cpus = site.cpus.clone();
     let look = || Look::at(&server, &grounds, &cpus.server);
@@ -351,17 +356,25 @@ pub fn watched<T>(
 /// Leaves a server its share of a processor from now on, for as long as what it takes is there.
 fn slowed(
     group: Option<&Group>,
+    server: &Running,
     cpus: &Cpus,
     machine: &Machine,
-) -> Result<Option<Occupier>, SetupError> {
-    let Some(group) = group.filter(|_| machine.cpu_share < 1.0) else { return Ok(None) };
+) -> Result<Option<Box<dyn Any>>, SetupError> {
+    if machine.cpu_share >= 1.0 {
+        return Ok(None);
+    }
+    let Some(group) = group else {
+        let halter = Halter::start(server.id(), machine.cpu_share * LOOPBACK_SHARE)?;
+        return Ok(Some(Box::new(halter)));
+    };
     match machine.cpu_turn_us {
         Some(_) if cpus.server.contains(&cpus.client) => {
             Err(SetupError("turns of a CPU take another one for the generator".into()))
         }
         Some(us) => {
             let turn = Duration::from_secs_f64(us / 1e6);
-            Occupier::start(&cpus.of_server(), machine.cpu_share, turn).map(Some)
+            let occupier = Occupier::start(&cpus.of_server(), machine.cpu_share, turn)?;
+            Ok(Some(Box::new(occupier)))
         }
         None => group.slow_cpu(machine.cpu_share * f64::from(machine.cpus)).map(|()| None),
     }

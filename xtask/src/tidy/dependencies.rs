@@ -82,6 +82,7 @@ const PRODUCT: &[Allowed] = &[
         packages: &[
             ("fastrand", "a seeded order, and seeded draws"),
             ("fuser", "a disk that is slow on purpose"),
+            ("rustix", "signals to all processes of a server"),
             ("serde", "reads definitions and runs, writes verdicts"),
             ("serde_json", "runs and verdicts"),
             ("signal-hook", "undoes what was set up after Ctrl-C"),

@@ -170,8 +170,8 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     if outcome.reduced {
         cautions.push(
             "Reduced: on loopback, without namespaces and control groups, since it was not run \
-             as root. Packets are not those of a network, CPU time is unknown, nothing is limited, \
-             and the page cache has what it had."
+             as root. Packets are not those of a network, CPU time is unknown, nothing is limited \
+             but the time for which servers run, and the page cache has what it had."
                 .into(),
         );
     }

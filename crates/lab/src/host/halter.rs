@@ -1,0 +1,101 @@
+//! Leaves a server a part of a processor's time without a control group, which takes root: stops
+//! all of its processes for the rest of each turn.
+//!
+//! Turns are those in which the kernel's tick keeps a control group's quota, so that what a server
+//! is stopped for is as long. Without this a server on loopback has a whole processor, its
+//! generator no more, and the generator is the limit of most runs and makes them void.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use super::SetupError;
+
+/// How long a turn is: a tick of the kernel where 250 of them make a second.
+const TURN: Duration = Duration::from_millis(4);
+
+/// A thread that stops and continues the processes of a group. They go on when it is dropped.
+#[derive(Debug)]
+pub struct Halter {
+    ended: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Halter {
+    /// From now on the processes of this group run for a share of each turn, all at once. When this
+    /// process ends in whatever way the kernel lets them go on, as it does with those that were
+    /// stopped in a group that nobody is left to continue.
+    ///
+    /// # Errors
+    /// When the id is none, or no thread can be had.
+    pub fn start(group: u32, share: f64) -> Result<Halter, SetupError> {
+        let id = i32::try_from(group).ok().and_then(Pid::from_raw);
+        let id = id.ok_or_else(|| SetupError(format!("{group} is no group of processes")))?;
+        let ended = Arc::<AtomicBool>::default();
+        let until = Arc::clone(&ended);
+        let thread = thread::Builder::new().name("halter".into());
+        let thread = thread.spawn(move || halt(id, TURN.mul_f64(share), &until));
+        let thread = thread.map_err(|error| SetupError(format!("a thread: {error}")))?;
+        Ok(Halter { ended, thread: Some(thread) })
+    }
+}
+
+impl Drop for Halter {
+    fn drop(&mut self) {
+        self.ended.store(true, Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Lets them run for `theirs` of each turn, until they are gone.
+fn halt(group: Pid, theirs: Duration, ended: &AtomicBool) {
+    let mut begun = Instant::now();
+    while !ended.load(Relaxed) && kill_process_group(group, Signal::CONT).is_ok() {
+        thread::park_timeout((begun + theirs).saturating_duration_since(Instant::now()));
+        if kill_process_group(group, Signal::STOP).is_err() {
+            return;
+        }
+        // A turn for which this thread came too late is left out.
+        begun = (begun + TURN).max(Instant::now());
+        thread::park_timeout(begun.saturating_duration_since(Instant::now()));
+    }
+    // Who has gone needs no signal.
+    let _ = kill_process_group(group, Signal::CONT);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::host::{Place, Running, until};
+
+    /// Hundredths of a second that a process has been on a processor, and its state.
+    fn used(id: u32) -> (u64, String) {
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit_once(") ").unwrap().1.split(' ').collect();
+        (fields[11].parse().unwrap(), fields[0].to_owned())
+    }
+
+    #[test]
+    fn a_busy_process_has_its_share_and_goes_on_afterwards() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut command = Place::default().command(Path::new("/bin/sh")).unwrap();
+        command.args(["-c", "while :; do :; done"]);
+        let busy = Running::start(&mut command, &directory.path().join("output")).unwrap();
+        let begun = Instant::now();
+        let halter = Halter::start(busy.id(), 0.25).unwrap();
+        let (before, _) = used(busy.id());
+        let second = Duration::from_secs(1);
+        until(second, second, &|| false, || None::<()>);
+        let share = (used(busy.id()).0 - before) as f64 / 100.0 / begun.elapsed().as_secs_f64();
+        drop(halter);
+        assert!((0.02..0.6).contains(&share), "{share}");
+        assert_eq!(used(busy.id()).1, "R");
+        assert!(Halter::start(0, 0.5).is_err());
+    }
+}
