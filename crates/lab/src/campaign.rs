@@ -37,6 +37,10 @@ pub(crate) use settled::{SETTLED, claimed};
 /// Runs of a series that may fail one after the other before it takes part no more.
 const FAILURES_MAX: u32 = 2;
 
+/// Attempts at a run of two copies in a quick campaign, which needs what they differ by before all
+/// else and has no time for more.
+const QUICK_COPY_ATTEMPTS_MAX: u32 = 2;
+
 /// The share of a run that is warm-up.
 pub(crate) const WARMUP_SHARE: f64 = 0.2;
 
@@ -382,8 +386,8 @@ impl Campaign<'_> {
             progress.begins(nth + 1, plan.copies, &what, left);
             let directory = self.directory;
             let file = |attempt: u32| directory.join(format!("noise_{nth}_{attempt}.json"));
-            // What they differ by is needed before all else; for more a quick one has no time.
-            let attempts = if self.options.quick { 1..=2 } else { 1..=ATTEMPTS_MAX };
+            let most = if self.options.quick { QUICK_COPY_ATTEMPTS_MAX } else { ATTEMPTS_MAX };
+            let attempts = 1..=most;
             // Both of a pair are asked for the same, as all that is compared.
             let turn = Turn { block: nth / 2, cell: 0 };
             let last = self.attempts(cell, turn, attempts, &file, progress)?.pop();

@@ -1,10 +1,10 @@
 //! Going before all ordinary programs on a processor (SCHED_FIFO).
 //!
 //! A generator that has to begin a session at a certain time waits when another program has its
-//! processor, for a tick or two. Beside the ordinary programs of a machine that is quiet the latest
-//! session of a run of half a second was 1.2 to 1.8 ms late in the middle run of three campaigns,
-//! and 11 of 40 runs were void by it at the worst; before them it was 0.4 to 0.5 ms late, and 4 of
-//! 45 were void (runs in turn, 2 processors, Linux 6.18).
+//! processor, for a tick or two. Beside the programs of a machine the latest session of the middle
+//! run of half a second was 1.2, 1.2 and 1.8 ms late in three campaigns, of which 1, 1 and 11 of
+//! some 45 runs were void by it; before those programs it was 0.4, 0.5 and 0.5 ms late, and 1, 1
+//! and 4 were void (campaigns in turn, 2 processors, Linux 6.18).
 
 use super::SetupError;
 use super::programs::run;
