@@ -152,10 +152,11 @@ fn a_search_that_is_interrupted_says_the_best_so_far_and_that_it_is_unconfirmed(
     fs::create_dir(&site).unwrap();
     fs::write(site.join("a.html"), "a".repeat(3_000)).unwrap();
     let (site, out_name) = (site.to_str().unwrap(), out.to_str().unwrap());
-    let run = ["tune", site, "--budget", "40s", "--out", out_name];
-    let Some(ended) = interrupted_at(&run, "[screen 1/") else {
-        return skip("the machine is too busy");
+    // Beside other tests the half of a budget may be gone before the first comparison.
+    let search = |budget| {
+        interrupted_at(&["tune", site, "--budget", budget, "--out", out_name], "[screen 1/")
     };
+    let ended = ["40s", "80s"].into_iter().find_map(search).expect("it comes to the screen");
     assert!(ended.status.success(), "{}", ended.errors);
     let said = "interrupted; the best so far, unconfirmed: ";
     assert!(ended.output.contains(said), "{}\n{}", ended.output, ended.errors);
