@@ -28,10 +28,6 @@ pub use look::Look;
 /// Where servers listen in a namespace of their own.
 const PORT: u16 = 80;
 
-/// How much of its share a server has on loopback, where what it receives is handled on the
-/// processor of the generator that sends it, and the other way round.
-const LOOPBACK_SHARE: f64 = 0.5;
-
 /// Attempts at a run before it counts as noisy.
 pub const ATTEMPTS_MAX: u32 = 3;
 
@@ -364,7 +360,7 @@ fn slowed(
         return Ok(None);
     }
     let Some(group) = group else {
-        let halter = Halter::start(server.id(), machine.cpu_share * LOOPBACK_SHARE)?;
+        let halter = Halter::start(server.id(), machine.cpu_share)?;
         return Ok(Some(Box::new(halter)));
     };
     match machine.cpu_turn_us {

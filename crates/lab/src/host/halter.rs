@@ -30,14 +30,17 @@ impl Halter {
     /// stopped in a group that nobody is left to continue.
     ///
     /// # Errors
-    /// When the id is none, or no thread can be had.
+    /// When the id is none, the share is not above 0 and at most 1, or no thread can be had.
     pub fn start(group: u32, share: f64) -> Result<Halter, SetupError> {
         let id = i32::try_from(group).ok().and_then(Pid::from_raw);
         let id = id.ok_or_else(|| SetupError(format!("{group} is no group of processes")))?;
+        if !(share > 0.0 && share <= 1.0) {
+            return Err(SetupError(format!("{share} is no share of a processor")));
+        }
         let ended = Arc::<AtomicBool>::default();
         let until = Arc::clone(&ended);
         let thread = thread::Builder::new().name("halter".into());
-        let thread = thread.spawn(move || halt(id, TURN.mul_f64(share), &until));
+        let thread = thread.spawn(move || halt(id, share, &until));
         let thread = thread.map_err(|error| SetupError(format!("a thread: {error}")))?;
         Ok(Halter { ended, thread: Some(thread) })
     }
@@ -46,21 +49,23 @@ impl Halter {
 impl Drop for Halter {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        let _ = self.thread.take().map(JoinHandle::join);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
     }
 }
 
-/// Lets them run for `theirs` of each turn, until they are gone.
-fn halt(group: Pid, theirs: Duration, ended: &AtomicBool) {
-    let mut begun = Instant::now();
+/// Lets them run for a share of each turn, until they are gone. Who was stopped too late stays
+/// stopped for as much longer, as by a quota: this thread waits for a processor, too.
+fn halt(group: Pid, share: f64, ended: &AtomicBool) {
     while !ended.load(Relaxed) && kill_process_group(group, Signal::CONT).is_ok() {
-        thread::park_timeout((begun + theirs).saturating_duration_since(Instant::now()));
+        let begun = Instant::now();
+        thread::park_timeout(TURN.mul_f64(share));
         if kill_process_group(group, Signal::STOP).is_err() {
             return;
         }
-        // A turn for which this thread came too late is left out.
-        begun = (begun + TURN).max(Instant::now());
-        thread::park_timeout(begun.saturating_duration_since(Instant::now()));
+        thread::park_timeout(begun.elapsed().mul_f64((1.0 - share) / share));
     }
     // Who has gone needs no signal.
     let _ = kill_process_group(group, Signal::CONT);
@@ -99,6 +104,6 @@ mod tests {
         let goes_on = || (used(busy.id()).1 == "R").then_some(());
         let within = until(10 * second, TURN, &|| false, goes_on);
         assert!(within.is_some(), "{}", used(busy.id()).1);
-        assert!(Halter::start(0, 0.5).is_err());
+        assert!(Halter::start(0, 0.5).is_err() && Halter::start(busy.id(), 0.0).is_err());
     }
 }
