@@ -41,6 +41,9 @@ const FAILURES_MAX: u32 = 2;
 /// else and has no time for more.
 const QUICK_COPY_ATTEMPTS_MAX: u32 = 2;
 
+/// Times a full campaign chooses the cells that claims look at: a peak may move when it has runs.
+const CHOICES_MAX: u32 = 3;
+
 /// The share of a run that is warm-up.
 pub(crate) const WARMUP_SHARE: f64 = 0.2;
 
@@ -399,7 +402,8 @@ impl Campaign<'_> {
         Ok(true)
     }
 
-    /// Every cell in its blocks, and then more of those that a claim looks at.
+    /// Every cell in its blocks, and then more of those that a claim looks at: in a full campaign
+    /// also where these runs say that a peak is at another point than the first ones had said.
     fn all(
         &mut self,
         plan: &Plan,
@@ -407,12 +411,24 @@ impl Campaign<'_> {
         claims: &[Claim],
         progress: &mut dyn Progress,
     ) -> Result<(), SetupError> {
-        let first = self.turns(&plan.turns, (0, plan.count), cells, progress)?;
-        let valid = self.runs.valid();
-        let more = plan::judged_turns(plan, cells, claims, &valid, self.options.seed);
-        let before = plan.turns.len();
-        let second = first && self.turns(&more, (before, before + more.len()), cells, progress)?;
-        let mended = second && (!self.options.quick || self.again(plan, &more, cells, progress)?);
+        let mut goes_on = self.turns(&plan.turns, (0, plan.count), cells, progress)?;
+        let mut judged: Vec<Turn> = Vec::new();
+        for _ in 0..CHOICES_MAX {
+            let valid = self.runs.valid();
+            let known = (valid.as_slice(), judged.as_slice());
+            let more = plan::judged_turns(plan, cells, claims, known, self.options.seed);
+            if more.is_empty() || !goes_on {
+                break;
+            }
+            let before = plan.turns.len() + judged.len();
+            goes_on = self.turns(&more, (before, before + more.len()), cells, progress)?;
+            judged.extend(more);
+            if self.options.quick {
+                break;
+            }
+        }
+        let mended =
+            goes_on && (!self.options.quick || self.again(plan, &judged, cells, progress)?);
         self.runs.complete = mended && self.missed == 0;
         Ok(())
     }
@@ -462,7 +478,14 @@ impl Campaign<'_> {
         cells: &[Cell<'_>],
         progress: &mut dyn Progress,
     ) -> Result<bool, SetupError> {
-        let begun = Instant::now();
+        // What an interruption left takes no time.
+        let kept = |turn: &Turn| {
+            let file = file_of(self.directory, &cells[turn.cell], turn.block, 1);
+            self.options.resume && file.exists()
+        };
+        let kept: Vec<bool> = turns.iter().map(kept).collect();
+        let later = all.saturating_sub(before + turns.len());
+        let (mut took, mut made) = (Duration::ZERO, 0);
         for (at, turn) in turns.iter().enumerate() {
             let nth = before + at;
             if self.is_late() {
@@ -478,16 +501,22 @@ impl Campaign<'_> {
             if self.runs.absent.contains_key(&cell.series.name) {
                 continue;
             }
-            let each = match at {
+            let each = match made {
                 0 => self.runs.seconds,
-                _ => begun.elapsed().as_secs_f64() / at as f64,
+                _ => took.as_secs_f64() / f64::from(made),
             };
-            let left = Duration::from_secs_f64(each * all.saturating_sub(nth) as f64);
+            let to_make = later + kept[at..].iter().filter(|kept| !**kept).count();
+            let left = Duration::from_secs_f64(each * to_make as f64);
             let what = format!("{} at {}", cell.series.name, cell.point);
             progress.begins(nth + 1, all, &what, left);
             // A quick campaign makes void runs again when it knows how much time the others took.
             let attempts = if self.options.quick { 1..=1 } else { 1..=ATTEMPTS_MAX };
+            let begun = Instant::now();
             self.one(cell, *turn, attempts, progress)?;
+            if !kept[at] {
+                took += begun.elapsed();
+                made += 1;
+            }
         }
         // The last run may be the one that was interrupted.
         Ok(!(self.stop)())

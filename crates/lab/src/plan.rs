@@ -143,13 +143,13 @@ fn judged_count(claims: &[Claim], points: usize) -> usize {
     places.iter().map(|(_, at)| if *at == Place::Everywhere { points } else { 1 }).sum()
 }
 
-/// The runs that follow those of every cell: of what the claims look at, going by what has been
-/// measured.
+/// The runs that follow those of every cell and these: of what the claims look at, going by what
+/// has been measured.
 pub fn judged_turns(
     plan: &Plan,
     cells: &[Cell<'_>],
     claims: &[Claim],
-    runs: &[Measured],
+    (runs, made): (&[Measured], &[Turn]),
     seed: u64,
 ) -> Vec<Turn> {
     let axis: Vec<f64> = cells.iter().map(|cell| cell.point).collect();
@@ -160,7 +160,9 @@ pub fn judged_turns(
         })
     };
     let judged: Vec<usize> = (0..cells.len()).filter(|at| is_judged(&cells[*at])).collect();
-    turns_of(&judged, plan.judged.clone(), seed)
+    let mut more = turns_of(&judged, plan.judged.clone(), seed);
+    more.retain(|turn| !made.contains(turn));
+    more
 }
 
 /// Seconds that a run at this point takes beyond its load.
@@ -172,6 +174,7 @@ fn beyond_s(experiment: &Experiment, point: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::catalogue;
+    use crate::definition::Measure;
 
     fn quick() -> Asked {
         Asked { quick: true, seed: 1, ..Asked::default() }
@@ -199,7 +202,7 @@ mod tests {
         let (cells, claims) = (cells(experiment, true), &experiment.claims);
         let plan = of(experiment, &cells, claims, quick());
         let runs: Vec<Measured> = cells.iter().map(measured).collect();
-        let more = judged_turns(&plan, &cells, claims, &runs, 1);
+        let more = judged_turns(&plan, &cells, claims, (&runs, &[]), 1);
         let times = |at: usize| plan.turns.iter().chain(&more).filter(|t| t.cell == at).count();
         // Claims about the smallest file, nearly all beside the server with all caches; and about
         // the largest, that and the one without any.
@@ -214,6 +217,31 @@ mod tests {
         let at =
             crate::verdict::Cell { series: cell.series.name.clone(), point: cell.point, block: 0 };
         Measured { cell: at, in_round: true, figures: Default::default() }
+    }
+
+    #[test]
+    fn a_peak_that_moves_is_measured_as_often_as_that_which_was_chosen_at_first() {
+        let experiments = catalogue::all().unwrap();
+        let experiment = catalogue::find(&experiments, "s4-fig3").unwrap();
+        let (cells, claims) = (cells(experiment, false), &experiment.claims);
+        let asked = Asked { seed: 1, unjudged: Some(1), ..Asked::default() };
+        let plan = of(experiment, &cells, claims, asked);
+        // Each gives the more the more sessions there are, up to saturation.
+        let mut runs: Vec<Measured> = cells.iter().map(measured).collect();
+        for run in &mut runs {
+            let height = run.cell.point.min(1.1 - run.cell.point / 1000.0);
+            run.figures.insert(Measure::MbitPerS, height);
+        }
+        let first = judged_turns(&plan, &cells, claims, (&runs, &[]), 1);
+        assert!(!first.is_empty());
+        assert_eq!(judged_turns(&plan, &cells, claims, (&runs, &first), 1), []);
+        // Nothing of Apache counts where its peak was.
+        let of_apache = |run: &Measured| run.cell.series == "apache";
+        runs.retain(|run| !of_apache(run) || run.cell.point < 0.5);
+        let second = judged_turns(&plan, &cells, claims, (&runs, &first), 1);
+        let at = |turn: &Turn| (cells[turn.cell].series.name.as_str(), cells[turn.cell].point);
+        assert!(second.iter().all(|turn| at(turn) == ("apache", 0.3)), "{second:?}");
+        assert_eq!(second.len(), plan.judged.len());
     }
 
     #[test]
