@@ -10,7 +10,7 @@ use flyball_fuzz::mutate::mutated;
 use flyball_fuzz::{TARGETS, Target};
 
 /// How much of the processors' time all targets together are tried with mutations.
-const MUTATING: Duration = Duration::from_secs(60);
+const MUTATING: Duration = Duration::from_secs(30);
 
 /// The seeds of a target by name, in a fixed order.
 fn seeds(target: &Target) -> Vec<(String, Vec<u8>)> {
