@@ -413,7 +413,8 @@ impl Campaign<'_> {
     ) -> Result<(), SetupError> {
         let mut goes_on = self.turns(&plan.turns, (0, plan.count), cells, progress)?;
         let mut judged: Vec<Turn> = Vec::new();
-        for _ in 0..CHOICES_MAX {
+        let choices = if self.options.quick { 1 } else { CHOICES_MAX };
+        for _ in 0..choices {
             let valid = self.runs.valid();
             let known = (valid.as_slice(), judged.as_slice());
             let more = plan::judged_turns(plan, cells, claims, known, self.options.seed);
@@ -423,9 +424,6 @@ impl Campaign<'_> {
             let before = plan.turns.len() + judged.len();
             goes_on = self.turns(&more, (before, before + more.len()), cells, progress)?;
             judged.extend(more);
-            if self.options.quick {
-                break;
-            }
         }
         let mended =
             goes_on && (!self.options.quick || self.again(plan, &judged, cells, progress)?);

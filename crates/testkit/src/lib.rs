@@ -17,6 +17,7 @@ mod response;
 mod server;
 mod site;
 mod skip;
+#[cfg(feature = "disk")]
 pub mod slow_disk;
 pub mod wait;
 mod watchdog;

@@ -26,6 +26,7 @@ impl Watchdog {
     }
 
     /// Unmounts a file system, in use or not, and deletes the empty directory that it covered.
+    #[cfg(feature = "disk")]
     pub(crate) fn unmount(mount_point: &Path) -> Watchdog {
         Watchdog::new("umount -l -- \"$0\"; rmdir -- \"$0\"", &[mount_point.as_ref()])
     }
