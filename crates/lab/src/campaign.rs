@@ -18,7 +18,7 @@ use crate::catalogue;
 use crate::contestant::{self, Absent};
 use crate::definition::{Claim, Experiment, Measure, QUICK_S_MAX, Series, Value, Varies};
 use crate::generator::{self, Load};
-use crate::host::{Facts, Network, SetupError, commit, descriptors_max, put_json};
+use crate::host::{SetupError, commit, descriptors_max, put_json};
 use crate::knee;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
@@ -136,8 +136,7 @@ pub fn run(
         _ if out_of_time() => progress.note("its time is over; `--resume` goes on from here"),
         _ => {}
     }
-    let namespace = campaign.site.network.as_ref().map(Network::server);
-    let mut facts = Facts::of(namespace);
+    let mut facts = campaign.site.facts();
     if let Some(before) = campaign.begun_by.filter(|before| facts.commit.as_ref() != Some(before)) {
         facts.commit = Some(format!("{before}, gone on by {}", facts.commit.unwrap_or_default()));
     }

@@ -20,7 +20,7 @@ mod states;
 mod taken;
 mod wait;
 
-pub use awake::Awake;
+pub use awake::{Awake, Idle};
 pub use descriptors::descriptors_max;
 pub use disk::Disk;
 pub use facts::{Facts, ListenDrops, commit, is_root};

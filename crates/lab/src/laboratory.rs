@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::campaign::{self, Options, Progress, Runs, Stolen};
 use crate::catalogue;
 use crate::contestant;
-use crate::definition::{Claim, Experiment, Series, Setup, Varies};
+use crate::definition::{Claim, Experiment, Measure, Series, Setup, Varies};
 use crate::host::{
     Awake, Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root,
     may_go_first, put_json, take,
@@ -525,6 +525,9 @@ impl Laboratory {
             }
         }
         let mut site = self.site(experiment, options, progress)?;
+        if !sees_disk_waits(experiment) {
+            site.awake = awake(&mut |why| progress.note(why));
+        }
         let runs = campaign::run(&mut site, experiment, options, out, progress, stop);
         // Configuration and logs of the last server: of use only where it failed.
         if runs.is_ok() {
@@ -556,15 +559,22 @@ impl Laboratory {
             verified: Default::default(),
             config: None,
             stolen_percent_max: options.stolen_percent_max.unwrap_or(STOLEN_PERCENT_MAX),
-            awake: awake(&mut |why| progress.note(why)),
+            awake: None,
             client_first: client_first(experiment.machine.cpus, &mut |why| progress.note(why)),
         })
     }
 }
 
+/// Whether something is claimed of the time in which processors waited for a disk: they do not when
+/// they are kept busy.
+fn sees_disk_waits(experiment: &Experiment) -> bool {
+    let claims = catalogue::claims_on(experiment).unwrap_or_default();
+    claims.iter().any(|claim| claim.measure == Measure::DiskWaitPercent)
+}
+
 /// Keeps processors awake; why not is told.
 pub(crate) fn awake(tell: &mut dyn FnMut(&str)) -> Option<Awake> {
-    let awake = Awake::keep();
+    let awake = Awake::keep(&allowed_cpus());
     if let Err(error) = &awake {
         tell(&format!("processors may sleep, and waking them disturbs runs: {error}"));
     }

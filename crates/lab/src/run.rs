@@ -18,8 +18,8 @@ use crate::contestant::{self, Conditions, OURS};
 use crate::definition::{Experiment, Machine, Measure, PageCache, Series, Varies};
 use crate::generator::{self, Generator, Load, Report};
 use crate::host::{
-    Awake, Disturbance, Group, Halter, ListenDrops, Network, Occupier, Others, Place, Running,
-    SERVER_ADDRESS, SetupError, States, until,
+    Awake, Disturbance, Facts, Group, Halter, Idle, ListenDrops, Network, Occupier, Others, Place,
+    Running, SERVER_ADDRESS, SetupError, States, until,
 };
 pub(crate) use grounds::Grounds;
 use grounds::drop_page_cache;
@@ -449,6 +449,15 @@ fn share_of(class: &Value) -> Option<Share<'_>> {
 }
 
 impl Site {
+    /// What there is to tell of the machine. Blocks.
+    pub(crate) fn facts(&self) -> Facts {
+        let idle = self.awake.as_ref().map_or(Idle::Sleep, Awake::idle);
+        Facts {
+            idle_processors: Some(idle.name().to_owned()),
+            ..Facts::of(self.network.as_ref().map(Network::server))
+        }
+    }
+
     /// Where the generator of this load runs. One that follows a clock goes before other programs.
     fn client(&self, load: &Load) -> Place {
         Place {

@@ -18,9 +18,7 @@ use std::time::{Duration, Instant};
 use crate::contestant::{self, Absent, OURS};
 use crate::definition::{Axis, Experiment, Machine, Varies, Workload};
 use crate::generator;
-use crate::host::{
-    Facts, Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take,
-};
+use crate::host::{Network, SCRATCH, SetupError, allowed_cpus, clear_leftovers, is_root, take};
 use crate::laboratory::{awake, client_first, cpus};
 use crate::run::{Cpus, Site};
 
@@ -159,7 +157,7 @@ fn tuned(
     let (seconds, arrives, sweeps_to) = bench.load_of_runs();
     drop(bench);
     let reduced = site.network.is_none();
-    let facts = Facts::of(site.network.as_ref().map(Network::server));
+    let facts = site.facts();
     drop(site);
     let took_s = begun.elapsed().as_secs_f64();
     let score = Score { peak, arrives, sweeps_to, seconds, reduced, took_s };

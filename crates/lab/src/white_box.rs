@@ -21,7 +21,7 @@ use crate::campaign::seen::{Seen, see};
 use crate::campaign::{Options, Progress};
 use crate::catalogue;
 use crate::definition::{Experiment, Measure};
-use crate::host::{Facts, Network, SetupError, find, is_root, perf};
+use crate::host::{Facts, SetupError, find, is_root, perf};
 use crate::run::{Record, Site, Watched, pause, stacks};
 
 pub use calls::{CATEGORIES, Category, Count, category, title};
@@ -140,7 +140,7 @@ pub fn run(
     let name = experiment.name.clone();
     let asked = catalogue::asked_for(experiment);
     let command = format!("flyball lab run {asked} --white-box --seed {}", options.seed);
-    let facts = Facts::of(site.network.as_ref().map(Network::server));
+    let facts = site.facts();
     let all = WhiteBoxes { experiment: name, boxes, absent, facts, command };
     page::write(experiment, &all, out)
 }

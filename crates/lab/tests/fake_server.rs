@@ -9,7 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use flyball_lab::host::Awake;
+use flyball_lab::host::{Awake, allowed_cpus};
 use flyball_lab::schedule::turns;
 use flyball_lab::statistics::{Comparison, Finding, median};
 
@@ -133,7 +133,7 @@ fn good_per_s(address: SocketAddr, rate: f64, seconds: f64) -> f64 {
 fn the_knee_of_a_server_is_found_within_three_percent() {
     let knee = 1_000.0;
     // As in a campaign: processors that sleep are late, without root they are.
-    let _awake = Awake::keep();
+    let _awake = Awake::keep(&allowed_cpus());
     let mut run = |rate: f64| {
         Ok::<f64, std::convert::Infallible>(good_per_s(server_of_rate(knee), rate, 0.5))
     };
@@ -145,7 +145,7 @@ fn the_knee_of_a_server_is_found_within_three_percent() {
 
 #[test]
 fn a_planted_slowdown_of_five_percent_is_found() {
-    let _awake = Awake::keep();
+    let _awake = Awake::keep(&allowed_cpus());
     let service = Duration::from_millis(6);
     let services = [service.mul_f64(1.05), service];
     // A neighbour that takes the CPU for a while may cost some trials.

@@ -7,7 +7,6 @@ use std::process::Command;
 
 use serde::{Deserialize, Serialize};
 
-use super::awake::wakes_within_us;
 use super::programs::{first_line, run};
 
 /// Settings of the kernel that change what a web server can do, for the report.
@@ -44,9 +43,9 @@ pub struct Facts {
     /// The commit of flyball's repository where the lab runs in that, with a mark when its files
     /// are others.
     pub commit: Option<String>,
-    /// The microseconds that a processor might need to wake up; with 0 none slept.
+    /// What processors did that had nothing to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wakes_within_us: Option<i32>,
+    pub idle_processors: Option<String>,
     /// The page cache's multi-generational list, on or off.
     pub lru_gen: Option<String>,
 }
@@ -72,7 +71,7 @@ impl Facts {
             mitigations: mitigations(),
             sysctls: sysctls(namespace),
             commit: commit(),
-            wakes_within_us: wakes_within_us(),
+            idle_processors: None,
             lru_gen: read("/sys/kernel/mm/lru_gen/enabled").map(|text| text.trim().to_owned()),
         }
     }

@@ -113,6 +113,14 @@ impl Group {
         self.write("cpu", "cpu.cfs_quota_us", &format!("{quota:.0}"))
     }
 
+    /// From now on its processes run only when no others want to.
+    ///
+    /// # Errors
+    /// Where the kernel lacks the controller, or is older than Linux 5.15.
+    pub fn comes_last(&self) -> Result<(), SetupError> {
+        self.write("cpu", "cpu.idle", "1")
+    }
+
     /// Files into which a process writes its id to join.
     pub fn joins(&self) -> Vec<PathBuf> {
         self.directories.iter().map(|directory| directory.join("cgroup.procs")).collect()

@@ -31,6 +31,7 @@ pub fn stolen_ns(cpus: &[u32]) -> u64 {
 
 /// Kinds of time that a line tells: user, nice, system, idle, iowait, irq, softirq, steal.
 const KINDS: usize = 8;
+const NICE: usize = 1;
 const IDLE: usize = 3;
 const IOWAIT: usize = 4;
 const SOFTIRQ: usize = 6;
@@ -44,7 +45,7 @@ pub struct ProcessorTimes([u64; KINDS]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Shares {
     /// With nothing to do, and nothing that waited for a disk. What a share of a processor's time
-    /// withholds from a server is among it.
+    /// withholds from a server is among it, and what keeps the processor awake meanwhile.
     pub idle: f64,
     /// With nothing to do while something waited for a disk.
     pub iowait: f64,
@@ -77,7 +78,8 @@ impl ProcessorTimes {
         let grown = |kind: usize| self.0[kind].saturating_sub(before.0[kind]) as f64;
         let all: f64 = (0..KINDS).map(grown).sum();
         let share = |kind: usize| grown(kind) / all;
-        let shares = Shares { idle: share(IDLE), iowait: share(IOWAIT), softirq: share(SOFTIRQ) };
+        let idle = share(IDLE) + share(NICE);
+        let shares = Shares { idle, iowait: share(IOWAIT), softirq: share(SOFTIRQ) };
         (all > 0.0).then_some(shares)
     }
 }
@@ -90,12 +92,12 @@ mod tests {
     fn processors_have_times_and_shares_of_them() {
         assert!(ProcessorTimes::look(&allowed_cpus()).0.iter().sum::<u64>() > 0);
         let text = "cpu  9 9 9 9 9 9 9 9 0 0\n\
-                    cpu0 5 0 5 30 5 0 5 0 0 0\n\
+                    cpu0 5 9 5 21 5 0 5 0 0 0\n\
                     cpu1 5 0 5 30 5 0 5 0 0 0\n\
                     cpu2 7 7 7 7 7 7 7 7 0 0\n\
                     intr 4\n";
         let two = ProcessorTimes::parse(text, &[0, 1]);
-        assert_eq!(two, ProcessorTimes([10, 0, 10, 60, 10, 0, 10, 0]));
+        assert_eq!(two, ProcessorTimes([10, 9, 10, 51, 10, 0, 10, 0]));
         let shares = two.since(&ProcessorTimes::default());
         assert_eq!(shares, Some(Shares { idle: 0.6, iowait: 0.1, softirq: 0.1 }));
         assert_eq!(two.since(&two), None);

@@ -335,15 +335,6 @@ fn disk(machine: &Machine) -> String {
     }
 }
 
-/// What processors do that have nothing to do.
-fn idle(wakes_within_us: Option<i32>) -> &'static str {
-    match wakes_within_us {
-        Some(0) => "poll",
-        Some(_) => "sleep",
-        None => "unknown",
-    }
-}
-
 fn surroundings(text: &mut String, campaign: &Campaign) {
     let Campaign { experiment, outcome, runs, .. } = campaign;
     let machine = &experiment.machine;
@@ -352,7 +343,10 @@ fn surroundings(text: &mut String, campaign: &Campaign) {
         ("kernel".into(), facts.kernel.clone()),
         ("processor".into(), format!("{}, {} CPUs", facts.cpu, facts.cpus)),
         ("memory".into(), format!("{} MiB", facts.memory_mib)),
-        ("idle processors".into(), idle(facts.wakes_within_us).into()),
+        (
+            "idle processors".into(),
+            facts.idle_processors.clone().unwrap_or_else(|| "unknown".into()),
+        ),
         ("commit".into(), facts.commit.clone().unwrap_or_else(|| "unknown".into())),
     ];
     let versions = outcome.versions.iter();
