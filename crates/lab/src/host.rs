@@ -68,9 +68,37 @@ pub fn clear_leftovers() -> Result<(), SetupError> {
     disk::clear_leftovers()
 }
 
-/// The process id in a name of ours, if that process is gone.
+/// Whether a name is ours, of a process that is gone.
 fn left_behind(name: &str) -> bool {
     let Some(rest) = name.strip_prefix(PREFIX) else { return false };
     let digits = rest.split('-').next().unwrap_or_default();
-    digits.parse::<u32>().is_ok_and(|id| !std::path::Path::new(&format!("/proc/{id}")).exists())
+    digits.parse::<u32>().is_ok_and(|id| !goes_on(id))
+}
+
+/// Whether a process is there, and more than its end that nobody has asked for yet.
+fn goes_on(id: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    // The state follows the name, in parentheses, which may hold some itself.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{self, Command};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn what_a_killed_lab_left_stayed_until_somebody_had_asked_for_its_end() {
+        assert!(!left_behind(&format!("{PREFIX}{}-server", process::id())));
+        assert!(!left_behind("server"));
+        let mut child = Command::new("true").spawn().unwrap();
+        let name = format!("{PREFIX}{}-server", child.id());
+        let seen = || left_behind(&name).then_some(());
+        let seen = until(Duration::from_secs(10), Duration::from_millis(5), &|| false, seen);
+        child.wait().unwrap();
+        assert!(seen.is_some(), "it is taken for a lab that goes on");
+        assert!(left_behind(&name));
+    }
 }
