@@ -35,12 +35,6 @@ impl std::fmt::Display for StepResult {
     }
 }
 
-/// Tests that run at once: one more than there are processors, since each waits for a server, or
-/// for a deadline, for a part of its time.
-fn test_threads() -> String {
-    (std::thread::available_parallelism().map_or(1, usize::from) + 1).to_string()
-}
-
 fn run(root: &Path, name: &'static str, arguments: &[&str]) -> StepResult {
     println!("ci: cargo {}", arguments.join(" "));
     let start = Instant::now();
@@ -49,11 +43,7 @@ fn run(root: &Path, name: &'static str, arguments: &[&str]) -> StepResult {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
     let program = target.join("debug/flyball");
     let mut cargo = crate::cargo(root);
-    cargo.args(arguments).env("FLYBALL_BIN", program);
-    if std::env::var_os("RUST_TEST_THREADS").is_none() {
-        cargo.env("RUST_TEST_THREADS", test_threads());
-    }
-    let passed = match cargo.status() {
+    let passed = match cargo.args(arguments).env("FLYBALL_BIN", program).status() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("ci: cannot run cargo: {error}");

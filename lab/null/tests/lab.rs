@@ -22,7 +22,7 @@ const RATE: f64 = 400.0;
 
 /// Runs of each server in a campaign, and seconds of each.
 const BLOCKS: &str = "8";
-const SECONDS: &str = "1.5";
+const SECONDS: &str = "1";
 
 /// Campaigns that may be spoiled by what else the machine does, before the lab is at fault.
 const ATTEMPTS: usize = 6;
