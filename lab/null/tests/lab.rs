@@ -5,7 +5,7 @@
 //! `FLYBALL_LAB_TRIALS=N` makes so many campaigns of each kind: nine in ten have to find what is
 //! known of the fake server, and of two copies of our own at most one in ten may report a
 //! difference. Copies of the fake one are too much alike to show anything. Forty of the first take
-//! half an hour, and of the second a quarter.
+//! three quarters of an hour, and of the second a quarter of one.
 
 use std::fs;
 use std::os::unix::fs::symlink;
