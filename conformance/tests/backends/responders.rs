@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use crate::common_programs::chromium::Chromium;
 use crate::common_programs::served::put;
 use crate::common_programs::{have, on_architectures, program, run};
-use flyball_testkit::{Launch, Server, as_ourselves, skip, wait};
+use flyball_testkit::{Launch, Server, as_ourselves, free_address, skip, wait};
 
 /// A program that serves until the test ends.
 struct Responder(Child);
@@ -98,7 +98,8 @@ impl Wiki {
         let fpm = Responder::start(Command::new("php-fpm8.2").arg("-F").arg("-y").arg(&path));
         let log = here.join("fpm.log");
         let ready = || fs::read_to_string(&log).ok().filter(|log| log.contains("ready to handle"));
-        wait::until(wait::DEADLINE, ready).expect("php-fpm is ready");
+        let is_ready = wait::until(wait::DEADLINE, ready).is_some();
+        assert!(is_ready, "php-fpm is not: {:?}", fs::read_to_string(&log));
         Wiki { directory, _fpm: fpm }
     }
 
@@ -193,9 +194,9 @@ fn a_wiki_answers_over_tcp(architecture: &str) {
     if !has_php() {
         return;
     }
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let wiki = Wiki::start(&free.to_string());
-    let server = wiki.serve(architecture, &free.to_string());
+    let free = free_address().to_string();
+    let wiki = Wiki::start(&free);
+    let server = wiki.serve(architecture, &free);
     let mut client = server.connect();
     let mut ask = |path: &str| {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));

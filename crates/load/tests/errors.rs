@@ -3,7 +3,7 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use flyball_load::job::{Asking, Job, Load};
 use flyball_load::observe::{Kind, Report, csv, json};
 use flyball_load::workload::{Catalog, Content, Expected, Message};
 use flyball_sys::net;
+use flyball_testkit::free_address;
 use flyball_testkit::wait::{DEADLINE, dawdle, until};
 use serde_json::Value;
 
@@ -52,7 +53,7 @@ fn a_server_that_answers_has_no_errors() {
 
 #[test]
 fn a_port_that_nobody_listens_on_refuses() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let report = ten(free, |_| {});
     all_failed_by(Kind::Refused, &report);
     assert_eq!((report.tally.intended, report.tally.sent), (10, 0), "no socket took a request");
@@ -423,7 +424,7 @@ fn a_conditional_request_gets_its_file_or_that_it_was_not_modified() {
 
 #[test]
 fn a_closed_loop_pauses_after_failures_and_goes_on() {
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = free_address();
     let report = run(&options(free, Load::Connections(2), 200));
     let refused = report.tally.errors_of(Kind::Refused);
     assert!((2..=44).contains(&refused), "each at most once in 10 ms: {refused}");

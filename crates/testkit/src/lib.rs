@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod address;
 mod binary;
 mod checksum;
 mod client;
@@ -22,6 +23,7 @@ pub mod slow_disk;
 pub mod wait;
 mod watchdog;
 
+pub use address::free_address;
 pub use binary::binary;
 pub use checksum::crc32;
 pub use client::Client;

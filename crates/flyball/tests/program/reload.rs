@@ -1,6 +1,7 @@
 //! A server reads its configuration again: a new generation of workers runs by it, and a
 //! configuration that cannot be used changes nothing.
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::common::load::under_load;
@@ -8,7 +9,7 @@ use crate::common::{
     Launch, Server, Site, architectures, children, get, last_get, refused, signal, text, told,
     wait_for, within,
 };
-use flyball_testkit::Client;
+use flyball_testkit::{Client, free_address};
 use tempfile::TempDir;
 
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
@@ -198,19 +199,14 @@ fn write_addresses(site: &Site, directory: &TempDir, addresses: &str) {
     std::fs::write(path, whole(site, &lines)).expect("the file is written");
 }
 
-fn free_port() -> u16 {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    socket.local_addr().expect("it is bound").port()
-}
-
-fn is_refused(port: u16) -> bool {
+fn is_refused(address: SocketAddr) -> bool {
     let refused = std::io::ErrorKind::ConnectionRefused;
-    std::net::TcpStream::connect(("127.0.0.1", port)).is_err_and(|error| error.kind() == refused)
+    std::net::TcpStream::connect(address).is_err_and(|error| error.kind() == refused)
 }
 
-fn answers(port: u16) {
-    let mut client = Client::connect(([127, 0, 0, 1], port).into());
-    assert_eq!(client.ask(last_get("/small.txt")).status(), 200, "port {port}");
+fn answers(address: SocketAddr) {
+    let mut client = Client::connect(address);
+    assert_eq!(client.ask(last_get("/small.txt")).status(), 200, "{address}");
 }
 
 #[test]
@@ -218,10 +214,10 @@ fn addresses_come_and_go_and_come_back() {
     let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = within(&directory, "admin");
-    let (first, second) = (free_port(), free_port());
-    let (one, other) = (format!("\"127.0.0.1:{first}\""), format!("\"127.0.0.1:{second}\""));
+    let (first, second) = (free_address(), free_address());
+    let (one, other) = (format!("\"{first}\""), format!("\"{second}\""));
     let server = listening_on(&site, &directory, &one);
-    let mut kept = Client::connect(([127, 0, 0, 1], first).into());
+    let mut kept = Client::connect(first);
     assert_eq!(kept.ask(get("/small.txt")).status(), 200);
     write_addresses(&site, &directory, &format!("{one}, {other}"));
     told(&socket, &["reload"]);
@@ -254,10 +250,10 @@ fn an_address_that_comes_back_before_the_old_workers_have_ended_is_served_again(
     let site = Site::with(&[("small.txt", &[b'x'; 1024])]);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = within(&directory, "admin");
-    let (first, second) = (free_port(), free_port());
-    let (one, other) = (format!("\"127.0.0.1:{first}\""), format!("\"127.0.0.1:{second}\""));
+    let (first, second) = (free_address(), free_address());
+    let (one, other) = (format!("\"{first}\""), format!("\"{second}\""));
     let _server = listening_on(&site, &directory, &one);
-    let mut kept = Client::connect(([127, 0, 0, 1], first).into());
+    let mut kept = Client::connect(first);
     assert_eq!(kept.ask(get("/small.txt")).status(), 200);
     write_addresses(&site, &directory, &other);
     told(&socket, &["reload"]);
@@ -364,17 +360,17 @@ fn workers_that_divide_the_addresses_read_their_own_alone() {
     for arch in ["n-copy", "amped", "uring"] {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = within(&directory, "flyball.toml");
-        let ports = [free_port(), free_port()];
-        let listen = ports.map(|port| format!("\"127.0.0.1:{port}\"")).join(", ");
+        let addresses = [free_address(), free_address()];
+        let listen = addresses.map(|address| format!("\"{address}\"")).join(", ");
         let lines = format!("arch = \"{arch}\"\nworkers = 2\nlisten = [{listen}]");
         std::fs::write(&path, whole(&site, &lines)).expect("the file is written");
         let launch = Launch::bare::<&str>(&[]).args(&["--config", text(&path)]);
         let server = launch.set("accept.by-address=true").start();
         let served = server.children(2).into_iter().map(|worker| {
             signal(worker, "STOP");
-            let mut clients = ports.map(|port| {
+            let mut clients = addresses.map(|address| {
                 [(); CLIENTS].map(|()| {
-                    let mut client = Client::connect(([127, 0, 0, 1], port).into());
+                    let mut client = Client::connect(address);
                     client.send(last_get("/small.txt"));
                     client
                 })
