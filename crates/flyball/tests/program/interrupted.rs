@@ -2,7 +2,7 @@
 //! settings have so far is kept, what they set up is undone. What a killed lab left can be cleared.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -25,9 +25,12 @@ fn interrupted_at(arguments: &[&str], sign: &str) -> Option<Ended> {
     ended_at(arguments, sign, &mut |child| interrupt_group(child))
 }
 
-/// The same, ended in some way.
+/// The same, ended in some way. What a shell runs in the background ignores interruptions, and
+/// tests that run there would hand that on.
 fn ended_at(arguments: &[&str], sign: &str, end: &mut dyn FnMut(&mut Child)) -> Option<Ended> {
-    let mut child = Command::new(binary())
+    let mut child = Command::new("env")
+        .arg("--default-signal=INT")
+        .arg(binary())
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -35,10 +38,12 @@ fn ended_at(arguments: &[&str], sign: &str, end: &mut dyn FnMut(&mut Child)) -> 
         .process_group(0)
         .spawn()
         .expect("flyball can be started");
-    let mut said = BufReader::new(child.stderr.take().expect("it is a pipe"));
-    let mut errors = String::new();
+    let mut said = child.stderr.take().expect("it is a pipe");
+    let (mut errors, mut some) = (String::new(), [0; 4096]);
     let mut is_interrupted = false;
-    while said.read_line(&mut errors).expect("it is UTF-8") > 0 {
+    // Not by lines: one that a run begins with ends with it.
+    while let len @ 1.. = said.read(&mut some).expect("it can be read") {
+        errors += &String::from_utf8_lossy(&some[..len]);
         if !is_interrupted && errors.contains(sign) {
             end(&mut child);
             is_interrupted = true;
