@@ -1,5 +1,7 @@
 //! Settings that change how answers come about, and must not change the answers.
 
+use std::thread;
+
 use flyball_testkit::{Client, LARGE_BYTES, Server, crc32, digits, large, large_at};
 
 use crate::mount::Mount;
@@ -15,11 +17,16 @@ fn check(mount: &Mount, settings: &str) {
         for client in &mut clients {
             client.send(get("/large.bin") + &get("/hello.txt") + &get("/dir"));
         }
-        for client in &mut clients {
-            large_at(0, &client.response().body);
-            assert_eq!(client.response().text(), "hello, world\n", "{settings}");
-            assert_eq!(client.response().expect("Location"), "/dir/", "{settings}");
-        }
+        // All of them at once: a call that blocks is one that waits for who does not read.
+        thread::scope(|all| {
+            for client in &mut clients {
+                all.spawn(move || {
+                    large_at(0, &client.response().body);
+                    assert_eq!(client.response().text(), "hello, world\n", "{settings}");
+                    assert_eq!(client.response().expect("Location"), "/dir/", "{settings}");
+                });
+            }
+        });
         one_after_the_other(&server, settings);
     }
 }
