@@ -5,20 +5,13 @@ use std::fs;
 use std::process;
 
 use super::ListenDrops;
+use super::processes::{Processes, Used};
 
 /// The parent of all threads of the kernel.
 const KERNEL: u32 = 2;
 
 /// Processor time by process and when it began.
 type Ticks = BTreeMap<(u32, u64), Used>;
-
-/// Processor time in the units of `/proc`, hundredths of a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Used {
-    own: u64,
-    /// Of children that ended, which a process has when it asked for their ends.
-    of_ended: u64,
-}
 
 /// What all but the lab, its servers and its generator have done so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,41 +71,14 @@ impl Others {
     }
 }
 
-/// A process as `/proc/PID/stat` has it.
-struct Stat {
-    id: u32,
-    parent: u32,
-    used: Used,
-    begun: u64,
-}
-
 /// Of all processes that are no threads of the kernel and do not descend from this one.
 fn ticks(lab: u32) -> Ticks {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let all: Vec<Stat> = ids.filter_map(stat).collect();
-    let parents: BTreeMap<u32, u32> = all.iter().map(|one| (one.id, one.parent)).collect();
-    let ours = |id: u32| {
-        // The chain ends at the first process, whose parent has no id.
-        let mut at = id;
-        while at != lab && at != 0 {
-            at = parents.get(&at).copied().unwrap_or(0);
-        }
-        at == lab
-    };
-    let others = all.iter().filter(|one| one.id != KERNEL && one.parent != KERNEL && !ours(one.id));
+    let processes = Processes::look();
+    let others = processes
+        .all
+        .iter()
+        .filter(|one| one.id != KERNEL && one.parent != KERNEL && !processes.descends(one.id, lab));
     others.map(|one| ((one.id, one.begun), one.used)).collect()
-}
-
-fn stat(id: u32) -> Option<Stat> {
-    let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in parentheses, may hold blanks and parentheses itself.
-    let (_, rest) = text.rsplit_once(") ")?;
-    let fields: Vec<&str> = rest.split(' ').collect();
-    let number = |nth: usize| fields.get(nth)?.parse::<u64>().ok();
-    let sum = |nth: usize| Some(number(nth)? + number(nth + 1)?);
-    let used = Used { own: sum(11)?, of_ended: sum(13)? };
-    Some(Stat { id, parent: fields.get(1)?.parse().ok()?, used, begun: number(19)? })
 }
 
 /// `OutRsts` of TCP.

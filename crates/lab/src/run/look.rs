@@ -14,7 +14,9 @@ use super::grounds::Grounds;
 use super::{Record, Server};
 use crate::definition::{Measure, Series};
 use crate::generator::{Load, Report};
-use crate::host::{DiskReads, Group, ListenDrops, ProcessorTimes, allowed_cpus, stolen_ns};
+use crate::host::{
+    DiskReads, Group, ListenDrops, ProcessorTimes, allowed_cpus, cpu_ns_of, stolen_ns,
+};
 
 /// Bytes of a MiB.
 const MIB: f64 = (1 << 20) as f64;
@@ -42,7 +44,10 @@ impl Look {
         let netstat = fs::read_to_string(format!("/proc/{}/net/netstat", server.running.id()));
         let status = server.admin.as_deref().and_then(status);
         Look {
-            cpu_ns: group.and_then(Group::cpu_ns),
+            cpu_ns: match group {
+                Some(group) => group.cpu_ns(),
+                None => cpu_ns_of(server.running.id()),
+            },
             anonymous: group.and_then(Group::anonymous),
             page_cache: group.and_then(Group::page_cache),
             disk_reads: grounds.disk_reads(),
