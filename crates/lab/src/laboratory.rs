@@ -648,7 +648,7 @@ fn line(outcome: &Outcome) -> String {
         let _ = write!(text, "\n    {}: {ratio}{note}{}", claim.says, claim.note);
     }
     if outcome.noisy > 0 {
-        let _ = write!(text, "\n    {} cells had no valid run", outcome.noisy);
+        let _ = write!(text, "\n    cells without a valid run: {}", outcome.noisy);
     }
     text + "\n"
 }

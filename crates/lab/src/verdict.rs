@@ -104,6 +104,9 @@ pub fn judge(
             // Two ratios that vary apart: the deviations of their logarithms add up as squares.
             let floor = if claim.beside.is_some() { floor.powf(SQRT_2) } else { floor };
             let mut judged = judge_claim(claim, comparison, p, (floor, needed));
+            if comparison.is_none() && is_untold(claim, runs) {
+                judged.note = "runs of this campaign do not tell what it is about".into();
+            }
             judged.doubt(claim, noise);
             if judged.pairs > 0 {
                 judged.beware(claim, runs, axis);
@@ -150,6 +153,13 @@ impl Judged {
             self.note = format!("{}{to_be_joined}{why}", self.note);
         }
     }
+}
+
+/// Whether there are runs where a claim looks, of which none has its figure: what it is about takes
+/// more than this machine lets the lab see.
+fn is_untold(claim: &Claim, runs: &[Measured]) -> bool {
+    let mut own = runs.iter().filter(|run| run.cell.series == claim.left).peekable();
+    own.peek().is_some() && own.all(|run| !run.figures.contains_key(&claim.measure))
 }
 
 fn judge_claim(
@@ -431,6 +441,15 @@ mod tests {
             judged.beware(claim, runs, AXIS);
         }
         judged.verdict
+    }
+
+    #[test]
+    fn what_no_run_tells_is_not_said_to_lack_runs() {
+        let of_rate = claim(Relation::Greater, None, Place::Last);
+        let of_drops = Claim { measure: Measure::DropsPerS, ..of_rate.clone() };
+        assert!(is_untold(&of_drops, &runs(1.0)));
+        assert!(!is_untold(&of_drops, &[]));
+        assert!(!is_untold(&of_rate, &runs(1.0)));
     }
 
     #[test]

@@ -190,7 +190,8 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     cautions.extend(runs.iter().flat_map(Runs::unfair).map(unfair));
     if outcome.noisy > 0 {
         let noisy = outcome.noisy;
-        cautions.push(format!("{noisy} cells had no valid run; their points are drawn hollow."));
+        cautions
+            .push(format!("Cells without a valid run, whose points are drawn hollow: {noisy}."));
     }
     if let Some(noise) = &outcome.noise {
         cautions.extend(noise_floor(campaign, noise));
