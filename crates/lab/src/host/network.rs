@@ -15,7 +15,7 @@ use super::{PREFIX, SetupError, left_behind};
 /// Where servers listen: of the block that RFC 2544 sets aside for measurements.
 pub const SERVER_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
 
-/// The first address of the clients; they have [`CLIENT_ADDRESSES`] from here on.
+/// The first address of the clients; they have `CLIENT_ADDRESSES` from here on.
 pub const CLIENT_ADDRESS: Ipv4Addr = Ipv4Addr::new(198, 18, 1, 1);
 
 /// How many addresses clients have: each gives them the ports of one more host.
