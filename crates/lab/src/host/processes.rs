@@ -51,7 +51,7 @@ impl Processes {
 }
 
 /// Time on processors so far of a process and of what it began, to a hundredth of a second for each
-/// of them; `None` when it has gone. Blocks as [`Processes::look`] does.
+/// of them; `None` when it has gone. Blocks while it reads a file for each process that there is.
 pub fn cpu_ns_of(id: u32) -> Option<u64> {
     let processes = Processes::look();
     let own = processes.all.iter().filter(|one| processes.descends(one.id, id));
