@@ -109,7 +109,8 @@ pub(super) fn record(
     if report.wrong_bodies() > 0 {
         void.push(format!("{} bodies were not the file", report.wrong_bodies()));
     }
-    let cpu_ns = after.cpu_ns.zip(before.cpu_ns).map(|(after, before)| after - before);
+    // Without a group the time of a process may have gone with it: nobody may have asked for its end.
+    let cpu_ns = after.cpu_ns.zip(before.cpu_ns).and_then(|(now, then)| now.checked_sub(then));
     let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
     let figures = of_clients(report)
         .into_iter()
@@ -261,5 +262,9 @@ mod tests {
         let unknown = [Measure::GoodputPerS, Measure::IdlePercent, Measure::WaitsPerReply];
         assert!(unknown.iter().all(|measure| !figures.contains_key(measure)), "{figures:?}");
         assert_eq!((record.amount, record.counters["content_cache_misses"]), (7.0, 2));
+        // Time that has gone with a process is unknown, and no huge figure.
+        let gone = [2, 1, 1].map(|ns| Look { cpu_ns: Some(ns), ..Look::default() });
+        let record = super::record(&series, &load, &report, gone, 2.0);
+        assert_eq!(record.server_cpu_s, None);
     }
 }
