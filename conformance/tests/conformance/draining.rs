@@ -15,8 +15,8 @@ const NARROW_BYTES: usize = 128 * 1024;
 /// machine.
 const ALL_TOLD: Duration = Duration::from_secs(3);
 
-/// Those of which each process or thread waits for its own connection.
-const BLOCKING: [&str; 4] = ["mp", "mt", "thread-per-connection", "watpipe"];
+/// Those whose processes or threads learn of a drain each for itself.
+const TOLD_APART: [&str; 4] = ["mp", "mt", "thread-per-connection", "watpipe"];
 
 pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     let server = mount.start("workers = 1\n");
@@ -34,10 +34,9 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     assert_eq!(idle.ask(get("/hello.txt")).status(), 200);
 
     server.terminate();
-    // The idle connection tells when draining has begun; those that block learn of it each for
-    // itself.
+    // The idle connection tells when draining has begun.
     idle.expect_closed();
-    if BLOCKING.contains(&mount.architecture()) {
+    if TOLD_APART.contains(&mount.architecture()) {
         wait::dawdle(ALL_TOLD);
     }
 
