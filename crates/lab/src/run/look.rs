@@ -109,7 +109,7 @@ pub(super) fn record(
     if report.wrong_bodies() > 0 {
         void.push(format!("{} bodies were not the file", report.wrong_bodies()));
     }
-    // Without a group the time of a process may have gone with it: nobody may have asked for its end.
+    // Without a group the time of a process may have gone with it: nobody need ask for its end.
     let cpu_ns = after.cpu_ns.zip(before.cpu_ns).and_then(|(now, then)| now.checked_sub(then));
     let drops = after.drops.zip(before.drops).map(|(after, before)| after.since(before));
     let figures = of_clients(report)
