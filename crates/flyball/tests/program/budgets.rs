@@ -188,7 +188,7 @@ fn a_connection_for_one_request_is_served_by_entering_the_ring_and_nothing_else(
     let site = site();
     for limit in ["accept.limit=inf", "accept.limit=16"] {
         let traced = Traced::start(&site, "uring", &[limit]);
-        traced.warm("/small.txt");
+        traced.warm_and_close("/small.txt");
         let calls = traced.calls_of_worker(|| {
             for _ in 0..ROUNDS {
                 let mut client = traced.server.connect();
@@ -216,7 +216,7 @@ fn connections_that_come_together_share_the_entering_of_the_ring() {
     }
     let site = site();
     let traced = Traced::start(&site, "uring", &["accept.limit=inf"]);
-    traced.warm("/small.txt");
+    traced.warm_and_close("/small.txt");
     let worker = traced.server.worker();
     let calls = traced.calls_of_worker(|| {
         stop_at_rest(worker);
@@ -427,7 +427,7 @@ fn a_connection_for_one_request_is_four_calls() {
         let traced = Traced::start(&site, arch, &["accept.limit=1"]);
         let mut marker = traced.warm("/small.txt");
         // Where connections have threads, the second at once is the first that uses this stack.
-        traced.warm("/small.txt");
+        traced.warm_and_close("/small.txt");
         let calls = traced.calls(&mut marker, |_| {
             for _ in 0..ROUNDS {
                 let mut client = traced.server.connect();

@@ -263,9 +263,7 @@ fn turns(site: &Site, order: &str) -> Vec<String> {
     let settings = [&*format!("knot.order={order}"), "connections.max=4"];
     let traced = Traced::start(site, "knot-a", &settings);
     for _ in 0..3 {
-        let mut client = traced.warm("/small.txt");
-        assert_eq!(client.ask(last_get("/small.txt")).status(), 200);
-        client.expect_closed();
+        traced.warm_and_close("/small.txt");
     }
     let mut clients = [(); 3].map(|()| traced.warm("/small.txt"));
     let head = "GET /turn-head HTTP/1.1\r\nX: ";

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use flyball_testkit::Client;
 use tempfile::TempDir;
 
-use super::{Launch, Server, Site, get, wait_for};
+use super::{Launch, Server, Site, get, last_get, wait_for};
 
 /// One system call of the process that serves.
 #[derive(Clone, Debug)]
@@ -84,6 +84,14 @@ impl Traced {
             assert_eq!(client.ask(get(path)).status(), 200);
         }
         client
+    }
+
+    /// As [`Traced::warm`], and the worker has closed the connection when this returns: the end of
+    /// a client that merely goes away may arrive after what another sends later.
+    pub fn warm_and_close(&self, path: &str) {
+        let mut client = self.warm(path);
+        assert_eq!(client.ask(last_get(path)).status(), 200);
+        client.expect_closed();
     }
 
     /// The process that has served, where the master has other children too.
