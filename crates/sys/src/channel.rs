@@ -129,6 +129,7 @@ impl AsFd for Channel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::apart;
     use std::io::{Read, Write};
 
     #[test]
@@ -178,13 +179,15 @@ mod tests {
 
     #[test]
     fn an_end_that_is_gone_is_told_and_an_empty_one_is_not_waited_for() {
-        let (here, there) = Channel::pair().unwrap();
-        here.set_nonblocking().unwrap();
-        let error = here.receive(&mut [0; 4]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        drop(there);
-        assert_eq!(here.receive(&mut [0; 4]).unwrap().0, 0);
-        let error = here.send(b"x", None).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        apart(|| {
+            let (here, there) = Channel::pair().unwrap();
+            here.set_nonblocking().unwrap();
+            let error = here.receive(&mut [0; 4]).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            drop(there);
+            assert_eq!(here.receive(&mut [0; 4]).unwrap().0, 0);
+            let error = here.send(b"x", None).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
+        });
     }
 }

@@ -91,7 +91,9 @@ mod tests {
 
     #[test]
     fn a_refusal_and_a_source_of_others_are_told() {
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Nobody listens there, and nobody else is given it.
+        let held = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+        let address = net::local_address(&held).unwrap();
         let socket = start(address, &ConnectOptions::default()).unwrap();
         assert!(net::wait_writable(&socket, 10_000).unwrap());
         assert_eq!(outcome(&socket).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);

@@ -6,6 +6,8 @@
 #![allow(unsafe_code)]
 
 pub mod alloc;
+#[cfg(test)]
+mod apart;
 pub mod bundle;
 pub mod cgroup;
 pub mod channel;

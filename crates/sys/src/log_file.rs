@@ -119,6 +119,7 @@ pub fn put_aside(path: &Path, keep: usize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::apart;
     use std::fs;
 
     #[test]
@@ -138,19 +139,21 @@ mod tests {
 
     #[test]
     fn a_pipe_without_a_reader_is_told_and_a_full_one_does_not_block() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("fifo");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
-        assert!(has_no_reader(&LogFile::open(&path).unwrap_err()));
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let reader = rustix::fs::open(&path, flags, Mode::empty()).unwrap();
-        let log = LogFile::open(&path).unwrap();
-        assert!(!log.state().unwrap().is_regular);
-        let full = (0..1000).find_map(|_| log.append(&[b'x'; 65_536]).err());
-        assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
-        drop(reader);
-        // SIGPIPE is ignored in Rust programs.
-        assert_eq!(log.append(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        apart(|| {
+            let dir = tempfile::tempdir().unwrap();
+            let path = dir.path().join("fifo");
+            rustix::fs::mkfifoat(rustix::fs::CWD, &path, Mode::from_raw_mode(0o600)).unwrap();
+            assert!(has_no_reader(&LogFile::open(&path).unwrap_err()));
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+            let reader = rustix::fs::open(&path, flags, Mode::empty()).unwrap();
+            let log = LogFile::open(&path).unwrap();
+            assert!(!log.state().unwrap().is_regular);
+            let full = (0..1000).find_map(|_| log.append(&[b'x'; 65_536]).err());
+            assert_eq!(full.unwrap().kind(), io::ErrorKind::WouldBlock);
+            drop(reader);
+            // SIGPIPE is ignored in Rust programs.
+            assert_eq!(log.append(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        });
     }
 
     #[test]

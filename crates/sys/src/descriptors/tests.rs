@@ -1,20 +1,9 @@
 //! What is left of processes that are killed at each point: nothing.
 
 use super::*;
-use crate::process::{Forked, ProcessId, fork, spawn_sharing_descriptors, wait_for};
+use crate::apart::apart;
+use crate::process::{ProcessId, spawn_sharing_descriptors, wait_for};
 use std::os::fd::AsRawFd;
-
-/// Runs `check` as a leader with a table of descriptors of its own, since the other tests of
-/// this process open and close meanwhile.
-fn as_leader(check: impl Fn()) {
-    match fork().unwrap() {
-        Forked::Child => {
-            let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&check));
-            process::exit_now(if done.is_ok() { 0 } else { 1 });
-        }
-        Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 0),
-    }
-}
 
 /// After how many passes of [`pass`] a process kills itself, and 1; set in that process alone.
 static DIES_AT: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +45,7 @@ fn is_open(number: RawFd) -> bool {
 
 #[test]
 fn what_a_killed_process_owned_is_closed_at_once() {
-    as_leader(|| {
+    apart(|| {
         let (table, before) = (table(2, 1), open_numbers().unwrap());
         killed(&table, 0, |member| {
             for _ in 0..5 {
@@ -75,7 +64,7 @@ fn what_a_killed_process_owned_is_closed_at_once() {
 
 #[test]
 fn what_it_had_not_registered_is_swept_and_what_others_own_is_not() {
-    as_leader(|| {
+    apart(|| {
         let table = table(2, 1);
         let other = table.join(1);
         let file = open();
@@ -96,7 +85,7 @@ fn what_it_had_not_registered_is_swept_and_what_others_own_is_not() {
 
 #[test]
 fn nothing_is_swept_while_somebody_opens() {
-    as_leader(|| {
+    apart(|| {
         let table = table(2, 1);
         let opening = table.join(1);
         let file = open();
@@ -112,7 +101,7 @@ fn nothing_is_swept_while_somebody_opens() {
 
 #[test]
 fn a_borrowed_file_is_not_closed_until_it_is_given_back() {
-    as_leader(|| {
+    apart(|| {
         let table = table(2, 1);
         let (one, two) = (table.join(0), table.join(1));
         let kept = one.keep(open());
@@ -133,7 +122,7 @@ fn a_borrowed_file_is_not_closed_until_it_is_given_back() {
 
 #[test]
 fn a_file_on_the_shelf_outlives_who_brought_it_and_the_dead_do_not_keep_it() {
-    as_leader(|| {
+    apart(|| {
         let table = table(2, 1);
         killed(&table, 0, |member| {
             let kept = member.keep(open());
@@ -154,7 +143,7 @@ fn a_file_on_the_shelf_outlives_who_brought_it_and_the_dead_do_not_keep_it() {
 #[test]
 fn who_dies_over_emptying_a_place_leaves_a_borrowed_file_open() {
     for borrowed in [true, false] {
-        as_leader(|| {
+        apart(|| {
             let table = table(2, 1);
             let one = table.join(0);
             let kept = one.keep(open());
@@ -176,7 +165,7 @@ fn who_dies_over_emptying_a_place_leaves_a_borrowed_file_open() {
 #[test]
 fn who_dies_over_shelving_a_file_leaves_no_place_that_names_a_closed_number() {
     for (point, on_shelf) in [(1, false), (2, true)] {
-        as_leader(|| {
+        apart(|| {
             let (table, before) = (table(2, 1), open_numbers().unwrap());
             killed(&table, 0, |member| {
                 let kept = member.keep(open());
@@ -200,7 +189,7 @@ fn who_dies_over_shelving_a_file_leaves_no_place_that_names_a_closed_number() {
 
 #[test]
 fn a_place_that_somebody_else_took_leaves_the_file_with_its_owner() {
-    as_leader(|| {
+    apart(|| {
         let table = table(2, 1);
         let (one, two) = (table.join(0), table.join(1));
         let (kept, other) = (one.keep(open()), two.keep(open()));
@@ -215,7 +204,7 @@ fn a_place_that_somebody_else_took_leaves_the_file_with_its_owner() {
 
 #[test]
 fn the_dead_are_buried_and_swept_although_no_descriptor_can_be_had() {
-    as_leader(|| {
+    apart(|| {
         let (table, before) = (table(2, 1), open_numbers().unwrap());
         killed(&table, 0, |member| {
             let file = open();
@@ -239,7 +228,7 @@ fn the_dead_are_buried_and_swept_although_no_descriptor_can_be_had() {
 
 #[test]
 fn who_leaves_without_a_descriptor_to_be_had_owns_nothing_any_more() {
-    as_leader(|| {
+    apart(|| {
         let table = table(1, 1);
         let one = table.join(0);
         let file = open();
@@ -254,7 +243,7 @@ fn who_leaves_without_a_descriptor_to_be_had_owns_nothing_any_more() {
 
 #[test]
 fn a_file_that_is_known_to_have_changed_is_lent_no_more() {
-    as_leader(|| {
+    apart(|| {
         let table = table(1, 1);
         let one = table.join(0);
         let kept = one.keep(open());
@@ -271,7 +260,7 @@ fn a_file_that_is_known_to_have_changed_is_lent_no_more() {
 
 #[test]
 fn a_file_that_was_never_shelved_is_closed_by_its_owner() {
-    as_leader(|| {
+    apart(|| {
         let table = table(1, 1);
         let one = table.join(0);
         let kept = one.keep(open());

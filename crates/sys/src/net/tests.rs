@@ -1,6 +1,7 @@
 //! Tests of the socket calls, over real sockets.
 
 use super::*;
+use crate::apart::apart;
 
 #[test]
 fn newcomers_are_ignored_and_those_who_wait_can_be_accepted() {
@@ -212,12 +213,14 @@ fn what_is_there_is_received_without_waiting_and_its_coming_can_be_waited_for() 
 
 #[test]
 fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("admin.sock");
-    let first = listen_unix(&path).unwrap();
-    assert_eq!(listen_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
-    drop(first);
-    listen_unix(&path).unwrap();
+    apart(|| {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("admin.sock");
+        let first = listen_unix(&path).unwrap();
+        assert_eq!(listen_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        listen_unix(&path).unwrap();
+    });
 }
 
 #[test]

@@ -212,6 +212,7 @@ pub(super) fn timespec(timeout_ms: i32) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::apart;
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::{Duration, Instant};
@@ -233,18 +234,20 @@ mod tests {
 
     #[test]
     fn what_is_ready_is_told_as_a_wait_without_end_tells_it() {
-        let mut epoll = Epoll::new(false).unwrap();
-        let (near, mut far) = UnixStream::pair().unwrap();
-        epoll.add(near.as_fd(), 7, Interest { read: true, write: false }).unwrap();
-        far.write_all(b"x").unwrap();
-        let (mut exact, mut other) = (Vec::new(), Vec::new());
-        epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
-        epoll.wait(&mut other, 1_000).unwrap();
-        assert_eq!(exact.len(), 1);
-        assert_eq!((exact[0].token, exact[0].read, exact[0].hangup), (7, true, false));
-        assert_eq!((other[0].token, other[0].read, other[0].hangup), (7, true, false));
-        drop(far);
-        epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
-        assert!(exact[0].hangup);
+        apart(|| {
+            let mut epoll = Epoll::new(false).unwrap();
+            let (near, mut far) = UnixStream::pair().unwrap();
+            epoll.add(near.as_fd(), 7, Interest { read: true, write: false }).unwrap();
+            far.write_all(b"x").unwrap();
+            let (mut exact, mut other) = (Vec::new(), Vec::new());
+            epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
+            epoll.wait(&mut other, 1_000).unwrap();
+            assert_eq!(exact.len(), 1);
+            assert_eq!((exact[0].token, exact[0].read, exact[0].hangup), (7, true, false));
+            assert_eq!((other[0].token, other[0].read, other[0].hangup), (7, true, false));
+            drop(far);
+            epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
+            assert!(exact[0].hangup);
+        });
     }
 }

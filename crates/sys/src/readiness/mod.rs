@@ -152,6 +152,7 @@ pub fn open(name: &str) -> io::Result<Box<dyn Readiness>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::apart::apart;
     use std::io::{Read, Write};
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
@@ -165,31 +166,38 @@ mod tests {
 
     #[test]
     fn every_mechanism_tells_the_same() {
-        for row in MECHANISMS {
-            let mut mechanism = (row.open)().unwrap();
-            let (mut near, mut far) = UnixStream::pair().unwrap();
-            let (idle, _keep) = UnixStream::pair().unwrap();
-            mechanism.add(near.as_fd(), 7, Interest::READ).unwrap();
-            mechanism.add(idle.as_fd(), 8, Interest::READ).unwrap();
-            assert_eq!(ready(&mut *mechanism).iter().filter(|e| e.read).count(), 0, "{}", row.name);
+        apart(|| {
+            for row in MECHANISMS {
+                let mut mechanism = (row.open)().unwrap();
+                let (mut near, mut far) = UnixStream::pair().unwrap();
+                let (idle, _keep) = UnixStream::pair().unwrap();
+                mechanism.add(near.as_fd(), 7, Interest::READ).unwrap();
+                mechanism.add(idle.as_fd(), 8, Interest::READ).unwrap();
+                assert_eq!(
+                    ready(&mut *mechanism).iter().filter(|e| e.read).count(),
+                    0,
+                    "{}",
+                    row.name
+                );
 
-            far.write_all(b"x").unwrap();
-            let events = ready(&mut *mechanism);
-            assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
-            near.read_exact(&mut [0]).unwrap();
+                far.write_all(b"x").unwrap();
+                let events = ready(&mut *mechanism);
+                assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
+                near.read_exact(&mut [0]).unwrap();
 
-            mechanism.change(near.as_fd(), 7, Interest::WRITE).unwrap();
-            let events = ready(&mut *mechanism);
-            assert!(events.iter().any(|e| e.token == 7 && e.write), "{}", row.name);
+                mechanism.change(near.as_fd(), 7, Interest::WRITE).unwrap();
+                let events = ready(&mut *mechanism);
+                assert!(events.iter().any(|e| e.token == 7 && e.write), "{}", row.name);
 
-            mechanism.change(near.as_fd(), 7, Interest::READ).unwrap();
-            drop(far);
-            let events = ready(&mut *mechanism);
-            assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
+                mechanism.change(near.as_fd(), 7, Interest::READ).unwrap();
+                drop(far);
+                let events = ready(&mut *mechanism);
+                assert!(events.iter().any(|e| e.token == 7 && e.read), "{}", row.name);
 
-            mechanism.remove(near.as_fd());
-            assert!(ready(&mut *mechanism).iter().all(|e| e.token != 7), "{}", row.name);
-        }
+                mechanism.remove(near.as_fd());
+                assert!(ready(&mut *mechanism).iter().all(|e| e.token != 7), "{}", row.name);
+            }
+        });
     }
 
     #[test]

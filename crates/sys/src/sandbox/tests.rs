@@ -182,11 +182,8 @@ fn a_process_connects_only_to_the_ports_that_are_granted() {
     if kernel.landlock < LANDLOCK_CONNECT {
         return eprintln!("this kernel's landlock knows no ports: not tested");
     }
-    let (allowed, other) = (
-        TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap(),
-        TcpListener::bind("127.0.0.1:0").unwrap(),
-    );
-    let listener = TcpListener::bind(allowed).unwrap();
+    let [listener, other] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let allowed = listener.local_addr().unwrap();
     let code = in_a_child(|| {
         let calls = [SERVES, &[Calls::Connect]].concat();
         let ports = [allowed.port()];
