@@ -281,9 +281,11 @@ fn account() -> (String, String) {
 mod tests {
     use std::fs::Permissions;
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
+    use std::net::TcpStream;
     use std::os::unix::fs::PermissionsExt;
     use std::time::Duration;
+
+    use flyball_testkit::free_address;
 
     use super::*;
     use crate::host::{Running, until};
@@ -390,7 +392,7 @@ mod tests {
     #[test]
     fn every_value_of_every_variable_is_one_that_its_server_takes() {
         let directory = tempfile::tempdir().unwrap();
-        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let free = free_address();
         fs::write(directory.path().join("file"), "x").unwrap();
         let conditions = Conditions {
             address: free,
@@ -444,7 +446,7 @@ mod tests {
             }
             let scratch = directory.path().join(peer.name);
             fs::create_dir(&scratch).unwrap();
-            let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+            let free = free_address();
             let conditions = Conditions {
                 address: free,
                 site: site.clone(),

@@ -160,8 +160,8 @@ fn two_copies_of_one_server_seldom_differ() {
     let services = [Duration::from_micros(500); 2];
     let differ =
         |seed: &u64| matches!(compared(services, 8, 10, *seed), Finding::Greater | Finding::Less);
-    // At a level of 5 %, one set of 40 in 25 has more than four by chance; hardly two on end.
+    // At a level of 5 %, one set of 40 in 25 has more than four by chance; hardly three on end.
     let of_set = |set: u64| (set * trials..(set + 1) * trials).filter(differ).count() as u64;
-    let fewest = (0..2).map(of_set).find(|differences| differences * 10 <= trials);
-    assert!(fewest.is_some(), "more than a tenth of {trials} trials differ, twice on end");
+    let fewest = (0..3).map(of_set).find(|differences| differences * 10 <= trials);
+    assert!(fewest.is_some(), "more than a tenth of {trials} trials differ, three times on end");
 }

@@ -75,27 +75,34 @@ fn injected_delays_come_out_as_percentiles() {
 
 #[test]
 fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
-    // Whoever asks within the first two seconds is answered at their end: of twice that at a steady
-    // rate, half wait from two seconds down to nothing. A generator that waits for answers would
+    // Who asks within the first four seconds is answered at their end: of twice that at a steady
+    // rate, half wait from four seconds down to nothing. A generator that waits for answers would
     // count one long one.
     let serve_from = || {
         let begin = OnceLock::new();
         server(move |_, mut stream: TcpStream| {
             let begin = *begin.get_or_init(Instant::now);
             if request(&mut stream).is_some() {
-                wait_until(begin + Duration::from_secs(2));
+                wait_until(begin + Duration::from_secs(4));
                 stream.write_all(OK).unwrap();
             }
         })
     };
-    // Latencies of those that had to wait are uniform in 0..2 s: the p75 of all is half of it.
+    // Latencies of those that had to wait are uniform in 0..4 s: the p75 of all is half of it.
     let injected =
-        [(75.0, 1_000_000.0, 0.02), (95.0, 1_800_000.0, 0.02), (100.0, 2_000_000.0, 0.02)];
+        [(75.0, 2_000_000.0, 0.02), (95.0, 3_600_000.0, 0.02), (100.0, 4_000_000.0, 0.02)];
     one_of_some_is_right(&injected, || {
-        let report = run(&options(serve_from(), rate("160"), 4_000));
-        assert_eq!(report.tally.replies, 640);
+        let report = run(&options(serve_from(), rate("40"), 8_000));
+        assert_eq!(report.tally.replies, 320);
         report
     });
+}
+
+/// Whether the kernel has a connection to this port of 127.0.0.1 that was not answered
+/// (proc_net_tcp(5): SYN_SENT is 2).
+fn is_connecting_to(port: u16) -> bool {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the table of sockets");
+    table.contains(&format!(" 0100007F:{port:04X} 02 "))
 }
 
 #[test]
@@ -108,7 +115,10 @@ fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
     let address = net::local_address(&listener).unwrap();
     let first = TcpStream::connect(address).unwrap();
     std::thread::spawn(move || {
-        dawdle(Duration::from_millis(500));
+        // The packet that is dropped has to be sent before there is room for it.
+        let asks = || is_connecting_to(address.port()).then_some(());
+        until(DEADLINE, asks).expect("somebody connects");
+        dawdle(Duration::from_millis(100));
         drop(first);
         let listener = std::net::TcpListener::from(listener);
         listener.set_nonblocking(false).unwrap();
