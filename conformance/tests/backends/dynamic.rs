@@ -18,7 +18,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 15] = [
+const PROGRAMS: [(&str, &str); 16] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
@@ -32,9 +32,13 @@ const PROGRAMS: [(&str, &str); 15] = [
     ("nph-raw", "printf 'HTTP/1.1 201 Created\\r\\nX-Raw: yes\\r\\n\\r\\nraw'"),
     ("silent", "exit 3"),
     ("malformed", "echo no header at all; echo; echo x"),
-    ("cut", "echo Content-Length: 1000; echo; echo short; sleep 0.2"),
+    (
+        "cut",
+        "echo Content-Length: 1000; echo; echo short; until [ -e $HERE/go ]; do sleep 0.05; done",
+    ),
     ("late", "exec sleep 600"),
-    ("stalls", "echo Content-Type: text/plain; echo; echo first; exec sleep 600"),
+    ("tardy", "exec sleep 600"),
+    ("stalls", "printf 'Content-Type: text/plain\\n\\nfirst\\n'; exec sleep 600"),
     ("limits", "echo Content-Type: text/plain; echo; ulimit -v; ulimit -t"),
     ("flood", "echo Content-Type: text/plain; echo; exec yes"),
 ];
@@ -221,10 +225,12 @@ fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str
 fn programs_that_end_make_room_for_the_next(architecture: &str) {
     let Some(programs) = start(architecture, "processes = 1\n") else { return };
     let mut client = programs.server.connect();
-    for _ in 0..20 {
-        assert_eq!(ask(&mut client, get("/run/env")).status(), 200);
-    }
-    assert_eq!(programs.counted("backend_failures_503"), 0);
+    let statuses: Vec<u16> = (0..20).map(|_| ask(&mut client, get("/run/env")).status()).collect();
+    let refused = statuses.iter().filter(|status| **status == 503).count();
+    assert!(statuses.iter().all(|status| [200, 503].contains(status)), "{statuses:?}");
+    // A program that a busy machine does not let end is waited for for a tenth of a second.
+    assert!(refused <= 2, "{statuses:?}");
+    assert_eq!(programs.counted("backend_failures_503"), refused as u64);
 }
 
 fn failures_are_told_apart(architecture: &str) {
@@ -235,19 +241,18 @@ fn failures_are_told_apart(architecture: &str) {
         ("/run/malformed", 502),
         ("/run/none", 404),
         ("/run/closed", 403),
-        ("/hurried/late", 504),
+        ("/hurried/tardy", 504),
     ] {
         let answer = ask(&mut client, get(path));
         assert_eq!(answer.status(), status, "{path}");
-        // The next may run when this one has ended.
-        if let Some(name) = path.rsplit('/').next().filter(|name| status > 500 && !name.is_empty())
-        {
+        // The next may run when this one has ended. Of the last nobody knows how far it came.
+        if status == 502 {
+            let name = path.trim_start_matches("/run/");
             programs.expect_ended(name, programs.runs(name));
         }
     }
     // One more than may run at the same time.
     let mut first = programs.server.connect();
-    std::fs::remove_file(programs.files.path().join("late.pid")).unwrap();
     first.send(get("/run/late"));
     let late = programs.runs("late");
     let busy = ask(&mut client, get("/run/env"));
@@ -259,7 +264,9 @@ fn failures_are_told_apart(architecture: &str) {
     cut.send(get("/run/cut"));
     let head = cut.response_head();
     assert_eq!((head.status(), head.expect("Content-Length")), (200, "1000"));
-    assert_eq!(cut.rest_before_end(), b"short\n");
+    assert_eq!(cut.take(6), b"short\n");
+    std::fs::write(programs.files.path().join("go"), "").unwrap();
+    assert_eq!(cut.rest_before_end(), b"");
     let errors = programs.server.errors();
     assert!(errors.contains("502: its head has a line without a colon"), "{errors}");
     for why in ["it has said nothing for", "as many programs run as may", "has said nothing"] {

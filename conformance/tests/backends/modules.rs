@@ -219,11 +219,16 @@ fn a_module_that_blocks_holds_nobody_up(architecture: &str) {
     let mut client = modules.server.connect();
     assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
     let began = Instant::now();
-    slow.send(get("/slow/sleep"));
-    assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
-    assert!(!slow.arrived(), "it sleeps for a second, and {:?} went by", began.elapsed());
-    assert_eq!(answer(&mut slow), ok("slept\n"));
-    // The second is counted, wherever the call was made.
+    // It sleeps for a second. On a busy machine somebody else may not have run for as long.
+    let holds_up = (0..4).all(|_| {
+        slow.send(get("/slow/sleep"));
+        assert_eq!(ask(&mut client, get("/hello")), ok("hi\n"));
+        let slept = slow.arrived();
+        assert_eq!(answer(&mut slow), ok("slept\n"));
+        slept
+    });
+    assert!(!holds_up, "nobody is answered while it sleeps; {:?} went by", began.elapsed());
+    // A second is counted, wherever the call was made.
     let counted = || {
         let status = modules.server.status();
         let (_, times) = status.split_once("\"module_times_ns\"").expect("times of modules");

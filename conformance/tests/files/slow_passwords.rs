@@ -9,6 +9,9 @@ const LOGIN: &str = "Authorization: Basic c2xvdzpzZWNyZXQ=\r\n";
 /// Requests of others that are answered meanwhile.
 const OTHERS: usize = 20;
 
+/// Servers of which one has to answer them in time.
+const ATTEMPTS: usize = 4;
+
 /// Mounts the body with settings that leave one worker.
 macro_rules! mount {
     ($($module:ident $architecture:literal $settings:literal,)*) => {
@@ -60,16 +63,24 @@ fn ask_both(server: &Server) -> (Client, Client) {
 }
 
 fn a_password_delays_nobody_else(architecture: &str, settings: &str) {
+    // Who is kept from running for a second on a busy machine has not been delayed by the server.
+    let delayed = (0..ATTEMPTS).all(|_| delays_somebody(architecture, settings));
+    assert!(!delayed, "the password was verified before others were answered, {ATTEMPTS} times");
+}
+
+/// Whether a password was verified before others were answered, where the architecture can run.
+fn delays_somebody(architecture: &str, settings: &str) -> bool {
     let users = tempfile::NamedTempFile::new().expect("a temporary file");
-    let Some(server) = start(architecture, settings, &users) else { return };
+    let Some(server) = start(architecture, settings, &users) else { return false };
     let (mut slow, mut quick) = ask_both(&server);
     for _ in 0..OTHERS {
         assert_eq!(quick.ask("GET /hello.txt HTTP/1.1\r\nHost: a\r\n\r\n").status(), 200);
         assert_eq!(quick.ask("GET /dir/ HTTP/1.1\r\nHost: a\r\n\r\n").status(), 401);
     }
-    assert!(!slow.arrived(), "the password was verified before others were answered");
+    let delayed = slow.arrived();
     assert_eq!(slow.response().status(), 200);
     // It is remembered.
     let again = format!("GET /dir/ HTTP/1.1\r\nHost: a\r\n{LOGIN}\r\n");
     assert_eq!(slow.ask(&again).status(), 200);
+    delayed
 }

@@ -4,7 +4,7 @@
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use flyball_testkit::{Client, wait};
@@ -138,13 +138,12 @@ enum Flood {
     Pipelines,
 }
 
-/// Floods as fast as one thread can; how many connections it opened.
-fn flood(kind: Flood, address: SocketAddr, ended: &AtomicBool) -> u64 {
+/// Floods as fast as one thread can, and counts the connections that it opened.
+fn flood(kind: Flood, address: SocketAddr, opened: &AtomicU64, ended: &AtomicBool) {
     let requests = get("/hello.txt").repeat(FLOOD);
-    let mut opened = 0;
     while !ended.load(SeqCst) {
         let Ok(mut stream) = TcpStream::connect(address) else { continue };
-        opened += 1;
+        opened.fetch_add(1, SeqCst);
         match kind {
             Flood::Connections => drop(stream.shutdown(Shutdown::Both)),
             // What was received and not read makes it a reset.
@@ -155,7 +154,6 @@ fn flood(kind: Flood, address: SocketAddr, ended: &AtomicBool) -> u64 {
             }
         }
     }
-    opened
 }
 
 /// Of floods the figure is told: they take processor time, which nothing can give back.
@@ -181,12 +179,15 @@ fn share_kept(besieged: &Besieged, kind: Flood) -> f64 {
     let ended = AtomicBool::new(false);
     let mut pair = |_| {
         let before = honest.throughput(slice);
+        let opened = AtomicU64::new(0);
         let during = std::thread::scope(|scope| {
             ended.store(false, SeqCst);
-            let flood = scope.spawn(|| flood(kind, address, &ended));
+            let flood = scope.spawn(|| flood(kind, address, &opened, &ended));
+            let begun = wait::until(wait::DEADLINE, || (opened.load(SeqCst) > 0).then_some(()));
             let during = honest.throughput(slice);
             ended.store(true, SeqCst);
-            assert!(flood.join().expect("the flood ends") > 0);
+            flood.join().expect("the flood ends");
+            assert!(begun.is_some(), "{kind:?} opened nothing");
             during
         });
         during / before

@@ -139,6 +139,12 @@ impl Client {
         if !self.try_send(request) {
             return None;
         }
+        self.try_response()
+    }
+
+    /// The next response, as [`Client::try_ask`] reads it.
+    #[track_caller]
+    pub fn try_response(&mut self) -> Option<Response> {
         let (mut response, len) = loop {
             match response::head(&self.received) {
                 Some(found) => break found,

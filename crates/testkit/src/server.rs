@@ -85,6 +85,7 @@ impl Launch {
             errors,
             address: ([0, 0, 0, 0], 0).into(),
             admin: None,
+            workers: 0,
             _directory: directory,
         };
         server.listen(&lines)?;
@@ -172,6 +173,7 @@ pub struct Server {
     errors: PathBuf,
     address: SocketAddr,
     admin: Option<SocketAddr>,
+    workers: usize,
     _directory: TempDir,
 }
 
@@ -187,6 +189,11 @@ impl Server {
     /// When it was not started with `admin`.
     pub fn admin(&self) -> SocketAddr {
         self.admin.expect("the server was started with admin")
+    }
+
+    /// How many workers it says it has: they may not have been started yet.
+    pub fn workers(&self) -> usize {
+        self.workers
     }
 
     /// The process of the master.
@@ -250,6 +257,7 @@ impl Server {
             } else if let Some((_, url)) = line.split_once("  status at ") {
                 self.admin = Some(address_of(url));
             } else if line.ends_with(STARTED) {
+                self.workers = workers_of(&line);
                 assert_ne!(self.address.port(), 0, "it did not say where it listens");
                 return Ok(());
             }
@@ -281,6 +289,13 @@ impl Drop for Server {
             self.assert_sound();
         }
     }
+}
+
+/// The number in `by sped with 2 workers; Ctrl-C stops it`.
+fn workers_of(line: &str) -> usize {
+    let (_, number) = line.split_once(" with ").expect("it says how many workers it has");
+    let number = number.split(' ').next().and_then(|number| number.parse().ok());
+    number.expect("a number of workers")
 }
 
 /// The address in `http://127.0.0.1:PORT/...`.
