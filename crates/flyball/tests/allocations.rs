@@ -11,7 +11,7 @@ mod common;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::responder::{self, CONTENT, Responder};
 use common::{Launch, Server, Site, get, last_get};
@@ -31,6 +31,12 @@ const WARM_ROUNDS: u32 = 100;
 
 /// Rounds that are counted.
 const ROUNDS: u32 = 1_000;
+
+/// Threads look after half a second without a byte what they could give back.
+const STALL: Duration = Duration::from_millis(400);
+
+/// How often rounds are counted where something held one up for so long.
+const ATTEMPTS_MAX: usize = 3;
 
 /// Allocations allowed per second that begins, whatever is served: the text of `Date`.
 const PER_SECOND: u64 = 1;
@@ -163,16 +169,27 @@ impl Counted {
         threads.map(|count| count.parse::<u64>().expect("a number")).sum()
     }
 
-    /// Allocations in all rounds, and the seconds that began meanwhile.
+    /// Allocations in all rounds, and the seconds that began meanwhile. Counted again where a round
+    /// took so long that a thread gave its buffers back meanwhile, as it does when nothing comes.
     fn count(&self, mut round: impl FnMut()) -> (u64, u64) {
-        for _ in 0..WARM_ROUNDS {
-            round();
+        let mut counted = (0, 0);
+        for _ in 0..ATTEMPTS_MAX {
+            for _ in 0..WARM_ROUNDS {
+                round();
+            }
+            let (before, start) = (self.allocations(), Instant::now());
+            let (mut last, mut longest) = (start, Duration::ZERO);
+            for _ in 0..ROUNDS {
+                round();
+                longest = longest.max(last.elapsed());
+                last = Instant::now();
+            }
+            counted = (self.allocations() - before, start.elapsed().as_secs() + 1);
+            if longest < STALL {
+                break;
+            }
         }
-        let (before, start) = (self.allocations(), Instant::now());
-        for _ in 0..ROUNDS {
-            round();
-        }
-        (self.allocations() - before, start.elapsed().as_secs() + 1)
+        counted
     }
 }
 
@@ -238,15 +255,18 @@ fn a_request_that_is_logged_allocates_nothing() {
         let log = format!("access-log={}", path.display());
         let mut counted = Counted::start_with(&site, arch, &[&log]);
         let mut client = counted.server.connect();
-        let (allocations, seconds) =
-            counted.count(|| assert_eq!(client.ask(get("/small.txt")).body.len(), 1024));
+        let mut asked = 0;
+        let (allocations, seconds) = counted.count(|| {
+            asked += 1;
+            assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
+        });
         let allowed = PER_SECOND * counted.threads() * seconds;
         println!("  {arch}: {allocations} allocations in {ROUNDS} rounds, {allowed} allowed");
         assert!(allocations <= allowed, "{arch}: {allocations} allocations, not {allowed}");
         common::signal(counted.server.master(), "TERM");
         assert!(counted.server.ended().success());
         let lines = std::fs::read_to_string(&path).expect("the log can be read");
-        assert_eq!(lines.lines().count() as u32, WARM_ROUNDS + ROUNDS, "{arch}");
+        assert_eq!(lines.lines().count(), asked, "{arch}");
     }
 }
 

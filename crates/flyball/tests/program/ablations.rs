@@ -130,7 +130,8 @@ fn without_gathering_head_and_body_are_two_writes() {
         let settings = ["lab.gather=false", "mt.threads=1"];
         let settings = if arch == "mt" { &settings[..] } else { &settings[..1] };
         let mut found = calls(arch, settings);
-        found.retain(|call| call.name != "futex");
+        // Nor what a thread does that has had nothing to do for half a second.
+        found.retain(|call| call.result >= 0 && !["futex", "madvise"].contains(&call.kind()));
         // The body of the answer that the count begins behind.
         assert_eq!(found.remove(0).kind(), "write", "{found:#?}");
         assert_each(&found, &[("read", 1), ("write", 2)]);

@@ -140,7 +140,8 @@ fn who_still_sends_is_not_shown_as_idle() {
 
 fn is_shown_as_sending(site: &Site, arch: &str) {
     let launch = Launch::new(site, arch).workers_for(arch, 2).args(&["--admin", "127.0.0.1:0"]);
-    let server = launch.start();
+    // Who takes nothing is not to be closed before it is shown.
+    let server = launch.set("rate.window=5min").start();
     let mut idle = server.connect();
     assert_eq!(idle.ask(get("/absent")).status(), 404);
     let address = ([127, 0, 0, 1], server.port).into();

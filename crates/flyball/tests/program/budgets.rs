@@ -4,6 +4,7 @@ mod large;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
+use std::time::Instant;
 
 use crate::common::responder::{self, CONTENT, Responder};
 use crate::common::sockets::wait_for_unread;
@@ -22,6 +23,17 @@ const EVENT_DRIVEN: [&str; 6] = ["sped", "symped", "n-copy", "amped", "knot-c", 
 
 fn site() -> Site {
     Site::with(&[("small.txt", &[b'x'; 1024])])
+}
+
+/// How often a worker without work looks meanwhile whether anything else is to be done.
+fn ticks_since(start: Instant) -> usize {
+    const TICK_MS: u128 = 500;
+    (start.elapsed().as_millis() / TICK_MS) as usize
+}
+
+/// Waits that told of something; the others timed out or were interrupted.
+fn telling_waits(calls: &[Call]) -> usize {
+    calls.iter().filter(|call| call.kind() == "wait" && call.result > 0).count()
 }
 
 /// Takes the waits for events out of a tally: they are amortised over all that is ready.
@@ -65,12 +77,13 @@ fn a_request_that_is_logged_makes_no_call_more() {
                 assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
             }
         });
-        let (mut counts, _) = without_waits(tally(&calls));
         // Lines that have waited for a second are handed over.
-        let batches = counts.remove("sendmsg").unwrap_or(0);
+        let (batches, calls): (Vec<Call>, Vec<Call>) =
+            calls.into_iter().partition(|call| call.arguments.contains("\"127.0.0.1 - - ["));
+        let (counts, _) = without_waits(tally(&calls));
         let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
         assert_eq!(counts, budget, "{arch}, {ROUNDS} requests: {calls:#?}");
-        assert!(batches <= ROUNDS / 10, "{arch}: {batches} batches");
+        assert!(batches.len() <= ROUNDS / 10, "{arch}: {batches:#?}");
     }
 }
 
@@ -87,13 +100,17 @@ fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
     ] {
         let traced = Traced::start(&site, arch, &[setting]);
         let mut client = traced.warm("/small.txt");
+        let start = Instant::now();
         let calls = traced.calls(&mut client, |client| {
             for _ in 0..ROUNDS {
                 assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
             }
         });
-        // A call that timed out, or found that nobody has told the process to end.
-        let answered: Vec<Call> = calls.iter().filter(|call| call.result >= 0).cloned().collect();
+        let ticks = ticks_since(start);
+        // What a tick makes: a receive times out, buffers go, a wait takes its place, and the
+        // process finds that nobody has told it to end.
+        let of_tick = |call: &&Call| call.result < 0 || ["wait", "madvise"].contains(&call.kind());
+        let answered: Vec<Call> = calls.iter().filter(|call| !of_tick(call)).cloned().collect();
         println!("{arch}: {:?} for {ROUNDS} requests", tally(&answered));
         // A lock that another thread holds is the one other call that may be seen.
         let budget = BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]);
@@ -101,7 +118,8 @@ fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
             answered.iter().cloned().partition(|call| call.name == "futex");
         assert_eq!(tally(&other), budget, "{arch}, {ROUNDS} requests: {calls:#?}");
         assert!(futexes.len() <= ROUNDS / 10, "{arch}: {} futex calls", futexes.len());
-        assert!(calls.len() <= answered.len() + 4, "{arch} does not spin: {calls:#?}");
+        let of_ticks = calls.len() - answered.len();
+        assert!(of_ticks <= 4 * (1 + ticks), "{arch} does not spin in {ticks} ticks: {calls:#?}");
     }
 }
 
@@ -168,12 +186,14 @@ fn a_ring_is_entered_twice_for_a_request_and_nothing_else_is_called() {
     let site = site();
     let traced = Traced::start(&site, "uring", &[]);
     let mut client = traced.warm("/small.txt");
+    let start = Instant::now();
     let calls = traced.calls_on_a_ring(&mut client);
+    let ticks = ticks_since(start);
     let counts = tally(&calls);
     println!("uring: {counts:?} for {ROUNDS} requests");
     let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
     assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
-    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests");
+    assert!(entered <= 2 * ROUNDS + 4 + ticks, "{entered} for {ROUNDS} requests");
 }
 
 #[test]
@@ -189,6 +209,7 @@ fn a_connection_for_one_request_is_served_by_entering_the_ring_and_nothing_else(
     for limit in ["accept.limit=inf", "accept.limit=16"] {
         let traced = Traced::start(&site, "uring", &[limit]);
         traced.warm_and_close("/small.txt");
+        let start = Instant::now();
         let calls = traced.calls_of_worker(|| {
             for _ in 0..ROUNDS {
                 let mut client = traced.server.connect();
@@ -196,12 +217,14 @@ fn a_connection_for_one_request_is_served_by_entering_the_ring_and_nothing_else(
                 client.expect_closed();
             }
         });
+        let ticks = ticks_since(start);
         let counts = tally(&calls);
         println!("uring, {limit}: {counts:?} for {ROUNDS} connections");
         let entered = counts.get("io_uring_enter").copied().unwrap_or(0);
         assert_eq!(counts.len(), 1, "only the ring is used: {counts:?}");
         // One at a time: the connection, its request, and its answer with the close.
-        assert!(entered <= 3 * ROUNDS + 4, "{limit}: {entered} for {ROUNDS} connections");
+        let budget = 3 * ROUNDS + 4 + ticks;
+        assert!(entered <= budget, "{limit}: {entered} for {ROUNDS} connections");
     }
 }
 
@@ -409,11 +432,12 @@ fn one_wait_serves_all_connections_that_are_ready() {
             assert_eq!(client.response().status(), 200);
         }
     });
-    let (counts, waits) = without_waits(tally(&calls));
+    let (counts, _) = without_waits(tally(&calls));
     let budget = BTreeMap::from([("read", BATCH), ("write", BATCH)]);
     assert_eq!(counts, budget, "{calls:#?}");
-    // Those that the stop interrupted, and the one that reports everything.
-    assert!(waits <= 4, "{waits} waits for {BATCH} requests: {calls:#?}");
+    // The one that tells of everything, and that of the second mark.
+    let waits = telling_waits(&calls);
+    assert!(waits <= 2, "{waits} waits for {BATCH} requests: {calls:#?}");
 }
 
 #[test]
@@ -464,11 +488,12 @@ fn an_accept_phase_looks_at_an_empty_queue_at_most_once() {
             client.expect_closed();
         }
     });
-    let (mut counts, waits) = without_waits(tally(&calls));
+    let (mut counts, _) = without_waits(tally(&calls));
     assert_eq!(counts.remove("empty accept"), Some(1), "{calls:#?}");
     let kinds = ["accept4", "close", "read", "write"];
     assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, BATCH))), "{calls:#?}");
-    assert!(waits <= 4, "{waits} waits for {BATCH} connections: {calls:#?}");
+    let waits = telling_waits(&calls);
+    assert!(waits <= 2, "{waits} waits for {BATCH} connections: {calls:#?}");
 }
 
 #[test]
@@ -517,17 +542,20 @@ fn a_request_to_tux_is_one_read_and_one_write_and_the_ring_is_entered_twice_at_m
     let site = site();
     let Some(traced) = traced_tux(&site, &[]) else { return };
     let mut client = traced.warm("/small.txt");
+    let start = Instant::now();
     let calls = traced.calls(&mut client, |client| {
         for _ in 0..ROUNDS {
             assert_eq!(client.ask(get("/small.txt")).body.len(), 1024);
         }
     });
+    let ticks = ticks_since(start);
     let mut counts = tally(&calls);
     println!("tux: {counts:?} for {ROUNDS} requests, one after the other");
     let entered = counts.remove("io_uring_enter").unwrap_or(0);
     assert_eq!(counts, BTreeMap::from([("read", ROUNDS), ("write", ROUNDS)]), "{calls:#?}");
     // One hands the callback over, one sleeps; a counter that is published may come between.
-    assert!(entered <= 2 * ROUNDS + 4, "{entered} for {ROUNDS} requests: {calls:#?}");
+    let budget = 2 * ROUNDS + 4 + ticks;
+    assert!(entered <= budget, "{entered} for {ROUNDS} requests: {calls:#?}");
 }
 
 #[test]
@@ -535,6 +563,7 @@ fn a_connection_to_tux_is_four_calls_and_a_look_at_the_empty_queue() {
     let site = site();
     let Some(traced) = traced_tux(&site, &[]) else { return };
     let mut marker = traced.warm("/small.txt");
+    let start = Instant::now();
     let calls = traced.calls(&mut marker, |_| {
         for _ in 0..ROUNDS {
             let mut client = traced.server.connect();
@@ -542,13 +571,15 @@ fn a_connection_to_tux_is_four_calls_and_a_look_at_the_empty_queue() {
             client.expect_closed();
         }
     });
+    let ticks = ticks_since(start);
     let mut counts = tally(&calls);
     println!("tux: {counts:?} for {ROUNDS} connections, one after the other");
     let entered = counts.remove("io_uring_enter").unwrap_or(0);
     let looks = counts.remove("empty accept").unwrap_or(0);
     let kinds = ["accept4", "close", "read", "write"];
     assert_eq!(counts, BTreeMap::from(kinds.map(|kind| (kind, ROUNDS))), "{calls:#?}");
-    assert!(looks <= ROUNDS && entered <= 2 * ROUNDS + 4, "{looks} {entered}: {calls:#?}");
+    let budget = 2 * ROUNDS + 4 + ticks;
+    assert!(looks <= ROUNDS && entered <= budget, "{looks} {entered}: {calls:#?}");
 }
 
 /// All requests are there before the worker looks: it reads and answers them all before it waits,
@@ -586,39 +617,39 @@ fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
     assert_eq!(order, newest_first, "{busy:#?}");
 }
 
-/// Connections that [`tux_waits_rarely_under_load`] keeps busy, and the threads that do.
+/// Connections that [`tux_waits_rarely_under_load`] keeps busy, and how often all ask at once.
 const BUSY: usize = 32;
-const DRIVERS: usize = 4;
+const BURSTS: usize = 8;
 
 #[test]
 fn tux_waits_rarely_under_load() {
     let site = site();
     let Some(traced) = traced_tux(&site, &[]) else { return };
+    let worker = traced.server.worker();
     let mut marker = traced.warm("/small.txt");
+    let mut clients: Vec<Client> = (0..BUSY).map(|_| traced.warm("/small.txt")).collect();
+    let start = Instant::now();
     let calls = traced.calls(&mut marker, |_| {
-        std::thread::scope(|scope| {
-            for _ in 0..DRIVERS {
-                scope.spawn(|| {
-                    let connect = |_| traced.server.connect();
-                    let mut clients: Vec<Client> = (0..BUSY / DRIVERS).map(connect).collect();
-                    for _ in 0..ROUNDS {
-                        clients.iter_mut().for_each(|client| client.send(get("/small.txt")));
-                        for client in &mut clients {
-                            assert_eq!(client.response().status(), 200);
-                        }
-                    }
-                });
+        for _ in 0..BURSTS {
+            stop_at_rest(worker);
+            clients.iter_mut().for_each(|client| client.send(get("/small.txt")));
+            wait_for_unread(traced.server.port, clients.len());
+            signal(worker, "CONT");
+            for client in &mut clients {
+                assert_eq!(client.response().status(), 200);
             }
-        });
+        }
     });
-    let requests = BUSY * ROUNDS;
+    let ticks = ticks_since(start);
+    let requests = BUSY * BURSTS;
     let waits = calls.iter().filter(|call| waits_on_the_ring(call)).count();
     let counts = tally(&calls);
     println!("tux: {counts:?} and {waits} waits for {requests} requests on {BUSY} connections");
     assert!(counts["read"] >= requests, "{counts:?}");
-    assert!(waits <= requests / 4, "{waits} waits for {requests} requests");
+    // Each stop ends one and each start begins one.
+    assert!(waits <= 4 * BURSTS + ticks, "{waits} waits for {requests} requests");
     // Callbacks are handed over many at a time.
-    assert!(counts["io_uring_enter"] <= requests / 2, "{counts:?}");
+    assert!(counts["io_uring_enter"] <= requests / 2 + ticks, "{counts:?}");
 }
 
 /// The accept-limit of a running server, as `flyball ctl` sets it.

@@ -84,7 +84,7 @@ fn a_clock_that_jumps_moves_dates_and_no_deadline() {
             .args(&["--access-log", text(&log)])
             .set("log.rotate-age=1440h")
             .set("log.keep=1000")
-            .set("timeout.head=30s")
+            .set("timeout.head=10min")
             .start();
         let mut kept = server.connect();
         expect_ahead(&mut kept, 0);

@@ -84,7 +84,9 @@ fn what_workers_are_made_with_changes_by_a_new_generation() {
 
 #[test]
 fn what_the_architecture_makes_nothing_of_waits_for_another_and_is_told_so() {
-    let controlled = Controlled::start("mp", &["connections.max=30", "mp.processes=2"]);
+    // Who is idle for a second would make room for another.
+    let settings = ["connections.max=30", "mp.processes=2", "close.idle-when-full=false"];
+    let controlled = Controlled::start("mp", &settings);
     let (socket, server) = (controlled.socket(), &controlled.server);
     let warning = "`connections.max` has no meaning for mp and is ignored";
     server.errors.wait_for("the warning", |said| said.contains(warning));

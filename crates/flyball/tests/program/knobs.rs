@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::sockets::wait_for_unread;
+use crate::common::sockets::{sockets_at, wait_for_unread};
 use crate::common::trace::whole_lines;
 use crate::common::{
     Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
@@ -597,6 +597,9 @@ fn accept_phases_are_counted_by_how_many_they_accepted() {
     let worker = server.children(2)[0];
     stop_at_rest(worker);
     let _clients: Vec<Client> = (0..5).map(|_| server.connect()).collect();
+    // Of a socket that listens the table tells how many wait to be accepted.
+    let waiting = || sockets_at(server.port).iter().any(|socket| socket.unread == 5);
+    wait_for("five that wait", || waiting().then_some(()));
     signal(worker, "CONT");
     wait_for("five accepted", || (server.counter("accepted") == 5).then_some(()));
     assert_eq!(server.counter("accept_phase_4"), 1);

@@ -322,11 +322,14 @@ fn agents_on_other_machines_share_the_load_and_a_lost_one_makes_the_run_void() {
     // The first agent dies in the middle of a run.
     let mut coordinator = machines.flyball(0, &[&run[..], &["8s", url]].concat()).spawn().unwrap();
     let mut agents = agents.into_iter();
-    let (mut first, _second) = (agents.next().unwrap(), agents.next().unwrap());
+    let (mut first, mut second) = (agents.next().unwrap(), agents.next().unwrap());
     let errors = BufReader::new(first.0.stderr.take().unwrap());
     let coordinated = |line: &String| line.contains("coordinates");
     assert_eq!(errors.lines().map_while(Result::ok).filter(coordinated).take(2).count(), 2);
-    until(std::time::Duration::from_millis(800), || None::<()>);
+    // Both have begun when each has said so, and some requests were answered.
+    let others = BufReader::new(second.0.stderr.take().unwrap());
+    assert_eq!(others.lines().map_while(Result::ok).filter(coordinated).take(2).count(), 2);
+    until(std::time::Duration::from_secs(2), || None::<()>);
     drop(first);
     let ended = until(DEADLINE, || coordinator.try_wait().unwrap());
     assert_eq!(ended.and_then(|status| status.code()), Some(4));

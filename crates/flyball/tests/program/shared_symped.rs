@@ -15,8 +15,8 @@ use crate::common::{
 use flyball_sys::process::{Shared, share};
 use flyball_testkit::{Client, wait};
 
-/// Connections that are kept while processes die.
-const KEPT: usize = 24;
+/// Connections that are kept while processes die: so many that each process has some.
+const KEPT: usize = 64;
 
 /// Processes that are killed under load.
 const KILLS: usize = 20;

@@ -136,6 +136,13 @@ fn a_stopping_server_answers_what_has_arrived_before() {
         kept.send(get("/small.txt"));
         let mut queued = server.connect();
         queued.send(get("/small.txt"));
+        // Another process of a group may read one, and answers it.
+        wait_for("what has arrived", || {
+            let sockets = sockets_at(server.port);
+            let unread = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
+            let answered = [&mut kept, &mut queued].map(|client| usize::from(client.arrived()));
+            (unread.count() + answered.iter().sum::<usize>() == 2).then_some(())
+        });
         signal(server.master(), "TERM");
         wait_for("the worker to be told", || {
             let pending = u64::from_str_radix(&proc_status(worker, "ShdPnd")?, 16).ok()?;

@@ -180,22 +180,27 @@ fn serve(site: &Site, socket: &Path) -> Server {
     Launch::new(site, "n-copy").args(&["--workers", "2", "--admin", &admin]).start()
 }
 
+/// One look as JSON, unless nobody was served meanwhile.
+fn busy_look(admin: &str) -> Option<Value> {
+    let told = top(admin, &["--once", "--json"]);
+    assert!(told.status.success(), "{told:?}");
+    let told: Value = serde_json::from_slice(&told.stdout).expect("a line of JSON");
+    (told["requests"].as_f64()? > 0.0).then_some(told)
+}
+
 #[test]
 fn one_look_is_printed_as_text_and_as_json() {
     let site = Site::with(&[("small.txt", b"small")]);
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
     let admin = format!("127.0.0.1:{}", server.admin.expect("an admin address"));
     let told = std::thread::scope(|scope| {
-        let told = scope.spawn(|| top(&admin, &["--once", "--json"]));
+        let told = scope.spawn(|| wait_for("a look that saw a request", || busy_look(&admin)));
         let mut client = server.connect();
         while !told.is_finished() {
             assert_eq!(client.ask(get("/small.txt")).status(), 200);
         }
         told.join().expect("no panic")
     });
-    assert!(told.status.success(), "{told:?}");
-    let told: Value = serde_json::from_slice(&told.stdout).expect("a line of JSON");
-    assert!(told["requests"].as_f64().is_some_and(|rate| rate > 0.0), "{told:#}");
     let p50 = told["request_ns"]["p50"].as_u64();
     assert!(p50.is_some() && p50 <= told["request_ns"]["p99"].as_u64(), "{told:#}");
     let shares = told["phases"].as_object().expect("phases").values().filter_map(Value::as_f64);

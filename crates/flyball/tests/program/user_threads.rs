@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::common::sockets::sockets_at;
+use crate::common::sockets::{sockets_at, wait_for_unread};
 use crate::common::trace::Traced;
 use crate::common::{
     Launch, Server, Site, anonymous_bytes, get, has, last_get, signal, stop_at_rest, wait_for,
@@ -64,9 +64,10 @@ fn with_limit_1_a_thread_accepts_one_at_a_time() {
     // By default as well: that is the original.
     for settings in [&["knot.threads=1"][..], &["knot.threads=1", "accept.limit=1"]] {
         let server = start(&site, "knot-c", settings);
-        let (mut first, mut second) = (begin(&server), begin(&server));
-        second.send("Host: localhost\r\n\r\n");
+        let mut first = begin(&server);
         wait_for_accepted(&server, 1);
+        let mut second = begin(&server);
+        second.send("Host: localhost\r\n\r\n");
         second.expect_silence(SILENCE);
         finish(&mut first);
         // The only thread belongs to the first client for as long as that is connected.
@@ -86,7 +87,11 @@ fn with_limit_2_a_thread_accepts_two_and_works_them_off_before_it_accepts_again(
     // While the only thread has this one, three others queue up.
     let mut holder = begin(&server);
     wait_for_accepted(&server, 1);
-    let (mut first, mut second, mut third) = (begin(&server), begin(&server), begin(&server));
+    let [mut first, mut second, mut third] = [1, 2, 3].map(|count| {
+        let client = begin(&server);
+        wait_for_unread(server.port, count);
+        client
+    });
     for client in [&mut second, &mut third] {
         client.send("Host: localhost\r\n\r\n");
         client.expect_silence(SILENCE);
@@ -271,9 +276,12 @@ fn turns(site: &Site, order: &str) -> Vec<String> {
     let log = || std::fs::read_to_string(&traced.log).expect("there is a trace");
     wait_for("half a head is read", || log().contains("\"GET /turn-head").then_some(()));
     stop_at_rest(traced.serving());
-    clients[0].send("REST\r\nHost: localhost\r\n\r\n");
-    clients[1].send(get("/turn-again"));
-    clients[2].send(last_get("/turn-last"));
+    let rest = "REST\r\nHost: localhost\r\n\r\n".to_owned();
+    let texts = [rest, get("/turn-again"), last_get("/turn-last")];
+    for (at, text) in texts.into_iter().enumerate() {
+        clients[at].send(text);
+        wait_for_unread(traced.server.port, at + 1);
+    }
     signal(traced.serving(), "CONT");
     for client in &mut clients {
         assert_eq!(client.response().status(), 404);
