@@ -55,6 +55,13 @@ fn chromium_shows_the_demonstration_and_seeks_in_its_film(arch: &str) {
     if !have(&["chromium"]) {
         return;
     }
+    let mut logs = std::iter::repeat_with(|| log_of_a_look(arch)).take(LOOKS_MAX);
+    let found = logs.find(|log| parts_of_the_film(log) >= 2);
+    assert!(found.is_some(), "{arch}: no parts of the film were asked for");
+}
+
+/// The access log of a browser that saw what there is to see, and complained of nothing.
+fn log_of_a_look(arch: &str) -> String {
     let beside = tempfile::tempdir().expect("a temporary directory");
     let log = beside.path().join("access.log");
     let logged = format!("access-log={}", log.display());
@@ -70,24 +77,33 @@ fn chromium_shows_the_demonstration_and_seeks_in_its_film(arch: &str) {
     assert!(complaints.is_empty(), "{arch}: {complaints:#?}");
     assert_eq!(told.as_deref(), Some(SEEN), "{arch}: {console}");
     let _directory = served.stop();
-    check_log(arch, &fs::read_to_string(log).expect("the log was written"));
+    let log = fs::read_to_string(log).expect("the log was written");
+    check_log(arch, &log);
+    log
 }
 
 /// Bytes of each connection in a second: the whole film takes twelve, and a browser that is slow to
 /// open the page must not have most of it before it seeks.
 const PACE: &str = "limit.bandwidth=50KiB";
 
-/// Everything was there, and parts of the film were asked for.
+/// Browsers of which one has to ask for parts. The first ten segments of a connection are not
+/// paced, and on the loopback they may hold the whole film.
+const LOOKS_MAX: usize = 5;
+
+/// Everything was there.
 fn check_log(arch: &str, log: &str) {
     for name in ["index.html", "style.css", "timing.js", "governor.svg"] {
         let line = log.lines().find(|line| line.contains(&format!("GET /{name} ")));
         assert!(line.is_some_and(|line| line.contains("\" 200 ")), "{arch}: {name}: {log}");
     }
-    let film = log.lines().filter(|line| line.contains("GET /governor.webm "));
-    let parts = film.filter(|line| line.contains("\" 206 ")).count();
-    assert!(parts >= 2, "{arch}: {parts} parts of the film: {log}");
+    assert!(parts_of_the_film(log) >= 1, "{arch}: {log}");
     let failed = log.lines().filter(|line| line.contains("\" 4") || line.contains("\" 5"));
     assert_eq!(failed.count(), 0, "{arch}: {log}");
+}
+
+fn parts_of_the_film(log: &str) -> usize {
+    let film = log.lines().filter(|line| line.contains("GET /governor.webm "));
+    film.filter(|line| line.contains("\" 206 ")).count()
 }
 
 fn copy_demonstration(root: &Path) {
