@@ -89,12 +89,12 @@ fn add(directory: &Path, name: &str, text: &str, mode: u32) {
 }
 
 /// An answer whose content may come in chunks.
-struct Answer {
-    head: Response,
-    text: String,
+pub(crate) struct Answer {
+    pub(crate) head: Response,
+    pub(crate) text: String,
 }
 
-fn answer(client: &mut Client) -> Answer {
+pub(crate) fn answer(client: &mut Client) -> Answer {
     let head = client.response_head();
     let body = match head.content_length() {
         Some(len) => client.take(len),
@@ -109,7 +109,7 @@ fn ask(client: &mut Client, request: impl AsRef<[u8]>) -> Answer {
 }
 
 impl Answer {
-    fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.head.status()
     }
 }

@@ -58,7 +58,7 @@ const FILE: &str = "0123456789";
 
 /// A table of a server for `.php`, and for all beneath a path.
 pub(crate) const TABLES: &str = "\
-    [[site.fastcgi]]\nextensions = [\"php\"]\nSOCKET\nidle-links = 2\n\
+    [[site.fastcgi]]\nextensions = [\"php\"]\nrequire-script = false\nSOCKET\nidle-links = 2\n\
     sendfile-roots = [\"ROOT/files\"]\nparams = { OWN = \"value\" }\n\
     [[site.fastcgi]]\npath = \"/app\"\nSOCKET\nhold = \"off\"\n\
     [[site.fastcgi]]\npath = \"/late\"\nSOCKET\nLIMITS\nidle-links = 2\n";

@@ -14,3 +14,4 @@ mod links;
 mod modules;
 mod pools;
 mod responders;
+mod rules;

@@ -56,6 +56,8 @@ pub(crate) enum Target {
     Missing(Status),
     /// Another address, by the redirect of this number.
     Redirect(u32),
+    /// A script, which a backend runs.
+    Script,
 }
 
 #[derive(Debug)]

@@ -23,6 +23,7 @@ use bytes::Bytes;
 use flyball_http::Segment;
 
 pub(crate) use gather::Gather;
+pub(crate) use readme::NAMES as READMES;
 pub(crate) use wish::{Format, Wish};
 
 use crate::plan::Plan;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::Coding;
-use flyball_http::{OwnedRequest, Status};
+use flyball_http::{OwnedRequest, Request, Status};
 use flyball_sys::descriptors::{Descriptor, Member};
 use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{Failure, Stamp, failure};
@@ -22,15 +22,14 @@ use crate::compress::Compression;
 use crate::configure::Configure;
 use crate::entry::{Content, OpenFile};
 use crate::listing::Gather;
-use crate::routes::Depends;
+use crate::routes::{Depends, Place};
 use crate::source::Steps;
 use crate::translate::Translate;
 
 /// The work behind one answer.
 #[derive(Debug)]
 pub struct Plan {
-    pub(crate) request: Option<OwnedRequest>,
-    pub(crate) site: usize,
+    job: Option<Job>,
     work: Work,
     /// An operation that was given back.
     pending: Option<Op>,
@@ -39,6 +38,36 @@ pub struct Plan {
     pub(crate) ahead: u8,
     /// When it was given out, by the clock of whoever times it.
     asked_ns: u64,
+}
+
+/// The request that a plan works for.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) request: OwnedRequest,
+    /// The number of its site.
+    pub(crate) site: usize,
+    pub(crate) origin: Origin,
+    /// How often programs have sent the request elsewhere.
+    pub(crate) redirects: u8,
+}
+
+/// What named the file that a plan looks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The path of the request: the outcome may be remembered under that path.
+    Path,
+    /// A backend. The outcome holds for this one answer: another request for the same path may
+    /// get another file, or none.
+    Backend,
+    /// The URL of a script, which is only looked for: a backend runs it if it is there.
+    Script(Vec<u8>),
+}
+
+impl Job {
+    /// A request whose own path is looked for.
+    pub(crate) fn of_path(request: &Request<'_>, site: usize) -> Job {
+        Job { request: request.to_owned(), site, origin: Origin::Path, redirects: 0 }
+    }
 }
 
 #[derive(Debug)]
@@ -63,8 +92,10 @@ pub(crate) enum Outcome {
     File(Found),
     /// The path names a directory but does not end in a slash.
     NeedsSlash,
-    /// The path names a directory without an index.
-    Directory(Arc<Descriptor>),
+    /// The path names a directory without an index, at this place.
+    Directory(Arc<Descriptor>, Place),
+    /// The path names nothing, and a backend answers for that.
+    FallsBack,
     /// There is nothing to serve.
     Missing(Status),
     /// The file's whole body, unchanged between two looks at the file.
@@ -121,6 +152,8 @@ pub(crate) struct Found {
     pub(crate) file: Arc<Descriptor>,
     pub(crate) stamp: Stamp,
     pub(crate) name: Vec<u8>,
+    /// The name that was looked for, where a neighbour in a language or a format answers for it.
+    pub(crate) resource: Option<Box<[u8]>>,
     /// The number of that root.
     pub(crate) root: u16,
     /// On what of the request it depends that this file was found.
@@ -131,6 +164,11 @@ pub(crate) struct Found {
 }
 
 impl Found {
+    /// The name that was looked for.
+    pub(crate) fn resource(&self) -> &[u8] {
+        self.resource.as_deref().unwrap_or(&self.name)
+    }
+
     /// True when the whole body is coded before the answer is made.
     pub(crate) fn is_coded_at_once(&self) -> bool {
         matches!(self.served, Served::Here(_))
@@ -153,77 +191,63 @@ impl Found {
 }
 
 impl Plan {
-    pub(crate) fn translate(request: OwnedRequest, site: usize, work: Translate) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Translate(work))
+    pub(crate) fn translate(job: Job, work: Translate) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Translate(work))
     }
 
-    pub(crate) fn load(request: OwnedRequest, site: usize, found: Found) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Load(Load::new(found, true)))
+    pub(crate) fn load(job: Job, found: Found) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Load(Load::new(found, true)))
     }
 
-    pub(crate) fn settle(request: OwnedRequest, site: usize, found: Found) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Load(Load::new(found, false)))
+    pub(crate) fn settle(job: Job, found: Found) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Load(Load::new(found, false)))
     }
 
-    pub(crate) fn list(request: OwnedRequest, site: usize, gather: Gather) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::List(Some(Box::new(gather))))
+    pub(crate) fn list(job: Job, gather: Gather) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::List(Some(Box::new(gather))))
     }
 
-    pub(crate) fn beside(request: OwnedRequest, site: usize, beside: Beside) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Beside(beside))
+    pub(crate) fn beside(job: Job, beside: Beside) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Beside(beside))
     }
 
-    pub(crate) fn compress(
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        work: Compression,
-    ) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Compress { found, work: Arc::new(work) })
+    pub(crate) fn compress(job: Job, found: Found, work: Compression) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Compress { found, work: Arc::new(work) })
     }
 
-    pub(crate) fn keep(
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        bytes: Bytes,
-    ) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Keep(Keep::new(found, bytes)))
+    pub(crate) fn keep(job: Job, found: Found, bytes: Bytes) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Keep(Keep::new(found, bytes)))
     }
 
-    pub(crate) fn configure(request: OwnedRequest, site: usize, work: Configure) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Configure(work))
+    pub(crate) fn configure(job: Job, work: Configure) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Configure(work))
     }
 
     pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
-        Plan::boxed(None, 0, Work::Digest { bytes: Arc::new(bytes), crc })
+        Plan::boxed(None, Work::Digest { bytes: Arc::new(bytes), crc })
     }
 
-    pub(crate) fn verify(
-        request: OwnedRequest,
-        site: usize,
-        verification: Arc<Verification>,
-    ) -> Box<Plan> {
-        Plan::boxed(Some(request), site, Work::Verify(verification))
+    pub(crate) fn verify(job: Job, verification: Arc<Verification>) -> Box<Plan> {
+        Plan::boxed(Some(job), Work::Verify(verification))
     }
 
     /// Reads a range of a file only to bring it into memory.
     pub fn warm(file: &OpenFile, start: u64, len: usize) -> Box<Plan> {
         let file = Arc::clone(&file.file);
-        Plan::boxed(None, 0, Work::Warm { file, mapping: None, start, len })
+        Plan::boxed(None, Work::Warm { file, mapping: None, start, len })
     }
 
     /// The same for a range that is mapped, as far as it is: it is also brought into the mapping.
     pub fn populate(file: &OpenFile, mapping: &Arc<Mapping>, start: u64, len: usize) -> Box<Plan> {
         let len = len.min(mapping.rest_from(start).unwrap_or(0));
         let (file, mapping) = (Arc::clone(&file.file), Some(Arc::clone(mapping)));
-        Plan::boxed(None, 0, Work::Warm { file, mapping, start, len })
+        Plan::boxed(None, Work::Warm { file, mapping, start, len })
     }
 
     /// The steps that make a piece of a body; [`Plan::into_steps`] gives them back when they are
     /// done.
     pub fn steps(steps: impl Steps) -> Box<Plan> {
-        Plan::boxed(None, 0, Work::Steps(Box::new(steps)))
+        Plan::boxed(None, Work::Steps(Box::new(steps)))
     }
 
     /// A plan without any work, which has failed.
@@ -245,8 +269,8 @@ impl Plan {
         }
     }
 
-    fn boxed(request: Option<OwnedRequest>, site: usize, work: Work) -> Box<Plan> {
-        Box::new(Plan { request, site, work, pending: None, outcome: None, ahead: 0, asked_ns: 0 })
+    fn boxed(job: Option<Job>, work: Work) -> Box<Plan> {
+        Box::new(Plan { job, work, pending: None, outcome: None, ahead: 0, asked_ns: 0 })
     }
 
     /// Notes when it is given out, in nanoseconds of any clock.
@@ -262,7 +286,7 @@ impl Plan {
     /// The request that waits for the answer; `None` for a window of its body and for a piece of
     /// the answer's.
     pub fn request(&self) -> Option<&OwnedRequest> {
-        self.request.as_ref()
+        self.job.as_ref().map(|job| &job.request)
     }
 
     /// True when nobody waits for what it brings in: it goes to
@@ -440,9 +464,16 @@ impl Plan {
         }
     }
 
-    pub(crate) fn into_parts(self) -> (Option<OwnedRequest>, usize, Outcome) {
+    /// The request counts as sent elsewhere by programs so often.
+    pub(crate) fn set_redirects(&mut self, redirects: u8) {
+        if let Some(job) = &mut self.job {
+            job.redirects = redirects;
+        }
+    }
+
+    pub(crate) fn into_parts(self) -> (Option<Job>, Outcome) {
         let failed = Outcome::Missing(Status::INTERNAL_SERVER_ERROR);
-        (self.request, self.site, self.outcome.unwrap_or(failed))
+        (self.job, self.outcome.unwrap_or(failed))
     }
 }
 
@@ -534,6 +565,7 @@ mod tests {
             file,
             stamp,
             name: b"page".to_vec(),
+            resource: None,
             root: 0,
             depends: Depends::default(),
             served: Served::Plain,
@@ -555,7 +587,7 @@ mod tests {
         assert!(matches!(op, Op::Settle { .. }));
         plan.put_back(op);
         plan.run();
-        let (_, _, outcome) = plan.into_parts();
+        let (_, outcome) = plan.into_parts();
         assert!(matches!(outcome, Outcome::Loaded(_, body) if body == b"some bytes"));
     }
 }

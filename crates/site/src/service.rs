@@ -3,6 +3,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,7 +11,7 @@ use flyball_http::coding::{Class, Classes, Coding};
 use flyball_http::conditional::CONDITIONAL;
 use flyball_http::head::TargetForm;
 use flyball_http::range::ByteRange;
-use flyball_http::{Method, Now, OwnedRequest, Request, Status, h1};
+use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 
@@ -27,14 +28,14 @@ use crate::hosts::Hosts;
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
-use crate::path;
-use crate::plan::{Found, Outcome, Plan, Served};
+use crate::path::Mapped;
+use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
 use crate::routes::{self, ErrorPages, Route, SiteRoutes};
 use crate::second_end::SecondEnd;
-use crate::settings::{CacheSettings, SiteSettings, Symlinks};
+use crate::settings::{CacheSettings, SiteSettings};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
-use crate::translate::{Asked, Translate};
+use crate::translate::{Asked, Fallback, Translate};
 use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
@@ -43,15 +44,19 @@ mod backends;
 mod codings;
 mod listings;
 mod modules;
+mod outcomes;
 mod partial;
+mod redirects;
 mod refusals;
 mod sent_files;
+mod urls;
 
 use ahead::Ahead;
 pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
 use partial::conditional_answer;
 pub use sent_files::fields_beside;
+use urls::{Asker, Verdict, carried, takes_path};
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
 const DEPENDS_ON_LANGUAGE: u16 = u16::MAX;
@@ -123,15 +128,13 @@ impl Sites {
         let open = |(site, gates): (&SiteSettings, Gates)| {
             let first = modules_before;
             modules_before += site.modules.len();
-            let links = match site.symlinks {
-                Symlinks::Deny => Links::Deny,
-                Symlinks::Beneath => Links::Beneath,
-                Symlinks::Follow => Links::Follow,
-            };
+            let links = site.symlinks.links();
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
+            let routes = SiteRoutes::open(site, links)?;
+            no_script_is_a_page(&routes, &gates, &site.routes.error_pages)?;
             Ok(Site {
-                routes: SiteRoutes::open(site, links)?,
+                routes,
                 error_pages: ErrorPages::read(&site.routes, &types, &policy)?,
                 links,
                 index: site.index.clone().into(),
@@ -163,7 +166,7 @@ impl Sites {
 
     /// Every directory beneath which files are opened.
     pub fn roots(&self) -> Vec<&OwnedFd> {
-        self.sites.iter().flat_map(|site| site.routes.roots()).map(|root| &**root).collect()
+        self.sites.iter().flat_map(|site| site.routes.roots()).collect()
     }
 
     /// Whether there is a site that follows links to wherever they lead.
@@ -189,6 +192,8 @@ pub struct Service {
     classes: Classes,
     compress_counts: CompressCounts,
     access_counts: AccessCounts,
+    /// On whose behalf the request is answered.
+    asker: Asker,
     /// The number of the site that answered last.
     answered_for: Option<usize>,
     answered_by: Option<usize>,
@@ -236,6 +241,7 @@ impl Service {
             classes: Classes::new(FilterKind::named),
             compress_counts: CompressCounts::default(),
             access_counts: AccessCounts::default(),
+            asker: Asker::Client,
             answered_for: None,
             answered_by: None,
             member: None,
@@ -298,6 +304,11 @@ impl Service {
 
     /// Answers from the caches, or says what has to be waited for. Never blocks.
     pub fn lookup(&mut self, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        self.lookup_for(Asker::Client, request, now)
+    }
+
+    fn lookup_for(&mut self, asker: Asker, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        self.asker = asker;
         let site = self.sites.hosts.choose(request.host());
         self.answers_for(site, None);
         let Some(site) = site else {
@@ -308,7 +319,7 @@ impl Service {
                 Check::Pass => {}
                 Check::Refuse(refused) => return self.turn_away(site, &request, refused),
                 Check::Verify(work) => {
-                    return Lookup::Wait(Plan::verify(request.to_owned(), site, work));
+                    return Lookup::Wait(Plan::verify(Job::of_path(&request, site), work));
                 }
             }
         }
@@ -320,27 +331,27 @@ impl Service {
         if !self.sites.sites[site].modules.is_empty()
             && let Some(place) = self.module_of(site, &request)
         {
-            return self.call_module(site, place, request, now);
+            return match self.asker {
+                Asker::Files => self.refuse(&request, Status::FORBIDDEN),
+                _ => self.call_module(site, place, request, now),
+            };
         }
-        if !self.sites.sites[site].gates.is_empty()
-            && let Some(relay) = self.to_backend(site, &request, now)
-        {
-            return Lookup::Backend(relay);
+        if let Some(url) = self.url_to_backend(site, &request) {
+            return match self.asker {
+                Asker::Files => self.refuse(&request, Status::FORBIDDEN),
+                _ => self.ask_backend(site, &request, url.as_bytes(), false, now),
+            };
         }
         match request.method() {
             Method::Get | Method::Head => {}
-            Method::Options => return self.allow(&request, Status::NO_CONTENT),
             Method::Post | Method::Put if self.takes_upload(site, &request) => {
                 return Lookup::Upload(Upload::to(site));
             }
-            Method::Post | Method::Put | Method::Patch | Method::Delete
-                if self.sites.sites[site].gates.have_scripts() =>
-            {
-                // What the path leads to may be a script; a file takes no such method.
+            // A backend may answer where the path leads to.
+            _ if !self.sites.sites[site].gates.is_empty() && takes_path(&request) => {
                 return self.translate(site, request, now);
             }
-            Method::Other => return self.refuse(&request, Status::NOT_IMPLEMENTED),
-            _ => return self.allow(&request, Status::METHOD_NOT_ALLOWED),
+            _ => return self.not_taken(&request),
         }
         if matches!(request.head.form, TargetForm::Asterisk | TargetForm::Authority) {
             return self.refuse(&request, Status::BAD_REQUEST);
@@ -358,7 +369,7 @@ impl Service {
             Some(Target::Redirect(rule)) => self.redirect(site, rule, &request),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
             Some(Target::Missing(status)) => self.refuse(&request, status),
-            None => self.translate(site, request, now),
+            Some(Target::Script) | None => self.translate(site, request, now),
         }
     }
 
@@ -369,7 +380,7 @@ impl Service {
             return self.look_up(site, request, now);
         };
         let work = Configure::new(served.routes.root(place.root), served.links, place.path);
-        Lookup::Wait(Plan::configure(request.to_owned(), site, work))
+        Lookup::Wait(Plan::configure(Job::of_path(&request, site), work))
     }
 
     /// What the path of a request is looked up in: its site, and the class of what its client
@@ -394,9 +405,20 @@ impl Service {
         self.caches.set_path(scope, request.path(), target, now.ms());
     }
 
-    fn forget_path(&mut self, site: usize, request: &Request<'_>) {
-        let scope = self.scope(site, request);
-        self.caches.forget_path(scope, request.path());
+    /// Remembers what a plan has found under the path of its request, if that alone led there.
+    fn remember(&mut self, job: &Job, target: Target, now: &Now) {
+        if job.origin == Origin::Path {
+            self.set_path(job.site, &job.request.request(), target, now);
+        }
+    }
+
+    /// What was known of the path of a plan's request is not so any more.
+    fn forget(&mut self, job: &Job) {
+        if job.origin == Origin::Path {
+            let request = job.request.request();
+            let scope = self.scope(job.site, &request);
+            self.caches.forget_path(scope, request.path());
+        }
     }
 
     fn takes_upload(&self, site: usize, request: &Request<'_>) -> bool {
@@ -413,8 +435,21 @@ impl Service {
                 self.redirect(site, rule, &request)
             }
             Route::File(place) => {
+                let (is_plain, job) = (served.routes.is_plain(), Job::of_path(&request, site));
+                let slash: &[u8] = if place.mapped == Mapped::Directory { b"/" } else { b"" };
+                let url = served.routes.url_of(place.root, &place.path).unwrap_or_default();
+                let url = [url.strip_suffix(b"/").unwrap_or(&url), slash].concat();
                 let work = Translate::new(served.asked(&request, place));
-                Lookup::Wait(Plan::translate(request.to_owned(), site, work))
+                // Without rewrites the rules of its own path have been asked.
+                let verdict = match is_plain {
+                    true => Verdict::Open,
+                    false => self.verdict(site, &request, &url),
+                };
+                match verdict {
+                    Verdict::Open => Lookup::Wait(Plan::translate(job, work)),
+                    Verdict::Refused(status) => self.refuse(&request, status),
+                    Verdict::Backend => self.ask_backend(site, &request, &url, false, now),
+                }
             }
         }
     }
@@ -422,114 +457,70 @@ impl Service {
     /// Takes a finished plan into the caches and answers its request, or says what has to be
     /// waited for next. Never blocks. To be called even when nobody waits for the answer any more.
     pub fn resume(&mut self, plan: Plan, now: &Now) -> Lookup<'_> {
-        let (request, site, outcome) = plan.into_parts();
-        self.answers_for(Some(site), None);
-        let Some(request) = request else {
+        self.resume_for(Asker::Client, plan, now)
+    }
+
+    fn resume_for(&mut self, asker: Asker, plan: Plan, now: &Now) -> Lookup<'_> {
+        self.asker = asker;
+        let (job, outcome) = plan.into_parts();
+        let Some(job) = job else {
             debug_assert!(false, "a window of an upload goes to taken_body");
             return self.refuse_without_request(Status::METHOD_NOT_ALLOWED);
         };
+        self.answers_for(Some(job.site), None);
         match outcome {
-            Outcome::File(found) => self.found(request, site, found, now),
-            Outcome::Chosen(found) => self.chosen(request, site, found, now),
+            Outcome::File(found) => self.found(job, found, now),
+            Outcome::Chosen(found) => self.chosen(job, found, now),
             Outcome::Loaded(found, body) if found.is_coded_at_once() => {
-                self.compress(request, site, found, body.into(), now)
+                self.compress(job, found, body.into(), now)
             }
-            Outcome::Compressed(found, work) => self.compressed(request, site, found, &work, now),
-            Outcome::Kept(found, content) => self.brought_in(&request, site, &found, content, now),
+            Outcome::Compressed(found, work) => self.compressed(job, found, &work, now),
+            Outcome::Kept(found, content) => self.brought_in(&job, &found, content, now),
             Outcome::Loaded(found, body) => {
                 let content = Content::Memory(self.caches.body(body));
-                self.brought_in(&request, site, &found, content, now)
+                self.brought_in(&job, &found, content, now)
             }
             // It changes all the time: send it from its descriptor, which checks again at the end.
             Outcome::Unstable(found) => {
                 let found = if found.is_coded_at_once() { found.plain() } else { found };
-                Lookup::Wait(Plan::settle(request, site, found))
+                Lookup::Wait(Plan::settle(job, found))
             }
-            Outcome::Settled(found) => self.open_file(&request, site, &found, now),
-            Outcome::NeedsSlash => {
-                self.set_path(site, &request.request(), Target::NeedsSlash, now);
-                self.redirect_to_slash(site, &request.request())
-            }
-            Outcome::Missing(status) => {
-                let request = request.request();
-                if matches!(status, Status::NOT_FOUND | Status::FORBIDDEN) {
-                    self.set_path(site, &request, Target::Missing(status), now);
-                } else {
-                    self.forget_path(site, &request);
-                }
-                self.refuse(&request, status)
-            }
-            Outcome::Directory(_)
-                if !matches!(request.request().method(), Method::Get | Method::Head) =>
-            {
-                self.allow(&request.request(), Status::METHOD_NOT_ALLOWED)
-            }
-            Outcome::Directory(directory) => self.directory(request, site, directory),
-            Outcome::Configured => self.look_up(site, request.request(), now),
-            Outcome::Listed(gather) => self.listing(&request.request(), site, gather),
-            Outcome::Verified(work) => {
-                let access = self.sites.sites[site].access.as_ref();
-                let verified = access.map_or(Ok(()), |access| access.verified(&work, now.ms()));
-                match verified {
-                    Ok(()) => self.admitted(site, request.request(), now),
-                    Err(refused) => {
-                        self.access_counts.failed += 1;
-                        self.turn_away(site, &request.request(), refused)
-                    }
-                }
-            }
+            Outcome::Settled(found) => self.open_file(&job, &found, now),
+            Outcome::NeedsSlash => self.without_slash(&job, now),
+            Outcome::Missing(status) => self.missing(&job, status, now),
+            Outcome::FallsBack => self.falls_back(&job, now),
+            Outcome::Directory(directory, place) => self.directory(job, directory, place),
+            Outcome::Configured => self.look_up(job.site, job.request.request(), now),
+            Outcome::Listed(gather) => self.listing(&job.request.request(), job.site, gather),
+            Outcome::Verified(work) => self.verified(&job, &work, now),
             Outcome::Digested(_) | Outcome::Warm => {
-                self.refuse(&request.request(), Status::INTERNAL_SERVER_ERROR)
+                self.refuse(&job.request.request(), Status::INTERNAL_SERVER_ERROR)
             }
         }
-    }
-
-    fn found(&mut self, request: OwnedRequest, site: usize, found: Found, now: &Now) -> Lookup<'_> {
-        let access = self.sites.sites[site].access.as_ref().filter(|_| found.root == 0);
-        let around = access.is_some_and(|access| {
-            access.is_got_around(&request.request(), &found.name, &mut self.scratch)
-        });
-        if around {
-            return self.refuse(&request.request(), Status::FORBIDDEN);
-        }
-        let script = self.to_script(site, &request.request(), &found, now);
-        if let Some(relay) = script {
-            return Lookup::Backend(relay);
-        }
-        if !matches!(request.request().method(), Method::Get | Method::Head) {
-            return self.allow(&request.request(), Status::METHOD_NOT_ALLOWED);
-        }
-        self.choose(request, site, found, now)
     }
 
     /// A file's content is there: build its head, keep both if there is room, and answer.
-    fn brought_in(
-        &mut self,
-        request: &OwnedRequest,
-        site: usize,
-        found: &Found,
-        content: Content,
-        now: &Now,
-    ) -> Lookup<'_> {
-        let request = request.request();
+    fn brought_in(&mut self, job: &Job, found: &Found, content: Content, now: &Now) -> Lookup<'_> {
+        let (site, request) = (job.site, job.request.request());
         let variant = self.variant(site, &request, found);
         let (scope, name) = (variant.scope(site), variant.name(&found.name));
         let says = self.sites.sites[site].says(&request, found);
         let objects = match found.plain_body(&content) {
-            Some(body) => self.objects_of(&request, &says.media_type, body),
-            None => Vec::new(),
+            Some(body) if job.origin == Origin::Path => {
+                self.objects_of(&request, &says.media_type, body)
+            }
+            _ => Vec::new(),
         };
         let relations = self.caches.relations(site, &found.name, &objects);
         let entry = FileEntry::new(scope, &name, found.stamp, &says.head(), content);
         let source = match self.caches.admit_as(Arc::new(entry), &relations, now.unix_ms()) {
             Ok(file) => {
                 self.fetch_objects(&request, &objects);
-                self.set_path(site, &request, Target::File(file), now);
+                self.remember(job, Target::File(file), now);
                 Source::Cached(file)
             }
             Err(entry) => {
-                // What was known of the path before is not so any more.
-                self.forget_path(site, &request);
+                self.forget(job);
                 self.transient = Some(entry);
                 Source::Transient
             }
@@ -591,43 +582,6 @@ impl Service {
         Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
     }
 
-    fn redirect(&mut self, site: usize, rule: u32, request: &Request<'_>) -> Lookup<'_> {
-        self.fields.clear();
-        self.fields.extend_from_slice(b"Location: ");
-        let status = self.sites.sites[site].routes.location(rule, request, &mut self.fields);
-        match status {
-            Some(status) => self.moved(site, status, request),
-            None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
-        }
-    }
-
-    fn redirect_to_slash(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
-        if path::map(request.path(), true, &mut self.relative).is_err() {
-            return self.refuse(request, Status::BAD_REQUEST);
-        }
-        // Built from the normalised path, so that `//host` in a request never becomes a Location.
-        let fields = &mut self.fields;
-        fields.clear();
-        fields.extend_from_slice(b"Location: ");
-        path::encode_path(&self.relative, fields);
-        fields.push(b'/');
-        if !request.query().is_empty() {
-            fields.push(b'?');
-            path::encode_query(request.query(), fields);
-        }
-        self.moved(site, Status::MOVED_PERMANENTLY, request)
-    }
-
-    /// The rest of an answer whose fields end in the value of `Location`.
-    fn moved(&mut self, site: usize, status: Status, request: &Request<'_>) -> Lookup<'_> {
-        self.fields.extend_from_slice(b"\r\n");
-        let page = pages::page(status);
-        self.sites.sites[site].amend(request, pages::TYPE, false, &mut self.fields);
-        pages::write_fields(page.len(), &mut self.fields);
-        let body = page_body(request, Bytes::from_static(page));
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-    }
-
     /// The next window of an upload, as work that may wait; its bytes are copied.
     pub fn take_body(&mut self, upload: &mut Upload, bytes: &[u8]) -> Box<Plan> {
         upload.window(bytes)
@@ -635,7 +589,7 @@ impl Service {
 
     /// The window is done: the upload goes on.
     pub fn taken_body(&mut self, upload: &mut Upload, plan: Plan) {
-        if let (_, _, Outcome::Digested(crc)) = plan.into_parts() {
+        if let (_, Outcome::Digested(crc)) = plan.into_parts() {
             upload.add(crc);
         }
     }
@@ -658,8 +612,14 @@ impl Site {
             index: Arc::clone(&self.index),
             neighbours: self.routes.neighbours(request),
             pretty: settings.pretty_urls,
-            fallback: fallback
-                .map(|path| (self.routes.root(0), path.trim_start_matches('/').into())),
+            fallback: fallback.map(|url| match self.gates.passage(url.as_bytes()) {
+                Some(_) => Fallback::Backend,
+                None => {
+                    let routes::Place { root: number, path, .. } =
+                        self.routes.place_of(url.as_bytes());
+                    Fallback::File { root: self.routes.root(number), number, path }
+                }
+            }),
             lists: self.settings.listing,
             place,
         }
@@ -751,6 +711,23 @@ impl Says {
             streams: self.streams,
         }
     }
+}
+
+/// Error pages are read when the server starts: a script would be sent as it is.
+fn no_script_is_a_page(
+    routes: &SiteRoutes,
+    gates: &Gates,
+    pages: &[(u16, PathBuf)],
+) -> io::Result<()> {
+    for (status, page) in pages {
+        let url = routes.url_of_file(page).unwrap_or_default();
+        if gates.passage(&url).is_some_and(|passage| passage.script().is_some()) {
+            let page = page.display();
+            let why = format!("site.error-page.{status}: {page} is a script, not a page");
+            return Err(io::Error::other(why));
+        }
+    }
+    Ok(())
 }
 
 fn page_body(request: &Request<'_>, page: Bytes) -> h1::Body<File> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use flyball_sys::file::Links;
+
 use crate::access::AccessSettings;
 use crate::backend::{CgiSettings, ResponderSettings};
 use crate::compress::CompressSettings;
@@ -53,6 +55,11 @@ impl SiteSettings {
         !self.cgi.is_empty() || !self.fastcgi.is_empty() || !self.scgi.is_empty()
     }
 
+    /// Whether a backend answers for a canonical path.
+    pub fn answers_by_backend(&self, path: &str) -> bool {
+        crate::backend::answers(self, path.as_bytes())
+    }
+
     /// Directories of which backends may have files sent, each once.
     pub fn sendfile_roots(&self) -> Vec<&PathBuf> {
         let of_programs = self.cgi.iter().flat_map(|cgi| &cgi.sendfile_roots);
@@ -79,6 +86,16 @@ pub enum Symlinks {
     Beneath,
     /// All of them.
     Follow,
+}
+
+impl Symlinks {
+    pub(crate) fn links(self) -> Links {
+        match self {
+            Symlinks::Deny => Links::Deny,
+            Symlinks::Beneath => Links::Beneath,
+            Symlinks::Follow => Links::Follow,
+        }
+    }
 }
 
 /// Which file makes room for the next in a full cache (S3, section 3.1).

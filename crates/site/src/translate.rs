@@ -32,10 +32,19 @@ pub(crate) struct Asked {
     pub(crate) neighbours: Neighbours,
     /// Whether a name is also looked for with `.html` behind it.
     pub(crate) pretty: bool,
-    /// A path beneath the root of the site that answers for what is not there, and that root.
-    pub(crate) fallback: Option<(Arc<OwnedFd>, Vec<u8>)>,
+    /// What answers for what is not there.
+    pub(crate) fallback: Option<Fallback>,
     /// Whether a directory without an index is an answer.
     pub(crate) lists: bool,
+}
+
+/// What answers for a path that names nothing.
+#[derive(Debug)]
+pub(crate) enum Fallback {
+    /// A file: its root with the number of that, and its path there.
+    File { root: Arc<OwnedFd>, number: u16, path: Vec<u8> },
+    /// A backend, which also gets the paths that look like those of files.
+    Backend,
 }
 
 /// The name that is being looked for.
@@ -56,11 +65,13 @@ enum Stage {
 pub(crate) struct Translate {
     asked: Asked,
     stage: Stage,
+    /// The number of the root beneath which it is looked for.
+    root: u16,
     /// The names that may answer at this stage, and which of them is looked at.
     candidates: Vec<Candidate>,
     at: usize,
     /// The plain file, while it is looked whether it has neighbours.
-    best: Option<Found>,
+    best: Option<Box<Found>>,
     depends: Depends,
     directory: Option<Arc<Descriptor>>,
     opened: Option<Arc<Descriptor>>,
@@ -72,6 +83,7 @@ impl Translate {
         let path = asked.place.path.clone();
         let plain = asked.place.mapped == Mapped::Directory;
         let mut translate = Translate {
+            root: asked.place.root,
             asked,
             stage: Stage::Path,
             candidates: Vec::new(),
@@ -155,16 +167,21 @@ impl Translate {
     /// A candidate is there.
     fn file(&mut self, file: Arc<Descriptor>, stamp: Stamp) -> Option<Outcome> {
         let candidate = self.candidates.get(self.at)?;
-        let fallback = self.stage == Stage::Fallback;
-        let found = Found {
+        let is_plain = |candidate: &&Candidate| candidate.role == Role::Plain;
+        let resource = match candidate.role {
+            Role::Plain => None,
+            _ => self.candidates.iter().find(is_plain).map(|plain| plain.name.as_slice().into()),
+        };
+        let found = Box::new(Found {
             file,
             stamp,
             name: candidate.name.clone(),
-            root: if fallback { 0 } else { self.asked.place.root },
+            resource,
+            root: self.root,
             depends: Depends::default(),
             served: Served::Plain,
             body: Bytes::new(),
-        };
+        });
         self.depends.language |= candidate.depends.language;
         self.depends.image |= candidate.depends.image;
         match candidate.role {
@@ -190,7 +207,7 @@ impl Translate {
 
     fn end_of_candidates(&mut self) -> Option<Outcome> {
         if let Some(found) = self.best.take() {
-            return Some(Outcome::File(Found { depends: self.depends, ..found }));
+            return Some(Outcome::File(Found { depends: self.depends, ..*found }));
         }
         let path = &self.asked.place.path;
         match self.stage {
@@ -215,20 +232,22 @@ impl Translate {
             return self.begin(Stage::Index(number), &name);
         }
         if self.asked.lists || self.asked.fallback.is_none() {
-            return self.directory.take().map(Outcome::Directory);
+            let place = self.asked.place.clone();
+            return self.directory.take().map(|directory| Outcome::Directory(directory, place));
         }
         self.fall_back()
     }
 
-    /// Goes on with the fallback, unless the path looks like that of a file.
+    /// Goes on with the fallback. A file is none for a path that looks like that of a file.
     fn fall_back(&mut self) -> Option<Outcome> {
         let path = &self.asked.place.path;
         let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
         let is_file = path != b"." && name.contains(&b'.');
         match self.asked.fallback.take() {
-            Some((root, fallback)) if !is_file => {
-                self.asked.root = root;
-                self.begin(Stage::Fallback, &fallback)
+            Some(Fallback::Backend) => Some(Outcome::FallsBack),
+            Some(Fallback::File { root, number, path }) if !is_file => {
+                (self.asked.root, self.root) = (root, number);
+                self.begin(Stage::Fallback, &path)
             }
             _ => Some(Outcome::Missing(Status::NOT_FOUND)),
         }

@@ -163,6 +163,20 @@ pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Own
     }
 }
 
+/// Whether a path leads to something beneath a directory by the links that may be followed. The
+/// file itself need not be readable. Blocks on the disk.
+pub fn is_beneath(root: &Path, path: &[u8], links: Links) -> bool {
+    let Ok(root) = open_root(root) else { return false };
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let looked = rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve(links));
+    match looked {
+        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
+            open_stepwise(root.as_fd(), path, flags).is_ok()
+        }
+        looked => looked.is_ok(),
+    }
+}
+
 /// Whether this process may look for names in an open directory.
 pub fn can_enter(directory: impl AsFd) -> bool {
     let flags = OFlags::PATH | OFlags::CLOEXEC;

@@ -89,8 +89,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("/"),
         doc: "Paths at and beneath which one has to log in",
         more: "Whole segments count: `/private` covers `/private/a` and not `/privateer`. Paths \
-               are compared decoded and normalised, as they are asked for: what a rewrite, an \
-               alias or a neighbour leads to from elsewhere is not asked about again.",
+               are compared decoded and normalised. What another path leads to by a rewrite, an \
+               alias, a neighbour or the like is refused (docs/routing.md). Links within the \
+               root are other names, with the rules of those.",
         source: "",
     },
     Setting {

@@ -312,6 +312,10 @@ impl Resolver<'_> {
         let (Some(path), Some(origin)) = (&site.routes.fallback, origins.get("fallback")) else {
             return;
         };
+        // A backend answers there, which may know more paths than the disk.
+        if site.answers_by_backend(path) {
+            return;
+        }
         let path = path.trim_start_matches('/');
         let names = site.routes.languages.iter().map(|language| format!("{path}.{language}"));
         if [path.to_owned()].into_iter().chain(names).any(|name| site.root.join(name).is_file()) {

@@ -100,6 +100,20 @@ macro_rules! settings_of {
                 source: "SCRIPT_FILENAME",
             },
             Setting {
+                key: "require-script",
+                flag: None,
+                kind: Kind::Switch { set: |s, on| $last(s).require_script = Some(on) },
+                word: Some(Word { name: "auto", set: |s| $last(s).require_script = None }),
+                default: Some("auto"),
+                doc: "Whether a script must be a regular file of the site",
+                more: "Then `/picture.gif/x.php` is 404 where the server could run `picture.gif`. \
+                       The links of its path are followed as `symlinks` says. One that workers \
+                       may not read is left to the server. `auto` is true where `root` is \
+                       `auto`, there is no `script`, and `socket` is on this machine. Needs \
+                       `extensions`.",
+                source: "SCRIPT_FILENAME",
+            },
+            Setting {
                 key: "params",
                 flag: None,
                 kind: Kind::Fields { set: |s, all| $last(s).params.extend(all) },

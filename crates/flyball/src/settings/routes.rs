@@ -25,9 +25,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| s.routes.fallback = None }),
         default: Some("off"),
-        doc: "The file that answers, with 200, for every path that is not there",
-        more: "For applications that read the path in the browser. A path whose last name has a \
-               dot in it is not answered so: a missing script stays a 404.",
+        doc: "The file or script that answers for every path that is not there",
+        more: "A file answers with 200; it is for applications that read the path in the \
+               browser. It does not answer for a path whose last name has a dot in it: a missing \
+               script stays a 404. A path that leads to a backend, such as /index.php, is a front \
+               controller: it answers for every path that names no file, by every method.",
         source: "",
     },
     Setting {

@@ -346,6 +346,7 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
         (_, key) if key.ends_with("-timeout") || matches!(key, "cpu-time" | "process-idle") => {
             text("3s")
         }
+        (_, "require-script") => text("true"),
         (_, "extensions") => text("other"),
         (_, "socket") => text("unix:/other"),
         (_, "status") => text("301"),

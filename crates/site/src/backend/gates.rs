@@ -19,7 +19,7 @@ use super::responder::Responder;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
 use super::{Failure, Link, cgi, fastcgi, scgi};
-use crate::routes::canonical;
+use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
 
 /// The backends of a site.
@@ -38,6 +38,8 @@ struct Gate {
     extensions: Vec<String>,
     limits: BackendLimits,
     sendfile_roots: Arc<[PathBuf]>,
+    /// Whether a script must be a regular file of the site before it is asked for.
+    requires_script: bool,
     way: Way,
 }
 
@@ -74,12 +76,27 @@ pub(crate) struct Admitted<'a, 'b> {
     pub(crate) user: Option<&'a [u8]>,
 }
 
-/// A path as a gate sees it.
-struct Below<'a> {
+/// A canonical URL that leads to a backend.
+#[derive(Debug)]
+pub(crate) struct Passage<'a> {
+    gate: &'a Gate,
+    url: &'a [u8],
     /// What is beneath the path of the gate: empty, or with a slash at its start.
-    path: &'a str,
+    below: &'a [u8],
     /// How much of that names the script.
     named: usize,
+}
+
+impl Passage<'_> {
+    /// The URL of the script; `None` where all of the path is for the backend to read.
+    pub(crate) fn script(&self) -> Option<&[u8]> {
+        (self.named > 0).then(|| &self.url[..self.gate.path.len() + self.named])
+    }
+
+    /// The URL of a script that must be there before the backend is asked for it.
+    pub(crate) fn required(&self) -> Option<&[u8]> {
+        self.script().filter(|_| self.gate.requires_script)
+    }
 }
 
 impl Gates {
@@ -97,7 +114,7 @@ impl Gates {
                 check(cgi)
                     .map_err(|(key, why)| io::Error::other(format!("site.cgi.{key}: {why}")))?;
                 gates.push(Gate::of_program(cgi, rules.len() as u32));
-                rules.push(Rule::new(cgi, &site.root));
+                rules.push(Rule::new(cgi, site));
             }
             for (table, responder) in site.responders() {
                 let wrong = |(key, why)| io::Error::other(format!("site.{table}.{key}: {why}"));
@@ -131,69 +148,30 @@ impl Gates {
         })
     }
 
-    /// Whether a backend answers a request.
-    pub(crate) fn are_for(&self, request: &Request<'_>) -> bool {
-        !self.is_empty()
-            && canonical(request.path(), &mut Vec::new())
-                .is_ok_and(|path| self.of_path(&path).is_some())
-    }
-
-    /// Whether a file may be a script of any of them.
-    pub(crate) fn have_scripts(&self) -> bool {
-        self.gates.iter().any(|gate| !gate.extensions.is_empty())
-    }
-
-    /// The backend of a canonical path, and the path as that sees it.
-    fn of_path<'a>(&self, path: &'a str) -> Option<(&Gate, Below<'a>)> {
+    /// The backend of a canonical URL.
+    pub(crate) fn passage<'a>(&'a self, url: &'a [u8]) -> Option<Passage<'a>> {
         self.gates.iter().find_map(|gate| {
-            let below = path.strip_prefix(&gate.path)?;
-            let is_beneath = below.is_empty() || below.starts_with('/');
-            if is_beneath { gate.below(below).map(|below| (gate, below)) } else { None }
+            let below = beneath(&gate.path, url)?;
+            let named = named(&gate.extensions, below)?;
+            Some(Passage { gate, url, below, named })
         })
-    }
-
-    /// What answers a request, begun; `None` when no backend does.
-    pub(crate) fn begin(
-        &self,
-        admitted: &Admitted<'_, '_>,
-        spawner: Option<&Spawner>,
-        site: usize,
-        now_ms: u64,
-    ) -> Option<Box<Relay>> {
-        let path = admitted.request.path();
-        let path = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
-        let (gate, below) = self.of_path(&path)?;
-        gate.begin(&below, admitted, spawner, site, now_ms)
-    }
-
-    /// What answers a request for which the file of this name was found, if that is a script: it is
-    /// never sent as it is.
-    pub(crate) fn begin_script(
-        &self,
-        name: &[u8],
-        admitted: &Admitted<'_, '_>,
-        site: usize,
-        now_ms: u64,
-    ) -> Option<Box<Relay>> {
-        let path = format!("/{}", std::str::from_utf8(name).ok()?);
-        let (gate, below) = self.of_path(&path).filter(|(_, below)| below.named > 0)?;
-        gate.begin(&below, admitted, None, site, now_ms)
     }
 }
 
-impl Gate {
-    fn begin(
+impl Passage<'_> {
+    /// What answers a request, begun.
+    pub(crate) fn begin(
         &self,
-        below: &Below<'_>,
         admitted: &Admitted<'_, '_>,
-        spawner: Option<&Spawner>,
+        (routes, spawner): (&SiteRoutes, Option<&Spawner>),
         site: usize,
         now_ms: u64,
-    ) -> Option<Box<Relay>> {
+    ) -> Box<Relay> {
         let Admitted { request, user } = *admitted;
+        let gate = self.gate;
         let id = super::relay::new_id();
         let owned: OwnedRequest = request.to_owned();
-        let spare = match &self.way {
+        let spare = match &gate.way {
             Way::Program(_) => None,
             Way::Server(reached) => reached.responder.environments.take(),
         };
@@ -201,27 +179,32 @@ impl Gate {
             Some(spare) => spare.renewed(request, &id, user),
             None => Environment::of(request, &id, user),
         };
-        let link = match &self.way {
+        let link = match (&gate.way, spawner) {
             // What is no part of the request is added by who starts the program.
-            Way::Program(rule) => {
-                let below = below.path.as_bytes().to_vec();
-                cgi::begin(spawner?, *rule, below, environment, &owned, &id)
+            (Way::Program(rule), Some(spawner)) => {
+                cgi::begin(spawner, *rule, self.below.to_vec(), environment, &owned, &id)
             }
-            Way::Server(reached) => {
-                reached.complete(&mut environment, &self.path, below);
+            (Way::Program(_), None) => {
+                Err((Failure::Down, "no process is there that starts programs".into()))
+            }
+            (Way::Server(reached), _) => {
+                reached.complete(&mut environment, self, routes);
                 reached.begin(environment, &owned, &id)
             }
         };
-        let relay = Relay::new(link, owned, site, &self.limits, id, now_ms);
-        Some(Box::new(relay.sending(&self.sendfile_roots)))
+        let relay = Relay::new(link, owned, site, &gate.limits, id, now_ms);
+        Box::new(relay.sending(&gate.sendfile_roots))
     }
+}
 
+impl Gate {
     fn of_program(cgi: &CgiSettings, rule: u32) -> Gate {
         Gate {
             path: cgi.path.trim_end_matches('/').to_owned(),
             extensions: Vec::new(),
             limits: cgi.limits.clone(),
             sendfile_roots: cgi.sendfile_roots.clone().into(),
+            requires_script: false,
             way: Way::Program(rule),
         }
     }
@@ -234,9 +217,10 @@ impl Gate {
         let held = settings.held_bytes_max.and_then(|most| usize::try_from(most).ok());
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
-            extensions: settings.extensions.iter().map(|name| format!(".{name}")).collect(),
+            extensions: dotted(&settings.extensions),
             limits: settings.limits.clone(),
             sendfile_roots: settings.sendfile_roots.clone().into(),
+            requires_script: settings.requires_script(),
             way: Way::Server(Reached {
                 responder: Arc::new(responder),
                 is_scgi,
@@ -249,46 +233,28 @@ impl Gate {
             }),
         })
     }
-
-    /// The part of a path beneath that of the gate, if it leads through.
-    fn below<'a>(&self, below: &'a str) -> Option<Below<'a>> {
-        if self.extensions.is_empty() {
-            return Some(Below { path: below, named: 0 });
-        }
-        let mut end = 0;
-        while end < below.len() {
-            let next = below[end + 1..].find('/');
-            let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
-            end += 1 + name.len();
-            if self.extensions.iter().any(|extension| name.ends_with(extension.as_str())) {
-                return Some(Below { path: below, named: end });
-            }
-        }
-        None
-    }
 }
 
 impl Reached {
     /// The variables that depend on what the script is (RFC 3875, sections 4.1.5, 4.1.6 and
-    /// 4.1.13), and those of the configuration. Nobody looks at the disk for that: the server may
-    /// see another one.
-    fn complete(&self, environment: &mut Environment, path: &str, below: &Below<'_>) {
-        let (script, info) = below.path.split_at(below.named);
+    /// 4.1.13), and those of the configuration. A server may see another disk than this one: its
+    /// directory of scripts is taken as it was said.
+    fn complete(&self, environment: &mut Environment, passage: &Passage<'_>, routes: &SiteRoutes) {
+        let (script, info) = passage.below.split_at(passage.named);
         let root = self.document_root.as_os_str().as_bytes();
-        let script = [path.as_bytes(), script.as_bytes()];
+        let url = &passage.url[..passage.url.len() - info.len()];
         environment.add("DOCUMENT_ROOT", root);
-        environment.add_parts("SCRIPT_NAME", &script);
-        match (&self.script, &self.root) {
-            (Some(file), _) => environment.add("SCRIPT_FILENAME", file.as_os_str().as_bytes()),
-            (None, Some(root)) => {
-                let parts = [root.as_os_str().as_bytes(), script[1]];
-                environment.add_parts("SCRIPT_FILENAME", &parts);
-            }
-            (None, None) => environment.add_parts("SCRIPT_FILENAME", &[root, script[0], script[1]]),
-        }
+        environment.add("SCRIPT_NAME", url);
+        let (directory, name) = match (&self.script, &self.root) {
+            (Some(file), _) => (file.as_path(), &b""[..]),
+            (None, Some(root)) => (root.as_path(), script),
+            (None, None) => routes.file_of(url),
+        };
+        environment.add_parts("SCRIPT_FILENAME", &[directory.as_os_str().as_bytes(), name]);
         if !info.is_empty() {
-            environment.add("PATH_INFO", info.as_bytes());
-            environment.add_parts("PATH_TRANSLATED", &[root, info.as_bytes()]);
+            let (directory, name) = routes.file_of(info);
+            environment.add("PATH_INFO", info);
+            environment.add_parts("PATH_TRANSLATED", &[directory.as_os_str().as_bytes(), name]);
         }
         for (name, value) in &self.variables {
             environment.set(name, value.as_bytes());
@@ -315,6 +281,45 @@ impl Reached {
         let name = name_of("fastcgi", request, id);
         fastcgi::begin(&self.responder, environment, held_max, repeats, name)
     }
+}
+
+/// Whether a backend of a site answers for a canonical URL.
+pub(crate) fn answers(site: &SiteSettings, url: &[u8]) -> bool {
+    let by_server = |responder: &ResponderSettings| {
+        let extensions: Vec<String> = dotted(&responder.extensions);
+        beneath(responder.path.trim_end_matches('/'), url)
+            .is_some_and(|below| named(&extensions, below).is_some())
+    };
+    site.cgi.iter().any(|cgi| beneath(cgi.path.trim_end_matches('/'), url).is_some())
+        || site.responders().any(|(_, responder)| by_server(responder))
+}
+
+/// What of a URL is beneath a path: empty, or with a slash at its start.
+fn beneath<'a>(path: &str, url: &'a [u8]) -> Option<&'a [u8]> {
+    let below = url.strip_prefix(path.as_bytes())?;
+    (below.is_empty() || below.starts_with(b"/")).then_some(below)
+}
+
+fn dotted(extensions: &[String]) -> Vec<String> {
+    extensions.iter().map(|name| format!(".{name}")).collect()
+}
+
+/// How much of a path beneath that of a gate names the script; `None` when it does not lead
+/// through. Without extensions any path does, and names none.
+fn named(extensions: &[String], below: &[u8]) -> Option<usize> {
+    if extensions.is_empty() {
+        return Some(0);
+    }
+    let mut end = 0;
+    while end < below.len() {
+        let next = memchr::memchr(b'/', &below[end + 1..]);
+        let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
+        end += 1 + name.len();
+        if extensions.iter().any(|extension| name.ends_with(extension.as_bytes())) {
+            return Some(end);
+        }
+    }
+    None
 }
 
 /// The processes that are started for a server, if they are; it has a socket then.

@@ -48,6 +48,9 @@ pub struct ResponderSettings {
     pub root: Option<PathBuf>,
     /// The script that answers for all paths.
     pub script: Option<PathBuf>,
+    /// Whether a script must be a regular file of the site before the server is asked for it;
+    /// `None` where the server can be expected to see the same files.
+    pub require_script: Option<bool>,
     /// Parameters beside those of RFC 3875.
     pub params: Vec<(String, String)>,
     /// Directories of which it may have files sent (`X-Sendfile`).
@@ -78,6 +81,7 @@ impl Default for ResponderSettings {
             server: None,
             root: None,
             script: None,
+            require_script: None,
             params: Vec::new(),
             sendfile_roots: Vec::new(),
             idle_links: 0,
@@ -117,6 +121,17 @@ impl ResponderSettings {
             }
         }
         Ok(())
+    }
+
+    /// Whether a script must be a regular file of the site before the server is asked for it.
+    pub(crate) fn requires_script(&self) -> bool {
+        let sees_our_files = self.root.is_none() && self.script.is_none();
+        let is_here = match &self.server {
+            Some(Server::Unix(_)) => true,
+            Some(Server::Tcp(address)) => address.ip().is_loopback(),
+            None => self.pool.program.is_some(),
+        };
+        self.require_script.unwrap_or(sees_our_files && is_here)
     }
 
     /// What is not there yet and may be later: its socket. Blocks on the disk.

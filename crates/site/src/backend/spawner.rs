@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use flyball_sys::channel::Channel;
 use flyball_sys::clock;
+use flyball_sys::file::{self, Links};
 use flyball_sys::net;
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::program::{self, Program, ProgramLimits};
@@ -21,6 +22,8 @@ use super::environment::{Environment, PATH};
 use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
+use crate::path::has_hidden_segment;
+use crate::settings::SiteSettings;
 
 /// Time that a program which nobody waits for has to end by itself before it is killed, in
 /// milliseconds.
@@ -60,6 +63,10 @@ const LEASHES: u64 = 2;
 pub(super) struct Rule {
     path: String,
     program: Found,
+    /// Whether names that begin with a dot are run.
+    hidden: bool,
+    /// Which links are followed.
+    links: Links,
     /// Variables beside those of RFC 3875.
     variables: Vec<(String, String)>,
     document_root: PathBuf,
@@ -75,7 +82,7 @@ enum Found {
 }
 
 impl Rule {
-    pub(super) fn new(cgi: &CgiSettings, document_root: &Path) -> Rule {
+    pub(super) fn new(cgi: &CgiSettings, site: &SiteSettings) -> Rule {
         let program = match (&cgi.program, &cgi.root) {
             (Some(program), _) => Found::Program(program.clone()),
             (None, root) => Found::Beneath(root.clone().unwrap_or_default()),
@@ -84,7 +91,9 @@ impl Rule {
             path: cgi.path.trim_end_matches('/').to_owned(),
             program,
             variables: cgi.environment.clone(),
-            document_root: document_root.to_owned(),
+            hidden: site.hidden,
+            links: site.symlinks.links(),
+            document_root: site.root.clone(),
             limits: cgi.limits.clone(),
         }
     }
@@ -105,9 +114,17 @@ impl Rule {
             if !safe(&below[start..end]) {
                 return Err(Told::Missing);
             }
-            let path = root.join(OsStr::from_bytes(&below[1..end]));
+            let name = &below[1..end];
+            let path = root.join(OsStr::from_bytes(name));
             match program::find(&path) {
                 Ok(program::Found::Directory) => {}
+                // The rules of the site's files hold for its programs too.
+                Ok(program::Found::File)
+                    if !self.hidden && has_hidden_segment(name)
+                        || !file::is_beneath(root, name, self.links) =>
+                {
+                    return Err(Told::Missing);
+                }
                 Ok(program::Found::File) => return runs(&path).map(|()| (path, end)),
                 Err(_) => return Err(Told::Missing),
             }

@@ -9,7 +9,7 @@ use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Compute, Done, Op};
 use flyball_sys::file::{DirectoryEntry, Kind, Whereabouts};
 
-use super::readme::Readme;
+use super::readme::{NAMES, Readme};
 use super::wish::{Format, Wish};
 use super::{Entry, markdown};
 use crate::source::Steps;
@@ -105,6 +105,12 @@ impl Gather {
     /// Shows it under another path than that beneath its root.
     pub(crate) fn shown_as(mut self, path: &[u8]) -> Gather {
         self.shown = path.to_vec();
+        self
+    }
+
+    /// Of the names of READMEs only these are shown.
+    pub(crate) fn with_readmes(mut self, open: [bool; NAMES.len()]) -> Gather {
+        self.readme.restrict(open);
         self
     }
 

@@ -14,11 +14,13 @@ use super::Entry;
 pub(super) const README_BYTES_MAX: usize = 64 * 1024;
 
 /// Names that are looked for, the first that is there first.
-const NAMES: [&[u8]; 3] = [b"README.md", b"README", b"README.txt"];
+pub(crate) const NAMES: [&[u8]; 3] = [b"README.md", b"README", b"README.txt"];
 
 /// A README, from its name to its text. One that cannot be read is not shown.
 #[derive(Debug)]
 pub(super) struct Readme {
+    /// Which of the names may be shown.
+    open: [bool; NAMES.len()],
     /// Which of the names it has: the first of [`NAMES`] that was seen.
     rank: Option<usize>,
     step: Step,
@@ -41,7 +43,19 @@ impl Readme {
     /// None yet; none ever unless it is `wanted`.
     pub(super) fn wanted(wanted: bool) -> Readme {
         let step = if wanted { Step::Open } else { Step::Done };
-        Readme { rank: None, step, text: Vec::new(), rendered: false, cut: false }
+        Readme {
+            open: [true; NAMES.len()],
+            rank: None,
+            step,
+            text: Vec::new(),
+            rendered: false,
+            cut: false,
+        }
+    }
+
+    /// Only these of [`NAMES`] may be shown.
+    pub(super) fn restrict(&mut self, open: [bool; NAMES.len()]) {
+        self.open = open;
     }
 
     /// Looks whether an entry is one.
@@ -50,6 +64,7 @@ impl Readme {
             return;
         }
         let rank = NAMES.iter().position(|name| *name == entry.name);
+        let rank = rank.filter(|rank| self.open[*rank]);
         self.rank = match (self.rank, rank) {
             (Some(one), Some(other)) => Some(one.min(other)),
             (one, other) => one.or(other),

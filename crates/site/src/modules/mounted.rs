@@ -100,6 +100,11 @@ impl Modules {
         &self.mounted[number]
     }
 
+    /// The module that answers for a canonical path.
+    pub(crate) fn answering(&self, path: &[u8]) -> Option<usize> {
+        self.mounted.iter().position(|one| one.answers(path))
+    }
+
     /// The module of a request. The path is put into `path` in its canonical form, unless it has
     /// come so.
     pub(crate) fn find(&self, request: &Request<'_>, path: &mut Vec<u8>) -> Option<Place> {
@@ -113,7 +118,7 @@ impl Modules {
             path.extend_from_slice(canonical(sent, relative).ok()?.as_bytes());
             path
         };
-        let module = self.mounted.iter().position(|one| one.answers(seen))?;
+        let module = self.answering(seen)?;
         Some(Place { module, at: self.mounted[module].path.len(), as_sent })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -50,6 +51,15 @@ pub(crate) struct Place {
     pub(crate) mapped: Mapped,
 }
 
+/// A directory beneath which files are looked for.
+#[derive(Debug)]
+struct Root {
+    directory: Arc<OwnedFd>,
+    name: PathBuf,
+    /// The path that leads there, without a closing slash; `None` where no path does.
+    url: Option<Box<str>>,
+}
+
 /// The routes of a site.
 #[derive(Debug)]
 pub(crate) struct SiteRoutes {
@@ -61,7 +71,7 @@ pub(crate) struct SiteRoutes {
     aliases: Vec<(String, u16)>,
     users: Option<PerfectHash<u16>>,
     /// All roots; the first is that of the site.
-    roots: Vec<Arc<OwnedFd>>,
+    roots: Vec<Root>,
     /// Directories of which backends may have files sent, which no path leads to.
     sent: Vec<(PathBuf, u16)>,
     languages: Arc<[String]>,
@@ -77,11 +87,12 @@ impl SiteRoutes {
     /// What cannot be opened or read, and why.
     pub(crate) fn open(site: &SiteSettings, links: Links) -> io::Result<SiteRoutes> {
         let routes = &site.routes;
-        let mut roots = vec![open_root(&site.root)?];
+        let mut roots = vec![Root::open(&site.root, Some(""))?];
         let mut aliases = Vec::new();
         for alias in &routes.aliases {
-            aliases.push((alias.path.trim_end_matches('/').to_owned(), roots.len() as u16));
-            roots.push(open_root(&alias.root)?);
+            let path = alias.path.trim_end_matches('/');
+            aliases.push((path.to_owned(), roots.len() as u16));
+            roots.push(Root::open(&alias.root, Some(path))?);
         }
         aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
         let users = match &routes.user_directories {
@@ -93,7 +104,7 @@ impl SiteRoutes {
         let mut sent = Vec::new();
         for root in site.sendfile_roots() {
             sent.push((root.clone(), roots.len() as u16));
-            roots.push(open_root(root)?);
+            roots.push(Root::open(root, None)?);
         }
         Ok(SiteRoutes {
             hidden: site.hidden,
@@ -114,8 +125,8 @@ impl SiteRoutes {
     }
 
     /// All roots; the first is that of the site.
-    pub(crate) fn roots(&self) -> &[Arc<OwnedFd>] {
-        &self.roots
+    pub(crate) fn roots(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.roots.iter().map(|root| &*root.directory)
     }
 
     /// The number of a directory of which backends may have files sent.
@@ -123,14 +134,56 @@ impl SiteRoutes {
         self.sent.iter().find(|(path, _)| path == root).map(|(_, number)| *number)
     }
 
-    /// Whether this is the number of such a directory.
-    pub(crate) fn is_sent_from(&self, number: u16) -> bool {
-        self.sent.iter().any(|(_, sent)| *sent == number)
-    }
-
     /// A root by its number.
     pub(crate) fn root(&self, number: u16) -> Arc<OwnedFd> {
-        Arc::clone(&self.roots[usize::from(number).min(self.roots.len() - 1)])
+        Arc::clone(&self.roots[usize::from(number).min(self.roots.len() - 1)].directory)
+    }
+
+    /// The URL of what has this name beneath a root: decoded, with its leading slash. `None` where
+    /// no path leads to the root.
+    pub(crate) fn url_of(&self, root: u16, name: &[u8]) -> Option<Vec<u8>> {
+        let prefix = self.roots.get(usize::from(root))?.url.as_deref()?.as_bytes();
+        let name = if name == b"." { &b""[..] } else { name };
+        Some([prefix, b"/", name].concat())
+    }
+
+    /// The file that a canonical URL names: the directory of its root, and the rest of its name,
+    /// which is empty or begins with a slash.
+    pub(crate) fn file_of<'a>(&'a self, url: &'a [u8]) -> (&'a Path, &'a [u8]) {
+        let (root, below) = self.root_of(url);
+        (&self.roots[usize::from(root)].name, below)
+    }
+
+    /// The URL of a file by its whole name, if any path leads there.
+    pub(crate) fn url_of_file(&self, file: &Path) -> Option<Vec<u8>> {
+        let mut urls = self.roots.iter().filter_map(|root| {
+            let below = file.strip_prefix(&root.name).ok()?;
+            Some([root.url.as_deref()?.as_bytes(), b"/", below.as_os_str().as_bytes()].concat())
+        });
+        urls.next()
+    }
+
+    /// Where the file of a canonical path is looked for.
+    pub(crate) fn place_of(&self, url: &[u8]) -> Place {
+        let (root, below) = self.root_of(url);
+        let (below, mapped) = match below.strip_suffix(b"/") {
+            Some(below) => (below, Mapped::Directory),
+            None if below.is_empty() && root == 0 => (below, Mapped::Directory),
+            None => (below, Mapped::File),
+        };
+        let below = below.strip_prefix(b"/").unwrap_or(below);
+        let path = if below.is_empty() { b"." } else { below };
+        Place { root, path: path.to_vec(), mapped }
+    }
+
+    /// Whether the rules for hidden names keep a URL from being answered.
+    pub(crate) fn hides(&self, url: &[u8]) -> bool {
+        !self.hidden && path::has_hidden_segment(url.strip_prefix(b"/").unwrap_or(url))
+    }
+
+    /// Whether a path always leads to the file of its own name.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.is_plain
     }
 
     /// What becomes of the path of a request. `relative` is scratch.
@@ -153,30 +206,21 @@ impl SiteRoutes {
             Ok(rewritten) => rewritten.unwrap_or(asked),
             Err(_) => return Route::Refuse(Status::INTERNAL_SERVER_ERROR),
         };
-        let (root, below) = self.root_of(&asked);
-        let (below, mapped) = match below.strip_suffix('/') {
-            Some(below) => (below, Mapped::Directory),
-            None if below.is_empty() && root == 0 => (below, Mapped::Directory),
-            None => (below, Mapped::File),
-        };
-        let below = below.trim_start_matches('/').as_bytes();
-        if !self.hidden && path::has_hidden_segment(below) {
-            return refused(PathError::Hidden);
-        }
-        let path = if below.is_empty() { b"." } else { below };
-        Route::File(Place { root, path: path.to_vec(), mapped })
+        Route::File(self.place_of(asked.as_bytes()))
     }
 
     /// The root of a canonical path, and what is left of it: empty, or with a slash at its start.
-    fn root_of<'a>(&self, asked: &'a str) -> (u16, &'a str) {
-        if let (Some(users), Some(name)) = (&self.users, asked.strip_prefix("/~")) {
-            let end = name.find('/').unwrap_or(name.len());
-            if let Some(&root) = users.get(&name[..end]) {
+    fn root_of<'a>(&self, asked: &'a [u8]) -> (u16, &'a [u8]) {
+        if let (Some(users), Some(name)) = (&self.users, asked.strip_prefix(b"/~")) {
+            let end = memchr::memchr(b'/', name).unwrap_or(name.len());
+            let user = std::str::from_utf8(&name[..end]).unwrap_or_default();
+            if let Some(&root) = users.get(user) {
                 return (root, &name[end..]);
             }
         }
         let below = |alias: &str| {
-            asked.strip_prefix(alias).filter(|rest| rest.is_empty() || rest.starts_with('/'))
+            let rest = asked.strip_prefix(alias.as_bytes());
+            rest.filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
         };
         let alias = self.aliases.iter().find_map(|(path, root)| Some((*root, below(path)?)));
         alias.unwrap_or((0, asked))
@@ -268,8 +312,11 @@ fn refused(error: PathError) -> Route {
     })
 }
 
-fn open_root(path: &Path) -> io::Result<Arc<OwnedFd>> {
-    file::open_root(path).map(Arc::new).map_err(|error| named(path, error))
+impl Root {
+    fn open(name: &Path, url: Option<&str>) -> io::Result<Root> {
+        let directory = file::open_root(name).map_err(|error| named(name, error))?;
+        Ok(Root { directory: Arc::new(directory), name: name.to_owned(), url: url.map(Into::into) })
+    }
 }
 
 fn named(path: &Path, error: impl std::fmt::Display) -> io::Error {
@@ -281,7 +328,7 @@ fn open_users(
     routes: &RouteSettings,
     directory: &Path,
     links: Links,
-    roots: &mut Vec<Arc<OwnedFd>>,
+    roots: &mut Vec<Root>,
 ) -> io::Result<PerfectHash<u16>> {
     let path = &routes.user_table;
     let table = file::read_whole(path, USER_TABLE_BYTES_MAX).map_err(|error| named(path, error))?;
@@ -295,8 +342,12 @@ fn open_users(
             let why = format!("more than {USER_DIRECTORIES_MAX} users have a directory");
             return Err(named(path, why));
         }
-        entries.push((user.name, roots.len() as u16));
-        roots.push(Arc::new(opened));
+        roots.push(Root {
+            directory: Arc::new(opened),
+            name: Path::new(&user.home).join(directory),
+            url: Some(format!("/~{}", user.name).into()),
+        });
+        entries.push((user.name, roots.len() as u16 - 1));
     }
     PerfectHash::new(entries).ok_or_else(|| named(path, "the names of its users are not hashed"))
 }

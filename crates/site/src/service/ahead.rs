@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use flyball_http::{Head, Limits, Name, Now, OwnedRequest, Request, scan};
 
-use super::{Lookup, Service};
+use super::{Asker, Lookup, Service};
 use crate::path;
 use crate::pattern;
 use crate::plan::Plan;
@@ -52,11 +52,8 @@ impl Service {
     /// blocks.
     pub fn fetch_ahead(&mut self, now: &Now) -> Option<Box<Plan>> {
         while let Some((request, depth)) = self.ahead.pop() {
-            if self.is_by_backend(&request.request()) || self.is_by_module(&request.request()) {
-                continue;
-            }
             let counts = self.caches.counts();
-            let plan = match self.lookup(request.request(), now) {
+            let plan = match self.lookup_for(Asker::Files, request.request(), now) {
                 Lookup::Wait(plan) => Some(plan),
                 Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => {
                     None
@@ -76,7 +73,7 @@ impl Service {
     pub fn resume_ahead(&mut self, plan: Plan, now: &Now) -> Option<Box<Plan>> {
         let (counts, depth) = (self.caches.counts(), plan.ahead);
         self.ahead.depth = depth;
-        let next = match self.resume(plan, now) {
+        let next = match self.resume_for(Asker::Files, plan, now) {
             Lookup::Wait(plan) => Some(plan),
             Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => None,
         };

@@ -1,12 +1,10 @@
 //! Requests that backends answer, and what becomes of what these say.
 
-use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::net::Server;
 
-use super::{Answer, Lookup, Service, Site, Sites};
-use crate::backend::{Admitted, Failure, Outcome, Relay, Reply};
-use crate::plan::Found;
+use super::{Answer, Lookup, Service, Site, Sites, carried};
+use crate::backend::{Failure, Outcome, Relay, Reply};
 
 /// How often one request may be sent elsewhere by programs.
 const REDIRECTS_MAX: u8 = 10;
@@ -16,7 +14,7 @@ const RETRY_AFTER_S: u32 = 5;
 
 impl Site {
     /// Who has logged in for a request that was let pass.
-    fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
+    pub(super) fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
         self.access.as_ref()?.user(request)
     }
 }
@@ -41,30 +39,13 @@ impl Sites {
 }
 
 impl Service {
-    /// The backend of a request, if one answers it.
-    pub(super) fn to_backend(
-        &self,
-        site: usize,
-        request: &Request<'_>,
-        now: &Now,
-    ) -> Option<Box<Relay>> {
-        let is_path = matches!(request.head.form, TargetForm::Origin | TargetForm::Absolute);
-        if !is_path || matches!(request.method(), Method::Connect | Method::Trace) {
-            return None;
-        }
-        let served = &self.sites.sites[site];
-        let (user, spawner) = (served.user(request), self.sites.spawner.as_deref());
-        let admitted = Admitted { request, user: user.as_deref() };
-        self.owned(|| served.gates.begin(&admitted, spawner, site, now.ms()))
-    }
-
     /// What `begin` opens belongs to this process, where others have the same table of descriptors:
     /// else it would be closed when one of them dies.
-    fn owned(&self, begin: impl FnOnce() -> Option<Box<Relay>>) -> Option<Box<Relay>> {
+    pub(super) fn owned(&self, begin: impl FnOnce() -> Box<Relay>) -> Box<Relay> {
         let Some(member) = &self.member else { return begin() };
         member.begin();
         let relay = begin();
-        for descriptor in relay.iter().flat_map(|relay| relay.descriptors()) {
+        for descriptor in relay.descriptors() {
             member.own(descriptor);
         }
         member.end();
@@ -78,30 +59,6 @@ impl Service {
         open(relay);
         relay.descriptors().into_iter().for_each(|descriptor| member.own(descriptor));
         member.end();
-    }
-
-    /// The backend of a file that was found, if it is a script.
-    pub(super) fn to_script(
-        &self,
-        site: usize,
-        request: &Request<'_>,
-        found: &Found,
-        now: &Now,
-    ) -> Option<Box<Relay>> {
-        let served = &self.sites.sites[site];
-        // Where files are sent from because a backend said so, they are no scripts.
-        if !served.gates.have_scripts() || served.routes.is_sent_from(found.root) {
-            return None;
-        }
-        let user = served.user(request);
-        let admitted = Admitted { request, user: user.as_deref() };
-        self.owned(|| served.gates.begin_script(&found.name, &admitted, site, now.ms()))
-    }
-
-    /// Whether a backend answers a request: one that nobody has made must not get that far.
-    pub(super) fn is_by_backend(&self, request: &Request<'_>) -> bool {
-        let site = self.sites.hosts.choose(request.host());
-        site.is_some_and(|site| self.sites.sites[site].gates.are_for(request))
     }
 
     /// The answer of a backend, once [`Relay::advance`] has told of its head: that head, a refusal
@@ -169,11 +126,10 @@ impl Service {
         let Some(request) = request.filter(|_| redirects <= REDIRECTS_MAX) else {
             return self.backend_failed(relay, Failure::Malformed);
         };
-        match self.lookup(request.request(), now) {
+        match carried(self.lookup(request.request(), now), redirects) {
             Lookup::Backend(mut next) => {
                 // The body was for the first.
                 next.end_body(now);
-                next.set_redirects(redirects);
                 Lookup::Backend(next)
             }
             other => other,

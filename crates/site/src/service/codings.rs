@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::{Class, Coding};
-use flyball_http::{Now, OwnedRequest, Request, Segment};
+use flyball_http::{Now, Request, Segment};
 use flyball_sys::file::Stamp;
 
 use super::{Lookup, Service, Site, Sites, Source};
@@ -14,7 +14,7 @@ use crate::coded_source::{CodedSource, OneSegment};
 use crate::compress::{Body, CompressCounts, Compression, Way};
 use crate::entry::{Content, FileEntry, OpenFile};
 use crate::filter::FilterKind;
-use crate::plan::{Found, Plan, Served};
+use crate::plan::{Found, Job, Plan, Served};
 use crate::source;
 use crate::variant::Variant;
 
@@ -34,67 +34,60 @@ impl Service {
     }
 
     /// A file was found: whether it leaves coded may depend on what is beside it.
-    pub(super) fn choose(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        now: &Now,
-    ) -> Lookup<'_> {
-        let class = self.class(site, &request.request());
-        let served = &self.sites.sites[site];
+    pub(super) fn choose(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
+        let class = self.class(job.site, &job.request.request());
+        let served = &self.sites.sites[job.site];
         if class == Class::NONE || !served.varies(&found, &served.kind_of(&found).0) {
-            return self.represent(request, site, found, now);
+            return self.represent(job, found, now);
         }
-        if served.policy.takes_neighbours() {
+        if served.policy.takes_neighbours() && self.are_coded_neighbours_open(&job, &found, class) {
+            let served = &self.sites.sites[job.site];
             let root = served.routes.root(found.root);
             let beside = Beside::new(root, served.links, found, class);
-            return Lookup::Wait(Plan::beside(request, site, beside));
+            return Lookup::Wait(Plan::beside(job, beside));
         }
-        self.chosen(request, site, found, now)
+        self.chosen(job, found, now)
+    }
+
+    /// Whether the rules let the files answer that were coded beforehand: `page.html.br` may be
+    /// closed where `page.html` is not.
+    fn are_coded_neighbours_open(&mut self, job: &Job, found: &Found, class: Class) -> bool {
+        let request = job.request.request();
+        class.codings().all(|coding| {
+            let name = [&found.name, FilterKind::of(coding).suffix.as_bytes()].concat();
+            self.is_open(job.site, &request, found.root, &name)
+        })
     }
 
     /// Nothing is beside it any more that was not looked at.
-    pub(super) fn chosen(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        mut found: Found,
-        now: &Now,
-    ) -> Lookup<'_> {
+    pub(super) fn chosen(&mut self, job: Job, mut found: Found, now: &Now) -> Lookup<'_> {
         if found.served == Served::Plain {
-            let class = self.class(site, &request.request());
-            found.served = self.sites.sites[site].policy.served(class, found.stamp.size);
+            let class = self.class(job.site, &job.request.request());
+            found.served = self.sites.sites[job.site].policy.served(class, found.stamp.size);
         }
-        self.represent(request, site, found, now)
+        self.represent(job, found, now)
     }
 
     /// It is decided how the body leaves: answers, or says what has to be waited for.
-    pub(super) fn represent(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        now: &Now,
-    ) -> Lookup<'_> {
-        let variant = self.variant(site, &request.request(), &found);
+    pub(super) fn represent(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
+        let variant = self.variant(job.site, &job.request.request(), &found);
         let name = variant.name(&found.name);
-        if let Some(file) = self.caches.file(variant.scope(site), &name, &found.stamp) {
-            self.set_path(site, &request.request(), Target::File(file), now);
-            return self.answer_file(Source::Cached(file), site, &request.request(), now);
+        if let Some(file) = self.caches.file(variant.scope(job.site), &name, &found.stamp) {
+            self.remember(&job, Target::File(file), now);
+            return self.answer_file(Source::Cached(file), job.site, &job.request.request(), now);
         }
         match found.served {
-            Served::Here(coding) => return self.code(request, site, found, coding, now),
-            Served::OnTheWay(coding) if !self.codes(site, &found, coding, Way::Sent) => {
-                return self.represent(request, site, found.plain(), now);
+            Served::Here(coding) => return self.code(job, found, coding, now),
+            Served::OnTheWay(coding) if !self.codes(job.site, &found, coding, Way::Sent) => {
+                return self.represent(job, found.plain(), now);
             }
-            Served::OnTheWay(_) => return Lookup::Wait(Plan::settle(request, site, found)),
+            Served::OnTheWay(_) => return Lookup::Wait(Plan::settle(job, found)),
             Served::Plain | Served::Beforehand(_) => {}
         }
         if self.is_small(found.stamp.size) {
-            return Lookup::Wait(Plan::load(request, site, found));
+            return Lookup::Wait(Plan::load(job, found));
         }
-        Lookup::Wait(Plan::settle(request, site, found))
+        Lookup::Wait(Plan::settle(job, found))
     }
 
     /// Whether a body of this size is held in memory.
@@ -103,16 +96,10 @@ impl Service {
         settings.content_bytes_max > 0 && size <= settings.small_bytes_max
     }
 
-    pub(super) fn open_file(
-        &mut self,
-        request: &OwnedRequest,
-        site: usize,
-        found: &Found,
-        now: &Now,
-    ) -> Lookup<'_> {
+    pub(super) fn open_file(&mut self, job: &Job, found: &Found, now: &Now) -> Lookup<'_> {
         let class = self.caches.class_of(&found.name, found.stamp.size);
         let open = OpenFile::new(Arc::clone(&found.file), found.stamp).of_class(class);
-        self.brought_in(request, site, found, Content::Open(Arc::new(open)), now)
+        self.brought_in(job, found, Content::Open(Arc::new(open)), now)
     }
 
     /// Whether a body is coded, which is not worth it for some, and too much at times.
@@ -127,49 +114,41 @@ impl Service {
     }
 
     /// A body has to be coded: begins with having it in memory.
-    pub(super) fn code(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        coding: Coding,
-        now: &Now,
-    ) -> Lookup<'_> {
-        if !self.codes(site, &found, coding, Way::AtOnce) {
-            return self.represent(request, site, found.plain(), now);
+    pub(super) fn code(&mut self, job: Job, found: Found, coding: Coding, now: &Now) -> Lookup<'_> {
+        if !self.codes(job.site, &found, coding, Way::AtOnce) {
+            return self.represent(job, found.plain(), now);
         }
-        let plain = Variant { coding: 0, ..self.variant(site, &request.request(), &found) };
-        let held = self.caches.file(plain.scope(site), &plain.name(&found.name), &found.stamp);
+        let plain = Variant { coding: 0, ..self.variant(job.site, &job.request.request(), &found) };
+        let held = self.caches.file(plain.scope(job.site), &plain.name(&found.name), &found.stamp);
         let entry = held.and_then(|place| self.caches.entry(place));
         if let Some(Content::Memory(body)) = entry.map(|entry| &entry.content) {
             let body = body.clone();
-            return self.compress(request, site, found, body, now);
+            return self.compress(job, found, body, now);
         }
-        Lookup::Wait(Plan::load(request, site, found))
+        Lookup::Wait(Plan::load(job, found))
     }
 
     /// The body is in memory: codes it, or sends it as it is when there is enough to do.
     pub(super) fn compress(
         &mut self,
-        request: OwnedRequest,
-        site: usize,
+        job: Job,
         found: Found,
         body: Bytes,
         now: &Now,
     ) -> Lookup<'_> {
-        let policy = &self.sites.sites[site].policy;
+        let policy = &self.sites.sites[job.site].policy;
         let coding = found.served.coding();
         let body_of = |coding| body_of(&found.stamp, coding);
         let permit = coding.and_then(|c| self.sites.load.permit(policy, Way::AtOnce, &body_of(c)));
         match coding.zip(permit) {
             Some((coding, permit)) => {
                 let work = Compression::new(body, coding, policy.level(coding), permit);
-                Lookup::Wait(Plan::compress(request, site, found, work))
+                Lookup::Wait(Plan::compress(job, found, work))
             }
             None => {
                 let in_flight = coding.is_some_and(|c| self.sites.load.is_in_flight(&body_of(c)));
                 self.compress_counts.shed += u64::from(!in_flight);
-                self.send_plain(request, site, found, body, now)
+                self.send_plain(job, found, body, now)
             }
         }
     }
@@ -177,40 +156,32 @@ impl Service {
     /// The body was coded, or is not worth it.
     pub(super) fn compressed(
         &mut self,
-        request: OwnedRequest,
-        site: usize,
+        job: Job,
         found: Found,
         work: &Compression,
         now: &Now,
     ) -> Lookup<'_> {
         let Some(coded) = work.take() else {
             self.sites.load.set_stubborn(&body_of(&found.stamp, work.coding()));
-            return self.send_plain(request, site, found, work.body().clone(), now);
+            return self.send_plain(job, found, work.body().clone(), now);
         };
         self.compress_counts.compressions += 1;
         self.compress_counts.saved_bytes += (work.body().len() - coded.len()) as u64;
         if self.caches.keeps_as_file(coded.len() as u64) {
-            return Lookup::Wait(Plan::keep(request, site, found, coded.into()));
+            return Lookup::Wait(Plan::keep(job, found, coded.into()));
         }
         let content = Content::Memory(self.caches.body(coded));
-        self.brought_in(&request, site, &found, content, now)
+        self.brought_in(&job, &found, content, now)
     }
 
     /// Sends a body as it is that was to be coded.
-    fn send_plain(
-        &mut self,
-        request: OwnedRequest,
-        site: usize,
-        found: Found,
-        body: Bytes,
-        now: &Now,
-    ) -> Lookup<'_> {
+    fn send_plain(&mut self, job: Job, found: Found, body: Bytes, now: &Now) -> Lookup<'_> {
         let found = found.plain();
         if !self.is_small(found.stamp.size) {
-            return Lookup::Wait(Plan::settle(request, site, found));
+            return Lookup::Wait(Plan::settle(job, found));
         }
         let content = Content::Memory(self.caches.body(body.into()));
-        self.brought_in(&request, site, &found, content, now)
+        self.brought_in(&job, &found, content, now)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use flyball_http::{Method, OwnedRequest, Request, Segment, Status, h1};
+use flyball_http::{Method, Request, Segment, Status, h1};
 use flyball_sys::descriptors::Descriptor;
 use flyball_sys::file::Whereabouts;
 
@@ -12,32 +12,41 @@ use crate::coded_source::OneSegment;
 use crate::filter::FilterKind;
 use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::path;
-use crate::plan::Plan;
-use crate::routes::Route;
+use crate::plan::{Job, Plan};
+use crate::routes::Place;
 use crate::source::Source;
 
 impl Service {
     /// A directory without an index.
     pub(super) fn directory(
         &mut self,
-        request: OwnedRequest,
-        site: usize,
+        job: Job,
         directory: Arc<Descriptor>,
+        place: Place,
     ) -> Lookup<'_> {
-        self.forget_path(site, &request.request());
-        let served = &self.sites.sites[site];
-        let route = served.routes.route(request.request().path(), &mut self.relative);
-        // What is asked for, which is not what is looked for beneath an alias.
-        let _ = path::map(request.request().path(), true, &mut self.relative);
-        if let (true, Route::File(place)) = (served.settings.listing, route) {
-            let (root, path) = (served.routes.root(place.root), place.path);
-            let place = Whereabouts { root, path, links: served.links };
-            let (wish, hidden) = (Wish::of(&request.request()), served.settings.hidden);
-            let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
-                .shown_as(&self.relative);
-            return Lookup::Wait(Plan::list(request, site, gather));
+        self.forget(&job);
+        let (site, request) = (job.site, job.request.request());
+        if !matches!(request.method(), Method::Get | Method::Head) {
+            return self.not_taken(&request);
         }
-        self.refuse(&request.request(), Status::FORBIDDEN)
+        if !self.sites.sites[site].settings.listing {
+            return self.refuse(&request, Status::FORBIDDEN);
+        }
+        let readmes = listing::READMES.map(|name| {
+            let within: &[u8] = if place.path == b"." { b"" } else { &place.path };
+            let path = [within, if within.is_empty() { b"" } else { b"/" }, name].concat();
+            self.is_open(site, &request, place.root, &path)
+        });
+        let served = &self.sites.sites[site];
+        // What is asked for, which is not what is looked for beneath an alias.
+        let _ = path::map(request.path(), true, &mut self.relative);
+        let (root, path) = (served.routes.root(place.root), place.path);
+        let place = Whereabouts { root, path, links: served.links };
+        let (wish, hidden) = (Wish::of(&request), served.settings.hidden);
+        let gather = Gather::new(directory, place, hidden, wish, ENTRIES_WHOLE_MAX)
+            .shown_as(&self.relative)
+            .with_readmes(readmes);
+        Lookup::Wait(Plan::list(job, gather))
     }
 
     /// The answer, when all names were read, or the first of many.

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use bytes::Bytes;
-use flyball_http::head::{Framing, TargetForm};
+use flyball_http::head::Framing;
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_module::Turn;
 use flyball_sys::timer::Timer;
 
-use super::{Answer, File, Lookup, Service, Sites};
+use super::{Answer, Asker, File, Lookup, Service, Sites, takes_path};
 use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place, Running};
 use crate::plan::Plan;
 
@@ -54,19 +54,10 @@ impl Service {
 
     /// The module of a request, if one answers it.
     pub(super) fn module_of(&mut self, site: usize, request: &Request<'_>) -> Option<Place> {
-        let is_path = matches!(request.head.form, TargetForm::Origin | TargetForm::Absolute);
-        if !is_path || matches!(request.method(), Method::Connect | Method::Trace) {
+        if !takes_path(request) {
             return None;
         }
         self.sites.sites[site].modules.find(request, &mut self.scratch_of_modules.path)
-    }
-
-    /// Whether a module answers a request: one that nobody has made must not get that far.
-    pub(super) fn is_by_module(&mut self, request: &Request<'_>) -> bool {
-        let site = self.sites.hosts.choose(request.host());
-        site.is_some_and(|site| {
-            !self.sites.sites[site].modules.is_empty() && self.module_of(site, request).is_some()
-        })
     }
 
     /// Calls a module, and gives its answer if it is complete at once.
@@ -201,7 +192,10 @@ impl Service {
         now: &Now,
     ) -> Lookup<'_> {
         match request.redirected(path) {
-            Some(other) => self.look_up(site, other.request(), now),
+            Some(other) => {
+                self.asker = Asker::Module;
+                self.look_up(site, other.request(), now)
+            }
             None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
         }
     }
@@ -215,14 +209,17 @@ impl Service {
         now: &Now,
     ) -> FilePart {
         match OwnedRequest::get(&wish.path, request.host()) {
-            Some(file) => part_of(self.look_up(site, file.request(), now), wish),
+            Some(file) => {
+                self.asker = Asker::Files;
+                part_of(self.look_up(site, file.request(), now), wish)
+            }
             None => FilePart::Missing,
         }
     }
 
     /// The same, once the work behind it is done.
     pub(crate) fn opened_part(&mut self, plan: Plan, wish: &FileWish, now: &Now) -> FilePart {
-        part_of(self.resume(plan, now), wish)
+        part_of(self.resume_for(Asker::Files, plan, now), wish)
     }
 }
 

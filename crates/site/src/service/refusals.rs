@@ -1,7 +1,7 @@
 //! Answers in the place of the one that was asked for.
 
 use bytes::Bytes;
-use flyball_http::{Request, Status, h1};
+use flyball_http::{Method, Request, Status, h1};
 
 use super::{Answer, Lookup, Service, page_body};
 use crate::access::Refused;
@@ -64,8 +64,17 @@ impl Service {
         self.refuse_with(request, refused.status())
     }
 
+    /// The answer to a method that no file takes.
+    pub(super) fn not_taken(&mut self, request: &Request<'_>) -> Lookup<'_> {
+        match request.method() {
+            Method::Options => self.allow(request, Status::NO_CONTENT),
+            Method::Other => self.refuse(request, Status::NOT_IMPLEMENTED),
+            _ => self.allow(request, Status::METHOD_NOT_ALLOWED),
+        }
+    }
+
     /// `Allow` tells what there is to do with any path here (RFC 9110, sections 9.3.7 and 15.5.6).
-    pub(super) fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+    fn allow(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         const ALLOW: &[u8] = b"Allow: GET, HEAD, OPTIONS\r\n";
         self.fields.clear();
         self.fields.extend_from_slice(ALLOW);

@@ -7,7 +7,7 @@ use flyball_http::Status;
 use super::{Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
 use crate::path::Mapped;
-use crate::plan::Plan;
+use crate::plan::{Job, Origin, Plan};
 use crate::routes::{Neighbours, Place};
 use crate::translate::{Asked, Translate};
 
@@ -53,7 +53,9 @@ impl Service {
             lists: false,
         };
         relay.beside = Some(reply.fields.clone());
-        Lookup::Wait(Plan::translate(request, site, Translate::new(exactly)))
+        // The answer is the script's: it is remembered under no path.
+        let job = Job { request, site, origin: Origin::Backend, redirects: relay.redirects };
+        Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
     }
 }
 
@@ -76,8 +78,10 @@ fn beneath<'a>(roots: &'a [PathBuf], file: &SentFile) -> Option<(&'a Path, Vec<u
 
 /// The fields of an answer with a file, together with those of the backend that has it sent.
 pub fn fields_beside(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
-    // Neither a refusal nor what the client has already is the backend's answer.
-    if status.class() != 2 {
+    // A refusal is not the backend's answer. What the client has already is, without the fields
+    // of a content that does not follow (RFC 9110, section 15.4.5).
+    let is_known = status == Status::NOT_MODIFIED;
+    if status.class() != 2 && !is_known {
         return file.to_vec();
     }
     let lines = |all: &'_ [u8]| -> Vec<Vec<u8>> {
@@ -87,8 +91,11 @@ pub fn fields_beside(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
         let end = memchr::memchr(b':', line).unwrap_or(0);
         line[..end].to_ascii_lowercase()
     };
-    let backend: Vec<Vec<u8>> =
-        lines(backend).into_iter().filter(|line| !OF_THE_FILE.contains(&&name(line)[..])).collect();
+    let is_told = |line: &Vec<u8>| {
+        let name = name(line);
+        !(OF_THE_FILE.contains(&&name[..]) || is_known && name.starts_with(b"content-"))
+    };
+    let backend: Vec<Vec<u8>> = lines(backend).into_iter().filter(is_told).collect();
     let file = lines(file).into_iter().filter(|line| {
         let own = name(line);
         own.is_empty() || !backend.iter().any(|other| name(other) == own)
@@ -129,5 +136,9 @@ mod tests {
             b"Content-Type: a/b\r\nSet-Cookie: c\r\nETag: \"f\"\r\nContent-Length: 9\r\n\r\n";
         assert_eq!(fields_beside(backend, file, Status::OK), both);
         assert_eq!(fields_beside(backend, file, Status::NOT_FOUND), file);
+        let known = b"Cache-Control: max-age=9\r\nETag: \"f\"\r\n\r\n";
+        let backend = b"Content-Type: a/b\r\nCache-Control: no-store\r\n";
+        let both = b"Cache-Control: no-store\r\nETag: \"f\"\r\n\r\n";
+        assert_eq!(fields_beside(backend, known, Status::NOT_MODIFIED), both);
     }
 }

@@ -144,6 +144,7 @@ fn targets_that_are_no_files_are_remembered_for_all() {
         (b"b", Target::Missing(Status::NOT_FOUND)),
         (b"c", Target::Missing(Status::FORBIDDEN)),
         (b"d", Target::Redirect(70_000)),
+        (b"e", Target::Script),
     ] {
         bench.parts[0].0.set_path(SCOPE, name, target, 0);
         let found = bench.parts[1].0.path(SCOPE, name, 1).unwrap();

@@ -74,11 +74,13 @@ const NEEDS_SLASH: u64 = 1;
 const MISSING: u64 = 2;
 const FILE: u64 = 3;
 const REDIRECT: u64 = 4;
+const SCRIPT: u64 = 5;
 
 /// The kind in the lowest 4 bits; a status or the number of a record above; then its generation.
 pub(super) fn target_to_word(target: Target) -> u64 {
     match target {
         Target::NeedsSlash => NEEDS_SLASH,
+        Target::Script => SCRIPT,
         Target::Missing(status) => MISSING | u64::from(status.code()) << 4,
         Target::Redirect(rule) => REDIRECT | u64::from(rule) << 4,
         Target::File(place) => {
@@ -92,6 +94,7 @@ pub(super) fn target_of_word(word: u64) -> Option<Target> {
     let above = (word as u32) >> 4;
     match word & 0xf {
         NEEDS_SLASH => Some(Target::NeedsSlash),
+        SCRIPT => Some(Target::Script),
         MISSING if above == u32::from(Status::NOT_FOUND.code()) => {
             Some(Target::Missing(Status::NOT_FOUND))
         }

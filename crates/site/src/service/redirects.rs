@@ -1,0 +1,54 @@
+//! Answers that send a client elsewhere.
+
+use bytes::Bytes;
+use flyball_http::{Now, Request, Status};
+
+use super::{Answer, Lookup, Service, page_body};
+use crate::caches::Target;
+use crate::plan::Job;
+use crate::{pages, path};
+
+impl Service {
+    /// A directory was asked for without its slash.
+    pub(super) fn without_slash(&mut self, job: &Job, now: &Now) -> Lookup<'_> {
+        self.remember(job, Target::NeedsSlash, now);
+        self.redirect_to_slash(job.site, &job.request.request())
+    }
+
+    pub(super) fn redirect(&mut self, site: usize, rule: u32, request: &Request<'_>) -> Lookup<'_> {
+        self.fields.clear();
+        self.fields.extend_from_slice(b"Location: ");
+        let status = self.sites.sites[site].routes.location(rule, request, &mut self.fields);
+        match status {
+            Some(status) => self.moved(site, status, request),
+            None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
+        }
+    }
+
+    pub(super) fn redirect_to_slash(&mut self, site: usize, request: &Request<'_>) -> Lookup<'_> {
+        if path::map(request.path(), true, &mut self.relative).is_err() {
+            return self.refuse(request, Status::BAD_REQUEST);
+        }
+        // Built from the normalised path, so that `//host` in a request never becomes a Location.
+        let fields = &mut self.fields;
+        fields.clear();
+        fields.extend_from_slice(b"Location: ");
+        path::encode_path(&self.relative, fields);
+        fields.push(b'/');
+        if !request.query().is_empty() {
+            fields.push(b'?');
+            path::encode_query(request.query(), fields);
+        }
+        self.moved(site, Status::MOVED_PERMANENTLY, request)
+    }
+
+    /// The rest of an answer whose fields end in the value of `Location`.
+    fn moved(&mut self, site: usize, status: Status, request: &Request<'_>) -> Lookup<'_> {
+        self.fields.extend_from_slice(b"\r\n");
+        let page = pages::page(status);
+        self.sites.sites[site].amend(request, pages::TYPE, false, &mut self.fields);
+        pages::write_fields(page.len(), &mut self.fields);
+        let body = page_body(request, Bytes::from_static(page));
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+    }
+}

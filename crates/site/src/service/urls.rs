@@ -1,0 +1,225 @@
+//! Which rules hold for what a site has found: the one place where that is decided.
+//!
+//! Every file and directory has a URL, by which a client could ask for it. A request may reach it
+//! by another path: a rewrite, an index, a fallback, `.html` behind a name, a neighbour in another
+//! language or format, the README of a listing. Whatever the path, the rules of the URL hold:
+//! hidden names, networks, logins, and the backends and modules that answer there. What names a
+//! file without a URL, a backend's `X-Sendfile`, is decided by `sendfile-roots` alone.
+
+use flyball_http::head::TargetForm;
+use flyball_http::{Method, Now, Request, Status};
+
+use super::{Lookup, Service};
+use crate::backend::Admitted;
+use crate::caches::Target;
+use crate::plan::{Found, Job, Origin, Plan};
+use crate::routes::{Neighbours, canonical};
+use crate::translate::{Asked, Translate};
+use crate::variant::Scope;
+
+/// On whose behalf a site is asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Asker {
+    /// A client.
+    #[default]
+    Client,
+    /// A module, which must not be led back to itself or to another.
+    Module,
+    /// No client waits for the answer itself: a file is brought in ahead, or is part of another
+    /// answer. No program may be run for that.
+    Files,
+}
+
+/// What the rules of a URL say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The file or directory of that URL may answer.
+    Open,
+    /// It may not.
+    Refused(Status),
+    /// A backend answers there, and no file is read.
+    Backend,
+}
+
+impl Service {
+    /// The canonical URL of a request that a backend answers.
+    pub(super) fn url_to_backend(&self, site: usize, request: &Request<'_>) -> Option<String> {
+        let gates = &self.sites.sites[site].gates;
+        if gates.is_empty() || !takes_path(request) {
+            return None;
+        }
+        let path = request.path();
+        let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
+        gates.passage(url.as_bytes()).is_some().then_some(url)
+    }
+
+    /// What may answer a request that was led to this URL.
+    pub(super) fn verdict(&mut self, site: usize, request: &Request<'_>, url: &[u8]) -> Verdict {
+        let served = &self.sites.sites[site];
+        if !served.modules.is_empty() && self.is_anothers_module(site, request, url) {
+            return Verdict::Refused(Status::FORBIDDEN);
+        }
+        let served = &self.sites.sites[site];
+        let relative = url.strip_prefix(b"/").unwrap_or(url);
+        let relative = relative.strip_suffix(b"/").unwrap_or(relative);
+        let around = served
+            .access
+            .as_ref()
+            .is_some_and(|access| access.is_got_around(request, relative, &mut self.scratch));
+        if around {
+            return Verdict::Refused(Status::FORBIDDEN);
+        }
+        match served.gates.passage(url) {
+            Some(_) if self.asker == Asker::Files => Verdict::Refused(Status::FORBIDDEN),
+            Some(_) => Verdict::Backend,
+            None if served.routes.hides(url) => Verdict::Refused(Status::NOT_FOUND),
+            None => Verdict::Open,
+        }
+    }
+
+    /// Whether a module answers for a URL that does not answer for the path of the request.
+    fn is_anothers_module(&mut self, site: usize, request: &Request<'_>, url: &[u8]) -> bool {
+        let modules = &self.sites.sites[site].modules;
+        let Some(there) = modules.answering(url) else { return false };
+        self.module_of(site, request).is_none_or(|asked| asked.module != there)
+    }
+
+    /// Whether a file that was found may answer. The rules of the name that was looked for hold,
+    /// and those of the neighbour that answers for it.
+    pub(super) fn is_open_to(&mut self, job: &Job, found: &Found) -> bool {
+        let request = job.request.request();
+        self.is_open(job.site, &request, found.root, found.resource())
+            && (found.resource.is_none()
+                || self.is_open(job.site, &request, found.root, &found.name))
+    }
+
+    /// The answer in the place of a file that was found and may not answer.
+    pub(super) fn by_rules_of(&mut self, job: &Job, found: &Found, now: &Now) -> Lookup<'_> {
+        let (site, request) = (job.site, job.request.request());
+        let is_script = found.resource.is_none();
+        for name in [found.resource(), &found.name] {
+            let url = self.sites.sites[site].routes.url_of(found.root, name).unwrap_or_default();
+            match self.verdict(site, &request, &url) {
+                Verdict::Open => {}
+                Verdict::Refused(status) => return self.refuse(&request, status),
+                Verdict::Backend => {
+                    let answer = self.ask_backend(site, &request, &url, is_script, now);
+                    return carried(answer, job.redirects);
+                }
+            }
+        }
+        self.refuse(&request, Status::FORBIDDEN)
+    }
+
+    /// Whether a client may be shown a file of this name in place of the one that it asks for.
+    pub(super) fn is_open(
+        &mut self,
+        site: usize,
+        request: &Request<'_>,
+        root: u16,
+        name: &[u8],
+    ) -> bool {
+        match self.sites.sites[site].routes.url_of(root, name) {
+            Some(url) => self.verdict(site, request, &url) == Verdict::Open,
+            // Where no path leads, none can be closed.
+            None => true,
+        }
+    }
+
+    /// The answer of the backend that a URL leads to. A script that must be there is looked for
+    /// first, unless it `is_there`.
+    pub(super) fn ask_backend(
+        &mut self,
+        site: usize,
+        request: &Request<'_>,
+        url: &[u8],
+        is_there: bool,
+        now: &Now,
+    ) -> Lookup<'_> {
+        let sites = std::sync::Arc::clone(&self.sites);
+        let served = &sites.sites[site];
+        let Some(passage) = served.gates.passage(url) else {
+            return self.refuse(request, Status::INTERNAL_SERVER_ERROR);
+        };
+        if passage.script().is_some_and(|script| served.routes.hides(script)) {
+            return self.refuse(request, Status::NOT_FOUND);
+        }
+        if let Some(script) = passage.required().filter(|_| !is_there) {
+            match self.caches.path(Scope::of_path(site, 0), script, now.ms()) {
+                Some(Target::Script) => {}
+                Some(Target::Missing(status)) => return self.refuse(request, status),
+                _ => return self.look_for_script(site, request, (url, script)),
+            }
+        }
+        let user = served.user(request);
+        let admitted = Admitted { request, user: user.as_deref() };
+        let with = (&served.routes, sites.spawner.as_deref());
+        Lookup::Backend(self.owned(|| passage.begin(&admitted, with, site, now.ms())))
+    }
+
+    fn look_for_script(
+        &mut self,
+        site: usize,
+        request: &Request<'_>,
+        (url, script): (&[u8], &[u8]),
+    ) -> Lookup<'_> {
+        let served = &self.sites.sites[site];
+        let place = served.routes.place_of(script);
+        let exactly = Asked {
+            root: served.routes.root(place.root),
+            links: served.links,
+            place,
+            index: [].into(),
+            neighbours: Neighbours::default(),
+            pretty: false,
+            fallback: None,
+            lists: false,
+        };
+        let job = Job { origin: Origin::Script(url.to_vec()), ..Job::of_path(request, site) };
+        Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
+    }
+
+    /// A script was looked for: runs it, or says that it is not there. One that this process may
+    /// not look at is left to the server that runs it.
+    pub(super) fn looked_for_script(
+        &mut self,
+        job: &Job,
+        url: &[u8],
+        missing: Option<Status>,
+        now: &Now,
+    ) -> Lookup<'_> {
+        let request = job.request.request();
+        let missing = missing.filter(|status| *status != Status::FORBIDDEN);
+        let passage = self.sites.sites[job.site].gates.passage(url);
+        let script = passage.and_then(|passage| Some(passage.required()?.to_vec()));
+        let target = missing.map_or(Target::Script, Target::Missing);
+        if let Some(script) = script.filter(|_| missing.is_none_or(|s| s == Status::NOT_FOUND)) {
+            self.caches.set_path(Scope::of_path(job.site, 0), &script, target, now.ms());
+        }
+        match missing {
+            Some(status) => self.refuse(&request, status),
+            None => carried(self.ask_backend(job.site, &request, url, true, now), job.redirects),
+        }
+    }
+}
+
+/// Whether a backend or a module could answer a request.
+pub(super) fn takes_path(request: &Request<'_>) -> bool {
+    matches!(request.head.form, TargetForm::Origin | TargetForm::Absolute)
+        && !matches!(request.method(), Method::Connect | Method::Trace)
+}
+
+/// What follows counts as sent elsewhere by programs so often.
+pub(super) fn carried(lookup: Lookup<'_>, redirects: u8) -> Lookup<'_> {
+    match lookup {
+        Lookup::Wait(mut plan) if redirects > 0 => {
+            plan.set_redirects(redirects);
+            Lookup::Wait(plan)
+        }
+        Lookup::Backend(mut next) if redirects > 0 => {
+            next.set_redirects(redirects);
+            Lookup::Backend(next)
+        }
+        other => other,
+    }
+}
