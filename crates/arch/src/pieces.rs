@@ -36,7 +36,7 @@ pub(crate) struct Pieces {
     next: Option<Piece>,
     /// Bytes that are being sent.
     leaving: usize,
-    /// Read to the end of the body: it leaves once the file is known to be unchanged.
+    /// Read to the end of the body: it leaves once the file is known to keep its promise.
     unchecked: Option<Piece>,
 }
 
@@ -109,7 +109,7 @@ impl Pieces {
         Ok(None)
     }
 
-    /// Before the last piece leaves, the file must still be what its head says.
+    /// Before the last piece leaves, the file must still hold what its head says.
     pub(crate) fn checked(
         &mut self,
         now: &io::Result<Stamp>,
@@ -117,7 +117,7 @@ impl Pieces {
     ) -> Result<(), CloseReason> {
         let Front::File { file, .. } = out.front() else { return Err(CloseReason::FileFailed) };
         let file: &File = file;
-        if !now.as_ref().is_ok_and(|now| file.stamp.same_body(now)) {
+        if !now.as_ref().is_ok_and(|now| file.keeps_promise(now)) {
             return Err(CloseReason::FileChanged);
         }
         self.next = self.unchecked.take();

@@ -74,8 +74,7 @@ impl Setup {
         architecture: &'static dyn Architecture,
         mut settings: Settings,
     ) -> Result<Setup, String> {
-        lab::apply(&mut settings);
-        bound_files(&mut settings);
+        derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
         settings.cpus.get_or_insert_with(process::cpu_allowance);
         architecture.probe().map_err(|why| {
@@ -198,8 +197,7 @@ impl Server {
         settings: &Settings,
     ) -> Result<Vec<String>, String> {
         let mut settings = settings.clone();
-        lab::apply(&mut settings);
-        bound_files(&mut settings);
+        derive(&mut settings);
         let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check(&sites)?;
@@ -265,6 +263,13 @@ impl Server {
         self.confinement.confine_master()?;
         Master::new(self)?.run()
     }
+}
+
+/// Sets whatever follows from other settings and from this machine.
+fn derive(settings: &mut Settings) {
+    lab::apply(settings);
+    bound_files(settings);
+    settings.caches.promise = settings.send.promise();
 }
 
 /// Where descriptors are few, connections need them more than files do.

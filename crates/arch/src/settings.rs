@@ -9,6 +9,7 @@ use flyball_http::head::Name;
 use flyball_http::{Limits, Network, Request, forwarded};
 use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
+use flyball_sys::file::Promise;
 use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
@@ -322,6 +323,17 @@ pub enum SendMode {
     Sendfile,
     /// From a mapping of the file, kept for the next request: the bytes are copied as they leave.
     Mapped,
+}
+
+impl SendMode {
+    /// What must hold of a file until its body has left: where all of it has been copied before
+    /// the last look, that can be more.
+    pub(crate) fn promise(self) -> Promise {
+        match self {
+            SendMode::Copy | SendMode::Mapped => Promise::Version,
+            SendMode::Auto | SendMode::Sendfile => Promise::Bytes,
+        }
+    }
 }
 
 /// What a helper is (S2, section 5.1).

@@ -1,12 +1,14 @@
 //! From a connection's output queue to its socket, blocking or not as the socket is.
 //!
-//! A large body leaves in pieces. By copies every byte is read before it is sent, and before the
-//! last piece leaves the file must still be what its head says: a client never gets a whole body
-//! that is torn. By sendfile the pages are only referenced; a file that is rewritten in place while
-//! they wait in the socket changes on the wire, which nothing on this side can see. On a 10 MiB
-//! file sendfile costs a fifth of what the copies do, so it is used for files that have long been
-//! unchanged. From a mapping (S2, section 5.4) the kernel copies while the call lasts; the tail of
-//! the body is read instead, so that all of it has been copied when the file is looked at.
+//! A large body leaves in pieces, and before the last one leaves the file must still hold what its
+//! head has promised (`Promise`): a file that only grows does. By copies every byte is read before
+//! that look, so that with `send.mode` copy, which promises one version of the file, a client never
+//! gets a whole body that is torn. By sendfile the pages are only referenced; a file that is
+//! rewritten in place while they wait in the socket changes on the wire, which nothing on this side
+//! can see. On a 10 MiB file sendfile costs a fifth of what the copies do, so it is used for files
+//! that have long been unchanged. From a mapping (S2, section 5.4) the kernel copies while the call
+//! lasts; the tail of the body is read instead, so that all of it has been copied when the file is
+//! looked at.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -87,7 +89,7 @@ enum Call {
     Absent,
     /// It failed.
     Error(io::Error),
-    /// The file is not what its head says any more, or cannot be read.
+    /// The file does not hold what its head says any more, or cannot be read.
     Spoilt(CloseReason),
 }
 
@@ -316,7 +318,7 @@ impl Part<'_> {
         let waits = !desk.only_sendfile_waits;
         match mapping.send(socket, self.offset, most, true, waits) {
             Ok(sent) => Call::Took { sent, offered: sent, large: true },
-            Err(error) if mapping::is_fault(&error) && self.is_unchanged() => {
+            Err(error) if mapping::is_fault(&error) && self.keeps_promise() => {
                 Call::Spoilt(CloseReason::FileFailed)
             }
             Err(error) if mapping::is_fault(&error) => Call::Spoilt(CloseReason::FileChanged),
@@ -336,7 +338,7 @@ impl Part<'_> {
             Err(_) => return Call::Spoilt(CloseReason::FileFailed),
         };
         let last = read as u64 == self.len;
-        if last && !self.is_unchanged() {
+        if last && !self.keeps_promise() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
         match gather(socket, &[IoSlice::new(&piece[..read])], !last || ends, waits) {
@@ -418,7 +420,7 @@ impl Part<'_> {
     /// is sent into a socket that is full then, or of a file that became shorter: where an edge is
     /// waited for, which only comes after a full socket, the two have to be told apart.
     fn send_file(&self, socket: BorrowedFd<'_>, most: usize, desk: &Desk) -> Call {
-        if most as u64 == self.len && !self.is_unchanged() {
+        if most as u64 == self.len && !self.keeps_promise() {
             return Call::Spoilt(CloseReason::FileChanged);
         }
         match file::send_file(socket, &*self.file.file, self.offset, most) {
@@ -426,7 +428,7 @@ impl Part<'_> {
             Ok(sent)
                 if sent < most
                     && desk.settings.events == Events::EpollEdge
-                    && !self.is_unchanged() =>
+                    && !self.keeps_promise() =>
             {
                 Call::Spoilt(CloseReason::FileChanged)
             }
@@ -435,7 +437,7 @@ impl Part<'_> {
         }
     }
 
-    fn is_unchanged(&self) -> bool {
-        file::stamp(&*self.file.file).is_ok_and(|now| self.file.stamp.same_body(&now))
+    fn keeps_promise(&self) -> bool {
+        file::stamp(&*self.file.file).is_ok_and(|now| self.file.keeps_promise(&now))
     }
 }

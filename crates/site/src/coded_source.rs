@@ -251,7 +251,7 @@ impl CodingSteps {
     /// The file was read: whether that was what its head says.
     fn take_stamp(&mut self, stamp: io::Result<Stamp>) {
         let Some(Segment::File { file, .. }) = &self.segment else { return };
-        if stamp.is_ok_and(|stamp| file.stamp.same_body(&stamp)) {
+        if stamp.is_ok_and(|stamp| file.keeps_promise(&stamp)) {
             self.segment = None;
             self.stage = Stage::Input;
         } else {

@@ -8,7 +8,7 @@ use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
 use flyball_sys::descriptors::Descriptor;
-use flyball_sys::file::Stamp;
+use flyball_sys::file::{Promise, Stamp};
 use flyball_sys::pinned::Pinned;
 
 use crate::files::{Held, block_bytes, shared_bytes};
@@ -21,8 +21,9 @@ use crate::variant::Scope;
 pub struct OpenFile {
     /// The descriptor.
     pub file: Arc<Descriptor>,
-    /// The stamp that must still hold before the last piece leaves.
+    /// The stamp whose promise must still hold before the last piece leaves.
     pub stamp: Stamp,
+    promise: Promise,
     /// What hints say of it; `None` when it is not held once it was sent.
     pub class: Option<Class>,
     changed: AtomicBool,
@@ -34,7 +35,18 @@ impl OpenFile {
     /// A file that is open and was looked at.
     pub fn new(file: Arc<Descriptor>, stamp: Stamp) -> OpenFile {
         let (changed, resident_ms) = (AtomicBool::new(false), AtomicU32::new(0));
-        OpenFile { file, stamp, class: Some(Class::Plain), changed, resident_ms }
+        let (class, promise) = (Some(Class::Plain), Promise::default());
+        OpenFile { file, stamp, promise, class, changed, resident_ms }
+    }
+
+    /// The same file, of which bodies promise this.
+    pub fn promising(self, promise: Promise) -> OpenFile {
+        OpenFile { promise, ..self }
+    }
+
+    /// Whether a body that was begun may be finished where the file looks like this by now.
+    pub fn keeps_promise(&self, now: &Stamp) -> bool {
+        self.stamp.keeps(now, self.promise)
     }
 
     /// The same file, of which hints say this.

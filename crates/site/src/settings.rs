@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use flyball_sys::file::Links;
+use flyball_sys::file::{Links, Promise};
 
 use crate::access::AccessSettings;
 use crate::backend::{CgiSettings, ResponderSettings};
@@ -191,6 +191,8 @@ pub struct CacheSettings {
     /// Whether a file of settings is looked for in every directory of the path of each request,
     /// and never remembered.
     pub directory_config: bool,
+    /// What must hold of a large file until its body has left; follows from how it leaves.
+    pub promise: Promise,
 }
 
 impl Default for SiteSettings {
@@ -249,6 +251,7 @@ impl Default for CacheSettings {
             pinned: false,
             global_lock: false,
             directory_config: false,
+            promise: Promise::default(),
         }
     }
 }

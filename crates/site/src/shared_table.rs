@@ -291,7 +291,8 @@ impl Part {
         let stamp = stamp_of_words(&record[STAMP..]);
         let cuts = Cuts::from_word(record[CUTS].load(SeqCst));
         let body = stamp_of_words(&record[BODY_STAMP..]);
-        let content = Content::Open(Arc::new(OpenFile::new(Arc::new(file), body)));
+        let open = OpenFile::new(Arc::new(file), body).promising(table.settings().promise);
+        let content = Content::Open(Arc::new(open));
         self.found = Found::Copied(FileEntry::from_parts(stamp, head, cuts, content));
         true
     }

@@ -63,6 +63,30 @@ impl Stamp {
             && self.modified_ns == later.modified_ns
             && (self.changed_ns == later.changed_ns || self.links != later.links)
     }
+
+    /// True when a body that was begun under `self` may be finished under `later`, as `promise`
+    /// says.
+    pub fn keeps(&self, later: &Stamp, promise: Promise) -> bool {
+        let same_file = (self.device, self.inode) == (later.device, later.inode);
+        match promise {
+            Promise::Version => self.same_body(later),
+            Promise::Bytes if later.size == self.size => {
+                same_file && later.modified_ns == self.modified_ns
+            }
+            Promise::Bytes => same_file && later.size > self.size,
+        }
+    }
+}
+
+/// What must hold of a file until the last of a body has left it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Promise {
+    /// It is the version that the head was made of, by [`Stamp::same_body`].
+    Version,
+    /// It has the bytes that the head has promised. A file that has grown is taken to have been
+    /// appended to: whether it was also rewritten, no stamp tells.
+    #[default]
+    Bytes,
 }
 
 /// What a failed operation on a file means to whoever asked for it.
@@ -543,6 +567,26 @@ mod tests {
         assert!(before.same_body(&stamp(&file).unwrap()));
         fs::write(&path, "ride").unwrap();
         assert!(!before.same_body(&stamp(&file).unwrap()));
+    }
+
+    #[test]
+    fn what_is_appended_breaks_no_promise_of_bytes_and_what_is_lost_or_rewritten_does() {
+        let (dir, root) = root();
+        let path = dir.path().join("site/sub/page");
+        let file = open_beneath(&root, b"sub/page", Links::Deny).unwrap();
+        let before = stamp(&file).unwrap();
+        let keeps = |promise| before.keeps(&stamp(&file).unwrap(), promise);
+        assert!(keeps(Promise::Bytes) && keeps(Promise::Version));
+        fs::write(&path, "page and more").unwrap();
+        assert!(keeps(Promise::Bytes) && !keeps(Promise::Version));
+        fs::write(&path, "pag").unwrap();
+        assert!(!keeps(Promise::Bytes) && !keeps(Promise::Version));
+        fs::write(&path, "ride").unwrap();
+        let page = fs::File::options().write(true).open(&path).unwrap();
+        page.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(!keeps(Promise::Bytes) && !keeps(Promise::Version));
+        let other = stamp(&root).unwrap();
+        assert!(!before.keeps(&Stamp { size: 1 << 20, ..other }, Promise::Bytes));
     }
 
     #[test]

@@ -200,7 +200,11 @@ const ROWS: &[Setting] = &[
                for `send.quiet`, and copies the others: only the first rewrite in place after a \
                quiet time can still meet a page in a socket. `mapped` sends from mappings that are \
                kept (`cache.mapped`): the bytes are copied once, as they leave, and checked as in \
-               `copy`. Files that are replaced by renaming are safe in every mode.",
+               `copy`. A file that grows while it is sent is finished as its head promised by \
+               `auto` and `sendfile`, which break a body off when the file has become shorter, or \
+               has the same size and another time; they cannot tell one that was appended to from \
+               one that was rewritten and is longer. `copy` and `mapped` break a body off by any \
+               change. Files that are replaced by renaming are safe in every mode.",
         source: "S2 section 5.4 (M91), S4 section 5 (M149), sendfile(2)",
     },
     Setting {

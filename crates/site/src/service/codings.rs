@@ -98,7 +98,9 @@ impl Service {
 
     pub(super) fn open_file(&mut self, job: &Job, found: &Found, now: &Now) -> Lookup<'_> {
         let class = self.caches.class_of(&found.name, found.stamp.size);
-        let open = OpenFile::new(Arc::clone(&found.file), found.stamp).of_class(class);
+        let promise = self.caches.settings().promise;
+        let open = OpenFile::new(Arc::clone(&found.file), found.stamp);
+        let open = open.of_class(class).promising(promise);
         self.brought_in(job, found, Content::Open(Arc::new(open)), now)
     }
 
