@@ -41,7 +41,7 @@ pub(crate) fn a_304_has_its_validators_and_no_content(mount: &Mount) {
     let date = answer.expect("Date");
     let expected = format!(
         "HTTP/1.1 304 Not Modified\r\nServer: flyball\r\nDate: {date}\r\n\
-         Cache-Control: max-age=300\r\nETag: {tag}\r\nLast-Modified: {MODIFIED}\r\n\r\n"
+         Cache-Control: no-cache\r\nETag: {tag}\r\nLast-Modified: {MODIFIED}\r\n\r\n"
     );
     assert_eq!(answer.head, expected);
     assert_eq!(client.ask(get("/page.html")).status(), 200);

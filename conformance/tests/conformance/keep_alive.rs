@@ -27,7 +27,7 @@ pub(crate) fn a_plain_answer_is_exactly_this(mount: &Mount) {
     let expected = format!(
         "HTTP/1.1 200 OK\r\nServer: flyball\r\nDate: {date}\r\n\
          Content-Type: text/plain; charset=utf-8\r\nContent-Length: 13\r\nAccept-Ranges: bytes\r\n\
-         Cache-Control: max-age=300\r\n\
+         Cache-Control: no-cache\r\n\
          ETag: \"{:x}-{:x}-{nanoseconds:x}\"\r\nLast-Modified: {MODIFIED}\r\n\r\n",
         file.ino(),
         file.size(),

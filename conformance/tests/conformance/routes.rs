@@ -196,20 +196,25 @@ pub(crate) fn fields_are_set_added_and_removed_by_path_and_type(mount: &Mount) {
 }
 
 pub(crate) fn answers_say_how_long_they_may_be_kept(mount: &Mount) {
-    let server = start(mount, "", "");
-    let mut client = server.connect();
-    for (target, expected) in [
-        ("/app.3f2a91bc.js", "public, max-age=31536000, immutable"),
-        ("/index.html", "no-cache"),
-        ("/", "no-cache"),
-        ("/plain.css", "max-age=300"),
+    let hashed = "public, max-age=31536000, immutable";
+    let set = format!("set = {{ Cache-Control = \"{hashed}\" }}");
+    let rule = format!("[[site.header]]\npath = \"/app.*\"\ntype = \"any\"\n{set}");
+    // A name that looks like a fingerprint is none until a rule says so.
+    for (keys, expected) in [
+        ("", [Some("no-cache"); 3]),
+        ("cache-control = \"auto\"", [Some("max-age=300"), Some("no-cache"), Some("max-age=300")]),
+        ("cache-control = \"off\"", [None; 3]),
+        (&rule, [Some(hashed), Some("no-cache"), Some("no-cache")]),
     ] {
-        let answer = ask_twice(&mut client, &get(target));
-        assert_eq!(answer.expect("Cache-Control"), expected, "{target}");
+        let server = start(mount, "", keys);
+        let mut client = server.connect();
+        for (target, expected) in ["/app.3f2a91bc.js", "/", "/plain.css"].iter().zip(expected) {
+            let answer = ask_twice(&mut client, &get(target));
+            assert_eq!(answer.field("Cache-Control"), expected, "{keys}: {target}");
+            assert!(answer.field("ETag").is_some(), "{keys}: {target}");
+        }
+        assert_eq!(client.ask(get("/missing")).field("Cache-Control"), None);
     }
-    assert_eq!(client.ask(get("/missing")).field("Cache-Control"), None);
-    let off = start(mount, "", "cache-control = \"off\"");
-    assert_eq!(off.connect().ask(get("/plain.css")).field("Cache-Control"), None);
 }
 
 pub(crate) fn error_pages_are_the_sites_own(mount: &Mount) {

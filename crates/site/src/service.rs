@@ -625,21 +625,20 @@ impl Site {
         }
     }
 
-    /// The media type of a file, its language, and its name without the extension of that, which
-    /// comes behind the one of its type.
-    fn kind_of<'a>(&self, found: &'a Found) -> (String, &str, &'a [u8]) {
+    /// The media type of a file and its language, whose extension comes behind the one of its type.
+    fn kind_of(&self, found: &Found) -> (String, &str) {
         let name = file_name(&found.name);
         let language = routes::language_in(self.routes.languages(), name).unwrap_or_default();
         let plain = match language {
             "" => name,
             tag => &name[..name.len() - tag.len() - 1],
         };
-        (self.types.of(plain).into_owned(), language, plain)
+        (self.types.of(plain).into_owned(), language)
     }
 
     /// What a file's head says of it.
     fn says(&self, request: &Request<'_>, found: &Found) -> Says {
-        let (media_type, language, plain) = self.kind_of(found);
+        let (media_type, language) = self.kind_of(found);
         let mut shared: Vec<u8> = Vec::new();
         let on = [
             (found.depends.image, "Accept"),
@@ -650,9 +649,8 @@ impl Site {
         if !on.is_empty() {
             shared.extend_from_slice(format!("Vary: {}\r\n", on.join(", ")).as_bytes());
         }
-        if self.settings.routes.cache_control {
-            let (name, restricted) = (String::from_utf8_lossy(plain), self.access.is_some());
-            let value = routes::cache_control(&name, &media_type, restricted);
+        let way = self.settings.routes.cache_control;
+        if let Some(value) = routes::cache_control(way, &media_type) {
             shared.extend_from_slice(format!("Cache-Control: {value}\r\n").as_bytes());
         }
         self.amend(request, &media_type, false, &mut shared);

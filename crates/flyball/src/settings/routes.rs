@@ -2,7 +2,7 @@
 //! else files are looked for.
 
 use flyball_site::routes::{
-    AliasSettings, HeaderSettings, LANGUAGES_MAX, RedirectSettings, RewriteSettings,
+    AliasSettings, CacheControl, HeaderSettings, LANGUAGES_MAX, RedirectSettings, RewriteSettings,
 };
 use flyball_site::{SiteSettings, routes};
 
@@ -85,20 +85,24 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         flag: None,
         kind: Kind::OneOf {
             names: &[
-                Word { name: "auto", set: |s| s.routes.cache_control = true },
-                Word { name: "off", set: |s| s.routes.cache_control = false },
+                Word {
+                    name: "revalidate",
+                    set: |s| s.routes.cache_control = CacheControl::Revalidate,
+                },
+                Word { name: "auto", set: |s| s.routes.cache_control = CacheControl::Auto },
+                Word { name: "off", set: |s| s.routes.cache_control = CacheControl::Off },
             ],
         },
         word: None,
-        default: Some("auto"),
-        doc: "Whether answers say how long they may be kept",
-        more: "With `auto`, a file with a fingerprint in its name, such as `app.3f2a91bc.js`, may \
-               be kept for a year and is `immutable`: other bytes would have another name. HTML is \
-               `no-cache`: kept, but asked for again each time, so that a page never refers to \
-               what is gone. Everything else may be kept for five minutes: long enough for the \
-               pages of one visit, which then cost no request, and short enough that nobody has to \
-               empty a cache after a change. A rule of `[[site.header]]` comes after all that.",
-        source: "RFC 9111 section 5.2.2, RFC 8246",
+        default: Some("revalidate"),
+        doc: "What answers say of how long they may be kept",
+        more: "With `revalidate`, every file is `no-cache`: kept, but asked for again each time, \
+               which costs a 304 without a body when it has not changed. With `auto`, only HTML \
+               is, so that a page never refers to what is gone; everything else may be kept for \
+               five minutes, in which a client does not see a change. With `off`, nothing is said, \
+               and clients guess. A rule of `[[site.header]]` comes after all that: with one, a \
+               directory whose names change with their contents is `immutable`.",
+        source: "RFC 9111 section 5.2.2",
     },
     Setting {
         key: "user-directories",

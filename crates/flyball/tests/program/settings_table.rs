@@ -15,7 +15,7 @@ use flyball_arch::{
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
-use flyball_site::routes::RouteSettings;
+use flyball_site::routes::{CacheControl, RouteSettings};
 use flyball_site::{
     CachePolicy, CacheSettings, CompressSettings, FILTERS, Hints, SiteSettings, Symlinks,
 };
@@ -192,6 +192,8 @@ fn different_caches() -> CacheSettings {
         pinned: false,
         global_lock: true,
         directory_config: true,
+        // Follows from how bodies are sent.
+        promise: CacheSettings::default().promise,
     }
 }
 
@@ -252,7 +254,7 @@ fn different_routes() -> RouteSettings {
         user_directories: Some("other".into()),
         user_table: "other".into(),
         user_id_min: 3,
-        cache_control: false,
+        cache_control: CacheControl::Off,
     }
 }
 

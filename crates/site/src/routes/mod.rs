@@ -31,6 +31,6 @@ pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
 pub use settings::{
-    AliasSettings, HeaderSettings, RedirectSettings, RewriteSettings, RouteSettings,
+    AliasSettings, CacheControl, HeaderSettings, RedirectSettings, RewriteSettings, RouteSettings,
 };
 pub(crate) use site_routes::{Place, Route, SiteRoutes, canonical};

@@ -29,8 +29,20 @@ pub struct RouteSettings {
     pub user_table: PathBuf,
     /// Least number of a user that has such a directory.
     pub user_id_min: u32,
-    /// Whether answers say how long they may be kept.
-    pub cache_control: bool,
+    /// What answers say of how long they may be kept.
+    pub cache_control: CacheControl,
+}
+
+/// What answers say of how long they may be kept, where no rule does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheControl {
+    /// That they are asked for again each time.
+    #[default]
+    Revalidate,
+    /// That pages are asked for again each time, and all others after five minutes.
+    Auto,
+    /// Nothing.
+    Off,
 }
 
 /// `[[site.redirect]]`.
@@ -92,7 +104,7 @@ impl Default for RouteSettings {
             user_directories: None,
             user_table: PathBuf::from("/etc/passwd"),
             user_id_min: 1_000,
-            cache_control: true,
+            cache_control: CacheControl::default(),
         }
     }
 }
