@@ -67,6 +67,33 @@ pub struct Experiment {
     /// What has to come out.
     #[serde(default)]
     pub claims: Vec<Claim>,
+    /// Which of the results are not to be built on, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
+}
+
+/// Why results of an experiment are not to be built on, whatever came of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Doubt {
+    /// The claims by their place in the definition, from 1.
+    pub claims: Vec<usize>,
+    /// What is the matter with them.
+    pub is: Fault,
+    /// Why.
+    pub why: String,
+}
+
+/// What can be the matter with a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// What came out has another cause than the one that is claimed.
+    Withdrawn,
+    /// It comes out whatever the server does.
+    CannotFail,
+    /// It cannot come out on this machine or by these runs.
+    CannotHold,
 }
 
 /// What decides what runs measure: an experiment without what it says and claims.
@@ -441,6 +468,11 @@ impl Experiment {
         self.series.iter().filter(move |series| !(quick && series.full_only))
     }
 
+    /// The doubt about a claim, by its place from 0.
+    pub fn doubt(&self, claim: usize) -> Option<&Doubt> {
+        self.doubts.iter().find(|doubt| doubt.claims.contains(&(claim + 1)))
+    }
+
     fn check(&self) -> Result<(), String> {
         let Experiment { name, axis, series, claims, .. } = self;
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -458,6 +490,10 @@ impl Experiment {
         }
         if series.is_empty() || claims.is_empty() {
             return Err("it needs series and claims, or a reason why it is not testable".into());
+        }
+        let known = 1..=claims.len();
+        if self.doubts.iter().flat_map(|doubt| &doubt.claims).any(|claim| !known.contains(claim)) {
+            return Err("a doubt is about a claim that is not there".into());
         }
         self.machine.check()?;
         if self.workload.name.is_empty() {

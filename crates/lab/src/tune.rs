@@ -249,6 +249,7 @@ fn experiment(asked: &Asked, scratch: &Path) -> Result<Experiment, SetupError> {
         machine: machine(),
         series: Vec::new(),
         claims: Vec::new(),
+        doubts: Vec::new(),
     })
 }
 

@@ -1,4 +1,5 @@
-//! docs/rows.md: each row of the papers is held by code, a setting and a test that exist.
+//! docs/rows.md: each row of the papers is held by code, a setting and a test that exist, or is an
+//! experiment of the lab.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -10,6 +11,12 @@ use crate::rust::functions::functions;
 
 const ROWS: &str = "docs/rows.md";
 const SETTINGS: &str = "docs/settings.md";
+
+/// Where the definitions of experiments are, which name rows themselves.
+const EXPERIMENTS: &str = "lab/experiments/";
+
+/// The last row of the papers.
+const LAST: u32 = 172;
 
 /// Head of each table.
 const HEAD: [&str; 5] = ["row", "held by", "setting", "test", "note"];
@@ -32,7 +39,31 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         tests: tree.rust().flat_map(|file| functions(&file.tokens())).map(|f| f.name).collect(),
     };
     let rows = found.iter().flat_map(|table| check_table(&known, table));
-    check_list(&file.text, &found).into_iter().chain(rows).collect()
+    let unnamed = check_complete(tree, &found);
+    check_list(&file.text, &found).into_iter().chain(unnamed).chain(rows).collect()
+}
+
+/// No row of the papers is without a line and without an experiment.
+fn check_complete(tree: &Tree, tables: &[Table<'_>]) -> Vec<Finding> {
+    let mut experiments = tree.files.iter().filter(|f| f.path.starts_with(EXPERIMENTS)).peekable();
+    if experiments.peek().is_none() {
+        return Vec::new();
+    }
+    let of_experiments = experiments.flat_map(|file| file.text.lines()).filter_map(|line| {
+        let rows = line.strip_prefix("rows = [")?.strip_suffix(']')?;
+        Some(rows.split(", ").filter_map(|row| row_number(row.trim_matches('"'))))
+    });
+    let mut named: BTreeSet<u32> = of_experiments.flatten().collect();
+    let rows = tables.iter().flat_map(|table| &table.rows);
+    named.extend(rows.filter_map(|(_, cells)| row_number(cells[0])));
+    let unnamed = (1..=LAST).filter(|number| !named.contains(number));
+    let instead = format!("add it, or say `{NOT_HERE}` and why");
+    unnamed
+        .map(|number| {
+            let what = format!("row M{number} has no line and no experiment");
+            Finding::new(ROWS, 1, what, instead.clone())
+        })
+        .collect()
 }
 
 /// What the rows may name.
@@ -189,6 +220,17 @@ mod tests {
         );
         assert_eq!(findings("Rows: M1 to M2, M5.", &[rows, vec![&row(2)]].concat()).len(), 1);
         assert_eq!(findings("Rows: some.", &[]), ["the list cannot be read"]);
+    }
+
+    #[test]
+    fn no_row_of_the_papers_is_without_a_line_and_without_an_experiment() {
+        let head = "| row | held by | setting | test | note |\n| --- | --- | --- | --- | --- |";
+        let text = format!("Rows: M1.\n\n{head}\n| M1 x | not here: no need | - | - | |\n");
+        let experiment = "name = \"x\"\nrows = [\"M2\", \"M4\"]\n";
+        let tree = Tree::of(&[(ROWS, &text), ("lab/experiments/x.toml", experiment)]);
+        let told: Vec<String> = check(&tree).into_iter().map(|finding| finding.what).collect();
+        assert_eq!(told.len(), LAST as usize - 3);
+        assert_eq!(told[0], "row M3 has no line and no experiment");
     }
 
     #[test]

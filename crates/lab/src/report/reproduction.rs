@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use super::page::word;
 use super::{Campaign, json, put};
 use crate::catalogue;
-use crate::definition::Experiment;
+use crate::definition::{DefinitionError, Experiment, Fault};
 use crate::host::{Facts, SetupError};
 use crate::laboratory::Outcome;
+use crate::plan::{self, Asked};
 
 /// Files of a record that are read.
 const FILES_MAX: usize = 1_024;
@@ -27,7 +28,8 @@ what is shown was run, or judged again, by those of now unless it says otherwise
 on a recorded machine:
 
 * *reproduced*: every claim holds, and by as much as its predicate asks.
-* *weaker*: a claim holds by less, or no difference is shown.
+* *weaker*: a claim holds by less, no difference is shown, or there is one the other way round that
+  is no larger than that of two copies of one server.
 * *reversed*: a claim is the other way round.
 * *not testable*: as listed beforehand. It takes more cores or real network cards.
 * *no result*: too few valid runs.
@@ -36,6 +38,15 @@ on a recorded machine:
   before 2026-11-23 do not tell.
 * *beside others*: runs count of which the machine beneath took more than 1 % of the time, for which
   it was asked (`--stolen-max`); the record says how much.
+* *withdrawn*, *cannot fail*, *cannot hold*: results that an audit found not to show what is
+  claimed, whatever came out; why is told at the end.
+
+A quick run is short: *seconds* is how long one lasts, a fifth of it warm-up, as the definition of
+now plans it. The papers measured for minutes. Clients give up after 10 s and try a dropped
+connection again after 1 s: within a run of less than a second neither occurs, and what it shows of
+overload is the beginning of it. The congestion control that a record was made under is named
+beside its machine; pacing by BBR costs more than the copies that it paces, so that figures of files
+are not to be compared with those under another.
 
 ";
 
@@ -91,16 +102,17 @@ pub fn reproduction(records: &[PathBuf]) -> Result<String, SetupError> {
         let shown: Vec<&Outcome> = record.outcomes.iter().filter(|one| is_shown(one)).collect();
         machine(&mut text, &record.name, &shown);
     }
-    text += "\n| experiment | rows | about | runs | quick | full |\n\
-             | --- | --- | --- | --- | --- | --- |\n";
+    text += "\n| experiment | rows | about | runs | seconds | quick | full |\n\
+             | --- | --- | --- | --- | --- | --- | --- |\n";
     for experiment in &experiments {
-        let _ = writeln!(text, "{}", row(experiment, &kept));
+        let _ = writeln!(text, "{}", row(experiment, &kept)?);
     }
     let shown: Vec<_> =
         experiments.iter().filter_map(|one| Some((one, best(one, &kept)?))).collect();
     if !shown.is_empty() {
         claims(&mut text, &shown);
     }
+    doubts(&mut text, &experiments);
     Ok(text)
 }
 
@@ -123,7 +135,9 @@ fn read(directory: &Path) -> Result<Kept, SetupError> {
 /// Where those outcomes of a record ran that are shown.
 fn machine(text: &mut String, name: &str, outcomes: &[&Outcome]) {
     let Some(Outcome { facts, quick, .. }) = outcomes.first() else { return };
-    let Facts { kernel, cpu, cpus, .. } = facts;
+    let Facts { kernel, cpu, cpus, sysctls, .. } = facts;
+    let congestion = sysctls.get("net.ipv4.tcp_congestion_control");
+    let congestion = congestion.map(|name| format!(", {name}")).unwrap_or_default();
     let kind = if *quick { "quick" } else { "full" };
     let count = outcomes.len();
     let mut commits: Vec<&str> = Vec::new();
@@ -140,7 +154,7 @@ fn machine(text: &mut String, name: &str, outcomes: &[&Outcome]) {
     let _ = writeln!(
         text,
         "* [{name}](../lab/records/{name}):\n  {count} experiments, {kind}; {cpus} CPUs ({cpu}), \
-         Linux {kernel}{commits}."
+         Linux {kernel}{congestion}{commits}."
     );
 }
 
@@ -185,22 +199,58 @@ fn since(experiment: &Experiment, outcome: &Outcome) -> String {
     notes.into_iter().filter_map(|(is_so, note)| is_so.then_some(note)).collect()
 }
 
-fn row(experiment: &Experiment, kept: &[Kept]) -> String {
+fn row(experiment: &Experiment, kept: &[Kept]) -> Result<String, SetupError> {
     let runs = match (&experiment.not_testable, &experiment.shares_runs_of) {
         (Some(_), _) => "-".to_owned(),
         (None, Some(base)) => format!("of `{base}`"),
         (None, None) => "its own".to_owned(),
     };
-    let verdict = |quick: bool| match (&experiment.not_testable, outcome(experiment, kept, quick)) {
+    let of = |quick: bool| match experiment.not_testable {
+        Some(_) => None,
+        None => outcome(experiment, kept, quick),
+    };
+    let verdict = |quick: bool| match (&experiment.not_testable, of(quick)) {
         (Some(_), _) => "not testable".to_owned(),
         (None, Some(outcome)) => {
-            word(outcome.verdict).replace('-', " ") + &since(experiment, outcome)
+            let doubt = doubt_about_all(experiment);
+            word(outcome.verdict).replace('-', " ") + &since(experiment, outcome) + doubt
         }
         (None, None) => "not run yet".to_owned(),
     };
+    let lengths = [true, false].into_iter().filter_map(of).map(|one| seconds(experiment, one));
+    let lengths = lengths.collect::<Result<Vec<_>, _>>()?.join(", ");
+    let lengths = if lengths.is_empty() { "-" } else { &lengths };
+    let (quick, full) = (verdict(true), verdict(false));
     let Experiment { name, title, rows, .. } = experiment;
     let rows = rows.join(", ");
-    format!("| `{name}` | {rows} | {title} | {runs} | {} | {} |", verdict(true), verdict(false))
+    Ok(format!("| `{name}` | {rows} | {title} | {runs} | {lengths} | {quick} | {full} |"))
+}
+
+/// How long a run of a campaign is, by the definition of now and the command that it was made by.
+fn seconds(experiment: &Experiment, outcome: &Outcome) -> Result<String, SetupError> {
+    let wrong = |error: DefinitionError| SetupError(error.to_string());
+    let claims = catalogue::claims_on(experiment).map_err(wrong)?;
+    let mut words = outcome.command.split(' ').skip_while(|word| *word != "--unjudged");
+    let unjudged = words.nth(1).and_then(|count| count.parse().ok());
+    let asked = Asked { quick: outcome.quick, unjudged, ..Asked::default() };
+    let plan = plan::of(experiment, &plan::cells(experiment, outcome.quick), &claims, asked);
+    Ok(format!("{:.1}", plan.seconds))
+}
+
+/// What to say of a verdict whose claims are all doubtful alike.
+fn doubt_about_all(experiment: &Experiment) -> &'static str {
+    let mut doubts = (0..experiment.claims.len()).map(|at| experiment.doubt(at));
+    let Some(Some(first)) = doubts.next() else { return "" };
+    let alike = doubts.all(|doubt| doubt.is_some_and(|doubt| doubt.is == first.is));
+    if alike { note(first.is) } else { "" }
+}
+
+fn note(fault: Fault) -> &'static str {
+    match fault {
+        Fault::Withdrawn => ", withdrawn",
+        Fault::CannotFail => ", cannot fail",
+        Fault::CannotHold => ", cannot hold",
+    }
 }
 
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
@@ -210,15 +260,38 @@ fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
               | experiment | claim | paper | here | verdict |\n\
               | --- | --- | --- | --- | --- |\n";
     for (experiment, outcome) in shown {
-        for claim in &outcome.figures {
+        for (at, claim) in outcome.figures.iter().enumerate() {
             let paper = claim.paper.map_or_else(|| "-".into(), |paper| format!("{paper:.2}"));
             let here = claim.ratio.map_or_else(
                 || "-".into(),
                 |ratio| format!("{:.2} ({:.2} to {:.2})", ratio.middle, ratio.low, ratio.high),
             );
-            let verdict = word(claim.verdict).replace('-', " ") + &since(experiment, outcome);
+            let doubt = experiment.doubt(at).map_or("", |doubt| note(doubt.is));
+            let verdict =
+                word(claim.verdict).replace('-', " ") + &since(experiment, outcome) + doubt;
             let (name, says) = (&experiment.name, claim.says.replace('|', "\\|"));
             let _ = writeln!(text, "| `{name}` | {says} | {paper} | {here} | {verdict} |");
+        }
+    }
+}
+
+/// Which results are not to be built on, and why.
+fn doubts(text: &mut String, experiments: &[Experiment]) {
+    *text += "\n## What is not to be built on\n\n\
+              | experiment | claim | | why |\n\
+              | --- | --- | --- | --- |\n";
+    for experiment in experiments {
+        for doubt in &experiment.doubts {
+            let claims = match doubt.claims.len() == experiment.claims.len() {
+                true => "all".to_owned(),
+                false => {
+                    let says = doubt.claims.iter().map(|claim| &*experiment.claims[claim - 1].says);
+                    says.collect::<Vec<_>>().join("; ")
+                }
+            };
+            let (name, fault) = (&experiment.name, note(doubt.is).trim_start_matches(", "));
+            let why = doubt.why.trim();
+            let _ = writeln!(text, "| `{name}` | {claims} | {fault} | {why} |");
         }
     }
 }
@@ -227,6 +300,18 @@ fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
 mod tests {
     use super::*;
     use crate::verdict::Verdict;
+
+    #[test]
+    fn a_doubtful_result_is_marked_wherever_it_is_shown_and_tells_why() {
+        let all = catalogue::all().unwrap();
+        let find = |name| catalogue::find(&all, name).unwrap();
+        assert_eq!(doubt_about_all(find("s0-fig4")), ", withdrawn");
+        assert_eq!(doubt_about_all(find("s0-fig6")), "");
+        let mut text = String::new();
+        doubts(&mut text, &all);
+        let whose = |name: &str| text.lines().filter(|line| line.contains(name)).count();
+        assert_eq!((whose("`s0-fig4`"), whose("`s0-fig6`"), whose("`s0-fig8`")), (1, 1, 0));
+    }
 
     #[test]
     fn the_document_is_what_the_records_make_of_it() {
