@@ -169,9 +169,7 @@ pub(crate) fn a_stopping_server_finishes_it(mount: &Mount) {
 }
 
 pub(crate) fn http_1_0_is_told_that_it_was_cut_short(mount: &Mount) {
-    let server = mount.start(
-        "admin = \"127.0.0.1:0\"\nworkers = 1\nrate.window = \"300ms\"\nrate.send-min = \"1MB\"\n",
-    );
+    let server = mount.start("admin = \"127.0.0.1:0\"\nworkers = 1\ntimeout.send = \"300ms\"\n");
     let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
     client.send("GET / HTTP/1.0\r\nHost: many.test\r\n\r\n");
     // It does not read, and is given up.

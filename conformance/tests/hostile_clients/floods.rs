@@ -42,7 +42,7 @@ on_each_way_to_hold! {
 }
 
 fn requests_whose_answers_nobody_reads_are_ended_and_cost_little(arch: &str) {
-    let settings = "admin = \"127.0.0.1:0\"\nrate.window = \"500ms\"\nrate.send-min = \"1MB\"";
+    let settings = "admin = \"127.0.0.1:0\"\ntimeout.send = \"500ms\"";
     let Some(besieged) = Besieged::start(arch, settings) else { return };
     let requests = get("/hello.txt").repeat(FLOOD);
     let mut flooding: Vec<TcpStream> = (0..PIPELINES)

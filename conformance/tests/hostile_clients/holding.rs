@@ -6,11 +6,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, Server, wait};
+use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
 
-use crate::besieged::{Besieged, Honest, get, is_strict, measuring, median};
+use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, median};
 
 /// Places of the attacked worker; the attackers take all of them.
 const PLACES: usize = 64;
@@ -44,9 +44,12 @@ const DRIP_EVERY: Duration = Duration::from_millis(50);
 const FLOOR_STRICT: f64 = 0.90;
 const FLOOR: f64 = 0.70;
 
-/// The window of the least rates, in place of ten seconds: who reads nothing is cut within the time
-/// that is measured, and has to come again.
-const WINDOW: &str = "rate.window = \"2s\"\n";
+/// The window of the least rates, in place of ten seconds, and the time of those who read nothing:
+/// they are cut within the time that is measured, and have to come again.
+const WINDOW: &str = "rate.window = \"2s\"\ntimeout.send = \"2s\"\n";
+
+/// How long a client reads nothing: several windows of the least rate.
+const PAUSED_FOR: Duration = Duration::from_secs(1);
 
 /// Times that the attackers of a kind come again, at most.
 const COMES_AGAIN_MAX: usize = 2_000;
@@ -63,7 +66,10 @@ const PAIRS_MAX: usize = 40;
 const PAIRS_STRICT: usize = 25;
 
 on_each_way_to_hold! {
-    [those_who_hold_all_places_do_not_keep_honest_clients_out]
+    [
+        those_who_hold_all_places_do_not_keep_honest_clients_out,
+        a_client_that_pauses_keeps_its_place_until_another_needs_it,
+    ]
 }
 
 /// How an attacker keeps its place.
@@ -182,15 +188,7 @@ impl Drop for Siege {
 }
 
 fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
-    let settings = format!(
-        "{WINDOW}accept.defer = false\nconnections.max = {PLACES}\nmt.threads = {PLACES}\n\
-         mp.processes = {PLACES}\n"
-    );
-    let settings = match arch {
-        "mt" => settings.replace("mp.processes = 64\n", ""),
-        "mp" => settings.replace("mt.threads = 64\n", ""),
-        _ => settings.replace("mp.processes = 64\n", "").replace("mt.threads = 64\n", ""),
-    };
+    let settings = format!("{WINDOW}{}", with_places(arch, PLACES));
     let Some(quiet) = Besieged::start(arch, &settings) else { return };
     let Some(attacked) = Besieged::start(arch, &settings) else { return };
     let siege = Siege::lay(&attacked.server);
@@ -224,6 +222,42 @@ fn those_who_hold_all_places_do_not_keep_honest_clients_out(arch: &str) {
     assert!(taken <= most * PLACES as u64, "{arch}: {taken} bytes");
     drop(siege);
     attacked.expect_descriptors_back();
+}
+
+/// Settings of a worker with so many places.
+fn with_places(arch: &str, places: usize) -> String {
+    let own = match arch {
+        "mt" => format!("mt.threads = {places}\n"),
+        "mp" => format!("mp.processes = {places}\n"),
+        _ => String::new(),
+    };
+    format!("accept.defer = false\nconnections.max = {places}\n{own}")
+}
+
+fn a_client_that_pauses_keeps_its_place_until_another_needs_it(arch: &str) {
+    let settings = "admin = \"127.0.0.1:0\"\nrate.window = \"200ms\"\nrate.send-min = \"1MB\"\n";
+    let settings = format!("{settings}{}", with_places(arch, 2));
+    let Some(besieged) = Besieged::start(arch, &settings) else { return };
+    let pause = || {
+        let mut client = Client::connect_narrow(besieged.server.address(), 128 * 1024);
+        client.send(last_get("/large.bin"));
+        assert_eq!(client.response_head().status(), 200, "{arch}");
+        client
+    };
+    // Others come and go at the other place.
+    let (mut paused, since) = (pause(), Instant::now());
+    while since.elapsed() < PAUSED_FOR {
+        assert_eq!(besieged.ask_anew("/hello.txt"), 200, "{arch}");
+    }
+    assert_eq!(paused.rest_before_end().len(), LARGE_BYTES, "{arch}: cut while there was room");
+
+    let paused = [pause(), pause()];
+    assert_eq!(besieged.ask_anew("/hello.txt"), 200, "{arch}");
+    let made = || besieged.server.status().contains("\"made-room\": 1,").then_some(());
+    assert!(wait::until(wait::DEADLINE, made).is_some(), "{arch}: {}", besieged.server.status());
+    let got = paused.map(|mut client| client.rest_before_end().len());
+    let whole = got.iter().filter(|got| **got == LARGE_BYTES).count();
+    assert_eq!(whole, 1, "{arch}: {got:?}");
 }
 
 /// Appends the figures to the record, if one is asked for.

@@ -10,7 +10,7 @@ use crate::common_programs::{have, on_architectures, program};
 
 /// Time-outs that are over before the program is.
 const SETTINGS: &str = "admin = \"127.0.0.1:0\"\ntimeout.head = \"1s\"\nrate.window = \"1s\"\n\
-    rate.send-min = \"100kB\"";
+    close.idle-when-full = false\nrate.send-min = \"100kB\"";
 
 /// Honest clients are answered while the attacks go on; the rest is for a busy machine.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(4);

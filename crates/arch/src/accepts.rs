@@ -126,7 +126,7 @@ impl Accepts {
         if waiting == 0 {
             return Vec::new();
         }
-        let yields = |slot: &Slot| if slot.is_quiet() { Yields::of(&slot.exchange) } else { None };
+        let yields = |slot: &Slot| Yields::of(&slot.exchange, slot.is_quiet());
         let open = slots.iter().map(|(token, slot)| (token, yields(slot)));
         let chosen = room::choose(open, waiting, now_ms);
         for token in &chosen {

@@ -295,7 +295,7 @@ impl Requests {
         if waiting == 0 {
             return;
         }
-        let yields = |slot: &Slot| if slot.queued { None } else { Yields::of(&slot.exchange) };
+        let yields = |slot: &Slot| Yields::of(&slot.exchange, true).filter(|_| !slot.queued);
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         for token in room::choose(open, waiting, now_ms) {
             if let Some(slot) = self.slots.find(token) {

@@ -371,7 +371,7 @@ impl<'a> Thread<'a> {
     /// Whether this thread only waits for a client while others wait for a thread. Whoever sees
     /// that takes one of those, so that few others see it.
     fn shall_make_room(&self, exchange: &Exchange) -> bool {
-        let yields = Yields::of(exchange).is_some_and(|one| one.is_due(self.desk.now.ms()));
+        let yields = Yields::of(exchange, true).is_some_and(|one| one.is_due(self.desk.now.ms()));
         yields && self.crew.told().is_none() && self.crew.keeps_somebody_waiting()
     }
 
@@ -404,7 +404,8 @@ impl<'a> Thread<'a> {
                 self.crew.unfinished.fetch_add(1, Relaxed);
                 break CloseReason::Draining;
             }
-            if matches!(step, Step::Read) && self.shall_make_room(&line.exchange) {
+            let waits = matches!(step, Step::Read | Step::Write | Step::ReadWrite);
+            if waits && self.shall_make_room(&line.exchange) {
                 break CloseReason::MadeRoom;
             }
             line.go_on(step, &mut self.desk);

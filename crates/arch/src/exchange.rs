@@ -161,6 +161,11 @@ impl Exchange {
         self.conn.stalled_since().filter(|_| self.out().is_none())
     }
 
+    /// Since when its client takes its answer slower than the least rate, if it does.
+    pub fn lags_since(&self) -> Option<u64> {
+        self.conn.lags_since()
+    }
+
     /// The buffers; an idle connection gets them here.
     pub fn buffers(&mut self, desk: &mut Desk) -> &mut Buffers {
         self.buffers.get_or_insert_with(|| desk.buffers())

@@ -14,10 +14,11 @@ struct Key {
     write: fn(&mut Limits, u64),
 }
 
-const KEYS: [Key; 7] = [
+const KEYS: [Key; 8] = [
     Key { key: "timeout.head", read: |l| l.head_ms, write: |l, ms| l.head_ms = ms },
     Key { key: "timeout.idle", read: |l| l.idle_ms, write: |l, ms| l.idle_ms = ms },
     Key { key: "timeout.answer", read: |l| l.answer_ms, write: |l, ms| l.answer_ms = ms },
+    Key { key: "timeout.send", read: |l| l.send_ms, write: |l, ms| l.send_ms = ms },
     Key { key: "timeout.linger", read: |l| l.linger_ms, write: |l, ms| l.linger_ms = ms },
     Key { key: "rate.window", read: |l| l.rate_window_ms, write: |l, ms| l.rate_window_ms = ms },
     Key { key: "rate.body-min", read: |l| l.body_rate_min, write: |l, n| l.body_rate_min = n },

@@ -1,8 +1,9 @@
 //! Which connections make room when a worker is full and somebody waits for a place (M56).
 //!
-//! Whoever holds places without asking for anything must not keep others out. Nobody loses a place
-//! while a request is being answered, or while its body comes or goes: the minimum rates are the
-//! limits of those.
+//! Who holds places without asking for anything must not keep others out, and neither must clients
+//! that take their answers slower than the least rate: a player that has paused keeps its place
+//! while there is room. No other loses a place while a request is being answered, or while its body
+//! comes.
 
 use crate::exchange::Exchange;
 use crate::slots::Token;
@@ -14,22 +15,35 @@ const HELD_MS: u64 = 1_000;
 /// Most connections that are closed in one go.
 const CLOSED_AT_ONCE_MAX: usize = 1_024;
 
-/// A connection that may be closed to make room. The least goes first: heads that are never
-/// finished before connections that are kept for another request, and the oldest of each.
+/// Why a connection may be closed, in the order in which they go: heads that are never finished,
+/// then those that are kept for another request, whose clients lose nothing, then those whose
+/// clients are slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Holds {
+    Stalled,
+    Kept,
+    Lags,
+}
+
+/// A connection that may be closed to make room. The least goes first, and the oldest of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Yields {
-    is_kept: bool,
+    holds: Holds,
     since_ms: u64,
 }
 
 impl Yields {
-    /// Whether and how readily a connection may be closed.
-    pub(crate) fn of(exchange: &Exchange) -> Option<Yields> {
-        match (exchange.stalled_since(), exchange.idle_since()) {
-            (Some(since_ms), _) => Some(Yields { is_kept: false, since_ms }),
-            (None, Some(since_ms)) => Some(Yields { is_kept: true, since_ms }),
-            (None, None) => None,
-        }
+    /// Whether and how readily a connection may be closed. One that is not quiet has something of
+    /// its client that the machine has not seen; a slow one is slow all the same.
+    pub(crate) fn of(exchange: &Exchange, is_quiet: bool) -> Option<Yields> {
+        let quiet = |since: Option<u64>| since.filter(|_| is_quiet);
+        let found = [
+            (Holds::Stalled, quiet(exchange.stalled_since())),
+            (Holds::Kept, quiet(exchange.idle_since())),
+            (Holds::Lags, exchange.lags_since()),
+        ];
+        let (holds, since_ms) = found.into_iter().find_map(|(of, at)| Some((of, at?)))?;
+        Some(Yields { holds, since_ms })
     }
 
     /// Whether it has held its place for so long that another may have it.
@@ -60,20 +74,21 @@ mod tests {
     use crate::slots::Slots;
 
     #[test]
-    fn unfinished_heads_go_before_kept_connections_and_nobody_goes_early() {
-        let yields = |is_kept, since_ms| Some(Yields { is_kept, since_ms });
+    fn unfinished_heads_go_before_kept_connections_before_slow_ones_and_none_goes_early() {
+        let yields = |holds, since_ms| Some(Yields { holds, since_ms });
         let mut slots = Slots::default();
         let open = [
-            yields(true, 0),
-            yields(false, 300),
+            yields(Holds::Kept, 0),
+            yields(Holds::Stalled, 300),
             None,
-            yields(false, 200),
-            yields(true, 1_001),
-            yields(false, 1_001),
+            yields(Holds::Stalled, 200),
+            yields(Holds::Kept, 1_001),
+            yields(Holds::Stalled, 1_001),
+            yields(Holds::Lags, 0),
         ];
         let tokens = open.map(|yields| slots.insert(yields));
         let chosen = |wanted| choose(tokens.into_iter().zip(open), wanted, HELD_MS + 1_000);
-        assert_eq!(chosen(usize::MAX), [tokens[3], tokens[1], tokens[0]]);
+        assert_eq!(chosen(usize::MAX), [tokens[3], tokens[1], tokens[0], tokens[6]]);
         assert_eq!(chosen(1), [tokens[3]]);
         assert_eq!(chosen(0), []);
     }

@@ -270,6 +270,8 @@ fn derive(settings: &mut Settings) {
     lab::apply(settings);
     bound_files(settings);
     settings.caches.promise = settings.send.promise();
+    // A call that blocks makes others wait for a slow client.
+    settings.limits.keeps_slow = settings.close_idle_when_full && !settings.send_blocking;
 }
 
 /// Where descriptors are few, connections need them more than files do.

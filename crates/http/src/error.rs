@@ -133,8 +133,8 @@ close_reasons! {
     HeadTimeout "head-timeout" "The request head did not arrive within its time.",
     /// The body came in below the minimum rate.
     BodyTimeout "body-timeout" "The request body came in slower than the minimum data rate.",
-    /// The client took the answer below the minimum rate.
-    SendTimeout "send-timeout" "The client took the answer slower than the minimum data rate.",
+    /// The client took nothing of the answer in its time.
+    SendTimeout "send-timeout" "The client took nothing of the answer for too long.",
     /// The answer took too long.
     AnswerTimeout "answer-timeout" "The work behind the answer did not finish in time.",
     /// The request body was not read to its end.
@@ -150,8 +150,8 @@ close_reasons! {
     Draining "draining" "The server is shutting down or handing over.",
     /// A system call on the socket failed.
     SocketError "socket-error" "The socket reported an error.",
-    /// It was idle, and another connection needs its place.
-    MadeRoom "made-room" "The idle connection was closed to make room for another.",
+    /// It was idle, or its client slow, and another connection needs its place.
+    MadeRoom "made-room" "It was idle, or its client slow, and closed to make room for another.",
     /// What produces the body of an answer failed, or broke the length that the head promised.
     SourceFailed "source-failed" "What produced the answer failed; closing tells the client so.",
     /// The end of the body is the end of the connection: HTTP/1.0, and no length was known.

@@ -23,6 +23,8 @@ pub struct Limits {
     pub idle_ms: u64,
     /// Time for the work behind one answer, in milliseconds.
     pub answer_ms: u64,
+    /// Time in which a client takes nothing of an answer before it is given up, in milliseconds.
+    pub send_ms: u64,
     /// Time spent waiting for the client to read a refusal, in milliseconds.
     pub linger_ms: u64,
     /// Length of the windows over which the minimum data rates hold, in milliseconds.
@@ -31,6 +33,8 @@ pub struct Limits {
     pub body_rate_min: u64,
     /// Least bytes of answer taken by the client per second, averaged over a window.
     pub send_rate_min: u64,
+    /// Whether a client that takes less keeps its place as long as no other needs it.
+    pub keeps_slow: bool,
     /// Whether answers carry `Server: flyball`.
     pub server_field: bool,
     /// Pads each head to a multiple of this many bytes (Flash, section 5.5); 1 is no padding.
@@ -54,10 +58,12 @@ impl Default for Limits {
             head_ms: 10_000,
             idle_ms: 60_000,
             answer_ms: 60_000,
+            send_ms: 60_000,
             linger_ms: 2_000,
             rate_window_ms: 10_000,
             body_rate_min: 512,
             send_rate_min: 512,
+            keeps_slow: true,
             server_field: true,
             head_align: 1,
             date_cached: true,

@@ -166,9 +166,9 @@ impl<D: DiskWork> Phases<D> {
             return false;
         }
         // What came in this turn is not idle.
-        let yields = |slot: &Slot| match slot.queued || slot.ready.read {
+        let yields = |slot: &Slot| match slot.queued {
             true => None,
-            false => Yields::of(&slot.exchange),
+            false => Yields::of(&slot.exchange, !slot.ready.read),
         };
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         let wanted = waiting.max(self.free_threshold());

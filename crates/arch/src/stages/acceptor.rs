@@ -99,7 +99,9 @@ impl Acceptor {
         if let Some(ended) = stopped.filter(|_| order.is_none()) {
             self.pause(thread, ended);
             if thread.desk.settings.close_idle_when_full {
-                pipeline.read_poll.make_room(self.waiting());
+                let waiting = self.waiting();
+                pipeline.read_poll.make_room(waiting);
+                pipeline.write_poll.make_room(waiting);
             }
         }
         Ok(order.is_none())

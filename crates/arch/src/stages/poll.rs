@@ -213,7 +213,7 @@ impl Poller {
         let wanted = std::mem::take(&mut room.wanted);
         if wanted > 0 {
             let waiting = room.waiting.iter();
-            let open = waiting.map(|(token, one)| (token, Yields::of(&one.exchange)));
+            let open = waiting.map(|(token, one)| (token, Yields::of(&one.exchange, true)));
             for token in crate::room::choose(open, wanted, now_ms) {
                 self.remove(&mut room, token, Found::MakeRoom, found);
             }

@@ -233,7 +233,8 @@ impl Connection {
         self.exchange.rest(&mut here.desk);
         self.watch(here, interest);
         let woken = self.park(here, Why::Ready);
-        if matches!(woken, Wake::MakeRoom) && !self.readable {
+        let is_slow = self.exchange.lags_since().is_some();
+        if matches!(woken, Wake::MakeRoom) && (is_slow || !self.readable) {
             self.exchange.abort(CloseReason::MadeRoom);
         }
     }
@@ -249,7 +250,7 @@ impl Connection {
             return Wake::End;
         }
         let deadline = self.exchange.deadline();
-        let (standing, yields) = (self.exchange.standing(), Yields::of(&self.exchange));
+        let (standing, yields) = (self.exchange.standing(), Yields::of(&self.exchange, true));
         let stand = Stand { standing, yields };
         let woken = here.park(why, deadline, Some(stand));
         let reported = here.reported();

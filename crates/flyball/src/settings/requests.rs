@@ -274,6 +274,21 @@ pub(super) const ROWS: &[Setting] = &[
         source: "",
     },
     Setting {
+        key: "timeout.send",
+        flag: None,
+        kind: Kind::Duration {
+            least_ms: WINDOW_MS_LEAST,
+            most_ms: TIME_MS_MAX,
+            set: |s, ms| s.limits.send_ms = ms,
+        },
+        word: None,
+        default: Some("1min"),
+        doc: "Time in which a client takes nothing of an answer before it is closed",
+        more: "Per connection. What only went into the socket's buffer was not taken. It is looked \
+               at when a window of `rate.window` ends, or one of this time where it is shorter.",
+        source: "",
+    },
+    Setting {
         key: "timeout.linger",
         flag: None,
         kind: Kind::Duration {
@@ -320,7 +335,10 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("512B"),
         doc: "Least bytes of answer taken by the client per second; 0 demands none",
         more: "Per connection. The average over `rate.window` counts; bytes that only went into \
-               the socket's buffer do not. A connection that is slower is closed.",
+               the socket's buffer do not. A client that is slower, or has paused, keeps its \
+               connection until another needs its place or `timeout.send` is over; without \
+               `close.idle-when-full`, or with `send.blocking`, it is closed at the end of the \
+               window.",
         source: "",
     },
     Setting {

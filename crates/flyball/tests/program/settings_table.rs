@@ -210,9 +210,12 @@ fn different_limits() -> Limits {
         idle_ms: 3,
         answer_ms: 3,
         linger_ms: 3,
+        send_ms: 3,
         rate_window_ms: 3,
         body_rate_min: 3,
         send_rate_min: 3,
+        // Follows from other settings.
+        keeps_slow: Limits::default().keeps_slow,
         server_field: false,
         head_align: 3,
         date_cached: false,

@@ -14,12 +14,13 @@
 //! * [`Conn::deadline`] is one number, and time is an argument.
 
 mod pieces;
+mod places;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::progress::Progress;
+use super::progress::{Progress, Taking};
 use super::state::{Event, State};
 use super::stream::{Delimited, Stream};
 use crate::body::{BodyReader, Piece};
@@ -142,7 +143,7 @@ pub struct Conn {
     shut: bool,
     since_ms: u64,
     incoming: Progress,
-    outgoing: Progress,
+    outgoing: Taking,
     /// The body that is being produced; of no meaning but in `Streaming`.
     stream: Stream,
 }
@@ -178,7 +179,7 @@ impl Conn {
             shut: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
-            outgoing: Progress::default(),
+            outgoing: Taking::default(),
             stream: Stream::default(),
         }
     }
@@ -186,19 +187,6 @@ impl Conn {
     /// Where the connection stands.
     pub fn state(&self) -> State {
         self.state
-    }
-
-    /// Since when it waits for a request of which nothing has come, in monotonic milliseconds, if
-    /// that is what it does.
-    pub fn idle_since(&self) -> Option<u64> {
-        (self.state == State::Idle && !self.pending).then_some(self.since_ms)
-    }
-
-    /// Since when it waits for a head, in monotonic milliseconds, if it does and some of that head
-    /// has come, or nothing at all since it was accepted: clients send a head in one go.
-    pub fn stalled_since(&self) -> Option<u64> {
-        let stalls = self.state == State::Head || self.state == State::Idle && self.fresh;
-        (stalls && !self.pending).then_some(self.since_ms)
     }
 
     /// What the connection wants next. Pure.
@@ -251,7 +239,7 @@ impl Conn {
             State::Closing | State::Parting | State::Closed => u64::MAX,
             State::Lingering => self.since_ms + limits.linger_ms,
         };
-        if self.pending { phase.min(self.outgoing.window_end()) } else { phase }
+        if self.pending { phase.min(self.outgoing.judged_at()) } else { phase }
     }
 
     /// Takes input and says how many bytes of it are consumed. One head at most is parsed, into
@@ -616,7 +604,7 @@ impl Conn {
             self.pending = true;
             // What a pipelining client has not taken of earlier answers is still in the socket.
             let in_socket = (!self.sent_before).then_some(0);
-            self.outgoing = Progress::start(now, self.limits.rate_window_ms, in_socket);
+            self.outgoing.begin(&self.limits, in_socket, now);
             self.sent_before = true;
         }
     }
@@ -654,15 +642,13 @@ impl Conn {
         if now.ms() < self.deadline() {
             return;
         }
-        let window = self.limits.rate_window_ms;
-        if self.pending && now.ms() >= self.outgoing.window_end() {
-            if !self.outgoing.holds(self.limits.send_rate_min, window, in_socket) {
+        if self.pending && now.ms() >= self.outgoing.judged_at() {
+            if !self.outgoing.judge(&self.limits, in_socket, now) {
                 self.abort(CloseReason::SendTimeout);
-                return;
             }
-            self.outgoing = Progress::start(now, window, Some(in_socket));
             return;
         }
+        let window = self.limits.rate_window_ms;
         let slow = !self.incoming.holds(self.limits.body_rate_min, window, 0);
         match self.state {
             State::Idle => {

@@ -119,6 +119,28 @@ fn only_what_left_the_socket_counts_as_taken() {
 }
 
 #[test]
+fn a_client_that_pauses_is_told_to_lag_and_given_up_when_its_time_is_over() {
+    let limits = Limits { keeps_slow: true, send_ms: 3_000, ..limits() };
+    let file = send("GET /file/60000 HTTP/1.1\r\nHost: a\r\n\r\n");
+    let begun = [Act::Room(50_000), file, Act::InSocket(49_000)];
+    let pauses = |acts: &[Act]| drive(&limits, &[&begun[..], acts].concat(), usize::MAX);
+    let wait = || Act::Wait(1_000);
+    // Much was taken in the first window, and nothing after it.
+    let driver = pauses(&[wait()]);
+    assert_eq!((driver.closed, driver.conn.lags_since()), (None, None));
+    let driver = pauses(&[wait(), wait(), wait()]);
+    assert_eq!((driver.closed, driver.conn.lags_since()), (None, Some(1_000)));
+    // A byte shows that it is there, and does not make it fast.
+    let slowly = [wait(), wait(), wait(), Act::InSocket(48_999), wait(), wait(), wait()];
+    let driver = pauses(&slowly);
+    assert_eq!((driver.closed, driver.conn.lags_since()), (None, Some(1_000)));
+    let again = [&slowly[..], &[Act::InSocket(40_000), wait()]].concat();
+    assert_eq!(pauses(&again).conn.lags_since(), None);
+    let driver = pauses(&[wait(), wait(), wait(), wait()]);
+    assert_eq!(driver.closed, Some(CloseReason::SendTimeout));
+}
+
+#[test]
 fn a_head_that_waits_behind_a_slow_answer_is_not_late() {
     // Half of the second request is in memory; the rest cannot be read while an answer is pending.
     let acts = [

@@ -69,6 +69,7 @@ pub fn limits() -> Limits {
         rate_window_ms: 1_000,
         body_rate_min: 8,
         send_rate_min: 100,
+        keeps_slow: false,
         ..Limits::default()
     }
 }

@@ -146,6 +146,7 @@ fn simulate(seed: u64) {
     let limits = Limits {
         pipeline_max: 1 + random.below(6) as u16,
         rate_window_ms: 1 << 40,
+        send_ms: 1 << 40,
         head_ms: 1 << 40,
         idle_ms: 1 << 40,
         answer_ms: 1 << 40,
