@@ -7,8 +7,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags, SeekFrom, Statx, StatxFlags,
+    AtFlags, MemfdFlags, Mode, OFlags, RawDir, ResolveFlags, SealFlags, SeekFrom, Stat, Statx,
+    StatxFlags,
 };
+
+use crate::refused::is_refused;
 
 /// Most times that a link is looked at again because names were changed meanwhile.
 const RACES_MAX: u32 = 200;
@@ -159,8 +162,19 @@ pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Ow
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
             open_stepwise(root.as_fd(), path, flags)
         }
+        // Some file systems say so of a file too.
+        Err(rustix::io::Errno::PERM) if !has_openat2(root.as_fd()) => {
+            open_stepwise(root.as_fd(), path, flags)
+        }
         opened => Ok(opened?),
     }
+}
+
+/// Whether this process may make the call at all.
+fn has_openat2(root: BorrowedFd<'_>) -> bool {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let opened = rustix::fs::openat2(root, c".", flags, Mode::empty(), ResolveFlags::BENEATH);
+    !opened.is_err_and(is_refused)
 }
 
 /// As [`open_beneath`], but only through names that are in memory and without leaving the file
@@ -181,6 +195,7 @@ pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Own
             rustix::io::Errno::NOSYS
             | rustix::io::Errno::INVAL
             | rustix::io::Errno::AGAIN
+            | rustix::io::Errno::PERM
             | rustix::io::Errno::XDEV,
         ) => Err(io::ErrorKind::WouldBlock.into()),
         opened => Ok(opened?),
@@ -309,18 +324,39 @@ pub fn open_directory(root: impl AsFd, path: &Path, links: Links) -> io::Result<
 /// When the file system fails.
 pub fn stamp(file: impl AsFd) -> io::Result<Stamp> {
     let mask = StatxFlags::BASIC_STATS;
-    Ok(stamp_of(&rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, mask)?))
+    match rustix::fs::statx(&file, c"", AtFlags::EMPTY_PATH, mask) {
+        Err(error) if is_refused(error) => Ok(stamp_of_stat(&rustix::fs::fstat(file)?)),
+        looked => Ok(stamp_of(&looked?)),
+    }
+}
+
+/// The stamp in the kernel's answer to stat(2): the same as in that to statx(2).
+fn stamp_of_stat(stat: &Stat) -> Stamp {
+    let ns = |s: i64, ns: i64| i128::from(s) * 1_000_000_000 + i128::from(ns);
+    let device = (rustix::fs::major(stat.st_dev), rustix::fs::minor(stat.st_dev));
+    Stamp {
+        device: u64::from(device.0) << 32 | u64::from(device.1),
+        inode: stat.st_ino,
+        size: stat.st_size as u64,
+        modified_ns: ns(stat.st_mtime, stat.st_mtime_nsec as i64),
+        changed_ns: ns(stat.st_ctime, stat.st_ctime_nsec as i64),
+        links: stat.st_nlink as u32,
+        kind: kind_of(stat.st_mode),
+    }
+}
+
+fn kind_of(mode: u32) -> Kind {
+    match mode & libc::S_IFMT {
+        libc::S_IFREG => Kind::Regular,
+        libc::S_IFDIR => Kind::Directory,
+        _ => Kind::Other,
+    }
 }
 
 /// The stamp in the kernel's answer to statx(2).
 pub(crate) fn stamp_of(statx: &Statx) -> Stamp {
     let ns = |time: rustix::fs::StatxTimestamp| {
         i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
-    };
-    let kind = match u32::from(statx.stx_mode) & libc::S_IFMT {
-        libc::S_IFREG => Kind::Regular,
-        libc::S_IFDIR => Kind::Directory,
-        _ => Kind::Other,
     };
     Stamp {
         device: u64::from(statx.stx_dev_major) << 32 | u64::from(statx.stx_dev_minor),
@@ -329,7 +365,7 @@ pub(crate) fn stamp_of(statx: &Statx) -> Stamp {
         modified_ns: ns(statx.stx_mtime),
         changed_ns: ns(statx.stx_ctime),
         links: statx.stx_nlink,
-        kind,
+        kind: kind_of(u32::from(statx.stx_mode)),
     }
 }
 
@@ -466,23 +502,26 @@ pub fn list(
     Ok(batch)
 }
 
-fn is_link(statx: &Statx) -> bool {
-    u32::from(statx.stx_mode) & libc::S_IFMT == libc::S_IFLNK
+fn is_link(mode: u32) -> bool {
+    mode & libc::S_IFMT == libc::S_IFLNK
 }
 
 impl<R: AsFd> Whereabouts<R> {
     /// What a name in this place names, links followed where they may be.
     fn stamp_of(&self, directory: BorrowedFd<'_>, name: &[u8]) -> Option<Stamp> {
-        let looked = rustix::fs::statx(
-            directory,
-            OsStr::from_bytes(name),
-            AtFlags::SYMLINK_NOFOLLOW,
-            StatxFlags::BASIC_STATS,
-        );
-        match looked {
-            Ok(statx) if is_link(&statx) => self.stamp_of_link(name),
-            looked => looked.ok().map(|statx| stamp_of(&statx)),
-        }
+        let (path, flags) = (OsStr::from_bytes(name), AtFlags::SYMLINK_NOFOLLOW);
+        let looked = rustix::fs::statx(directory, path, flags, StatxFlags::BASIC_STATS);
+        let (mode, stamp) = match looked {
+            Err(error) if is_refused(error) => {
+                let stat = rustix::fs::statat(directory, path, flags).ok()?;
+                (stat.st_mode, stamp_of_stat(&stat))
+            }
+            looked => {
+                let statx = looked.ok()?;
+                (u32::from(statx.stx_mode), stamp_of(&statx))
+            }
+        };
+        if is_link(mode) { self.stamp_of_link(name) } else { Some(stamp) }
     }
 
     /// What a link in this place leads to, if it may be followed.
@@ -502,6 +541,7 @@ impl<R: AsFd> Whereabouts<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refused::tests::{REFUSALS, without};
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -544,6 +584,30 @@ mod tests {
         assert!(opens("sub/page") && opens("."));
         for path in ["inside", "outside", "absolute", "../secret", "sub/../sub/page", "none"] {
             assert!(!opens(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn files_are_opened_looked_at_and_listed_where_openat2_and_statx_are_refused() {
+        let (dir, root) = root();
+        let page = fs::File::open(dir.path().join("site/sub/page")).unwrap();
+        let expected = stamp(&page).unwrap();
+        let (root, page) = (&root, &page);
+        for errno in REFUSALS {
+            without(&[libc::SYS_openat2, libc::SYS_statx], errno, || {
+                let file = open_beneath(root, b"sub/page", Links::Beneath).unwrap();
+                assert_eq!((stamp(&file).unwrap(), stamp(page).unwrap()), (expected, expected));
+                assert!(open_beneath(root, b"outside", Links::Beneath).is_err());
+                let missing = open_beneath(root, b"none", Links::Beneath).unwrap_err();
+                assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+                let cached = open_cached(root, b"sub/page", Links::Beneath).unwrap_err();
+                assert_eq!(cached.kind(), io::ErrorKind::WouldBlock);
+                let directory = open_beneath(root, b"sub", Links::Beneath).unwrap();
+                let place = Whereabouts { root, path: b"sub".to_vec(), links: Links::Beneath };
+                let entries = list(&directory, &place, 0).unwrap().entries;
+                let stamps: Vec<_> = entries.iter().filter_map(|entry| entry.stamp).collect();
+                assert_eq!(stamps, [expected]);
+            });
         }
     }
 

@@ -33,6 +33,7 @@ pub mod process;
 pub mod program;
 pub mod random;
 pub mod readiness;
+mod refused;
 pub mod residency;
 pub mod responder;
 pub mod sandbox;

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
 
+use crate::refused::is_refused;
+
 /// A file, pipe or device that is open for appending.
 #[derive(Debug)]
 pub struct LogFile(File);
@@ -59,7 +61,14 @@ impl LogFile {
     /// When the file system fails.
     pub fn state(&self) -> io::Result<LogState> {
         let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME;
-        let found = rustix::fs::statx(&self.0, c"", AtFlags::EMPTY_PATH, mask)?;
+        let found = match rustix::fs::statx(&self.0, c"", AtFlags::EMPTY_PATH, mask) {
+            Err(error) if is_refused(error) => {
+                let stat = rustix::fs::fstat(&self.0)?;
+                let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+                return Ok(LogState { is_regular, len: stat.st_size as u64, born_ms: None });
+            }
+            looked => looked?,
+        };
         let is_regular =
             FileType::from_raw_mode(u32::from(found.stx_mode)) == FileType::RegularFile;
         let knows = StatxFlags::from_bits_retain(found.stx_mask).contains(StatxFlags::BTIME);

@@ -59,7 +59,23 @@ pub fn bind(address: Address, share: bool) -> io::Result<OwnedFd> {
     bind_once(address, share)
 }
 
+/// All interfaces are those of IPv4 where the machine has no IPv6.
 fn bind_once(address: Address, share: bool) -> io::Result<OwnedFd> {
+    match bind_family(address, share) {
+        Err(error)
+            if address.is_ipv6() && has_no_family(&error) && address.ip().is_unspecified() =>
+        {
+            bind_family((Ipv4Addr::UNSPECIFIED, address.port()).into(), share)
+        }
+        bound => bound,
+    }
+}
+
+fn has_no_family(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+}
+
+fn bind_family(address: Address, share: bool) -> io::Result<OwnedFd> {
     let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;

@@ -1,17 +1,30 @@
 //! Random bytes from the kernel.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 
 use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::refused::is_refused;
+
+/// Where they are without getrandom(2).
+const DEVICE: &str = "/dev/urandom";
 
 /// Fills the buffer. Blocks only while the machine starts and has gathered no entropy yet.
 ///
 /// # Errors
-/// When the kernel has no getrandom(2) (before Linux 3.17).
+/// When there is neither getrandom(2) nor a device that can be read.
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     let mut filled = 0;
     while filled < bytes.len() {
-        filled += getrandom(&mut bytes[filled..], GetRandomFlags::empty())?;
+        match getrandom(&mut bytes[filled..], GetRandomFlags::empty()) {
+            Err(error) if is_refused(error) => {
+                let device = File::open(DEVICE).and_then(|mut from| from.read_exact(bytes));
+                let why = |why| format!("getrandom: {error}; {DEVICE}: {why}");
+                return device.map_err(|error| io::Error::other(why(error)));
+            }
+            got => filled += got?,
+        }
     }
     Ok(())
 }
@@ -19,6 +32,16 @@ pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::refused::tests::{REFUSALS, without};
+
+    #[test]
+    fn random_bytes_come_where_getrandom_is_refused() {
+        for errno in REFUSALS {
+            let mut bytes = [0; 64];
+            without(&[libc::SYS_getrandom], errno, || fill(&mut bytes).unwrap());
+            assert_ne!(bytes, [0; 64]);
+        }
+    }
 
     #[test]
     fn two_fills_differ() {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::apart::apart;
+use crate::refused;
 
 #[test]
 fn newcomers_are_ignored_and_those_who_wait_can_be_accepted() {
@@ -244,4 +245,22 @@ fn who_connects_to_a_unix_socket_is_known() {
     assert_eq!(peer(&accepted).unwrap(), Peer { user, process: crate::process::own_id() });
     let (listener, _) = listener(8, &ListenOptions::default());
     assert_ne!(peer(&listener).map(|peer| peer.process).unwrap_or(0), crate::process::own_id());
+}
+
+#[test]
+fn all_interfaces_are_those_of_ipv4_where_there_is_no_ipv6() {
+    let family = |address: &str| bind(address.parse().unwrap(), false).and_then(local_address);
+    without_ipv6(|| {
+        let bound = family("[::]:0").unwrap();
+        assert!(bound.ip() == Ipv4Addr::UNSPECIFIED && bound.port() != 0, "{bound}");
+        // One that is asked for by name is not replaced by another.
+        assert!(has_no_family(&family("[::1]:0").unwrap_err()));
+        assert!(family("127.0.0.1:0").is_ok());
+    });
+}
+
+/// On a thread that gets no socket of IPv6, as on a machine that has none.
+fn without_ipv6(test: impl FnOnce() + Send) {
+    let family = (0, libc::AF_INET6 as u64);
+    refused::tests::without_when(libc::SYS_socket, family, libc::EAFNOSUPPORT, test);
 }
