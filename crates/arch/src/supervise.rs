@@ -13,6 +13,7 @@ mod commands;
 mod generations;
 mod pid_file;
 mod reload;
+mod roots;
 mod stopping;
 mod upgrade;
 
@@ -31,6 +32,7 @@ use flyball_sys::{clock, say};
 use children::Child;
 pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use generations::{GENERATIONS_MAX, Generation};
+use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::clients::ClientLimits;
@@ -77,6 +79,7 @@ pub(crate) struct Master {
     changed: BTreeMap<String, String>,
     /// What a generation that is beginning takes the place of.
     replaced: Option<Setup>,
+    root_watch: RootWatch,
 }
 
 impl Master {
@@ -128,6 +131,7 @@ impl Master {
             is_replaced: false,
             changed: BTreeMap::new(),
             replaced: None,
+            root_watch: RootWatch::default(),
             server,
         })
     }
@@ -184,6 +188,7 @@ impl Master {
         self.end_late_upgrade();
         self.kill_overdue();
         self.restart_due();
+        self.look_at_roots();
         self.notifier.alive();
     }
 
@@ -226,6 +231,7 @@ impl Master {
             self.notifier.due_ms(),
             self.upgrade.as_ref().map(Upgrade::until_ms),
             Some(ready_ms).filter(|_| !self.is_ready),
+            Some(self.root_watch.due_ms()),
         ]);
         let now_ms = clock::monotonic_ms();
         let timeout = due

@@ -44,6 +44,7 @@ mod backends;
 mod codings;
 mod listings;
 mod modules;
+mod moved_roots;
 mod outcomes;
 mod partial;
 mod redirects;

@@ -130,6 +130,14 @@ pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?)
 }
 
+/// Whether a path leads to another directory than this one. False where it leads to none. Blocks on
+/// the disk.
+pub fn leads_elsewhere(path: &Path, root: impl AsFd) -> bool {
+    let found = open_root(path).and_then(stamp);
+    let both = found.and_then(|found| Ok((found, stamp(root)?)));
+    both.is_ok_and(|(there, here)| (there.device, there.inode) != (here.device, here.inode))
+}
+
 /// A file without a name that holds these bytes in memory and is sealed: nobody can change it.
 ///
 /// # Errors

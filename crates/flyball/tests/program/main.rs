@@ -41,6 +41,7 @@ mod pinned;
 mod policies;
 mod reload;
 mod ring;
+mod roots;
 mod sandbox;
 mod sandbox_backends;
 #[cfg(target_arch = "x86_64")]
