@@ -18,7 +18,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 16] = [
+const PROGRAMS: [(&str, &str); 17] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
@@ -28,6 +28,7 @@ const PROGRAMS: [(&str, &str); 16] = [
         "echo Status: 409 Conflict; echo X-From: program; echo Content-Length: 3; echo; echo ok",
     ),
     ("local", "echo Location: /page.txt; echo"),
+    ("onward", "echo Location: /run/env; echo"),
     ("away", "echo Location: http://elsewhere.example/; echo"),
     ("nph-raw", "printf 'HTTP/1.1 201 Created\\r\\nX-Raw: yes\\r\\n\\r\\nraw'"),
     ("silent", "exit 3"),
@@ -142,6 +143,46 @@ impl Programs {
 
 fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
+}
+
+fn an_absolute_target_is_the_host_of_every_variable(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    for (target, version, fields, lines) in [
+        (
+            "http://public.example/run/env?a=b",
+            "1.1",
+            "Host: internal.example:8443\r\n",
+            ["HTTP_HOST=public.example", "SERVER_PORT=80", "REQUEST_URI=/run/env?a=b"],
+        ),
+        (
+            "HTTPS://public.example:81/run/env",
+            "1.1",
+            "Host: internal.example:8443\r\n",
+            ["HTTP_HOST=public.example:81", "SERVER_PORT=81", "REQUEST_URI=/run/env"],
+        ),
+        (
+            "http://public.example:81/run/env",
+            "1.0",
+            "",
+            ["HTTP_HOST=public.example:81", "SERVER_PORT=81", "REQUEST_SCHEME=http"],
+        ),
+        (
+            "http://public.example:81/run/onward",
+            "1.1",
+            "Host: internal.example:8443\r\n",
+            ["HTTP_HOST=public.example:81", "SERVER_PORT=81", "REQUEST_URI=/run/env"],
+        ),
+    ] {
+        let request = format!("GET {target} HTTP/{version}\r\n{fields}Connection: close\r\n\r\n");
+        let mut client = programs.server.connect();
+        client.send(request);
+        let answer = client.rest();
+        let text = String::from_utf8_lossy(&answer);
+        for line in lines.into_iter().chain(["SERVER_NAME=public.example"]) {
+            assert!(text.lines().any(|found| found == line), "{target}: {line}:\n{text}");
+        }
+        assert!(!text.contains("internal"), "{target}: {text}");
+    }
 }
 
 fn a_program_gets_its_request_and_answers_it(architecture: &str) {
@@ -351,6 +392,7 @@ fn a_body_whose_client_leaves_is_not_taken_for_the_whole() {
 on_every_architecture! {
     [
         a_program_gets_its_request_and_answers_it,
+        an_absolute_target_is_the_host_of_every_variable,
         a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,

@@ -178,6 +178,8 @@ pub struct Head {
     pub query: Span,
     /// The host, without its port, from the target or from `Host`; empty when unknown.
     pub host: Span,
+    /// The host with its port, from the same place.
+    pub authority: Span,
     /// A bit per [`Name`] that occurs.
     pub present: u32,
     /// The address of the client, which the head itself does not say: whoever drives the connection
@@ -201,6 +203,7 @@ impl Default for Head {
             path: Span::default(),
             query: Span::default(),
             host: Span::default(),
+            authority: Span::default(),
             present: 0,
             client: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             fields: Vec::new(),
@@ -218,6 +221,12 @@ impl Head {
         self.fields.push((name, span));
     }
 
+    /// Makes `span` the value of `Host`, whatever the client sent in that field.
+    pub(crate) fn set_host_field(&mut self, span: Span) {
+        self.fields.retain(|(name, _)| *name != Name::Host);
+        self.add_field(Name::Host, span);
+    }
+
     pub(crate) fn spans(&self, name: Name) -> impl Iterator<Item = Span> + use<'_> {
         let fields: &[(Name, Span)] =
             if self.present & name.bit() != 0 { &self.fields } else { &[] };
@@ -230,7 +239,12 @@ impl Head {
     }
 }
 
+const HOST: &[u8] = b"Host";
+
 /// A request: a head and the bytes that it points into.
+///
+/// `Host` is what the server has decided: where the target is absolute, its authority takes the
+/// place of the field that was sent (RFC 9112, section 3.2.2), for whichever of these methods asks.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The offsets and flags.
@@ -269,6 +283,17 @@ impl<'a> Request<'a> {
         self.head.host.of(self.bytes)
     }
 
+    /// The host with its port, if it was given; empty when the request names none.
+    pub fn authority(&self) -> &'a [u8] {
+        self.head.authority.of(self.bytes)
+    }
+
+    /// Path and query as sent: the target in origin-form. Empty, or without its first slash, where
+    /// an absolute target has no path.
+    pub fn path_and_query(&self) -> &'a [u8] {
+        Span { start: self.head.path.start, end: self.head.target.end }.of(self.bytes)
+    }
+
     /// The address of the client: that of the peer, or what a trusted proxy says it is.
     pub fn client(&self) -> IpAddr {
         self.head.client
@@ -295,8 +320,10 @@ impl<'a> Request<'a> {
     /// The value of the first field line with this name, whichever it is; names are compared
     /// without regard to case. Walks over the bytes of the head: [`Request::value`] does not.
     pub fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
-        let head = &self.bytes[..self.head.len.min(self.bytes.len())];
-        let mut rest = head.get(self.head.target.end as usize..)?;
+        if name.eq_ignore_ascii_case(HOST) {
+            return self.value(Name::Host);
+        }
+        let mut rest = self.lines();
         loop {
             // The rest of the request line first, then the end of each field line.
             rest = &rest[memchr::memchr(b'\n', rest)? + 1..];
@@ -308,14 +335,24 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Every field line, in order: its name as sent, and its value.
+    /// Every field line, in order: its name as sent, and its value. The `Host` that an absolute
+    /// target makes is the first.
     pub fn fields(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        let head = &self.bytes[..self.head.len.min(self.bytes.len())];
-        let lines = head.get(self.head.target.end as usize..).unwrap_or_default();
-        lines.split(|&byte| byte == b'\n').skip(1).filter_map(|line| {
+        let is_replaced = self.head.form == TargetForm::Absolute;
+        let host = is_replaced.then(|| (HOST, self.authority()));
+        let sent = self.lines().split(|&byte| byte == b'\n').skip(1).filter_map(move |line| {
             let colon = memchr::memchr(b':', line)?;
-            Some((&line[..colon], line[colon + 1..].trim_ascii()))
-        })
+            let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
+            let is_ignored = is_replaced && name.eq_ignore_ascii_case(HOST);
+            (!is_ignored).then_some((name, value))
+        });
+        host.into_iter().chain(sent)
+    }
+
+    /// The head behind its target: the rest of the request line, then the field lines.
+    fn lines(&self) -> &'a [u8] {
+        let head = &self.bytes[..self.head.len.min(self.bytes.len())];
+        head.get(self.head.target.end as usize..).unwrap_or_default()
     }
 
     /// The same request for another target, without a body: what a client would have sent that

@@ -166,7 +166,7 @@ fn split_target(bytes: &[u8], head: &mut Head) -> Result<(), Refusal> {
         return Err(Refusal::Malformed);
     }
     let start = head.target.start as usize;
-    head.host = Span::default();
+    (head.host, head.authority) = Default::default();
     let path_start = match target {
         [b'/', ..] => {
             head.form = TargetForm::Origin;
@@ -204,6 +204,7 @@ fn absolute_path_start(target: &[u8], base: usize, head: &mut Head) -> Result<us
     let len = rest.iter().position(|b| matches!(b, b'/' | b'?')).unwrap_or(rest.len());
     let host = host_len(&rest[..len]).filter(|&len| len > 0).ok_or(Refusal::BadHost)?;
     head.host = Span { start: (base + scheme) as u32, end: (base + scheme + host) as u32 };
+    head.authority = Span { end: (base + scheme + len) as u32, ..head.host };
     Ok(scheme + len)
 }
 
@@ -212,12 +213,18 @@ fn read_host(bytes: &[u8], head: &mut Head) -> Result<(), Refusal> {
     let mut hosts = head.spans(Name::Host);
     let (first, second) = (hosts.next(), hosts.next());
     drop(hosts);
-    let Some(span) = first else {
-        return if head.version == Version::Http11 { Err(Refusal::BadHost) } else { Ok(()) };
-    };
-    let len = host_len(span.of(bytes)).filter(|_| second.is_none()).ok_or(Refusal::BadHost)?;
-    if head.form != TargetForm::Absolute {
-        head.host = Span { start: span.start, end: span.start + len as u32 };
+    if let Some(span) = first {
+        let host = host_len(span.of(bytes)).filter(|_| second.is_none());
+        let len = host.ok_or(Refusal::BadHost)?;
+        if head.form != TargetForm::Absolute {
+            head.host = Span { start: span.start, end: span.start + len as u32 };
+            head.authority = span;
+        }
+    } else if head.version == Version::Http11 {
+        return Err(Refusal::BadHost);
+    }
+    if head.form == TargetForm::Absolute {
+        head.set_host_field(head.authority);
     }
     Ok(())
 }

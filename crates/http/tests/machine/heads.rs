@@ -139,6 +139,35 @@ fn check_accepted(input: &[u8], head: &Head) {
     check_target(bytes, head);
 }
 
+#[test]
+fn the_host_of_an_absolute_target_takes_the_place_of_the_field() {
+    for (target, fields, host) in [
+        ("http://a.example:81/p?q", "X: 1\r\nhOsT: b.example:82\r\nY: 2\r\n", "a.example:81"),
+        ("http://a.example", "Host: b.example\r\n", "a.example"),
+        ("http://[::1]:/", "Host: b.example\r\n", "[::1]:"),
+        ("/p", "Host: b.example:82\r\n", "b.example:82"),
+    ] {
+        let bytes = format!("GET {target} HTTP/1.1\r\n{fields}\r\n").into_bytes();
+        let head = read(&bytes, [bytes.len()]).unwrap().unwrap();
+        let request = head.request(&bytes);
+        let redirected = request.redirected(b"/elsewhere").unwrap();
+        for request in [request, redirected.request()] {
+            let host = host.as_bytes();
+            assert_eq!(request.authority(), host, "{target}");
+            assert_eq!(request.field(b"hoST"), Some(host), "{target}");
+            assert_eq!(request.values(Name::Host).collect::<Vec<_>>(), [host], "{target}");
+            let names = request.fields().filter(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+            assert_eq!(names.map(|(_, value)| value).collect::<Vec<_>>(), [host], "{target}");
+            assert_eq!(request.fields().count(), fields.lines().count(), "{target}");
+        }
+    }
+    // HTTP/1.0 asks for no field, and what a program is told is the same.
+    let bytes = b"GET http://a.example:81/p HTTP/1.0\r\n\r\n";
+    let head = read(bytes, [bytes.len()]).unwrap().unwrap();
+    assert_eq!(head.request(bytes).field(b"host"), Some(&b"a.example:81"[..]));
+    assert_eq!(head.request(bytes).fields().count(), 1);
+}
+
 fn check_target(bytes: &[u8], head: &Head) {
     let request = head.request(bytes);
     let target = request.target();

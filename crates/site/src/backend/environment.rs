@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::Write;
 
 use flyball_http::head::Framing;
-use flyball_http::{Name, Request, Version};
+use flyball_http::{Request, Version};
 
 /// The variables, in the order of their being set. All their text is in one piece: there are some
 /// thirty for each request, and two allocations for each of those cost more than the rest.
@@ -93,12 +93,14 @@ impl Environment {
             },
         );
         all.add("REQUEST_METHOD", request.method_token());
-        all.add("REQUEST_URI", request.target());
+        let uri = request.path_and_query();
+        let slash: &[u8] = if matches!(uri, [] | [b'?', ..]) { b"/" } else { b"" };
+        all.add_parts("REQUEST_URI", &[slash, uri]);
         all.add("REQUEST_SCHEME", b"http");
         all.add("QUERY_STRING", request.query());
         let host = request.host();
         all.add("SERVER_NAME", if host.is_empty() { b"localhost" } else { host });
-        all.add("SERVER_PORT", port(request.value(Name::Host).unwrap_or_default()));
+        all.add("SERVER_PORT", port(request.authority()));
         all.add_shown("REMOTE_ADDR", &request.client());
         all.add_shown("REMOTE_HOST", &request.client());
         all.add("REQUEST_ID", id.as_bytes());
@@ -227,7 +229,7 @@ fn name_in(text: &[u8], variable: Variable) -> &[u8] {
     &text[variable.start..variable.start + variable.name_len]
 }
 
-/// The port that a client says it has connected to.
+/// The port in an authority, else that of the scheme.
 fn port(host: &[u8]) -> &[u8] {
     let at = host.iter().rposition(|&byte| byte == b':');
     let digits = at.map(|at| &host[at + 1..]).unwrap_or_default();
