@@ -21,6 +21,7 @@ use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::head::Framing;
 use flyball_http::{Head, Limits, Method, Now, Out, Request, Status};
+use flyball_sys::channel::Channel;
 use flyball_sys::net::{Address, Peer};
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
@@ -51,7 +52,7 @@ pub(crate) struct Admin {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) blocks: Arc<Blocks>,
     /// Where the master takes commands; none arrive over TCP.
-    pub(crate) commands: Option<OwnedFd>,
+    pub(crate) commands: Option<Channel>,
     pub(crate) addresses: Vec<Address>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,

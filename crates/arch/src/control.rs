@@ -5,12 +5,13 @@
 //! short record of plain words, which it checks as if the sender were hostile.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
+use flyball_sys::channel::{self, Channel};
 use flyball_sys::net::{self, Peer};
 
 use crate::settings::AdminAddress;
@@ -177,7 +178,7 @@ impl Reply {
 }
 
 /// In the admin process: tells the master, and waits for its answer. Blocks.
-pub(crate) fn tell(master: &OwnedFd, request: &Request) -> Reply {
+pub(crate) fn tell(master: &Channel, request: &Request) -> Reply {
     let failed = || Reply::Refused("the master does not answer".into());
     let ms = match request.command {
         Command::Upgrade => UPGRADE_MS_MOST + COMMAND_MS_MAX,
@@ -186,31 +187,52 @@ pub(crate) fn tell(master: &OwnedFd, request: &Request) -> Reply {
     let timeout = Duration::from_millis(ms);
     let mut buffer = [0; REPLY_BYTES_MAX];
     // An answer that came too late for whoever asked is not the answer to this.
-    while net::recv_now(master, &mut buffer).is_ok_and(|len| len > 0) {}
-    let told = net::set_timeout(master, timeout)
-        .and_then(|()| net::send(master, request.encode().as_bytes(), false))
-        .and_then(|_| net::recv(master, &mut buffer));
-    let Ok(len @ 1..) = told else { return failed() };
+    while master.receive_now(&mut buffer).is_ok_and(|len| len > 0) {}
+    let told = net::set_timeout(master.as_fd(), timeout)
+        .and_then(|()| master.send(request.encode().as_bytes(), None))
+        .and_then(|()| master.receive(&mut buffer));
+    let Ok((len @ 1.., _)) = told else { return failed() };
     let text = String::from_utf8_lossy(&buffer[1..len]).into_owned();
     if buffer[0] == 0 { Reply::Done(text) } else { Reply::Refused(text) }
 }
 
-/// In the master: the command that was sent; `None` at the end, or for anything that is none.
-pub(crate) fn receive(admin: &OwnedFd) -> Option<Request> {
+/// What the admin process has sent.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// A command.
+    Asked(Request),
+    /// Nothing that makes sense.
+    Nothing,
+    /// It has gone.
+    End,
+}
+
+/// In the master: what was sent. Never waits.
+pub(crate) fn receive(admin: &Channel) -> Received {
     let mut record = [0; 2 * WORD_BYTES_MAX + 32];
-    let len = net::recv(admin, &mut record).ok()?;
-    Request::decode(&record[..len])
+    match admin.receive_now(&mut record) {
+        Ok(0) => Received::End,
+        Ok(len) => match Request::decode(&record[..len]) {
+            Some(request) => Received::Asked(request),
+            None => {
+                channel::say_dropped();
+                Received::Nothing
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Received::Nothing,
+        Err(_) => Received::End,
+    }
 }
 
 /// In the master: answers. Never waits for an admin process that does not listen.
 ///
 /// # Errors
 /// When it has gone, or has many answers that it did not read.
-pub(crate) fn reply(admin: &OwnedFd, reply: &Reply) -> io::Result<()> {
+pub(crate) fn reply(admin: &Channel, reply: &Reply) -> io::Result<()> {
     let mut record = vec![u8::from(matches!(reply, Reply::Refused(_)))];
     record.extend_from_slice(reply.text().as_bytes());
     record.truncate(REPLY_BYTES_MAX);
-    net::send_gather_now(admin, &[io::IoSlice::new(&record)], false).map(drop)
+    admin.send_now(&record)
 }
 
 /// Asks a running server through its Unix-domain socket: the status and the text of its answer.
@@ -291,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_command_crosses_unchanged_and_nothing_else_does() {
-        let (admin, master) = net::message_pair().unwrap();
+        let (admin, master) = Channel::pair().unwrap();
         for command in [
             Command::set("architecture", "mt").unwrap(),
             Command::set("timeout.idle", &"9".repeat(WORD_BYTES_MAX)).unwrap(),
@@ -302,12 +324,13 @@ mod tests {
         ] {
             for peer in [None, Some(Peer { user: u32::MAX, process: i32::MAX })] {
                 let request = Request { peer, command: command.clone() };
-                net::send(&admin, request.encode().as_bytes(), false).unwrap();
-                assert_eq!(receive(&master), Some(request));
+                admin.send(request.encode().as_bytes(), None).unwrap();
+                assert_eq!(receive(&master), Received::Asked(request));
             }
         }
         let long = format!("- - get {}", "x".repeat(WORD_BYTES_MAX + 1));
-        let hostile: [&[u8]; 9] = [
+        let hostile: [&[u8]; 10] = [
+            b"",
             b"x",
             &[0; 16],
             &[255; 16],
@@ -319,28 +342,29 @@ mod tests {
             long.as_bytes(),
         ];
         for record in hostile {
-            net::send(&admin, record, false).unwrap();
-            assert_eq!(receive(&master), None, "{record:?}");
+            admin.send(record, None).unwrap();
+            assert_eq!(receive(&master), Received::Nothing, "{record:?}");
         }
         drop(admin);
-        assert_eq!(receive(&master), None);
+        assert_eq!(receive(&master), Received::End);
     }
 
     #[test]
     fn an_admin_process_that_does_not_listen_does_not_hold_the_master_up() {
-        let (_admin, master) = net::message_pair().unwrap();
+        let (_admin, master) = Channel::pair().unwrap();
         let answer = Reply::Done("x".repeat(REPLY_BYTES_MAX));
         assert!((0..100_000).any(|_| reply(&master, &answer).is_err()));
     }
 
     #[test]
     fn a_late_answer_is_not_taken_for_the_next_one() {
-        let (admin, master) = net::message_pair().unwrap();
+        let (admin, master) = Channel::pair().unwrap();
         reply(&master, &Reply::Done("late".into())).unwrap();
         std::thread::scope(|scope| {
             let request = Request { peer: None, command: Command::Reload };
             let asked = scope.spawn(move || tell(&admin, &request));
-            assert!(receive(&master).is_some());
+            net::wait_readable(master.as_fd(), 10_000).unwrap();
+            assert!(matches!(receive(&master), Received::Asked(_)));
             reply(&master, &Reply::Refused("new".into())).unwrap();
             assert_eq!(asked.join().unwrap(), Reply::Refused("new".into()));
         });

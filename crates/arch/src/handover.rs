@@ -13,8 +13,9 @@
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
 //! [`GO`], which says that nobody else accepts, and says [`READY`] when its workers run.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use flyball_sys::channel::Channel;
 use flyball_sys::inherit;
 use flyball_sys::net::{self, Address};
 
@@ -46,7 +47,7 @@ pub(crate) const READY: &[u8] = b"ready";
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
     /// The way to the master whose place is taken.
-    pub(crate) before: Option<OwnedFd>,
+    pub(crate) before: Option<Channel>,
     /// The admin socket.
     pub(crate) admin: Option<OwnedFd>,
     /// Listening sockets by the address that was asked for.
@@ -62,6 +63,13 @@ impl Inherited {
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn of_process() -> Result<Inherited, String> {
+        let inherited = Inherited::told_of()?;
+        // What else the server was started with is not its own, and no child's either.
+        inherit::close_rest();
+        Ok(inherited)
+    }
+
+    fn told_of() -> Result<Inherited, String> {
         let text = |name: &str| std::env::var(name).ok();
         if let Some(told) = text(VARIABLE) {
             return parse(&told).map_err(|why| format!("{VARIABLE}={told}: {why}"));
@@ -101,7 +109,7 @@ fn parse(told: &str) -> Result<Inherited, String> {
             inherit::take(number).map_err(|error| format!("descriptor {number}: {error}"))
         };
         match name {
-            "ready" => inherited.before = Some(take(numbers)?),
+            "ready" => inherited.before = Some(Channel::from_fd(take(numbers)?)),
             "admin" => inherited.admin = Some(take(numbers)?),
             address => {
                 let address = address.parse().map_err(|_| format!("{address:?} is no address"))?;
@@ -115,7 +123,7 @@ fn parse(told: &str) -> Result<Inherited, String> {
 
 /// The value of [`VARIABLE`] for these descriptors.
 pub(crate) fn describe<'a>(
-    ready: &OwnedFd,
+    ready: BorrowedFd<'_>,
     admin: Option<&OwnedFd>,
     listening: impl Iterator<Item = (Address, Vec<&'a OwnedFd>)>,
 ) -> String {
@@ -134,7 +142,7 @@ pub(crate) fn describe<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::IntoRawFd;
+    use std::os::fd::{AsFd, IntoRawFd};
 
     fn socket() -> OwnedFd {
         net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap()
@@ -144,13 +152,13 @@ mod tests {
     fn what_is_handed_over_arrives() {
         let (ready, one, other) = (socket(), socket(), socket());
         let address: Address = "[::1]:80".parse().unwrap();
-        let told = describe(&ready, None, [(address, vec![&one, &other])].into_iter());
+        let told = describe(ready.as_fd(), None, [(address, vec![&one, &other])].into_iter());
         // As after an exec, nobody in this process owns them any more.
         let numbers = [ready, one, other].map(IntoRawFd::into_raw_fd);
         let inherited = parse(&told).unwrap();
         let taken: Vec<RawFd> = inherited.listening[0].1.iter().map(AsRawFd::as_raw_fd).collect();
         assert_eq!((inherited.listening[0].0, taken), (address, numbers[1..].to_vec()));
-        assert_eq!(inherited.before.unwrap().as_raw_fd(), numbers[0]);
+        assert_eq!(inherited.before.unwrap().as_fd().as_raw_fd(), numbers[0]);
         assert!(inherited.admin.is_none() && !inherited.is_lent);
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_site::Sites;
+use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{error_log, lock, process};
@@ -46,7 +47,7 @@ pub struct Server {
     /// What is locked around accept, if anything is.
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// The master whose place this one takes, until it has.
-    pub(crate) before: Option<OwnedFd>,
+    pub(crate) before: Option<Channel>,
     /// Whether somebody else goes on listening when the server ends.
     pub(crate) is_lent: bool,
     /// What its children give up.

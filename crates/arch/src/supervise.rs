@@ -19,9 +19,10 @@ mod upgrade;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use flyball_sys::channel::Channel;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::notify::Notifier;
 use flyball_sys::process::ask_to_reopen;
@@ -57,7 +58,7 @@ pub(crate) struct Master {
     started_ms: u64,
     signals: Signals,
     /// Where the admin process sends commands.
-    commands: Option<OwnedFd>,
+    commands: Option<Channel>,
     mechanism: Box<dyn Readiness>,
     /// A worker of a generation on trial failed.
     failed_trial: bool,

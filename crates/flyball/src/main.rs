@@ -15,6 +15,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|command| command == "serve") {
         // One that comes before the master listens for it shall not end the server.
         flyball_sys::signal::hold();
+        flyball_sys::inherit::note();
     }
     match cli::parse(std::env::args_os()) {
         Ok(Command::Serve(typed)) => commands::serve::run(typed),

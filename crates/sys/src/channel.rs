@@ -1,17 +1,35 @@
 //! A pair of connected sockets over which two processes pass records, with descriptors or without
 //! (SOCK_SEQPACKET and SCM_RIGHTS in unix(7)).
+//!
+//! The process at the other end may have been taken over. What it sends is a record, whatever it
+//! holds: the end of a channel is told by the kernel, which knows whether the other end is open.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Once;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
 };
 
+use crate::error_log::Level;
+use crate::say;
+
 /// Most descriptors that come with one record.
 pub const DESCRIPTORS_MAX: usize = 4;
+
+/// Says, once in the life of this process, that another one sent what makes no sense. Whoever finds
+/// such a record drops it and goes on.
+pub fn say_dropped() {
+    static SAID: Once = Once::new();
+    SAID.call_once(|| {
+        let own = crate::process::own_id();
+        say!(Level::Error, "process {own} drops a record of another process that makes no sense");
+    });
+}
 
 /// One end.
 #[derive(Debug)]
@@ -74,18 +92,35 @@ impl Channel {
     /// # Errors
     /// As [`Channel::send`]; `InvalidInput` when a record is too long to be ever sent.
     pub fn send_with(&self, record: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
+        self.send_by(record, descriptors, SendFlags::NOSIGNAL)
+    }
+
+    /// Sends one record, and never waits, even where this end does.
+    ///
+    /// # Errors
+    /// As [`Channel::send`]; `WouldBlock` when there is no room.
+    pub fn send_now(&self, record: &[u8]) -> io::Result<()> {
+        self.send_by(record, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+    }
+
+    fn send_by(
+        &self,
+        record: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+        flags: SendFlags,
+    ) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
         }
         let record = [IoSlice::new(record)];
-        rustix::net::sendmsg(&self.0, &record, &mut control, SendFlags::NOSIGNAL)?;
+        rustix::net::sendmsg(&self.0, &record, &mut control, flags)?;
         Ok(())
     }
 
-    /// Receives one record, and the descriptor that came with it; a record of no bytes means that
-    /// the other end is gone. What a record has beyond the buffer is lost.
+    /// Receives one record, and the descriptor that came with it; no bytes mean that the other end
+    /// is gone. A record that is empty is dropped. What a record has beyond the buffer is lost.
     ///
     /// # Errors
     /// `ConnectionReset` when the other end is gone; `WouldBlock` when this one does not wait.
@@ -100,11 +135,52 @@ impl Channel {
     /// # Errors
     /// As [`Channel::receive`].
     pub fn receive_with(&self, record: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        self.receive_by(record, RecvFlags::CMSG_CLOEXEC)
+    }
+
+    /// Receives one record, and never waits, even where this end does.
+    ///
+    /// # Errors
+    /// As [`Channel::receive`]; `WouldBlock` when there is none.
+    pub fn receive_now(&self, record: &mut [u8]) -> io::Result<usize> {
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        Ok(self.receive_by(record, flags)?.0)
+    }
+
+    fn receive_by(&self, record: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
+        loop {
+            let (len, descriptors) = self.receive_any(record, flags)?;
+            if len > 0 || self.is_over()? {
+                return Ok((len, descriptors));
+            }
+            say_dropped();
+        }
+    }
+
+    /// Whether the other end is closed and no record is left: a record of no bytes is received like
+    /// the end.
+    fn is_over(&self) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match poll(&mut fds, Some(&at_once)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Of records the kernel tells the bytes of all that wait.
+        let is_closed = fds[0].revents().contains(PollFlags::HUP);
+        Ok(is_closed && rustix::io::ioctl_fionread(&self.0)? == 0)
+    }
+
+    /// Receives a record, which may be empty, or the end.
+    fn receive_any(
+        &self,
+        record: &mut [u8],
+        flags: RecvFlags,
+    ) -> io::Result<(usize, Vec<OwnedFd>)> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut record = [IoSliceMut::new(record)];
         let received = loop {
-            let flags = RecvFlags::CMSG_CLOEXEC;
             match rustix::net::recvmsg(&self.0, &mut record, &mut control, flags) {
                 Err(rustix::io::Errno::INTR) => {}
                 received => break received?,
@@ -175,6 +251,34 @@ mod tests {
         there.set_nonblocking().unwrap();
         while there.receive(&mut [0; 4096]).is_ok() {}
         assert!(here.wait_for_room(0).unwrap());
+    }
+
+    #[test]
+    fn an_empty_record_is_dropped_and_is_no_end() {
+        let (here, there) = Channel::pair().unwrap();
+        let (pipe, held) = std::io::pipe().unwrap();
+        there.set_nonblocking().unwrap();
+        let record = &mut [0; 8];
+        for n in 0..3 {
+            (0..n).for_each(|_| here.send(b"", Some(held.as_fd())).unwrap());
+            let error = there.receive(record).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+            (0..n).for_each(|_| here.send(b"", None).unwrap());
+            here.send(b"x", None).unwrap();
+            assert_eq!(there.receive_now(record).unwrap(), 1);
+        }
+        // Neither is it where the other end is gone meanwhile.
+        here.send(b"", None).unwrap();
+        here.send(b"", None).unwrap();
+        here.send(b"last", None).unwrap();
+        here.send(b"", None).unwrap();
+        drop(here);
+        assert_eq!(there.receive(record).unwrap().0, 4);
+        assert_eq!(there.receive(record).unwrap().0, 0);
+        assert_eq!(there.receive(record).unwrap().0, 0);
+        // What came with such records is closed.
+        drop(held);
+        assert_eq!((&pipe).read(record).unwrap(), 0);
     }
 
     #[test]

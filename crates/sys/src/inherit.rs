@@ -14,6 +14,43 @@ use rustix::io::FdFlags;
 /// The numbers that were taken: each belongs to one owner.
 static TAKEN: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
+/// The numbers that were open when this process began, beside the standard three.
+static BEFORE: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
+
+/// Numbers that are looked at one by one where there is no list of those that are open.
+const NUMBERS_TRIED: RawFd = 1024;
+
+/// Notes which descriptors this process was started with: to be called before it opens any.
+pub fn note() {
+    let listed = std::fs::read_dir("/proc/self/fd").map(|entries| {
+        let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        entries.flatten().filter_map(number).collect::<Vec<RawFd>>()
+    });
+    let numbers = listed.unwrap_or_else(|_| (3..NUMBERS_TRIED).collect());
+    // That of the list itself is closed by now.
+    let open = numbers.into_iter().filter(|number| *number > 2 && is_open(*number));
+    BEFORE.lock().unwrap_or_else(PoisonError::into_inner).extend(open);
+}
+
+/// Closes every descriptor that was noted and has not been taken. No process that is forked from
+/// now on has it.
+pub fn close_rest() {
+    let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = std::mem::take(&mut *BEFORE.lock().unwrap_or_else(PoisonError::into_inner));
+    for number in before.difference(&taken) {
+        // SAFETY: it was open before this process opened anything, and nobody in it has taken it:
+        // no owner is left with a number that stands for nothing.
+        unsafe { libc::close(*number) };
+    }
+}
+
+/// Whether the number stands for something.
+fn is_open(number: RawFd) -> bool {
+    // SAFETY: a flag of a number is asked for, which is no use of what it stands for; -1 says that
+    // it stands for nothing.
+    unsafe { libc::fcntl(number, libc::F_GETFD) >= 0 }
+}
+
 /// Takes a descriptor that this process was started with, by its number; it is closed at the next
 /// exec. To be called before this process opens anything that could get the number.
 ///
@@ -23,9 +60,7 @@ pub fn take(number: RawFd) -> io::Result<OwnedFd> {
     if number < 3 || !TAKEN.lock().unwrap_or_else(PoisonError::into_inner).insert(number) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: a flag of a number is asked for, which is no use of what it stands for; -1 says that
-    // it stands for nothing.
-    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+    if !is_open(number) {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: it is open, and nobody in this process owns it: it was inherited, and each number is

@@ -257,15 +257,6 @@ pub fn set_blocking(socket: impl AsFd, blocking: bool) -> io::Result<()> {
     Ok(rustix::io::ioctl_fionbio(socket, !blocking)?)
 }
 
-/// Two connected sockets that keep messages apart, closed on exec; calls on them wait.
-///
-/// # Errors
-/// When descriptors are out.
-pub fn message_pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    let kind = SocketType::SEQPACKET;
-    Ok(rustix::net::socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?)
-}
-
 /// A listening Unix-domain socket at `path`, which it replaces when nobody listens there. Only its
 /// owner may connect.
 ///
@@ -547,6 +538,15 @@ pub fn wait_either(socket: impl AsFd, timeout_ms: u64) -> io::Result<(bool, bool
 /// When the kernel refuses the wait; an interrupting signal is no error.
 pub fn wait_readable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
     Ok(!wait_for(fd, PollFlags::IN, timeout_ms)?.is_empty())
+}
+
+/// Waits until the other end of a pipe or a socket is closed, at most `timeout_ms`; whether that is
+/// so. Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_closed(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    Ok(!wait_for(fd, PollFlags::empty(), timeout_ms)?.is_empty())
 }
 
 /// Waits until a descriptor can be written or has failed, at most `timeout_ms`; whether that is so.

@@ -339,12 +339,12 @@ pub fn lifeline() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 /// Waits until nobody holds the other end of a [`lifeline`], at most `timeout_ms`; whether that
-/// is so. Blocks.
+/// is so: what is written to it says nothing. Blocks.
 pub fn wait_for_end(lifeline: impl AsFd, timeout_ms: u64) -> bool {
     let until_ms = clock::monotonic_ms().saturating_add(timeout_ms);
     loop {
         let left_ms = until_ms.saturating_sub(clock::monotonic_ms());
-        match crate::net::wait_readable(&lifeline, left_ms) {
+        match crate::net::wait_closed(&lifeline, left_ms) {
             Ok(true) => return true,
             // An interrupting signal ends a wait early.
             Ok(false) if clock::monotonic_ms() < until_ms => {}

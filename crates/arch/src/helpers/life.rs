@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use flyball_sys::channel::Channel;
+use flyball_sys::channel::{self, Channel};
 use flyball_sys::disk::{FIRST_BYTES, Op};
 use flyball_sys::file::{self, Links, Whereabouts};
 use flyball_sys::mapping::Mapping;
@@ -107,10 +107,17 @@ fn spawn() -> std::io::Result<Channel> {
 fn help(worker: &Channel) -> i32 {
     let mut record = vec![0; REQUEST_HEAD + PATH_BYTES_MAX];
     let mut scratch = Vec::new();
-    while let Ok((len @ 1.., Some(descriptor))) = worker.receive(&mut record) {
-        let Some((head, path)) = record[..len].split_at_checked(REQUEST_HEAD) else { break };
+    while let Ok((len @ 1.., descriptor)) = worker.receive(&mut record) {
+        let Some((head, path)) = record[..len].split_at_checked(REQUEST_HEAD) else {
+            channel::say_dropped();
+            continue;
+        };
         let number = word(head, 8);
-        bring_in(head, path, descriptor, &mut scratch);
+        // Without one there is nothing to bring in, and the worker waits for an end all the same.
+        match descriptor {
+            Some(descriptor) => bring_in(head, path, descriptor, &mut scratch),
+            None => channel::say_dropped(),
+        }
         if worker.send(&number.to_ne_bytes(), None).is_err() {
             break;
         }

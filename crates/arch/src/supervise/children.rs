@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use flyball_site::Spawner;
+use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
 use flyball_sys::notify::Notifier;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
@@ -140,7 +141,7 @@ impl Master {
                 lifeline = Some(held);
             }
             Role::Admin => {
-                let (ours, theirs) = flyball_sys::net::message_pair()?;
+                let (ours, theirs) = Channel::pair()?;
                 if let Some(before) = self.commands.replace(ours) {
                     self.mechanism.forget(before.as_fd());
                 }
@@ -249,9 +250,10 @@ impl Master {
     /// no worker can ask it for anything any more.
     fn start_spawner(&mut self, at: usize) -> io::Result<()> {
         let Some(spawner) = self.children[at].spawner.clone() else { return Ok(()) };
+        let Some(desk) = spawner.desk() else { return Ok(()) };
         let master = process::own_id();
-        let process = process::fork_holding(&[spawner.descriptor()], || {
-            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run()) {
+        let process = process::fork_holding(&[desk.as_fd()], || {
+            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run(&desk)) {
                 Ok(()) => 0,
                 Err(error) => {
                     say!(Level::Error, "{}: {error}", name(Role::Spawner));
@@ -293,7 +295,11 @@ impl Master {
             self.server.configuration = None;
             self.server.listening.forget_left();
             for child in &mut self.children {
-                (child.accepting, child.appender) = (None, None);
+                (child.accepting, child.appender, child.spawner) = (None, None, None);
+            }
+            // A worker asks for programs; none of what others ask for comes to it.
+            if let Some(spawner) = self.server.sites.spawner() {
+                spawner.leave_desk();
             }
         }
         match role {
@@ -306,7 +312,7 @@ impl Master {
         confinement.confine(part, settings, sites, parent)
     }
 
-    fn run_admin(&mut self, commands: Option<OwnedFd>, master: i32) -> io::Result<()> {
+    fn run_admin(&mut self, commands: Option<Channel>, master: i32) -> io::Result<()> {
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),

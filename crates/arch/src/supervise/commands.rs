@@ -8,15 +8,17 @@ use flyball_sys::{clock, process, say};
 
 use super::children::{Child, RESTART_MS_MIN, Role};
 use super::{KILL_AFTER_MS, Master};
-use crate::control::{self, Command, Reply};
+use crate::control::{self, Command, Received, Reply};
 
 impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.
     pub(super) fn obey(&mut self) {
         let Some(commands) = &self.commands else { return };
-        let Some(request) = control::receive(commands) else {
-            // The process has gone, or talks nonsense; the next one brings a new pair.
-            return self.stop_asking();
+        let request = match control::receive(commands) {
+            Received::Asked(request) => request,
+            Received::Nothing => return,
+            // The process has gone; the next one brings a new pair.
+            Received::End => return self.stop_asking(),
         };
         let mut is_question = false;
         let whose = request.whose();

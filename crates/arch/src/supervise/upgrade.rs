@@ -3,8 +3,10 @@
 //! sockets, and the new one begins; this one finishes what it has and ends. When the new one fails
 //! at any point, this one goes on.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::ErrorKind;
+use std::os::fd::AsFd;
 
+use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
 use flyball_sys::process::{self, Ending, Forked, ProcessId};
 use flyball_sys::readiness::Interest;
@@ -34,7 +36,7 @@ const NOT_RUN: i32 = 127;
 pub(super) struct Upgrade {
     process: ProcessId,
     /// The way to it.
-    way: OwnedFd,
+    way: Channel,
     until_ms: u64,
     /// How long that is, in milliseconds.
     most_ms: u64,
@@ -67,10 +69,10 @@ impl Master {
             return Err("earlier generations of workers still have connections".into());
         }
         let fail = |error: std::io::Error| format!("{}: {error}", program.display());
-        let (way, theirs) = net::message_pair().map_err(fail)?;
+        let (way, theirs) = Channel::pair().map_err(fail)?;
         let listening: Vec<_> = self.server.listening.handed_over().collect();
         let admin = self.server.admin.as_deref();
-        let told = handover::describe(&theirs, admin, listening.iter().cloned());
+        let told = handover::describe(theirs.as_fd(), admin, listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
         // end: when it stops the server, it kills that one at once.
         let forked =
@@ -124,12 +126,15 @@ impl Master {
     pub(super) fn hear_new_master(&mut self) -> bool {
         let Some(upgrade) = &mut self.upgrade else { return false };
         let mut message = [0; MESSAGE_BYTES_MAX];
-        let len = net::recv_now(&upgrade.way, &mut message).unwrap_or(0);
+        let len = match upgrade.way.receive_now(&mut message) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            received => received.unwrap_or(0),
+        };
         match &message[..len] {
             PREPARED if !upgrade.has_begun => {
                 upgrade.has_begun = true;
                 self.retire();
-                let told = self.upgrade.as_ref().map(|up| net::send(&up.way, GO, false));
+                let told = self.upgrade.as_ref().map(|up| up.way.send(GO, None));
                 if told.is_none_or(|told| told.is_err()) {
                     self.roll_back("it has gone");
                 }
@@ -201,10 +206,10 @@ impl Master {
     /// When that one has gone, or does not answer.
     pub(super) fn wait_for_turn(&mut self) -> std::io::Result<()> {
         let Some(before) = &self.server.before else { return Ok(()) };
-        net::send(before, PREPARED, false)?;
+        before.send(PREPARED, None)?;
         let mut message = [0; MESSAGE_BYTES_MAX];
-        let came = net::wait_readable(before, GO_MS_MAX)?;
-        let len = if came { net::recv_now(before, &mut message)? } else { 0 };
+        let came = net::wait_readable(before.as_fd(), GO_MS_MAX)?;
+        let len = if came { before.receive_now(&mut message)? } else { 0 };
         if &message[..len] != GO {
             return Err(std::io::Error::other("the master before does not hand over"));
         }
@@ -221,9 +226,9 @@ impl Master {
         self.write_pid_file();
         if let Some(before) = self.server.before.take() {
             // It may have given this one up, and kill it.
-            let _ = net::send(&before, READY, false);
+            let _ = before.send(READY, None);
             // Before it has named this process nobody else is heard. It closes its end then.
-            let _ = net::wait_readable(&before, NAMED_MS_MAX);
+            let _ = net::wait_readable(before.as_fd(), NAMED_MS_MAX);
         }
         self.notifier.ready(&self.status_line());
     }

@@ -37,6 +37,7 @@ mod load_terminal;
 mod mapped;
 mod memory;
 mod overlaps;
+mod peers;
 mod pinned;
 mod policies;
 mod reload;

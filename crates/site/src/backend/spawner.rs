@@ -8,8 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use flyball_sys::channel::Channel;
+use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::file::{self, Links};
 use flyball_sys::net;
@@ -38,6 +39,9 @@ const PLACE_MS_MAX: u64 = 100;
 
 /// Requests that wait so.
 const WAITING_MAX: usize = 64;
+
+/// Requests that are taken before other events are looked at.
+const REQUESTS_PER_TURN: usize = 64;
 
 /// Bytes of requests that may wait for the process.
 const QUEUE_BYTES: usize = 1024 * 1024;
@@ -146,8 +150,8 @@ fn runs(path: &Path) -> Result<(), Told> {
 pub struct Spawner {
     /// Where workers send requests.
     door: Channel,
-    /// Where the process takes them.
-    desk: Channel,
+    /// Where the process takes them, until this process has left it to others.
+    desk: Mutex<Option<Arc<Channel>>>,
     rules: Vec<Rule>,
     responders: Vec<PoolRule>,
     /// Where sockets of responders are that nobody has named.
@@ -164,6 +168,7 @@ impl Spawner {
         door.set_nonblocking()?;
         door.set_room(QUEUE_BYTES)?;
         desk.set_nonblocking()?;
+        let desk = Mutex::new(Some(Arc::new(desk)));
         Ok(Spawner { door, desk, rules, responders, directory })
     }
 
@@ -201,9 +206,15 @@ impl Spawner {
         Ok(ours)
     }
 
-    /// What the process must hold of all that is open.
-    pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.desk.as_fd()
+    /// What the process must hold of all that is open; nothing where it was left.
+    pub fn desk(&self) -> Option<Arc<Channel>> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Leaves what only the process itself shall take requests from: to be called in every other
+    /// process but the master.
+    pub fn leave_desk(&self) {
+        *self.desk.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The life of the process: until nobody can send requests any more, whereupon it ends what
@@ -211,21 +222,21 @@ impl Spawner {
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub fn run(&self) -> io::Result<()> {
+    pub fn run(&self, desk: &Channel) -> io::Result<()> {
         process::heed_children();
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("epoll")?;
-        mechanism.add(self.desk.as_fd(), REQUESTS, Interest::READ)?;
+        mechanism.add(desk.as_fd(), REQUESTS, Interest::READ)?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
         let manager = match Manager::open(&self.responders, &self.directory, &mut *mechanism) {
             Ok(manager) => manager,
             Err(why) => {
-                self.desk.send(why.as_bytes(), None)?;
+                desk.send(why.as_bytes(), None)?;
                 return Err(io::Error::other(why));
             }
         };
         // Nobody may take it, once the process was started anew.
-        let _ = self.desk.send(READY, None);
+        let _ = desk.send(READY, None);
         let record = vec![0; RECORD_BYTES_MAX];
         let (running, waiting) = (Vec::new(), Vec::new());
         let mut office =
@@ -236,7 +247,7 @@ impl Spawner {
             for event in &events {
                 match event.token {
                     REQUESTS => {
-                        if office.take_requests(&self.desk) {
+                        if office.take_requests(desk) {
                             office.end_all();
                             return Ok(());
                         }
@@ -319,7 +330,7 @@ impl Office<'_> {
 
     /// Starts what is asked for; true when nobody can ask any more.
     fn take_requests(&mut self, desk: &Channel) -> bool {
-        loop {
+        for _ in 0..REQUESTS_PER_TURN {
             let mut record = std::mem::take(&mut self.record);
             let received = desk.receive_with(&mut record);
             let request = match received {
@@ -333,8 +344,11 @@ impl Office<'_> {
             if let (Some(request), Ok([input, output, error, leash])) = (request, descriptors) {
                 let leash = Channel::from_fd(leash);
                 self.take(Asked { request, standard: [input, output, error], leash });
+            } else {
+                channel::say_dropped();
             }
         }
+        false
     }
 
     /// Starts a program, or has it wait for a place.
