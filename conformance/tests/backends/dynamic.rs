@@ -145,6 +145,20 @@ fn get(path: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: example.org\r\n\r\n")
 }
 
+fn what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = programs.server.connect();
+    // The start of a control sequence, what shows text backwards, and a file name as it may be.
+    let path = b"/run/env/\xc2\x9b2Jx\xe2\x80\xaeyz/\xc3\xa9";
+    client.send([b"GET ", &path[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
+    let _ = answer(&mut client);
+    let said = || Some(programs.server.errors()).filter(|said| said.contains("done"));
+    let said = wait::until(AT_MOST, said).expect("what the program said");
+    assert!(said.contains("GET /run/env/\\u{9b}2Jx\\u{202e}yz/\u{e9} "), "{said:?}");
+    let is_order = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!said.contains(is_order), "{said:?}");
+}
+
 fn an_absolute_target_is_the_host_of_every_variable(architecture: &str) {
     let Some(programs) = start(architecture, "") else { return };
     for (target, version, fields, lines) in [
@@ -393,6 +407,7 @@ on_every_architecture! {
     [
         a_program_gets_its_request_and_answers_it,
         an_absolute_target_is_the_host_of_every_variable,
+        what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log,
         a_body_goes_there_and_its_echo_comes_back_at_the_same_time,
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,

@@ -4,6 +4,8 @@
 //! and the architecture decides whether that blocks, is polled for, handed to a helper or submitted
 //! to a ring.
 #![forbid(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
 
 mod accept;
 mod accepts;

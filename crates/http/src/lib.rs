@@ -4,6 +4,8 @@
 //! answers come in as arguments; what the connection wants next comes out as data. Every
 //! concurrency architecture drives the same [`h1::Conn`] and differs only in how it waits.
 #![forbid(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
 
 pub mod body;
 pub mod coding;

@@ -82,7 +82,9 @@ pub mod glue {
         // Of this library alone. A backtrace would look at files that a worker may not open.
         set_hook(Box::new(|panic| {
             let at = panic.location().map(ToString::to_string).unwrap_or_default();
-            eprintln!("flyball: module: a panic at {at}: {}", said(panic.payload()));
+            // It may hold what a client wrote, and the server's log is out of reach.
+            let said = said(panic.payload());
+            eprintln!("flyball: module: a panic at {at}: {}", said.escape_debug());
         }));
         // SAFETY: the server gives a table of this version of the ABI, which lives for this call.
         let mut setup = unsafe { ForeignSetup::new(&*calls, setup) };

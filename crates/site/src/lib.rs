@@ -3,6 +3,8 @@
 //! [`Service::lookup`] answers from the caches and never blocks. Whatever may wait on the disk
 //! comes out as a [`Plan`]; how it is waited for is the architecture's business.
 #![forbid(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
 
 pub mod access;
 pub mod backend;

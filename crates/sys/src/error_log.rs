@@ -1,7 +1,11 @@
 //! What the server says on standard error, and how much of it: a level that all its processes have
 //! in common, so that one change of it is a change for all of them.
+//!
+//! A message may hold what a client wrote, and is read in a terminal: [`write`] escapes what a
+//! terminal obeys and what deceives the eye, whoever says it. Nothing else of the server writes to
+//! standard error.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -82,8 +86,41 @@ pub fn say(level: Level, message: fmt::Arguments<'_>) {
 /// Writes a line whatever the level is: what somebody has ordered, and what was answered. One
 /// call, so that the lines of several processes do not mix; an error has nowhere to go.
 pub fn write(message: fmt::Arguments<'_>) {
-    let line = format!("flyball: {message}\n");
-    let _ = io::stderr().lock().write_all(line.as_bytes());
+    let _ = io::stderr().lock().write_all(line(message).as_bytes());
+}
+
+/// The line of a message.
+fn line(message: fmt::Arguments<'_>) -> String {
+    let mut line = Escaped(String::from("flyball: "));
+    // Only a value that cannot be shown makes it fail: what was shown before it is told.
+    let _ = line.write_fmt(message);
+    line.0 + "\n"
+}
+
+/// Text in which nothing is left that is not shown as it is.
+struct Escaped(String);
+
+impl fmt::Write for Escaped {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            match is_hidden(character) {
+                true => write!(self.0, "\\u{{{:x}}}", u32::from(character))?,
+                false => self.0.push(character),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a character is an order to a terminal, or changes how others are shown: controls of both
+/// kinds, ends of lines and paragraphs, characters without a width, and those that turn the
+/// direction of writing.
+fn is_hidden(character: char) -> bool {
+    (character.is_control() && character != '\t')
+        || matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Writes a message on standard error, if messages of its level are written.
@@ -124,6 +161,17 @@ mod tests {
                 set_level(Level::Info);
             }
         }
+    }
+
+    #[test]
+    fn a_message_is_one_line_that_no_terminal_obeys() {
+        let hostile = "a\u{9b}2J\x1b[2J\r\nb\u{202e}c\u{200b}\u{2066}\x7f\0";
+        let shown = line(format_args!("GET /{hostile} {}", "d\u{2028}e"));
+        let start = r"flyball: GET /a\u{9b}2J\u{1b}[2J\u{d}\u{a}b";
+        let end = r"\u{202e}c\u{200b}\u{2066}\u{7f}\u{0} d\u{2028}e";
+        assert_eq!(shown, format!("{start}{end}\n"));
+        let plain = "a path with\ta tab, an \u{e9}, \u{4e16} and \u{fffd} \\x1b";
+        assert_eq!(line(format_args!("{plain}")), format!("flyball: {plain}\n"));
     }
 
     #[test]

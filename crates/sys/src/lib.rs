@@ -4,6 +4,8 @@
 //! says in its doc whether it may block, and hides pointers. Nothing here knows HTTP.
 #![deny(clippy::undocumented_unsafe_blocks)]
 #![allow(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
 
 pub mod alloc;
 #[cfg(test)]

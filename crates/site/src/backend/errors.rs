@@ -62,14 +62,9 @@ impl ErrorOutput {
     }
 }
 
-/// A line of the log: nothing in it can end it, or move a terminal's cursor.
+/// A line of the log.
 fn written(name: &str, line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line)
-        .trim_end()
-        .chars()
-        .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
-        .collect();
-    format!("{name}: {text}")
+    format!("{name}: {}", String::from_utf8_lossy(line).trim_end())
 }
 
 #[cfg(test)]
@@ -77,8 +72,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_a_program_cannot_forge_another_or_flood_the_log() {
-        assert_eq!(written("cgi /x 1-2", b"a\r\x1b[2Kb\n"), "cgi /x 1-2: a\u{fffd}\u{fffd}[2Kb");
+    fn a_program_cannot_flood_the_log() {
+        assert_eq!(written("cgi /x 1-2", b"a\xffb\r\n"), "cgi /x 1-2: a\u{fffd}b");
         let mut errors = ErrorOutput::new("cgi".into());
         errors.take(&[b'x'; 3 * LOGGED_BYTES_MAX]);
         assert_eq!(errors.left, 0);

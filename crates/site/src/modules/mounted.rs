@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use flyball_http::Request;
 use flyball_module::Module;
-use flyball_sys::clock;
+use flyball_sys::{clock, error_log};
 
 use super::settings::{Maker, ModuleSettings};
 use crate::routes::canonical;
@@ -159,7 +159,7 @@ impl Mounted {
     pub(super) fn instance(&self) -> Option<&dyn Module> {
         let made = self.instance.get_or_init(|| {
             self.settings.make(self.maker).inspect_err(|why| {
-                eprintln!("flyball: module {}: {why}", self.name);
+                error_log::write(format_args!("module {}: {why}", self.name));
             })
         });
         made.as_deref().ok()

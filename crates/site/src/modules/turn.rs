@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_http::Request;
 use flyball_module::{Exchange, Refused};
-use flyball_sys::process;
+use flyball_sys::{error_log, process};
 
 use super::draft::Draft;
 
@@ -137,10 +137,10 @@ impl Exchange for Called<'_> {
 
     fn log(&mut self, text: &str) {
         let end = text.floor_char_boundary(LOGGED_MAX);
-        let line = text[..end].escape_debug();
+        let line = &text[..end];
         let method = String::from_utf8_lossy(self.method()).into_owned();
         let path = String::from_utf8_lossy(self.caller.request.path()).into_owned();
         let name = self.caller.name;
-        eprintln!("flyball: module {name}: {method} {path} [{}]: {line}", self.id());
+        error_log::write(format_args!("module {name}: {method} {path} [{}]: {line}", self.id()));
     }
 }
