@@ -361,6 +361,8 @@ pub enum AccessLog {
     Off,
     /// Standard output.
     Stdout,
+    /// Standard error.
+    Stderr,
     /// Appended to this file.
     File(PathBuf),
 }
@@ -422,7 +424,7 @@ pub struct LogSettings {
     pub ms_max: Option<u64>,
     /// Files of the access log that are kept beside the one that is written.
     pub keep: usize,
-    /// Where lines of slow requests go; here [`AccessLog::Stdout`] is standard error.
+    /// Where lines of slow requests go.
     pub slow: AccessLog,
     /// How long a request takes at least that is slow, in milliseconds.
     pub slow_ms: u64,

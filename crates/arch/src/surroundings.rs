@@ -7,7 +7,7 @@ use std::path::Path;
 
 use flyball_sys::file_kind::{FileKind, kind_at};
 use flyball_sys::sandbox::Identity;
-use flyball_sys::{machine, net, process};
+use flyball_sys::{log_file, machine, net, process};
 
 use crate::settings::{AccessLog, AdminAddress, Settings};
 
@@ -30,8 +30,13 @@ pub struct Lack {
 pub fn lacks(settings: &Settings) -> Vec<Lack> {
     let mut lacks = Vec::new();
     for (key, log) in [("access-log", &settings.access_log), ("slow-log", &settings.log.slow)] {
-        if let AccessLog::File(path) = log {
-            lacks.extend(place(key, path, is_log));
+        match log {
+            AccessLog::File(path) if log_file::is_link(path) => {
+                let why = "is a symbolic link, which no log follows; name the file itself, or `-`";
+                lacks.push(Lack::new(key, format!("{} {why}", path.display())));
+            }
+            AccessLog::File(path) => lacks.extend(place(key, path, is_log)),
+            AccessLog::Stdout | AccessLog::Stderr | AccessLog::Off => {}
         }
     }
     if let Some(path) = &settings.running.pid_file {

@@ -26,20 +26,26 @@ pub struct LogState {
 
 impl LogFile {
     /// Opens a file for appending, and makes it if need be. Waits for nobody: writing to a pipe or
-    /// a terminal that is full gives `WouldBlock`.
+    /// a terminal that is full gives `WouldBlock`. A link is not followed: whoever may write to the
+    /// directory could have the server append to any file (CVE-2016-1247).
     ///
     /// # Errors
-    /// When it can be neither opened nor made; [`has_no_reader`] tells of a named pipe that nobody
-    /// reads.
+    /// When it is a link, or can be neither opened nor made; [`has_no_reader`] tells of a named
+    /// pipe without a reader.
     pub fn open(path: &Path) -> io::Result<LogFile> {
         let flags = OFlags::WRONLY
             | OFlags::APPEND
             | OFlags::CREATE
             | OFlags::CLOEXEC
             | OFlags::NOCTTY
+            | OFlags::NOFOLLOW
             | OFlags::NONBLOCK;
-        let opened = rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?;
-        Ok(LogFile(opened.into()))
+        match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
+            Err(rustix::io::Errno::LOOP) => {
+                Err(io::Error::other("it is a symbolic link, which no log follows"))
+            }
+            opened => Ok(LogFile(opened?.into())),
+        }
     }
 
     /// A descriptor that is open already. Writing to it blocks if it does.
@@ -82,7 +88,7 @@ impl LogFile {
     /// Whether this path still names it.
     pub fn is_at(&self, path: &Path) -> bool {
         let own = rustix::fs::fstat(&self.0);
-        let there = rustix::fs::stat(path);
+        let there = rustix::fs::lstat(path);
         own.is_ok_and(|own| {
             there.is_ok_and(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
         })
@@ -97,7 +103,12 @@ impl AsFd for LogFile {
 
 /// Whether something has this name that is no regular file: a device, a terminal or a pipe.
 pub fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| !found.is_file())
+    std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file())
+}
+
+/// Whether something has this name that is a symbolic link: [`LogFile::open`] refuses it.
+pub fn is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink())
 }
 
 /// Whether an open failed because nobody reads the named pipe.
@@ -144,6 +155,10 @@ mod tests {
         assert!(log.is_at(&path) && !log.is_at(dir.path()) && !log.is_at(&dir.path().join("no")));
         let now = crate::clock::unix_ms();
         assert!(state.born_ms.is_none_or(|born| now.abs_diff(born) < 60_000), "{state:?}");
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(LogFile::open(&link).unwrap_err().to_string().contains("link"));
+        assert!(!log.is_at(&link));
     }
 
     #[test]

@@ -1,30 +1,53 @@
 //! A file with the number of a process.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 /// Longest PID file that is looked into, in bytes.
-const BYTES_MAX: usize = 32;
+const BYTES_MAX: u64 = 32;
 
 /// Writes the number of a process to `path`. Whoever reads meanwhile finds the number that was
-/// there before or this one, never half of one.
+/// there before or this one, never half of one. A link of that name is replaced and not followed,
+/// and so is one of the name that the file has at first, which others can tell beforehand.
 ///
 /// # Errors
 /// As open(2) and rename(2).
 pub fn write(path: &Path, process: i32) -> io::Result<()> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{process}"));
-    let new = PathBuf::from(name);
-    std::fs::write(&new, format!("{process}\n"))?;
-    std::fs::rename(&new, path).inspect_err(|_| {
-        let _ = std::fs::remove_file(&new);
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+    let directory =
+        rustix::fs::openat(CWD, directory.unwrap_or(Path::new(".")), flags, Mode::empty())?;
+    let mut new = name.to_owned();
+    new.push(format!(".{process}"));
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let make = || rustix::fs::openat(&directory, &*new, flags, Mode::from_raw_mode(0o644));
+    let made = match make() {
+        // Left by a process that had this number, or put there: it is taken away, and once only.
+        Err(rustix::io::Errno::EXIST) => {
+            rustix::fs::unlinkat(&directory, &*new, AtFlags::empty())?;
+            make()
+        }
+        made => made,
+    };
+    let written = File::from(made?)
+        .write_all(format!("{process}\n").as_bytes())
+        .and_then(|()| Ok(rustix::fs::renameat(&directory, &*new, &directory, name)?));
+    written.inspect_err(|_| {
+        let _ = rustix::fs::unlinkat(&directory, &*new, AtFlags::empty());
     })
 }
 
-/// The number that stands in `path`.
+/// The number that stands in `path`; never waits, and follows no link of that name.
 pub fn read(path: &Path) -> Option<i32> {
-    let text = std::fs::read(path).ok().filter(|text| text.len() <= BYTES_MAX)?;
-    std::str::from_utf8(&text).ok()?.trim().parse().ok()
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?);
+    let mut text = String::new();
+    file.take(BYTES_MAX + 1).read_to_string(&mut text).ok()?;
+    (text.len() as u64 <= BYTES_MAX).then(|| text.trim().parse().ok())?
 }
 
 /// Removes `path` if it has the number of this process.
@@ -51,5 +74,26 @@ mod tests {
         assert_eq!(read(&path), None);
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
         assert!(write(Path::new("/no/such/place"), 17).is_err());
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_replaced_and_never_followed() {
+        use std::os::unix::fs::symlink;
+        let directory = tempfile::tempdir().unwrap();
+        let within = |name: &str| directory.path().join(name);
+        let (path, victim) = (within("pid"), within("victim"));
+        std::fs::write(&victim, "19\n").unwrap();
+        symlink(&victim, within("pid.17")).unwrap();
+        symlink(&victim, &path).unwrap();
+        assert_eq!(read(&path), None);
+        remove(&path, 19);
+        write(&path, 17).unwrap();
+        assert_eq!((read(&path), read(&victim)), (Some(17), Some(19)));
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
+        // Neither is one that waits for whoever would write to it.
+        let fifo = within("fifo");
+        rustix::fs::mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
+        assert_eq!(read(&fifo), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
@@ -51,11 +51,20 @@ pub(super) enum Which {
 struct Log {
     which: Which,
     channel: Channel,
-    /// `None` is standard output, or standard error for the log of slow requests.
-    path: Option<PathBuf>,
+    to: AccessLog,
     bytes_max: Option<u64>,
     ms_max: Option<u64>,
     keep: usize,
+}
+
+impl Log {
+    /// The file, if it is one that has a name.
+    fn path(&self) -> Option<&Path> {
+        match &self.to {
+            AccessLog::File(path) => Some(path),
+            AccessLog::Stdout | AccessLog::Stderr | AccessLog::Off => None,
+        }
+    }
 }
 
 /// Signals, for all logs of the process.
@@ -99,12 +108,8 @@ impl Appender {
 
     /// Takes the lines of one more log, which comes through this channel.
     pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &Settings, from: Channel) {
-        let path = match to {
-            AccessLog::File(path) => Some(path.clone()),
-            AccessLog::Stdout | AccessLog::Off => None,
-        };
         let LogSettings { bytes_max, ms_max, keep, .. } = settings.log;
-        self.logs.push(Log { which, channel: from, path, bytes_max, ms_max, keep });
+        self.logs.push(Log { which, channel: from, to: to.clone(), bytes_max, ms_max, keep });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -113,7 +118,7 @@ impl Appender {
 
     /// The files that are appended to.
     pub(crate) fn paths(&self) -> Vec<&Path> {
-        self.logs.iter().filter_map(|log| log.path.as_deref()).collect()
+        self.logs.iter().filter_map(Log::path).collect()
     }
 
     /// The descriptors that the log process must keep.
@@ -189,10 +194,10 @@ impl Run<'_> {
             reopens.set(reopens.get() + u64::from(signal == Signal::Reopen));
         }
         let is_told = std::mem::replace(&mut self.reopened, reopens.get()) != reopens.get();
-        if is_told && self.plan.path.is_some() {
+        if is_told && self.plan.path().is_some() {
             self.open();
         }
-        is_told && self.plan.path.is_some()
+        is_told && self.plan.path().is_some()
     }
 
     /// Appends a batch of whole lines. Waits for a pipe that is full; what cannot be written at
@@ -257,10 +262,10 @@ impl Run<'_> {
     /// Opens the file, in the place of the one that is open.
     fn open(&mut self) {
         self.file = None;
-        let file = match &self.plan.path {
-            Some(path) => LogFile::open(path),
-            None if self.plan.which == Which::Slow => process::duplicate_stderr().map(LogFile::of),
-            None => process::duplicate_stdout().map(LogFile::of),
+        let file = match &self.plan.to {
+            AccessLog::File(path) => LogFile::open(path),
+            AccessLog::Stderr => process::duplicate_stderr().map(LogFile::of),
+            AccessLog::Stdout | AccessLog::Off => process::duplicate_stdout().map(LogFile::of),
         };
         match file {
             Ok(file) => {
@@ -280,7 +285,7 @@ impl Run<'_> {
 
     fn failed(&mut self, error: &io::Error) {
         // A pipe whose reader has gone is opened again for the next.
-        if error.kind() == ErrorKind::BrokenPipe && self.plan.path.is_some() {
+        if error.kind() == ErrorKind::BrokenPipe && self.plan.path().is_some() {
             self.file = None;
         }
         self.say(format!("the {} cannot be written, and lines are lost: {error}", self.name()));
@@ -317,7 +322,7 @@ impl Run<'_> {
 
     /// Puts the file aside when it is too old, or would be too long with so many bytes more.
     fn put_aside_when_due(&mut self, more: u64) {
-        let (Some(open), Some(path)) = (&self.file, &self.plan.path) else { return };
+        let (Some(open), Some(path)) = (&self.file, self.plan.path()) else { return };
         let Some(state) = open.state.filter(|state| state.len > 0) else { return };
         let is_long = self.plan.bytes_max.is_some_and(|most| more > 0 && state.len + more > most);
         let is_old = self.old_unix_ms(open).is_some_and(|due| due <= clock::unix_ms());

@@ -43,13 +43,16 @@ pub fn admin_address(text: &str) -> Option<AdminAddress> {
     admin(text, Path::new(""))
 }
 
-/// Where the access log goes: `-` is standard output, else a path, which starts from `base` when it
-/// is relative.
-pub(super) fn access_log(text: &str, base: &Path) -> Option<AccessLog> {
-    if text == "-" {
-        return Some(AccessLog::Stdout);
+/// Where a log goes: `-` is `dash`, the names that Linux has for standard output and standard error
+/// are these, and all else is a path, which starts from `base` when it is relative. A log follows
+/// no links, which those names are.
+pub(super) fn log(text: &str, base: &Path, dash: fn() -> AccessLog) -> Option<AccessLog> {
+    match text {
+        "-" => Some(dash()),
+        "/dev/stdout" | "/dev/fd/1" | "/proc/self/fd/1" => Some(AccessLog::Stdout),
+        "/dev/stderr" | "/dev/fd/2" | "/proc/self/fd/2" => Some(AccessLog::Stderr),
+        _ => path(text, base).map(AccessLog::File),
     }
-    path(text, base).map(AccessLog::File)
 }
 
 /// A path of a file or directory, which starts from `base` when it is relative.
@@ -119,10 +122,14 @@ mod tests {
     #[test]
     fn the_access_log_is_a_file_or_standard_output() {
         let base = Path::new("conf");
-        assert_eq!(access_log("-", base), Some(AccessLog::Stdout));
-        assert_eq!(access_log("a.log", base), Some(AccessLog::File("conf/a.log".into())));
-        assert_eq!(access_log("/a.log", base), Some(AccessLog::File("/a.log".into())));
-        assert_eq!(access_log("", base), None);
-        assert_eq!(access_log("a\0", base), None);
+        let access_log = |text| log(text, base, || AccessLog::Stdout);
+        assert_eq!(access_log("-"), Some(AccessLog::Stdout));
+        assert_eq!(log("-", base, || AccessLog::Stderr), Some(AccessLog::Stderr));
+        assert_eq!(access_log("/dev/stdout"), Some(AccessLog::Stdout));
+        assert_eq!(access_log("/dev/stderr"), Some(AccessLog::Stderr));
+        assert_eq!(access_log("a.log"), Some(AccessLog::File("conf/a.log".into())));
+        assert_eq!(access_log("/a.log"), Some(AccessLog::File("/a.log".into())));
+        assert_eq!(access_log(""), None);
+        assert_eq!(access_log("a\0"), None);
     }
 }

@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "slow-log",
         flag: None,
-        kind: Kind::Log { set: |s, log| s.log.slow = log },
+        kind: Kind::Log { dash: || AccessLog::Stderr, set: |s, log| s.log.slow = log },
         word: Some(Word { name: "off", set: |s| s.log.slow = AccessLog::Off }),
         default: Some("off"),
         doc: "Where the timelines of slow requests go, a line for each",

@@ -107,8 +107,10 @@ pub enum Kind<T: 'static> {
         /// Stores it.
         set: fn(&mut T, AdminAddress),
     },
-    /// A path, or `-` for standard output.
+    /// A path, or `-`.
     Log {
+        /// What `-` is.
+        dash: fn() -> AccessLog,
         /// Stores it.
         set: fn(&mut T, AccessLog),
     },
@@ -207,7 +209,7 @@ impl<T> Kind<T> {
             Kind::Addresses { set } => set(target, addresses(raw)?),
             Kind::Limit { set } => set(target, AcceptLimit::parse(raw.number()?)?),
             Kind::Admin { set } => set(target, address::admin(raw.number()?, base)?),
-            Kind::Log { set } => set(target, address::access_log(raw.text()?, base)?),
+            Kind::Log { dash, set } => set(target, address::log(raw.text()?, base, *dash)?),
             Kind::LogFormat { set } => set(target, LogFormat::parse(raw.text()?).ok()?),
             Kind::Path { set } => set(target, address::path(raw.text()?, base)?),
             Kind::Types { set } => set(target, entries(raw, type_of)?),

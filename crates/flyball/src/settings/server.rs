@@ -271,11 +271,13 @@ const ROWS: &[Setting] = &[
     Setting {
         key: "access-log",
         flag: Some(Flag { name: "access-log", value: "PATH|-|off" }),
-        kind: Kind::Log { set: |s, log| s.access_log = log },
+        kind: Kind::Log { dash: || AccessLog::Stdout, set: |s, log| s.access_log = log },
         word: Some(Word { name: "off", set: |s| s.access_log = AccessLog::Off }),
         default: Some("off"),
         doc: "Where the access log goes",
-        more: "`-` is standard output; a file is appended to. SIGUSR1 opens it anew.",
+        more: "`-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error; a file \
+               is appended to. SIGUSR1 opens it anew. Another symbolic link is refused: who may \
+               write to its directory could have the server append to any file.",
         source: "S3 section 4 (M122)",
     },
     Setting {

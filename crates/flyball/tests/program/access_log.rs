@@ -125,8 +125,7 @@ fn on_every_architecture(test: impl Fn(&str) + Sync) {
 #[test]
 fn a_full_disk_fails_no_request_and_its_lines_are_counted() {
     on_every_architecture(|arch| {
-        let link = |path: &Path| std::os::unix::fs::symlink("/dev/full", path).expect("a link");
-        let mut logged = Logged::start(arch, "log", &[], link);
+        let mut logged = Logged::start(arch, "/dev/full", &[], |_| {});
         logged.ask(0, 500);
         let lost = logged.wait_for_counter("access_log_lost", 500);
         assert_eq!((lost, logged.server.counter("access_log_lines")), (500, 0), "{arch}");
@@ -134,6 +133,82 @@ fn a_full_disk_fails_no_request_and_its_lines_are_counted() {
         let said = logged.server.errors.whole();
         assert_eq!(said.matches("lines are lost").count(), 1, "{arch}: said once: {said}");
     });
+}
+
+#[test]
+fn a_log_that_is_a_link_is_refused_and_never_followed() {
+    let site = Site::with(&[("small.txt", b"x")]);
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let (link, victim) = (directory.path().join("log"), directory.path().join("victim"));
+    fs::write(&victim, "victim\n").expect("it is written");
+    std::os::unix::fs::symlink(&victim, &link).expect("a link");
+    let link = link.display().to_string();
+    for sandbox in ["on", "off"] {
+        for key in ["access-log", "slow-log"] {
+            let launch = Launch::new(&site, "sped").set(&format!("sandbox={sandbox}"));
+            let (status, said) = match launch.set(&format!("{key}={link}")).try_start() {
+                Ok(server) => panic!("it serves: {}", server.errors.so_far()),
+                Err(ended) => ended,
+            };
+            assert!(!status.success() && said.contains("is a symbolic link"), "{said}");
+            assert!(said.contains(key), "{said}");
+        }
+        // Neither is one that comes later, and what is lost is told and counted.
+        let log = directory.path().join(sandbox).display().to_string();
+        let launch = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]);
+        let launch = launch.set(&format!("sandbox={sandbox}"));
+        let server = launch.args(&["--access-log", &log]).start();
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+        wait_for("the first line", || (server.counter("access_log_lines") > 0).then_some(()));
+        fs::remove_file(&log).expect("it is there");
+        std::os::unix::fs::symlink(&victim, &log).expect("a link");
+        signal(server.master(), "USR1");
+        server.errors.wait_for("why it is not opened", |said| said.contains("cannot be opened"));
+        assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
+        wait_for("the line is lost", || (server.counter("access_log_lost") > 0).then_some(()));
+    }
+    assert_eq!(fs::read_to_string(&victim).expect("it is there"), "victim\n");
+}
+
+/// Lines in which the path stands.
+fn lines_of(stream: &mut impl Read) -> usize {
+    let mut all = String::new();
+    stream.read_to_string(&mut all).expect("text");
+    all.lines().filter(|line| line.contains("GET /small.txt")).count()
+}
+
+#[test]
+fn the_names_of_standard_output_and_standard_error_are_these() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    for (log, expected) in [("-", [1, 0]), ("/dev/stdout", [1, 0]), ("/dev/stderr", [0, 1])] {
+        let site = Site::with(&[("small.txt", b"x")]);
+        let mut child = Command::new(env!("CARGO_BIN_EXE_flyball"))
+            .arg("serve")
+            .arg(site.path())
+            .args(["--listen", "127.0.0.1:0", "--arch", "sped", "--access-log", log])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("flyball runs");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut errors = child.stderr.take().expect("it is piped");
+        let mut port = None;
+        for line in output.by_ref().lines().map_while(Result::ok) {
+            if let Some(url) = line.strip_prefix("  at http://") {
+                let digits = url.trim_end_matches('/').rsplit(':').next();
+                port = digits.and_then(|digits| digits.parse::<u16>().ok());
+            } else if line.starts_with("  by ") {
+                break;
+            }
+        }
+        let port = port.expect("it listens");
+        let mut client = Client::connect(([127, 0, 0, 1], port).into());
+        assert_eq!(client.ask(get("/small.txt")).status(), 200);
+        signal(child.id(), "TERM");
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!([lines_of(&mut output), lines_of(&mut errors)], expected, "{log}");
+    }
 }
 
 #[test]
@@ -352,7 +427,8 @@ fn each_line_of_json_is_an_object_whatever_is_asked_for() {
     for arch in SOME {
         let mut logged = Logged::start(arch, "log", &["log.format=json"], |_| {});
         let mut client = logged.server.connect();
-        let mut hostile = b"GET /a\"%22?\\&%0a HTTP/1.1\r\nHost: h\r\nUser-Agent: ".to_vec();
+        let mut hostile =
+            b"GET /a\"%22?\\&%0a HTTP/1.1\r\nHost: localhost\r\nUser-Agent: ".to_vec();
         hostile.extend((1..=255u8).filter(|byte| *byte >= b' ' && *byte != 0x7f));
         hostile.extend(b"\r\nReferer: \"},{\"\r\n\r\n");
         client.ask(hostile);
@@ -369,7 +445,7 @@ fn each_line_of_json_is_an_object_whatever_is_asked_for() {
         assert_eq!((&lines[0]["status"], &lines[0]["bytes_sent"]), (&400.into(), &Value::Null));
         let line = &lines[1];
         assert_eq!((&line["path"], &line["query"]), (&"/a\"%22".into(), &"\\&%0a".into()));
-        assert_eq!((&line["referer"], &line["host"]), (&"\"},{\"".into(), &"h".into()));
+        assert_eq!((&line["referer"], &line["host"]), (&"\"},{\"".into(), &"localhost".into()));
         let agent = line["user_agent"].as_str().expect("a string");
         assert!(agent.chars().map(u32::from).eq((0x21..=0xff).filter(|c| *c != 0x7f)), "{agent}");
         assert!(line["duration_us"].is_u64() && line["status"].is_u64(), "{arch}: {line}");
