@@ -1,26 +1,26 @@
 //! `--admin`: `/status` as JSON, `/metrics` as Prometheus text, and a page for people, from the
 //! shared counters.
 //!
-//! Served by a process of its own, without the superuser's rights, one connection at a time with
-//! blocking calls: it is read by one or two programs every few seconds, and it must not cost the
-//! workers anything.
+//! Served by a process of its own, without the superuser's rights, one request at a time: it is
+//! read by one or two programs every few seconds, and it must not cost the workers anything. A
+//! command waits for the master, and others wait for it; no client that is slow is waited for.
 
 mod metrics;
 mod page;
 mod prometheus;
 mod snapshot;
 mod status;
+mod visit;
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::head::Framing;
-use flyball_http::{Head, Limits, Method, Now, Out, Request, Status};
+use flyball_http::{Method, Now, Out, Request, Status};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{Address, Peer};
 use flyball_sys::readiness::{self, Interest, Readiness};
@@ -31,15 +31,10 @@ use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
 use crate::{registry, trace};
 use snapshot::Snapshot;
+use visit::Visit;
 
-/// Longest time for one request on one connection.
-const REQUEST_MS_MAX: u64 = 1_000;
-
-/// Connections that have sent nothing yet: as many as a few browsers open ahead.
-const SILENT_MAX: usize = 16;
-
-/// Longest time that one sends nothing.
-const SILENT_MS_MAX: u64 = 10_000;
+/// Connections at a time: as many as a few browsers open ahead. The oldest makes room.
+const VISITS_MAX: usize = 16;
 
 /// Tokens of what the process waits for.
 const SIGNALS: u64 = 0;
@@ -65,122 +60,81 @@ pub(crate) fn serve(admin: &Admin) -> io::Result<()> {
     let mut mechanism = readiness::open("poll")?;
     mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
     mechanism.add(admin.socket.as_fd(), CLIENTS, Interest::READ)?;
-    let (mut events, mut silent) = (Vec::new(), Silent::default());
+    let (mut events, mut visits) = (Vec::new(), Visits::default());
     loop {
-        mechanism.wait(&mut events, silent.wait_ms())?;
+        mechanism.wait(&mut events, visits.wait_ms())?;
         while let Some(signal) = signals.next() {
             if signal == Signal::Stop {
                 return Ok(());
             }
         }
         for event in &events {
-            if event.token == CLIENTS
-                && let Ok((socket, _)) = net::accept(&*admin.socket, false)
-            {
-                silent.add(socket, mechanism.as_mut())?;
-            }
-            if let Some(socket) = silent.take(event.token, mechanism.as_mut()) {
-                // A client that misbehaves has only itself to blame.
-                let _ = serve_connection(admin, &socket);
+            if event.token != CLIENTS {
+                visits.go_on(event.token, admin, mechanism.as_mut());
+            } else if let Ok((socket, _)) = net::accept(&*admin.socket, true) {
+                visits.add(socket, mechanism.as_mut())?;
             }
         }
-        silent.end_late(mechanism.as_mut());
+        visits.end_late(mechanism.as_mut());
     }
 }
 
-/// Connections that were accepted and have sent nothing yet, the oldest first. Browsers open more
-/// than they use, which must not keep others waiting.
+/// Connections that were accepted, the oldest first. None of them is waited for alone: browsers
+/// open more than they use, and a client may stop within a request.
 #[derive(Default)]
-struct Silent {
-    /// Token, socket, and until when it may be silent.
-    waiting: VecDeque<(u64, OwnedFd, u64)>,
+struct Visits {
+    all: VecDeque<(u64, Visit)>,
     accepted: u64,
 }
 
-impl Silent {
+impl Visits {
     /// Takes one more in; the oldest makes room.
     fn add(&mut self, socket: OwnedFd, mechanism: &mut dyn Readiness) -> io::Result<()> {
-        if self.waiting.len() >= SILENT_MAX
-            && let Some((_, oldest, _)) = self.waiting.pop_front()
+        if self.all.len() >= VISITS_MAX
+            && let Some((_, oldest)) = self.all.pop_front()
         {
-            mechanism.remove(oldest.as_fd());
+            mechanism.remove(oldest.socket().as_fd());
         }
         let token = FIRST_CLIENT + self.accepted;
         self.accepted += 1;
         mechanism.add(socket.as_fd(), token, Interest::READ)?;
-        self.waiting.push_back((token, socket, clock::monotonic_ms() + SILENT_MS_MAX));
+        self.all.push_back((token, Visit::new(socket)));
         Ok(())
     }
 
-    /// The one that is silent no more.
-    fn take(&mut self, token: u64, mechanism: &mut dyn Readiness) -> Option<OwnedFd> {
-        let at = self.waiting.iter().position(|(known, ..)| *known == token)?;
-        let (_, socket, _) = self.waiting.remove(at)?;
-        mechanism.remove(socket.as_fd());
-        Some(socket)
+    /// Something has happened on one of them.
+    fn go_on(&mut self, token: u64, admin: &Admin, mechanism: &mut dyn Readiness) {
+        let Some(at) = self.all.iter().position(|(known, _)| *known == token) else { return };
+        let visit = &mut self.all[at].1;
+        // A client that misbehaves has only itself to blame.
+        let wants = visit.go_on(admin).unwrap_or(None);
+        let goes_on = wants.is_some_and(|interest| {
+            mechanism.change(visit.socket().as_fd(), token, interest).is_ok()
+        });
+        if !goes_on {
+            self.end(at, mechanism);
+        }
     }
 
-    /// Closes those that have been silent for too long.
+    fn end(&mut self, at: usize, mechanism: &mut dyn Readiness) {
+        if let Some((_, visit)) = self.all.remove(at) {
+            mechanism.remove(visit.socket().as_fd());
+        }
+    }
+
+    /// Closes those that have taken too long.
     fn end_late(&mut self, mechanism: &mut dyn Readiness) {
         let now_ms = clock::monotonic_ms();
-        while self.waiting.front().is_some_and(|(_, _, until_ms)| *until_ms <= now_ms) {
-            if let Some((_, socket, _)) = self.waiting.pop_front() {
-                mechanism.remove(socket.as_fd());
-            }
+        while let Some(at) = self.all.iter().position(|(_, visit)| visit.until_ms() <= now_ms) {
+            self.end(at, mechanism);
         }
     }
 
     /// Until the next is to be closed.
     fn wait_ms(&self) -> i32 {
-        let Some((_, _, until_ms)) = self.waiting.front() else { return -1 };
-        until_ms.saturating_sub(clock::monotonic_ms()) as i32
+        let until_ms = self.all.iter().map(|(_, visit)| visit.until_ms()).min();
+        until_ms.map_or(-1, |until_ms| until_ms.saturating_sub(clock::monotonic_ms()) as i32)
     }
-}
-
-/// Answers one request and closes.
-fn serve_connection(admin: &Admin, socket: &OwnedFd) -> io::Result<()> {
-    let mut now = Now::new(clock::monotonic_ms(), clock::unix_ms());
-    let mut until_ms = now.ms() + REQUEST_MS_MAX;
-    let limits = Limits::default();
-    let mut input = vec![0; limits.head_bytes_max + 1];
-    let (mut start, mut end) = (0, 0);
-    let mut conn = Conn::new(Arc::new(limits), &now);
-    let (mut head, mut out) = (Head::default(), Out::<()>::new());
-    while now.ms() < until_ms {
-        net::set_timeout(socket, Duration::from_millis(until_ms - now.ms()))?;
-        let wants = conn.wants();
-        if wants.close.is_some() {
-            break;
-        } else if wants.shut {
-            net::shutdown_write(socket)?;
-            conn.shut(&now);
-        } else if wants.write {
-            let mut slices = [io::IoSlice::new(&[]); 8];
-            let (count, _) = out.gather(&mut slices);
-            let sent = net::send_gather(socket, &slices[..count], false)? as u64;
-            out.sent(sent);
-            conn.sent(sent, &out, &now);
-        } else if wants.read {
-            let received = net::recv(socket, &mut input[end..])?;
-            end += received;
-            if received == 0 {
-                conn.eof(&now);
-                continue;
-            }
-            let at = start;
-            start += conn.recv(&input[start..end], &mut head, &mut out, &now);
-            if conn.wants().ask {
-                let asked = Asked { admin, peer: net::peer(socket).ok() };
-                answer(&asked, &head.request(&input[at..]), &mut conn, &mut out, &now);
-                // The master may have taken its time.
-                until_ms = clock::monotonic_ms() + REQUEST_MS_MAX;
-            }
-        } else {
-            break;
-        }
-        now.set(clock::monotonic_ms(), clock::unix_ms());
-    }
-    Ok(())
 }
 
 /// Who asks, and whom.

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use crate::common::{Launch, Site, children, get, text, told, within};
+use flyball_testkit::Client;
 
 /// The status and the whole of an answer.
 fn ask(socket: &Path, request: &[u8]) -> (u16, String) {
@@ -118,4 +119,43 @@ fn another_method_is_refused_with_those_that_a_path_has() {
     assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n");
     assert_eq!(children(server.master()), before);
     assert_eq!(server.connect().ask(get("/page")).text(), "page");
+}
+
+/// Neither over TCP nor over a Unix-domain socket: each has sent the first byte of a request.
+#[test]
+fn requests_that_are_not_whole_keep_nobody_waiting() {
+    let site = Site::with(&[("page", b"page")]);
+    let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
+    let half: Vec<Client> = (0..8)
+        .map(|_| {
+            let mut client = server.connect_admin();
+            client.send("G");
+            client
+        })
+        .collect();
+    assert_eq!(server.connect_admin().ask(get("/metrics")).status(), 200);
+    // It was answered while they were open, or the rest of them would come too late.
+    for mut client in half {
+        assert_eq!(client.ask(&get("/metrics")[1..]).status(), 200);
+    }
+
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let admin = format!("unix:{}", text(&socket));
+    let server = Launch::new(&site, "sped").args(&["--admin", &admin]).start();
+    let half: Vec<UnixStream> = (0..8)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&socket).expect("it listens");
+            stream.write_all(b"G").expect("it is taken");
+            stream
+        })
+        .collect();
+    assert_eq!(told(&socket, &["get", "timeout.idle"]), "1min\n");
+    for mut stream in half {
+        stream.write_all(&request("GET /metrics", "")[1..]).expect("it is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("text");
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+    }
+    drop(server);
 }

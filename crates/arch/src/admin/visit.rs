@@ -1,0 +1,115 @@
+//! One connection to the admin address, from its first byte to its close. It never waits: it says
+//! for what it would.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use flyball_http::h1::Conn;
+use flyball_http::{Head, Limits, Now, Out};
+use flyball_sys::readiness::Interest;
+use flyball_sys::{clock, net};
+
+use super::{Admin, Asked, answer};
+
+/// Longest time for a request, from the connection on: whoever sends a part of it holds up nobody.
+const REQUEST_MS_MAX: u64 = 10_000;
+
+/// Longest time for an answer to be taken, and for the client to close.
+const ANSWER_MS_MAX: u64 = 1_000;
+
+/// A connection.
+pub(super) struct Visit {
+    socket: OwnedFd,
+    conn: Conn,
+    head: Head,
+    out: Out<()>,
+    input: Vec<u8>,
+    /// How much of the input was looked at, and how much there is.
+    start: usize,
+    end: usize,
+    until_ms: u64,
+}
+
+impl Visit {
+    /// One that was accepted, and does not block.
+    pub(super) fn new(socket: OwnedFd) -> Visit {
+        let (now, limits) = (now(), Limits::default());
+        let input = vec![0; limits.head_bytes_max + 1];
+        let conn = Conn::new(Arc::new(limits), &now);
+        let (head, out) = (Head::default(), Out::new());
+        let until_ms = now.ms() + REQUEST_MS_MAX;
+        Visit { socket, conn, head, out, input, start: 0, end: 0, until_ms }
+    }
+
+    pub(super) fn socket(&self) -> &OwnedFd {
+        &self.socket
+    }
+
+    /// When it is closed, in monotonic milliseconds.
+    pub(super) fn until_ms(&self) -> u64 {
+        self.until_ms
+    }
+
+    /// Goes on as far as it can without waiting, and answers the request once it is whole: what it
+    /// waits for then; `None` at its end.
+    ///
+    /// # Errors
+    /// When the client has gone.
+    pub(super) fn go_on(&mut self, admin: &Admin) -> io::Result<Option<Interest>> {
+        loop {
+            let (now, wants) = (now(), self.conn.wants());
+            let done = if wants.close.is_some() {
+                return Ok(None);
+            } else if wants.shut {
+                net::shutdown_write(&self.socket).map(|()| self.conn.shut(&now))
+            } else if wants.write {
+                self.send(&now)
+            } else if wants.read {
+                self.receive(admin, &now)
+            } else {
+                return Ok(None);
+            };
+            match done {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Ok(Some(if wants.write { Interest::WRITE } else { Interest::READ }));
+                }
+                done => done?,
+            }
+        }
+    }
+
+    fn send(&mut self, now: &Now) -> io::Result<()> {
+        let mut slices = [IoSlice::new(&[]); 8];
+        let (count, _) = self.out.gather(&mut slices);
+        let sent = net::send_gather_now(&self.socket, &slices[..count], false)? as u64;
+        self.out.sent(sent);
+        self.conn.sent(sent, &self.out, now);
+        Ok(())
+    }
+
+    fn receive(&mut self, admin: &Admin, now: &Now) -> io::Result<()> {
+        let received = net::recv_now(&self.socket, &mut self.input[self.end..])?;
+        self.end += received;
+        if received == 0 {
+            self.conn.eof(now);
+            return Ok(());
+        }
+        let Visit { conn, head, out, input, start, end, .. } = self;
+        let at = *start;
+        *start += conn.recv(&input[at..*end], head, out, now);
+        if conn.wants().ask {
+            let asked = Asked { admin, peer: net::peer(&self.socket).ok() };
+            answer(&asked, &head.request(&input[at..]), conn, out, now);
+        }
+        if conn.wants().write {
+            // The master may have taken its time.
+            self.until_ms = clock::monotonic_ms() + ANSWER_MS_MAX;
+        }
+        Ok(())
+    }
+}
+
+fn now() -> Now {
+    Now::new(clock::monotonic_ms(), clock::unix_ms())
+}
