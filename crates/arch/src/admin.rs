@@ -21,6 +21,8 @@ use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::head::Framing;
 use flyball_http::{Method, Now, Out, Request, Status};
+use flyball_site::SiteSettings;
+use flyball_site::hosts::{Hosts, local_names};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{Address, Peer};
 use flyball_sys::readiness::{self, Interest, Readiness};
@@ -29,6 +31,7 @@ use flyball_sys::{clock, net};
 
 use crate::control::{self, Command, Reply};
 use crate::counters::Blocks;
+use crate::settings::Settings;
 use crate::{registry, trace};
 use snapshot::Snapshot;
 use visit::Visit;
@@ -48,10 +51,27 @@ pub(crate) struct Admin {
     pub(crate) blocks: Arc<Blocks>,
     /// Where the master takes commands; none arrive over TCP.
     pub(crate) commands: Option<Channel>,
+    /// The hosts that it answers to; `None` is any.
+    pub(crate) hosts: Option<Hosts>,
     pub(crate) addresses: Vec<Address>,
     pub(crate) listeners: Vec<Arc<OwnedFd>>,
     pub(crate) started_ms: u64,
     pub(crate) master: i32,
+}
+
+/// The hosts that an admin process answers to on this socket; `None` is any. A page that has its
+/// own name lead to this machine must not read there what only this machine shall see, and one that
+/// others reach has hosts of its own only if they are given.
+pub(crate) fn hosts(socket: &OwnedFd, settings: &Settings) -> Option<Hosts> {
+    let named = &settings.running.admin_hosts;
+    let is_local = net::local_address(socket).is_ok_and(|address| address.ip().is_loopback());
+    if net::is_unix(socket) || !is_local && named.is_empty() {
+        return None;
+    }
+    let of_sites = settings.sites.iter().flat_map(|site| &site.hosts);
+    let of_sites = of_sites.filter(|host| *host != "*").cloned();
+    let hosts = local_names(named).into_iter().chain(of_sites).collect();
+    Some(Hosts::new(&[SiteSettings { hosts, ..SiteSettings::default() }]))
 }
 
 /// Serves until told to stop. Blocks.
@@ -149,6 +169,10 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
     let methods = methods_of(request.path());
     let mut policy = String::new();
     let (status, media_type, text) = match request.path() {
+        _ if admin.hosts.as_ref().is_some_and(|hosts| hosts.choose(request.host()).is_none()) => {
+            let why = "this host is not served here: admin-hosts says which are\n";
+            (Status::MISDIRECTED_REQUEST, "text/plain", why.to_string())
+        }
         _ if !methods.split(", ").any(|known| known.as_bytes() == request.method_token()) => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", format!("only {methods}\n"))
         }

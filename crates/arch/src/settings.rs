@@ -455,6 +455,11 @@ pub struct RunningSettings {
     pub admin_mode: u32,
     /// The group of that socket, by name or number; `None` leaves that of the process.
     pub admin_group: Option<String>,
+    /// Hosts that the address of `admin` answers to beside those of [`hosts::local_names`] and of
+    /// sites; the same for `flyball serve DIR`. `*` is any.
+    ///
+    /// [`hosts::local_names`]: flyball_site::hosts::local_names
+    pub admin_hosts: Vec<String>,
     /// Time that a new program has until it is ready, in milliseconds.
     pub upgrade_ms: u64,
 }
@@ -466,6 +471,7 @@ impl Default for RunningSettings {
             pid_file: None,
             admin_mode: 0o600,
             admin_group: None,
+            admin_hosts: Vec::new(),
             upgrade_ms: 10_000,
         }
     }

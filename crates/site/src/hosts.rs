@@ -1,5 +1,7 @@
 //! Which site answers to a host.
 
+use std::net::Ipv4Addr;
+
 use crate::SiteSettings;
 use hashbrown::HashMap;
 
@@ -7,19 +9,26 @@ use hashbrown::HashMap;
 /// one matches no name and goes to the default site.
 pub const HOST_BYTES_MAX: usize = 253;
 
+/// Stands in a list of hosts for every address, and for no host at all: no name server has a say in
+/// these. No setting can give it.
+pub const ADDRESSES: &str = "<address>";
+
 /// The sites by host name: built once, read by every request.
 #[derive(Clone, Debug)]
 pub struct Hosts {
     exact: HashMap<Box<[u8]>, usize>,
     /// By what follows `*.`
     wildcards: HashMap<Box<[u8]>, usize>,
+    /// That of [`ADDRESSES`].
+    addresses: Option<usize>,
     default: Option<usize>,
 }
 
 impl Hosts {
     /// Gathers the names of all sites. Where two sites claim one name, the first has it.
     pub fn new(sites: &[SiteSettings]) -> Hosts {
-        let mut hosts = Hosts { exact: HashMap::new(), wildcards: HashMap::new(), default: None };
+        let (exact, wildcards) = (HashMap::new(), HashMap::new());
+        let mut hosts = Hosts { exact, wildcards, addresses: None, default: None };
         for (site, settings) in sites.iter().enumerate() {
             for name in &settings.hosts {
                 hosts.add(name, site);
@@ -31,6 +40,9 @@ impl Hosts {
     fn add(&mut self, name: &str, site: usize) {
         if name == "*" {
             self.default.get_or_insert(site);
+            return;
+        } else if name == ADDRESSES {
+            self.addresses.get_or_insert(site);
             return;
         }
         let (names, name) = match name.strip_prefix("*.") {
@@ -48,10 +60,11 @@ impl Hosts {
     /// the longest `*.domain`, which stands for one or more labels but not for none, then `*`.
     /// Neither allocates nor blocks.
     pub fn choose(&self, host: &[u8]) -> Option<usize> {
-        if self.exact.is_empty() && self.wildcards.is_empty() {
+        if self.exact.is_empty() && self.wildcards.is_empty() && self.addresses.is_none() {
             return self.default;
         }
-        self.choose_by_name(without_root_dot(host)).or(self.default)
+        let by_name = self.choose_by_name(without_root_dot(host));
+        by_name.or_else(|| self.addresses.filter(|_| is_address(host))).or(self.default)
     }
 
     fn choose_by_name(&self, host: &[u8]) -> Option<usize> {
@@ -72,6 +85,18 @@ impl Hosts {
             .filter(|&dot| dot > 0)
             .find_map(|dot| self.wildcards.get(&name[dot + 1..]).copied())
     }
+}
+
+/// Names that only this machine leads to, for what only it shall reach: `localhost` and addresses,
+/// which no name server can have lead elsewhere (DNS rebinding), and those of a list.
+pub fn local_names(more: &[String]) -> Vec<String> {
+    ["localhost", ADDRESSES].map(str::to_owned).into_iter().chain(more.iter().cloned()).collect()
+}
+
+/// Whether a host is an address, or none was named, which no browser does.
+fn is_address(host: &[u8]) -> bool {
+    let v4 = || std::str::from_utf8(host).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok());
+    host.is_empty() || host[0] == b'[' || v4()
 }
 
 /// `example.org.` names the same host as `example.org` (RFC 3986, section 3.2.2).
@@ -107,6 +132,25 @@ mod tests {
         check(&lone, &[("", Some(0)), ("a", Some(0)), ("[::1]", Some(0)), (".", Some(0))]);
         assert_eq!(lone.choose(&[b'a'; 100_000]), Some(0));
         assert_eq!(lone.choose(b"\xff\0"), Some(0));
+    }
+
+    #[test]
+    fn local_names_are_localhost_addresses_and_those_that_are_listed() {
+        let names = local_names(&["dev.example".into(), "*.test".into()]);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let local = hosts(&[&names]);
+        for host in ["localhost", "LOCALHOST.", "127.0.0.1", "10.1.2.3", "[::1]", "", "dev.example"]
+        {
+            assert_eq!(local.choose(host.as_bytes()), Some(0), "{host}");
+        }
+        for host in ["evil.example", "127.0.0.1.evil.example", "localhost.evil", "1", "1.2.3", "a"]
+        {
+            assert_eq!(local.choose(host.as_bytes()), None, "{host}");
+        }
+        assert_eq!(local.choose(b"a.test"), Some(0));
+        // What is more than local has a default, as before.
+        let named: Vec<&str> = names.iter().copied().chain(["*"]).collect();
+        assert_eq!(hosts(&[&named]).choose(b"evil.example"), Some(0));
     }
 
     #[test]

@@ -209,7 +209,7 @@ impl Server {
     /// `/status` as it is now.
     pub fn status(&self) -> String {
         let mut client = Client::connect(self.admin());
-        let request = "GET /status HTTP/1.1\r\nHost: admin\r\nConnection: close\r\n\r\n";
+        let request = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         client.ask(request).text().to_owned()
     }
 

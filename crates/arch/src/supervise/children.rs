@@ -318,6 +318,7 @@ impl Master {
             socket: Arc::clone(socket),
             blocks: Arc::clone(&self.blocks),
             commands,
+            hosts: admin::hosts(socket, &self.server.settings),
             addresses: self.server.addresses(),
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,

@@ -63,8 +63,9 @@ const SITES: &str = "
 
 Each `[[site]]` table of the file describes one site. Exactly one may be the default site, whose
 hosts hold `*`; two sites cannot claim one host. `flyball serve DIR` serves one default site with
-the root DIR and with listings on. Tables such as `[[site.redirect]]` come below the keys of their
-site, and belong to the site above them.
+the root DIR and with listings on; where it listens on 127.0.0.1 or [::1] alone, that site answers
+to `localhost`, to addresses and to `admin-hosts`. Tables such as `[[site.redirect]]` come below the
+keys of their site, and belong to the site above them.
 ";
 
 /// The text of `docs/settings.md`.

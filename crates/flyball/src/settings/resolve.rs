@@ -6,6 +6,7 @@ use std::path::Path;
 
 use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
+use flyball_site::hosts::local_names;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::net::Address;
 use flyball_sys::sandbox::Identity;
@@ -61,7 +62,7 @@ pub fn resolve_in(
     resolver.together(&settings, &origins);
     settings.sandbox.by_file = typed.file.is_some();
     resolver.user(&settings, &origins);
-    settings.sites = resolver.sites(typed);
+    settings.sites = resolver.sites(typed, &settings);
     resolver.finish(settings)
 }
 
@@ -158,10 +159,10 @@ impl Resolver<'_> {
         self.errors.extend(faults.map(|(key, why)| missing(key, why, origins)));
     }
 
-    fn sites(&mut self, typed: &Typed) -> Vec<SiteSettings> {
+    fn sites(&mut self, typed: &Typed, settings: &Settings) -> Vec<SiteSettings> {
         match (&typed.directory, typed.sites.as_slice(), &typed.file) {
-            (Some(directory), [], _) => vec![self.directory(directory)],
-            (None, [], None) => vec![self.directory(Path::new("."))],
+            (Some(directory), [], _) => vec![self.directory(directory, settings)],
+            (None, [], None) => vec![self.directory(Path::new("."), settings)],
             (None, [], Some(path)) => {
                 let origin = Origin::File { path: path.clone(), line: None };
                 self.errors.push(SettingError {
@@ -184,10 +185,16 @@ impl Resolver<'_> {
         }
     }
 
-    /// The one site of `flyball serve DIR`.
-    fn directory(&mut self, root: &Path) -> SiteSettings {
+    /// The one site of `flyball serve DIR`. What only this machine reaches answers to no name that
+    /// somebody else could have lead here.
+    fn directory(&mut self, root: &Path, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
-        SiteSettings { root: root.to_owned(), listing: true, ..SiteSettings::default() }
+        let is_local = settings.listen.iter().all(|address| address.ip().is_loopback());
+        let hosts = match is_local {
+            true => local_names(&settings.running.admin_hosts),
+            false => SiteSettings::default().hosts,
+        };
+        SiteSettings { hosts, root: root.to_owned(), listing: true, ..SiteSettings::default() }
     }
 
     fn sites_of_file(&mut self, typed: &[TypedSite]) -> Vec<SiteSettings> {

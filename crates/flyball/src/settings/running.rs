@@ -4,7 +4,7 @@ use flyball_arch::control::UPGRADE_MS_MOST;
 
 use super::kind::Kind;
 use super::table::{Setting, Word};
-use super::text::is_token;
+use super::text::{is_host, is_token};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
@@ -46,6 +46,29 @@ pub(super) const ROWS: &[Setting] = &[
         more: "`own` is that of the server. With `admin-mode = \"0660\"` its members may control \
                the server.",
         source: "chown(2)",
+    },
+    Setting {
+        key: "admin-hosts",
+        flag: None,
+        kind: Kind::Texts {
+            form: "a host such as box.example, *.example or *",
+            empty: true,
+            valid: is_host,
+            set: |s, hosts| {
+                s.running.admin_hosts = hosts.iter().map(|h| h.to_ascii_lowercase()).collect();
+            },
+        },
+        word: Some(Word { name: "none", set: |s| s.running.admin_hosts.clear() }),
+        default: Some("none"),
+        doc: "Hosts that the address of `admin` answers to, and `flyball serve DIR`",
+        more: "On 127.0.0.1 and [::1] `admin` answers to `localhost`, to addresses, to the hosts \
+               of sites and to these; a request for another host is 421. A page on the Internet \
+               could otherwise have its own name lead here and read what only this machine shall \
+               see. An address that is not of this machine alone takes any host unless some are \
+               given here, and a Unix-domain socket always. The same holds for `flyball serve \
+               DIR` where it listens on such addresses alone; sites of a file have `hosts` of \
+               their own. `*` is any host.",
+        source: "RFC 9110 section 7.4",
     },
     Setting {
         key: "upgrade-timeout",

@@ -184,7 +184,8 @@ fn metrics_are_prometheus_text_and_tell_the_same_as_status() {
     let site = site();
     let used = Used::start(&site, "sped");
     let status = used.settled();
-    let response = used.server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let response =
+        used.server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(response.expect("Content-Type"), "text/plain; version=0.0.4");
     let families = metrics::parse(response.text());
     let family = |name: &str| families.get(name).unwrap_or_else(|| panic!("no {name}"));
@@ -305,7 +306,7 @@ fn answers_are_counted_by_configured_host_and_no_client_makes_a_label() {
         "one.example": counts(1, 1), "*.two.example": counts(1, 0), "other": counts(0, 20),
     });
     assert_eq!(status["hosts"], expected);
-    let text = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let text = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(!text.text().contains("evil"), "{}", text.text());
     let families = metrics::parse(text.text());
     assert_eq!(families["flyball_host_responses_total"].samples.len(), 3 * 5);
@@ -375,7 +376,7 @@ fn every_metric_every_key_and_every_reason_is_documented_and_no_other() {
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
     // There is a worker.
     assert_eq!(server.connect().ask(get("/small.txt")).status(), 200);
-    let metrics = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: admin\r\n\r\n");
+    let metrics = server.connect_admin().ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let told: BTreeSet<String> = metrics::parse(metrics.text()).into_keys().collect();
     assert_eq!(documented("\n### Metrics\n", &["flyball_", "process_"]), told);
     let status = server.status();
@@ -391,7 +392,7 @@ fn the_page_is_whole_and_may_do_nothing_but_ask_for_the_status() {
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
     for path in ["/", "/dashboard"] {
         let page =
-            server.connect_admin().ask(format!("GET {path} HTTP/1.1\r\nHost: admin\r\n\r\n"));
+            server.connect_admin().ask(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         assert_eq!(page.status(), 200);
         assert_eq!(page.expect("Content-Type"), "text/html; charset=utf-8");
         assert_eq!(page.expect("X-Content-Type-Options"), "nosniff");
@@ -422,7 +423,7 @@ fn only_get_and_head_of_known_paths_are_answered() {
     let server = Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]).start();
     let ask = |request: &str| {
         let mut client = server.connect_admin();
-        client.send(format!("{request} HTTP/1.1\r\nHost: admin\r\nContent-Length: 0\r\n\r\n"));
+        client.send(format!("{request} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"));
         let response = client.response();
         assert_eq!(response.expect("Connection"), "close");
         client.expect_closed();
@@ -440,7 +441,7 @@ fn only_get_and_head_of_known_paths_are_answered() {
         assert_eq!(response.expect("Allow"), "GET, HEAD");
     }
     let mut client = server.connect_admin();
-    client.send("HEAD /status HTTP/1.1\r\nHost: admin\r\n\r\n");
+    client.send("HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let response = client.response_head();
     assert_eq!(response.status(), 200);
     assert!(response.content_length().is_some_and(|length| length > 100), "{}", response.head);
@@ -462,7 +463,7 @@ fn a_unix_socket_serves_the_same() {
     let ask = |target: &str| {
         let mut stream = UnixStream::connect(&path).expect("the admin socket listens");
         stream.set_read_timeout(Some(wait::DEADLINE)).expect("a time-out can be set");
-        let request = format!("GET {target} HTTP/1.1\r\nHost: admin\r\n\r\n");
+        let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).expect("the request is sent");
         let mut bytes = Vec::new();
         stream.read_to_end(&mut bytes).expect("the answer comes");

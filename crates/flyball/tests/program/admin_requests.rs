@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use crate::common::{Launch, Site, children, get, text, told, within};
+use crate::common::{Launch, Server, Site, children, get, text, told, wait_for, within};
 use flyball_testkit::Client;
 
 /// The status and the whole of an answer.
@@ -158,4 +158,79 @@ fn requests_that_are_not_whole_keep_nobody_waiting() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     drop(server);
+}
+
+/// The status that a request for this host gets.
+fn status_for(client: &mut Client, host: &str) -> u16 {
+    client.ask(format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")).status()
+}
+
+/// Which of these hosts are answered by the admin address, and by the site, which has no such file.
+#[track_caller]
+fn expect_answered(server: &Server, hosts: [(&str, bool, bool); 7]) {
+    for (host, admin, site) in hosts {
+        let status = status_for(&mut server.connect_admin(), host);
+        assert_eq!(status, if admin { 200 } else { 421 }, "admin: {host}");
+        let status = status_for(&mut server.connect(), host);
+        assert_eq!(status, if site { 404 } else { 421 }, "site: {host}");
+    }
+}
+
+/// A page may have its own name lead to this machine, and no name of ours.
+#[test]
+fn what_only_this_machine_reaches_answers_to_no_foreign_name() {
+    let site = Site::with(&[("page", b"page")]);
+    let launch = || Launch::new(&site, "sped").args(&["--admin", "127.0.0.1:0"]);
+    let hosts = |named: bool, evil: bool, site: bool| {
+        [
+            ("localhost", true, true),
+            ("LocalHost:8080", true, true),
+            ("127.0.0.1:80", true, true),
+            ("[::1]", true, true),
+            ("dev.example", named, named || site),
+            ("evil.example", evil, evil || site),
+            ("127.0.0.1.evil.example", evil, evil || site),
+        ]
+    };
+    let server = launch().start();
+    expect_answered(&server, hosts(false, false, false));
+    // A target is as good a name as a field.
+    let target = "GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    assert_eq!(server.connect_admin().ask(target).status(), 421);
+    assert_eq!(server.connect().ask(target).status(), 421);
+    // Who names no host is no browser.
+    assert_eq!(server.connect().ask("GET /page HTTP/1.0\r\n\r\n").text(), "page");
+    expect_answered(&launch().set("admin-hosts=dev.example").start(), hosts(true, false, false));
+    expect_answered(&launch().set("admin-hosts=*").start(), hosts(true, true, true));
+
+    // A site of a file is behind a proxy, for all that is known, and its names are no others'.
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let config = within(&directory, "flyball.toml");
+    let root = site.path().display();
+    let reloaded = |more: &str| {
+        let text = format!(
+            "{more}\n[[site]]\nroot = \"{root}\"\n[[site]]\nhosts = [\"dev.example\"]\n\
+             root = \"{root}\"\n"
+        );
+        std::fs::write(&config, text).expect("it is written");
+    };
+    reloaded("");
+    let launch = Launch::bare::<&str>(&[]).args(&["--arch", "sped", "--config", text(&config)]);
+    let launch = launch.args(&["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    let server = launch.start();
+    expect_answered(&server, hosts(true, false, true));
+    reloaded("admin-hosts = [\"*\"]");
+    crate::common::signal(server.master(), "HUP");
+    wait_for("the setting that was read again", || {
+        // It may be about to be replaced, and then answers nothing.
+        let mut client = server.connect_admin();
+        let response = client.try_ask("GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n")?;
+        (response.status() == 200).then_some(())
+    });
+    expect_answered(&server, hosts(true, true, true));
+
+    // What others reach is named as they like.
+    let launch = Launch::bare::<&str>(&[]).arg(site.path()).args(&["--listen", "0.0.0.0:0"]);
+    let server = launch.args(&["--arch", "sped", "--admin", "0.0.0.0:0"]).start();
+    expect_answered(&server, hosts(true, true, true));
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use flyball::cli::{Command, Document, Failure, USAGE_EXIT, parse};
 use flyball::settings::{Origin, PORT_TRIES, SETTINGS, SettingError, Typed, resolve};
 use flyball_arch::{AcceptLimit, AccessLog, AdminAddress, Events, SandboxMode, Settings};
+use flyball_site::hosts::ADDRESSES;
 use tempfile::TempDir;
 
 const ARCHITECTURES: [&str; 3] = ["n-copy", "sped", "symped"];
@@ -57,8 +58,12 @@ fn a_directory_alone_is_served_on_a_free_port_with_listings() {
     assert_eq!(settings.running.port_tries, PORT_TRIES);
     let [site] = settings.sites.as_slice() else { panic!("{settings:?}") };
     assert_eq!(site.root, PathBuf::from("src"));
-    assert_eq!(site.hosts, ["*"]);
+    // What only this machine reaches is named by this machine.
+    assert_eq!(site.hosts, ["localhost", ADDRESSES]);
     assert!(site.listing);
+    let named = serve(&["src", "--set", "admin-hosts=dev.example"]);
+    assert_eq!(named.sites[0].hosts, ["localhost", ADDRESSES, "dev.example"]);
+    assert_eq!(serve(&["src", "--listen", "8080"]).sites[0].hosts, ["*"]);
 }
 
 #[test]

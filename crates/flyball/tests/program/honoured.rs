@@ -28,6 +28,7 @@ const GLOBAL: &[&str] = &[
     "upgrade-timeout",
     "admin-mode",
     "admin-group",
+    "admin-hosts",
     "user",
     "group",
     "sandbox",

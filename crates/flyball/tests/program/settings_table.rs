@@ -121,6 +121,7 @@ fn different_running() -> RunningSettings {
         pid_file: Some("other".into()),
         admin_mode: 0o660,
         admin_group: Some("other".into()),
+        admin_hosts: vec!["other".into()],
         upgrade_ms: 3,
     }
 }

@@ -32,7 +32,7 @@ impl Traced {
         let directory = tempfile::tempdir().expect("a directory");
         std::fs::write(directory.path().join("a.txt"), "hello").expect("a file");
         let root = if root.is_empty() { directory.path().to_str().expect("UTF-8") } else { root };
-        let mut launch = Launch::arguments([root, "--arch", arch]);
+        let mut launch = Launch::arguments([root, "--arch", arch, "--set", "admin-hosts=*"]);
         launch = launch.and("--admin").and(format!("unix:{}/admin", directory.path().display()));
         for setting in settings {
             launch = launch.and("--set").and(*setting);
@@ -231,7 +231,7 @@ fn only_whoever_may_change_the_server_may_trace() {
     let server = Launch::arguments(["."]).and("--admin").and("127.0.0.1:0").start().unwrap();
     let mut client = Client::connect(server.admin());
     let response =
-        client.ask("POST /trace?sample=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        client.ask("POST /trace?sample=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     assert_eq!(response.status(), 403);
 }
 

@@ -414,7 +414,7 @@ impl Server {
     /// What `/status` says.
     #[track_caller]
     pub fn status(&self) -> serde_json::Value {
-        let response = self.connect_admin().ask("GET /status HTTP/1.1\r\nHost: admin\r\n\r\n");
+        let response = self.connect_admin().ask("GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
         serde_json::from_slice(&response.body).expect("the status is JSON")
     }
 
