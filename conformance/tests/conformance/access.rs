@@ -156,6 +156,22 @@ pub(crate) fn logins_that_fail_are_slowed_down(mount: &Mount) {
     assert_eq!(client.ask(get_as("/dir/", ANN)).status(), 200);
 }
 
+pub(crate) fn strangers_do_not_lock_a_user_out(mount: &Mount) {
+    let server = protected(mount, "auth.failures = 3\nauth.remember = \"0s\"");
+    let ask_from = |last: u8, login| {
+        let mut client = Client::connect_from([127, 0, 0, last].into(), server.address());
+        client.ask(get_as("/dir/", login)).status()
+    };
+    assert_eq!(ask_from(7, ANN), 200);
+    let statuses: Vec<u16> = (10..15).map(|last| ask_from(last, WRONG)).collect();
+    assert_eq!(statuses, [401, 401, 401, 429, 429]);
+    // From where the user has logged in, whichever worker it was, and from nowhere else.
+    for _ in 0..4 {
+        assert_eq!(ask_from(7, ANN), 200);
+    }
+    assert_eq!(ask_from(9, ANN), 429);
+}
+
 pub(crate) fn networks_are_let_in_or_not(mount: &Mount) {
     let rules = "allow = [\"127.0.0.0/8\"]\n\
                  [[site.access]]\npath = \"/dir\"\ndeny = [\"127.0.0.1\"]\n\

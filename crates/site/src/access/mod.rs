@@ -41,6 +41,10 @@ pub const VERIFICATIONS_MAX: usize = 6;
 /// Clients and users whose failures are known, in all; those that failed least make room.
 const FAILURES_KNOWN_MAX: usize = 16 * 1024;
 
+/// How long it is known from where a user has logged in, in seconds: a day, so that whoever logs in
+/// daily is never locked out by strangers.
+const KNOWN_S: u64 = 24 * 60 * 60;
+
 /// When somebody may try again who met too many others, in seconds.
 const BUSY_S: u64 = 1;
 
@@ -61,6 +65,8 @@ struct Logins {
     key: ProofKey,
     remembered: Mutex<Remembered>,
     failures: Rates,
+    /// Users, each with a client from which it has logged in lately.
+    places: Rates,
     names: RandomState,
     running: Arc<AtomicUsize>,
 }
@@ -182,7 +188,10 @@ impl Access {
             return Err(Refused::Login);
         }
         logins.failures.give_back(verification.client, now_ms);
-        logins.failures.give_back(verification.name, now_ms);
+        if !verification.is_known {
+            logins.failures.give_back(verification.name, now_ms);
+        }
+        logins.places.fill((verification.name, verification.client), now_ms);
         logins.remembered().add(&verification.proof, now_ms);
         Ok(())
     }
@@ -220,6 +229,7 @@ impl Logins {
             key: ProofKey::random()?,
             remembered: Mutex::new(Remembered::new(settings.remember_ms)),
             failures: Rates::new(FAILURES_KNOWN_MAX, most as f64 / 60.0, most)?,
+            places: Rates::new(FAILURES_KNOWN_MAX, 1.0 / KNOWN_S as f64, 1)?,
             names: RandomState::new(),
             running: Arc::new(AtomicUsize::new(0)),
         }))
@@ -234,7 +244,9 @@ impl Logins {
     }
 
     /// A login that was verified lately passes. Another is verified, if neither its client nor its
-    /// user has failed too often: each try counts as a failure until it has succeeded.
+    /// user has failed too often: each try counts as a failure until it has succeeded. From where
+    /// the user has logged in lately the failures of the client alone count, so that strangers who
+    /// fail by a user's name do not lock the user out.
     fn check(&self, request: &Request<'_>, decoded: &mut Vec<u8>, now_ms: u64) -> Check {
         let Some(login) = credentials::read(request, decoded) else {
             return Check::Refuse(Refused::Login);
@@ -251,7 +263,8 @@ impl Logins {
         if let Err(wait_ms) = self.failures.take(client, now_ms) {
             return throttled(wait_ms);
         }
-        if let Err(wait_ms) = self.failures.take(name, now_ms) {
+        let is_known = self.places.knows((name, client), now_ms);
+        if !is_known && let Err(wait_ms) = self.failures.take(name, now_ms) {
             self.failures.give_back(client, now_ms);
             return throttled(wait_ms);
         }
@@ -262,6 +275,7 @@ impl Logins {
             proof,
             client,
             name,
+            is_known,
             verified: OnceLock::new(),
             _permit: permit,
         }))
@@ -276,6 +290,8 @@ pub(crate) struct Verification {
     proof: Proof,
     client: Client,
     name: u64,
+    /// The user has logged in from this client lately.
+    is_known: bool,
     verified: OnceLock<bool>,
     _permit: Permit,
 }
@@ -469,6 +485,34 @@ mod tests {
         let later = NOW_MS + 20_000;
         let verifies = check_at(&access, "/", Some(NOBODY), "192.0.2.9", later);
         assert!(matches!(verifies, Check::Verify(_)), "{verifies:?}");
+    }
+
+    #[test]
+    fn strangers_who_fail_do_not_lock_a_user_out_of_where_it_logs_in() {
+        let access = with_auth(|auth| {
+            auth.failures_per_minute = 3;
+            auth.remember_ms = 0;
+        });
+        let (home, login, wrong) = ("198.51.100.7", Some(ANN), Some(WRONG));
+        assert_eq!(passes(&access, "/", login, home), Ok(()));
+        for n in 0..3 {
+            let from = format!("192.0.2.{n}");
+            assert_eq!(passes(&access, "/", wrong, &from), Err(Refused::Login), "{from}");
+        }
+        // Neither a stranger nor the user from a new place may try now.
+        let throttled = Err(Refused::Throttled(20));
+        assert_eq!(passes(&access, "/", wrong, "192.0.2.9"), throttled);
+        assert_eq!(passes(&access, "/", login, "192.0.2.9"), throttled);
+        for _ in 0..9 {
+            assert_eq!(passes(&access, "/", login, home), Ok(()));
+        }
+        assert_eq!(passes(&access, "/", wrong, "192.0.2.9"), throttled, "nothing was given back");
+        // Who is known there fails as often as any, and is known as no other user.
+        assert_eq!(passes(&access, "/", Some(NOBODY), home), Err(Refused::Login));
+        for _ in 0..2 {
+            assert_eq!(passes(&access, "/", wrong, home), Err(Refused::Login));
+        }
+        assert_eq!(passes(&access, "/", login, home), throttled);
     }
 
     #[test]

@@ -93,6 +93,25 @@ impl Rates {
         }
     }
 
+    /// Has this client use all that it may at once, so that it is known until a whole window has
+    /// passed since.
+    pub fn fill(&self, client: impl Hash, now_ms: u64) {
+        let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
+        for _ in 0..ATTEMPTS_MAX {
+            let place = self.place(hash, now_us);
+            let new = packed(tag_of(hash), now_us.wrapping_add(self.window_us));
+            if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Whether anything is known of this client.
+    pub fn knows(&self, client: impl Hash, now_ms: u64) -> bool {
+        let hash = self.hasher.hash_one(client);
+        self.place(hash, now_ms.wrapping_mul(1_000)).ahead_us > 0
+    }
+
     /// The word of a client, or the one that it shall have.
     fn place(&self, hash: u64, now_us: u64) -> Place<'_> {
         let first = (hash >> 24) as usize % self.sets * WAYS;
@@ -163,6 +182,19 @@ mod tests {
             rates.give_back(2, 0);
         }
         assert_eq!(taken(&rates, 2, 9, 0), 3);
+    }
+
+    #[test]
+    fn one_that_was_filled_is_known_for_a_window() {
+        let rates = Rates::new(64, 1.0, 10).unwrap();
+        assert!(!rates.knows(1, 0));
+        rates.fill(1, 0);
+        assert_eq!((rates.knows(1, 9_999), rates.knows(2, 0)), (true, false));
+        assert!(rates.take(1, 0).is_err());
+        assert!(!rates.knows(1, 10_000));
+        // Again, from then on.
+        rates.fill(1, 9_000);
+        assert_eq!((rates.knows(1, 18_000), rates.knows(1, 19_000)), (true, false));
     }
 
     #[test]
