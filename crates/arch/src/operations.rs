@@ -80,6 +80,8 @@ pub(crate) struct Slot {
     socket: Socket,
     /// The socket was closed with the last send.
     closed: bool,
+    /// A send is under way that closes the socket: it may be closed already.
+    closing: bool,
     pub(crate) exchange: Exchange,
     receiving: Receiving,
     /// Whether the machine wants what comes in.
@@ -153,6 +155,7 @@ impl Operations {
             exchange: Exchange::new(self.ring.peer_address(&socket), desk),
             socket,
             closed: false,
+            closing: false,
             receiving: Receiving::No,
             wants_input: false,
             ahead: None,
@@ -385,7 +388,7 @@ impl Operations {
             Then::More
         };
         slot.sending = true;
-        self.ring.send(&slot.socket, outgoing, token.bits(), then);
+        slot.closing = self.ring.send(&slot.socket, outgoing, token.bits(), then);
     }
 
     fn send_piece(&mut self, slot: &mut Slot, len: u64, token: Token) {
@@ -423,7 +426,7 @@ impl Operations {
         closed: bool,
         desk: &mut Desk,
     ) {
-        slot.sending = false;
+        (slot.sending, slot.closing) = (false, false);
         slot.kept = true;
         slot.closed = closed;
         if let Some((buffer, range)) = outgoing.take_piece()
@@ -503,7 +506,7 @@ impl Operations {
 
     /// Asks how much the socket holds; `None` when the answer comes later.
     pub(crate) fn unacknowledged(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
-        if slot.asking || slot.closed {
+        if slot.asking || slot.closed || slot.closing {
             return None;
         }
         let answer = self.ring.unacknowledged(&slot.socket, token.bits());
@@ -515,9 +518,12 @@ impl Operations {
         slot.shutting = self.ring.shut_write(&slot.socket, token.bits());
     }
 
-    /// What is under way ends soon.
-    pub(crate) fn interrupt(&mut self, slot: &Slot) {
-        if !slot.closed {
+    /// What is under way ends soon. A socket that may be closed is not touched: another connection
+    /// may have its number.
+    pub(crate) fn interrupt(&mut self, slot: &Slot, token: Token) {
+        if slot.closing {
+            self.ring.cancel(token.bits());
+        } else if !slot.closed {
             self.ring.interrupt(&slot.socket);
         }
     }

@@ -462,6 +462,32 @@ mod tests {
         let (1, Completion::Connected(Err(_), false)) = one(&mut ring) else { panic!() };
     }
 
+    /// Whoever gives such a connection up may not name its socket, which may be another's by then.
+    #[test]
+    fn a_send_that_closes_is_cancelled_by_itself_and_then_has_not_closed() {
+        for wanted in [Features::ALL, Features { direct: false, ..Features::ALL }] {
+            let mut ring = Ring::new(8, Mode::Deferred).unwrap();
+            let features = ring.enable(wanted, 4, 16);
+            let (mut client, socket) = connected(&mut ring);
+            // More than both ends hold.
+            let body = Bytes::from(vec![b'x'; 64 << 20]);
+            let mut outgoing = ring.outgoing();
+            outgoing.share(&body);
+            assert_eq!(ring.send(&socket, outgoing, 4, Then::Close), features.linked);
+            ring.submit().unwrap();
+            ring.cancel(5);
+            let mut completions = Vec::new();
+            ring.wait(&mut completions, 10).unwrap();
+            assert!(completions.is_empty(), "{wanted:?}: that was another: {completions:?}");
+            ring.cancel(4);
+            let (4, Completion::Sent(_, sent, false)) = one(&mut ring) else { panic!() };
+            assert!(sent.is_err() || sent.is_ok_and(|sent| sent < body.len()), "{wanted:?}");
+            ring.close(socket);
+            ring.submit().unwrap();
+            let _ = client.read_to_end(&mut Vec::new());
+        }
+    }
+
     #[test]
     fn a_ring_holds_more_operations_than_its_queue_has_entries() {
         let mut ring = Ring::new(2, Mode::Deferred).unwrap();

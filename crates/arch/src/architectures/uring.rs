@@ -309,7 +309,7 @@ impl Loop {
                 Step::Close(reason) => {
                     slot.over = Some(reason);
                     if slot.is_busy() {
-                        operations.interrupt(slot);
+                        operations.interrupt(slot, token);
                     }
                     continue;
                 }

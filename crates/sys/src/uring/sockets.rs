@@ -164,7 +164,15 @@ impl Ring {
 
     /// Starts sending. One that closes goes on until all is sent, and closes only then; where the
     /// two cannot be submitted together, closing is left to the caller, as the completion says.
-    pub fn send(&mut self, socket: &Socket, mut outgoing: Box<Outgoing>, token: u64, then: Then) {
+    /// Whether it closes is what this gives back: the socket may be closed from then on, and its
+    /// number another's, before the completion tells.
+    pub fn send(
+        &mut self,
+        socket: &Socket,
+        mut outgoing: Box<Outgoing>,
+        token: u64,
+        then: Then,
+    ) -> bool {
         // A link does not reach beyond what is submitted together.
         let closes = then == Then::Close && self.features.linked && self.make_room(2);
         let mut flags = libc::MSG_NOSIGNAL;
@@ -190,6 +198,7 @@ impl Ring {
         } else {
             self.start(entry, token, Held::Send { outgoing });
         }
+        closes
     }
 
     /// Shuts down the write side; true when that completes later. The kernel leaves it to a thread
