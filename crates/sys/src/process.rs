@@ -1,7 +1,7 @@
 //! Processes: fork, wait, kill, pin, rights, and how many CPUs this one may use.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::process::{Pid, Signal as KernelSignal, WaitOptions, WaitStatus};
 use rustix::thread::CpuSet;
@@ -50,20 +50,54 @@ pub fn fork() -> io::Result<Forked> {
 
 /// As [`fork`], but the child's parent is this process's own (`CLONE_PARENT`): who waits for this
 /// process waits for that one too, and this one does not. The first process of a namespace has no
-/// parent, and gets a child.
+/// parent, and gets a child. With a handle of the child, by which it can be killed although its
+/// number may be another's by then.
 ///
 /// # Errors
 /// As [`fork`].
-pub fn fork_beside() -> io::Result<Forked> {
+pub fn fork_beside() -> io::Result<(Forked, Option<OwnedFd>)> {
     if !cfg!(test) && threads()? > 1 {
         return Err(io::Error::other("a process with several threads cannot be forked"));
     }
-    let flags = libc::CLONE_PARENT | libc::SIGCHLD;
-    // SAFETY: as in `spawn_sharing_descriptors`.
-    let begun = forked(unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) });
+    let flags = libc::CLONE_PARENT | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let mut handle: libc::c_int = -1;
+    // SAFETY: as in `spawn_sharing_descriptors`; the kernel writes a descriptor to `handle`, or
+    // nothing where it knows no such flag.
+    let begun = forked(unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut handle, 0, 0) });
     match begun {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => fork(),
-        begun => begun,
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => fork_with_handle(),
+        Ok(Forked::Parent(child)) => {
+            // SAFETY: it was made by the call for this process, and nobody else has its number.
+            let handle = (handle >= 0).then(|| unsafe { OwnedFd::from_raw_fd(handle) });
+            Ok((Forked::Parent(child), handle))
+        }
+        begun => Ok((begun?, None)),
+    }
+}
+
+/// As [`fork`], with a handle of the child.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_with_handle() -> io::Result<(Forked, Option<OwnedFd>)> {
+    let forked = fork()?;
+    let handle = match forked {
+        Forked::Parent(child) => handle(child),
+        Forked::Child => None,
+    };
+    Ok((forked, handle))
+}
+
+/// A handle (pidfd_open(2)) of a child that has not been waited for; `None` where there are none.
+pub(crate) fn handle(child: ProcessId) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(child.0, rustix::process::PidfdFlags::empty()).ok()
+}
+
+/// As [`kill`], by a handle where there is one.
+pub fn kill_by(handle: Option<&OwnedFd>, child: ProcessId) {
+    match handle {
+        Some(handle) => drop(rustix::process::pidfd_send_signal(handle, KernelSignal::KILL)),
+        None => kill(child),
     }
 }
 

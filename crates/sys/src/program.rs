@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -80,8 +80,50 @@ fn confine(limits: ProgramLimits) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a signal to the process group that a process leads: SIGKILL, or SIGTERM, which it may
-/// refuse. One that is gone is no error.
+/// A process group and its leader. Members may live on when the leader has ended and its number is
+/// another process's: signals go to this group and to no other, where the kernel can tell (6.9).
+#[derive(Debug)]
+pub struct Group {
+    leader: ProcessId,
+    handle: Option<OwnedFd>,
+}
+
+impl Group {
+    /// That of a child which has not been waited for.
+    pub fn of(leader: ProcessId) -> Group {
+        Group { leader, handle: crate::process::handle(leader) }
+    }
+
+    /// The leader.
+    pub fn leader(&self) -> ProcessId {
+        self.leader
+    }
+
+    /// Sends SIGKILL to the group, or SIGTERM, which it may refuse. One that is gone is no error.
+    pub fn end(&self, kill: bool) {
+        /// `PIDFD_SIGNAL_PROCESS_GROUP` of linux/pidfd.h.
+        const TO_GROUP: libc::c_uint = 1 << 2;
+        let signal = if kill { libc::SIGKILL } else { libc::SIGTERM };
+        let sent = self.handle.as_ref().map(|handle| {
+            let (fd, nothing) = (handle.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
+            // SAFETY: the call takes three numbers, and a pointer that may be null.
+            let done = unsafe {
+                libc::syscall(libc::SYS_pidfd_send_signal, fd, signal, nothing, TO_GROUP)
+            };
+            if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        });
+        let is_told = match sent {
+            Some(Err(error)) => error.raw_os_error() != Some(libc::EINVAL),
+            sent => sent.is_some(),
+        };
+        if !is_told {
+            end_group(self.leader, kill);
+        }
+    }
+}
+
+/// Sends a signal to the process group that a process leads which has not been waited for: SIGKILL,
+/// or SIGTERM, which it may refuse. One that is gone is no error.
 pub fn end_group(leader: ProcessId, kill: bool) {
     use rustix::process::Signal;
     let signal = if kill { Signal::KILL } else { Signal::TERM };
@@ -258,5 +300,25 @@ mod tests {
         // The sleeping processes hold the pipe until they are gone.
         assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);
         assert_eq!(crate::process::wait_for(child).unwrap(), 128 + libc::SIGKILL);
+    }
+
+    #[test]
+    fn a_group_is_ended_whose_leader_has_been_waited_for() {
+        let (input, _) = pipe(End::Writing).unwrap();
+        let (read, output) = std::io::pipe().unwrap();
+        let program = Program {
+            path: "/bin/sh".into(),
+            arguments: vec!["-c".into(), "sleep 600 & exit 0".into()],
+            environment: vec![],
+            directory: "/".into(),
+            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            limits: ProgramLimits::default(),
+        };
+        let group = Group::of(start(program).unwrap());
+        assert_eq!(crate::process::wait_for(group.leader()).unwrap(), 0);
+        group.end(true);
+        assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);
+        // It is gone by now, and its number may be another's.
+        group.end(true);
     }
 }

@@ -4,7 +4,7 @@
 //! at any point, this one goes on.
 
 use std::io::ErrorKind;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
@@ -35,6 +35,8 @@ const NOT_RUN: i32 = 127;
 /// A new master that is not ready yet.
 pub(super) struct Upgrade {
     process: ProcessId,
+    /// It may be nobody's child here: its number could be another's when it has ended.
+    handle: Option<OwnedFd>,
     /// The way to it.
     way: Channel,
     until_ms: u64,
@@ -75,9 +77,12 @@ impl Master {
         let told = handover::describe(theirs.as_fd(), admin, listening.iter().cloned());
         // Who supervises this master waits for its own children. Of any other it will not see the
         // end: when it stops the server, it kills that one at once.
-        let forked =
-            if self.notifier.is_heard() { process::fork_beside() } else { process::fork() };
-        match forked.map_err(fail)? {
+        let forked = match self.notifier.is_heard() {
+            true => process::fork_beside(),
+            false => process::fork_with_handle(),
+        };
+        let (forked, handle) = forked.map_err(fail)?;
+        match forked {
             Forked::Child => {
                 let sockets = listening.iter().flat_map(|(_, sockets)| sockets);
                 let mut keep: Vec<_> = sockets.map(|socket| socket.as_fd()).collect();
@@ -96,7 +101,7 @@ impl Master {
                 let until_ms = clock::monotonic_ms() + most_ms;
                 let has_begun = false;
                 self.upgrade =
-                    Some(Upgrade { process, way, until_ms, most_ms, has_begun, is_asked });
+                    Some(Upgrade { process, handle, way, until_ms, most_ms, has_begun, is_asked });
                 say!(
                     Level::Info,
                     "{} is started as process {}",
@@ -185,7 +190,7 @@ impl Master {
     pub(super) fn roll_back(&mut self, why: &str) {
         let Some(upgrade) = self.upgrade.take() else { return };
         self.mechanism.remove(upgrade.way.as_fd());
-        process::kill(upgrade.process);
+        process::kill_by(upgrade.handle.as_ref(), upgrade.process);
         let mut said = format!("the upgrade failed, and this server goes on: {why}");
         if upgrade.has_begun
             && let Err(why) = self.prepare_and_begin()

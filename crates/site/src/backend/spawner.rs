@@ -14,8 +14,8 @@ use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::file::{self, Links};
 use flyball_sys::net;
-use flyball_sys::process::{self, Ending, ProcessId};
-use flyball_sys::program::{self, Program, ProgramLimits};
+use flyball_sys::process::{self, Ending};
+use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 
@@ -240,7 +240,7 @@ impl Spawner {
         let record = vec![0; RECORD_BYTES_MAX];
         let (running, waiting) = (Vec::new(), Vec::new());
         let mut office =
-            Office { rules: &self.rules, manager, mechanism, running, waiting, record };
+            Office { rules: &self.rules, manager, mechanism, running, started: 0, waiting, record };
         let mut events = Vec::new();
         loop {
             office.wait(&mut events)?;
@@ -287,7 +287,9 @@ pub(super) fn end(leash: &Channel, input: OwnedFd) {
 
 /// A program that was started.
 struct Running {
-    leader: ProcessId,
+    /// What its leash is told by: process ids come round, and a leash may outlive its program.
+    number: u32,
+    group: Group,
     /// It has not ended.
     lives: bool,
     /// Until the worker has let go of it.
@@ -312,6 +314,8 @@ struct Office<'a> {
     manager: Manager<'a>,
     mechanism: Box<dyn Readiness>,
     running: Vec<Running>,
+    /// Programs that were started.
+    started: u32,
     /// Those for which there is no place yet, the oldest first, and until when they wait.
     waiting: Vec<(Asked, u64)>,
     record: Vec<u8>,
@@ -408,14 +412,17 @@ impl Office<'_> {
         let leader = started.map_err(|error| failed(&error))?;
         let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
         let (lives, leash, input) = (true, None, None);
-        self.running.push(Running { leader, lives, leash, rule: at, kill_at_ms, input });
+        let (number, group) = (self.started, Group::of(leader));
+        // Tokens of others begin at 2^32.
+        self.started = (self.started + 1) & (u32::MAX >> 1);
+        self.running.push(Running { number, group, lives, leash, rule: at, kill_at_ms, input });
         Ok(())
     }
 
     /// Waits for the worker to let go of the program that was started last.
     fn watch(&mut self, leash: Channel) {
         let Some(running) = self.running.last_mut() else { return };
-        let token = LEASHES + u64::try_from(running.leader.number()).unwrap_or(0);
+        let token = LEASHES + u64::from(running.number);
         // Neither fails while memory lasts.
         let _ = leash.set_nonblocking();
         let _ = self.mechanism.add(leash.as_fd(), token, Interest::READ);
@@ -423,11 +430,9 @@ impl Office<'_> {
     }
 
     /// The worker says that the answer has ended, or has let go of the program.
-    fn heed(&mut self, leader: u64) {
-        let is_it = |running: &&mut Running| {
-            u64::try_from(running.leader.number()).is_ok_and(|number| number == leader)
-                && running.leash.is_some()
-        };
+    fn heed(&mut self, number: u64) {
+        let is_it =
+            |running: &&mut Running| u64::from(running.number) == number && running.leash.is_some();
         let Some(running) = self.running.iter_mut().find(is_it) else { return };
         let Some(leash) = &running.leash else { return };
         let now_ms = clock::monotonic_ms();
@@ -440,7 +445,7 @@ impl Office<'_> {
             told => {
                 running.input = told.ok().and_then(|(_, input)| input);
                 // Members of the group may live on when the program itself has ended.
-                program::end_group(running.leader, false);
+                running.group.end(false);
                 running.kill_at_ms = Some(now_ms + GRACE_MS);
             }
         }
@@ -451,7 +456,7 @@ impl Office<'_> {
 
     fn reap(&mut self) {
         while let Some((process, ending)) = process::reap() {
-            let is_it = |running: &&mut Running| running.leader == process;
+            let is_it = |running: &&mut Running| running.lives && running.group.leader() == process;
             let Some(running) = self.running.iter_mut().find(is_it) else {
                 self.manager.reaped(process, ending, &mut *self.mechanism);
                 continue;
@@ -499,7 +504,7 @@ impl Office<'_> {
         let now_ms = clock::monotonic_ms();
         for running in &mut self.running {
             if running.kill_at_ms.is_some_and(|at| at <= now_ms) {
-                program::end_group(running.leader, true);
+                running.group.end(true);
                 running.kill_at_ms = None;
             }
         }
@@ -507,7 +512,7 @@ impl Office<'_> {
 
     fn end_all(&mut self) {
         for running in &self.running {
-            program::end_group(running.leader, true);
+            running.group.end(true);
         }
         self.manager.end(&mut *self.mechanism);
     }
