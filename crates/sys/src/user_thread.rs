@@ -19,6 +19,10 @@ use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, m
 /// Least usable bytes of a stack.
 pub const STACK_BYTES_LEAST: usize = 16 * 1024;
 
+/// Bytes below each stack that cannot be touched: more than a function of C has for itself that is
+/// built without probes of its stack, as modules may be. They take addresses and no memory.
+const GUARD_BYTES: usize = 64 * 1024;
+
 /// Mappings that are left to everything else in a process that has many stacks.
 const OTHER_MAPPINGS: usize = 4096;
 
@@ -36,12 +40,12 @@ pub fn stacks_max() -> usize {
     })
 }
 
-/// A stack with a page below it that cannot be touched: running out of the stack ends the process,
+/// A stack with pages below it that cannot be touched: running out of the stack ends the process,
 /// and never writes over other memory.
 pub struct Stack {
-    /// The lowest address, which is that of the guard page.
+    /// The lowest address, which is that of the guard pages.
     start: NonNull<u8>,
-    /// Bytes mapped, guard page included.
+    /// Bytes mapped, guard pages included.
     len: usize,
 }
 
@@ -53,7 +57,8 @@ impl Stack {
     /// stack is two.
     pub fn new(size: usize) -> io::Result<Stack> {
         let page = rustix::param::page_size();
-        let len = size.max(STACK_BYTES_LEAST).next_multiple_of(page) + page;
+        let guard = GUARD_BYTES.next_multiple_of(page);
+        let len = size.max(STACK_BYTES_LEAST).next_multiple_of(page) + guard;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::STACK;
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice aliases nothing.
@@ -61,8 +66,8 @@ impl Stack {
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         // From here on dropping it unmaps it.
         let stack = Stack { start, len };
-        // SAFETY: the page is the first of the mapping that was just made, and nothing uses it.
-        unsafe { mprotect(start.as_ptr().cast(), page, MprotectFlags::empty())? };
+        // SAFETY: the pages are the first of the mapping that was just made, and nothing uses them.
+        unsafe { mprotect(start.as_ptr().cast(), guard, MprotectFlags::empty())? };
         Ok(stack)
     }
 
@@ -308,10 +313,10 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_page_cannot_be_touched() {
+    fn the_lowest_pages_cannot_be_touched() {
         let stack = stack();
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let guard = format!("{:x}-{:x} ---p", stack.lowest(), stack.lowest() + 4096);
+        let guard = format!("{:x}-{:x} ---p", stack.lowest(), stack.lowest() + GUARD_BYTES);
         assert!(maps.lines().any(|line| line.starts_with(&guard)), "no {guard} in {maps}");
     }
 
