@@ -75,6 +75,7 @@ fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs
          answer-timeout = \"{HURRIED_MS}ms\"\nidle-timeout = \"{HURRIED_MS}ms\"\n\
          [[site.cgi]]\npath = \"/stalled\"\nroot = \"{root}/programs\"\n\
          idle-timeout = \"{HURRIED_MS}ms\"\n\
+         [[site.cgi]]\npath = \"/streamed\"\nroot = \"{root}/programs\"\nhold = \"off\"\n\
          [[site.cgi]]\npath = \"/run\"\nroot = \"{root}/programs\"\n\
          environment = {{ OWN = \"value\" }}\n{more}",
         as_ourselves()
@@ -369,6 +370,22 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }
 
+/// The only place is free until the body is whole, whose length the program is told then.
+fn a_slow_body_takes_no_place_from_others(architecture: &str) {
+    let Some(programs) = start(architecture, "processes = 1\n") else { return };
+    let mut slow = programs.server.connect();
+    slow.send("POST /run/env HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    slow.send("5\r\n12345\r\n");
+    let taken = || (programs.counted("backend_requests") == 1).then_some(());
+    assert!(wait::until(AT_MOST, taken).is_some(), "{}", programs.server.status());
+    assert_eq!(programs.ask("/run/env").status(), 200);
+    programs.expect_ended("env", programs.runs("env"));
+    slow.send("2\r\n67\r\n0\r\n\r\n");
+    let text = answer(&mut slow).text;
+    assert!(text.lines().any(|line| line == "CONTENT_LENGTH=7"), "{text}");
+    assert!(!text.contains("TRANSFER_ENCODING"), "{text}");
+}
+
 fn a_request_behind_another_waits_for_its_turn(architecture: &str) {
     let Some(programs) = start(architecture, "") else { return };
     let mut client = Client::connect(programs.server.address());
@@ -392,8 +409,8 @@ fn a_body_whose_client_leaves_is_not_taken_for_the_whole() {
         let Some(programs) = start(architecture, "") else { continue };
         for _ in 0..10 {
             let mut client = programs.server.connect();
-            let head = "POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-            client.send(format!("{head}5\r\n12345\r\n"));
+            let head = "POST /streamed/keep HTTP/1.1\r\nHost: a\r\n";
+            client.send(format!("{head}Transfer-Encoding: chunked\r\n\r\n5\r\n12345\r\n"));
             let pid = programs.runs("keep");
             drop(client);
             programs.expect_ended("keep", pid);
@@ -412,6 +429,7 @@ on_every_architecture! {
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,
         a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
+        a_slow_body_takes_no_place_from_others,
         a_request_behind_another_waits_for_its_turn,
         a_body_over_the_limit_does_not_reach_a_program,
     ]
@@ -463,16 +481,21 @@ fn a_program_is_told_who_has_logged_in_and_not_by_what_password() {
 }
 
 /// What is too long is refused by its length where that is told, so that no program is started for
-/// it; else the program gets what may be, and is ended.
+/// it, and so is what is held. Else the program gets what may be, and is ended.
 fn a_body_over_the_limit_does_not_reach_a_program(architecture: &str) {
     let Some(programs) = start_with(architecture, "limit.body = \"100KiB\"\n", "") else { return };
     let mut client = programs.server.connect();
     client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nContent-Length: 102401\r\n\r\n");
     assert_eq!(client.response().status(), 413);
     assert_eq!(programs.counted("backend_requests"), 0);
+    let chunk = [&b"400\r\n"[..], &[b'x'; 1024], b"\r\n"].concat();
     let mut client = programs.server.connect();
     client.send("POST /run/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
-    let chunk = [&b"400\r\n"[..], &[b'x'; 1024], b"\r\n"].concat();
+    client.send(chunk.repeat(101));
+    assert_eq!(client.response().status(), 413);
+    assert!(!programs.files.path().join("kept").exists(), "a program was started");
+    let mut client = programs.server.connect();
+    client.send("POST /streamed/keep HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.send(&chunk);
     let pid = programs.runs("keep");
     client.send(chunk.repeat(100));

@@ -37,6 +37,7 @@ pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
     }
     let socket = files.path().join("socket");
     let listener = UnixListener::bind(&socket).unwrap();
+    listener.set_nonblocking(true).unwrap();
     // Workers may be another user.
     for (path, mode) in [(files.path(), 0o755), (&*socket, 0o777)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -90,9 +90,30 @@ fn a_link_that_is_kept_goes_to_who_has_waited_for_it(architecture: &str) {
     nobody_connects(&front);
 }
 
+/// The only link is another's until the body is whole.
+fn a_slow_body_takes_no_link_from_others(architecture: &str) {
+    let Some(front) = start(architecture, ONE).filter(|_| architecture != "mp") else { return };
+    let [mut slow, mut honest] = [(); 2].map(|()| front.server.connect());
+    slow.send("POST /one/a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nhi");
+    expect_given(&front, 1);
+    nobody_connects(&front);
+    honest.send(get("/one/b"));
+    let mut link = front.accept();
+    assert_eq!(value(&request(&mut link, 0), "PATH_INFO"), Some("/b"));
+    link.answer("A: b\r\n\r\nhonest");
+    assert_eq!(answer(&mut honest).1, "honest");
+    slow.send("gh");
+    let mut link = front.accept();
+    assert_eq!(value(&link.params(0), "CONTENT_LENGTH"), Some("4"));
+    assert_eq!(link.stream(5), b"high");
+    link.answer("A: b\r\n\r\nslow");
+    assert_eq!(answer(&mut slow).1, "slow");
+}
+
 on_every_architecture! {
     [
         a_request_waits_until_a_link_is_free_and_no_longer_than_it_may,
+        a_slow_body_takes_no_link_from_others,
         a_link_that_is_kept_goes_to_who_has_waited_for_it,
     ]
 }

@@ -101,7 +101,7 @@ impl SecondEnd for Relay {
     }
 
     fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went {
-        if self.is_queued() {
+        if self.is_to_be_linked() {
             service.owning(self, |relay| relay.link_up(now));
         }
         self.advance(wants.piece, now)

@@ -71,6 +71,10 @@ const CGI: &[Setting<SiteSettings>] = &[
         "Directories of which a program may have files sent, by `X-Sendfile`",
         "As for `[[site.fastcgi]]`.",
     ),
+    limits::hold(
+        |s, bytes| limits_of(s).held_bytes_max = Some(bytes),
+        |s| limits_of(s).held_bytes_max = None,
+    ),
     limits::answer_timeout(
         |s, ms| limits_of(s).answer_ms = ms,
         "Time until a program has begun to answer once it has the request",

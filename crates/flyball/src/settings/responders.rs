@@ -132,22 +132,10 @@ macro_rules! settings_of {
                 "Such an answer is 502 where there is none. `X-Accel-Redirect` means a path \
                  beneath the first.",
             ),
-            Setting {
-                key: "hold",
-                flag: None,
-                kind: Kind::Size {
-                    least: 1,
-                    most: 1 << 30,
-                    set: |s, bytes| $last(s).held_bytes_max = Some(bytes),
-                },
-                word: Some(Word { name: "off", set: |s| $last(s).held_bytes_max = None }),
-                default: Some("1MiB"),
-                doc: "Bytes of a request body in chunks that are held to tell how long it is",
-                more: "Per connection. A longer one goes to FastCGI without its length, of which \
-                       PHP reads nothing, and is 411 for SCGI. Bodies of known length are never \
-                       held.",
-                source: "RFC 3875 section 4.1.2",
-            },
+            limits::hold(
+                |s, bytes| $last(s).limits.held_bytes_max = Some(bytes),
+                |s| $last(s).limits.held_bytes_max = None,
+            ),
             Setting {
                 key: "links",
                 flag: None,

@@ -9,7 +9,6 @@ use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
 use super::errors::ErrorOutput;
-use super::held::Held;
 use super::records::{self, Ended, Reader};
 use super::responder::Responder;
 use super::stream::{Received, Stream};
@@ -29,8 +28,6 @@ pub(super) struct FastCgi {
     reader: Reader,
     said: ErrorOutput,
     said_bytes: usize,
-    /// The parameters, as long as they may yet tell the length of the body.
-    held: Option<Held>,
     /// Whether the responder shall keep the link.
     keeps: bool,
     /// Bytes of content that came.
@@ -43,7 +40,6 @@ pub(super) struct FastCgi {
 pub(super) fn begin(
     responder: &Arc<Responder>,
     params: Environment,
-    held_max: Option<usize>,
     repeats: bool,
     name: String,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
@@ -52,31 +48,14 @@ pub(super) fn begin(
     let FastCgi { mut said, spare: mut queue, .. } = std::mem::take(&mut *link);
     said.begin(name);
     queue.clear();
-    let held = match held_max {
-        Some(most) => Some(Held::new(params, most)),
-        None => {
-            records::write_request(&params, keeps, &mut queue);
-            responder.environments.keep(params);
-            None
-        }
-    };
+    records::write_request(&params, keeps, &mut queue);
+    responder.environments.keep(params);
     let stream = Some(Stream::open(responder, queue, repeats)?);
-    *link = FastCgi { stream, said, held, keeps, ..FastCgi::default() };
+    *link = FastCgi { stream, said, keeps, ..FastCgi::default() };
     Ok(link)
 }
 
 impl FastCgi {
-    /// The parameters are as they will be, and so is what came of the body.
-    fn let_go_of_held(&mut self, is_whole: bool) {
-        if let (Some(held), Some(stream)) = (self.held.take(), &mut self.stream) {
-            let (params, body) = held.into_parts(is_whole);
-            stream.add(|queue| {
-                records::write_request(&params, self.keeps, queue);
-                records::write_body(&body, queue);
-            });
-        }
-    }
-
     /// What came of a request that has ended.
     fn end(&self, ended: Ended) -> Result<Flow, (Failure, String)> {
         match ended {
@@ -103,26 +82,16 @@ impl Link for FastCgi {
     }
 
     fn room(&self) -> usize {
-        match (&self.held, &self.stream) {
-            (Some(held), _) => held.room(),
-            (None, Some(stream)) => stream.room(),
-            (None, None) => usize::MAX,
-        }
+        self.stream.as_ref().map_or(usize::MAX, Stream::room)
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        if let Some(held) = &mut self.held {
-            held.take(bytes);
-            if held.is_full() {
-                self.let_go_of_held(false);
-            }
-        } else if let Some(stream) = &mut self.stream {
+        if let Some(stream) = &mut self.stream {
             stream.add(|queue| records::write_body(bytes, queue));
         }
     }
 
     fn end_body(&mut self) {
-        self.let_go_of_held(true);
         if let Some(stream) = &mut self.stream {
             stream.add(records::write_body_end);
         }

@@ -5,8 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_http::head::Framing;
-use flyball_http::{Method, OwnedRequest, Request};
+use flyball_http::{OwnedRequest, Request};
 use flyball_sys::net::Server;
 use flyball_sys::random;
 
@@ -14,11 +13,10 @@ use super::environment::Environment;
 use super::manager::PoolRule;
 use super::places::Places;
 use super::relay::Relay;
-use super::request::name_of;
 use super::responder::Responder;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
-use super::{Failure, Link, cgi, fastcgi, scgi};
+use super::start::{Start, To};
 use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
 
@@ -64,8 +62,6 @@ struct Reached {
     root: Option<PathBuf>,
     /// The script that answers for all paths.
     script: Option<PathBuf>,
-    /// Bytes of a body of unknown length that are held.
-    held_max: Option<usize>,
 }
 
 /// A request that was let pass.
@@ -159,14 +155,14 @@ impl Gates {
 }
 
 impl Passage<'_> {
-    /// What answers a request, begun.
+    /// What answers a request, begun; `None` when programs cannot be started.
     pub(crate) fn begin(
         &self,
         admitted: &Admitted<'_, '_>,
-        (routes, spawner): (&SiteRoutes, Option<&Spawner>),
+        (routes, spawner): (&SiteRoutes, Option<&Arc<Spawner>>),
         site: usize,
         now_ms: u64,
-    ) -> Box<Relay> {
+    ) -> Option<Box<Relay>> {
         let Admitted { request, user } = *admitted;
         let gate = self.gate;
         let id = super::relay::new_id();
@@ -179,21 +175,20 @@ impl Passage<'_> {
             Some(spare) => spare.renewed(request, &id, user),
             None => Environment::of(request, &id, user),
         };
-        let link = match (&gate.way, spawner) {
-            // What is no part of the request is added by who starts the program.
-            (Way::Program(rule), Some(spawner)) => {
-                cgi::begin(spawner, *rule, self.below.to_vec(), environment, &owned, &id)
+        let to = match &gate.way {
+            Way::Program(rule) => {
+                let below = self.below.to_vec();
+                To::Program { spawner: Arc::clone(spawner?), rule: *rule, below }
             }
-            (Way::Program(_), None) => {
-                Err((Failure::Down, "no process is there that starts programs".into()))
-            }
-            (Way::Server(reached), _) => {
+            Way::Server(reached) => {
                 reached.complete(&mut environment, self, routes);
-                reached.begin(environment, &owned, &id)
+                let responder = Arc::clone(&reached.responder);
+                To::Server { responder, is_scgi: reached.is_scgi }
             }
         };
-        let relay = Relay::new(link, owned, site, &gate.limits, id, now_ms);
-        Box::new(relay.sending(&gate.sendfile_roots))
+        let start = Start { environment, to };
+        let relay = Relay::new(start, owned, site, &gate.limits, id, now_ms);
+        Some(Box::new(relay.sending(&gate.sendfile_roots)))
     }
 }
 
@@ -214,7 +209,6 @@ impl Gate {
         let idle_links = if is_scgi { 0 } else { settings.idle_links };
         let places = Places::new(settings.links_max, settings.queue_max);
         let responder = Responder::new(settings.server.clone()?, idle_links, places);
-        let held = settings.held_bytes_max.and_then(|most| usize::try_from(most).ok());
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),
@@ -228,8 +222,6 @@ impl Gate {
                 document_root: root.to_owned(),
                 root: settings.root.clone(),
                 script: settings.script.clone(),
-                // SCGI cannot do without the length, and holds nothing only where nothing comes.
-                held_max: held.or(is_scgi.then_some(0)),
             }),
         })
     }
@@ -259,27 +251,6 @@ impl Reached {
         for (name, value) in &self.variables {
             environment.set(name, value.as_bytes());
         }
-    }
-
-    fn begin(
-        &self,
-        environment: Environment,
-        request: &OwnedRequest,
-        id: &str,
-    ) -> Result<Box<dyn Link>, (Failure, String)> {
-        let head = request.request();
-        let is_measured = head.head.framing != Framing::Chunked;
-        let held_max = self.held_max.filter(|_| !is_measured);
-        if self.is_scgi {
-            return scgi::begin(&self.responder, environment, held_max);
-        }
-        // RFC 9110, section 9.2.2.
-        let repeats = matches!(
-            head.method(),
-            Method::Get | Method::Head | Method::Options | Method::Put | Method::Delete
-        );
-        let name = name_of("fastcgi", request, id);
-        fastcgi::begin(&self.responder, environment, held_max, repeats, name)
     }
 }
 

@@ -4,12 +4,12 @@
 //! bounded buffer each way. It never waits; whoever drives the connection waits for the descriptor
 //! that [`Relay::awaited`] names, as it waits for the client's. docs/dynamic.md tells the whole.
 
+mod body;
 mod cgi;
 mod environment;
 mod errors;
 mod fastcgi;
 mod gates;
-mod held;
 mod manager;
 mod places;
 mod pool;
@@ -23,6 +23,7 @@ mod scgi;
 pub mod settings;
 mod spares;
 mod spawner;
+mod start;
 mod stream;
 
 pub use manager::PoolSettings;

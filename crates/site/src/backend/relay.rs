@@ -13,9 +13,11 @@ use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{process, say};
 
+use super::body::Body;
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
+use super::start::{Start, told_len};
 use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
 use crate::source::Piece;
@@ -78,6 +80,11 @@ enum Phase {
 #[derive(Debug)]
 pub struct Relay {
     link: Option<Box<dyn Link>>,
+    /// What makes its link, once the request body is whole.
+    start: Option<Box<Start>>,
+    /// Most bytes of the body that are held until then.
+    held_max: usize,
+    body: Body,
     request: OwnedRequest,
     site: usize,
     id: String,
@@ -87,7 +94,6 @@ pub struct Relay {
     answer: BytesMut,
     /// The link has given all.
     at_end: bool,
-    body_ended: bool,
     output: u64,
     began_ms: u64,
     /// Since when it has had, or has waited for, its link.
@@ -107,7 +113,7 @@ pub struct Relay {
 
 impl Relay {
     pub(super) fn new(
-        link: Result<Box<dyn Link>, (Failure, String)>,
+        start: Start,
         request: OwnedRequest,
         site: usize,
         limits: &BackendLimits,
@@ -116,6 +122,9 @@ impl Relay {
     ) -> Relay {
         let mut relay = Relay {
             link: None,
+            start: None,
+            held_max: 0,
+            body: Body::default(),
             request,
             site,
             id,
@@ -123,7 +132,6 @@ impl Relay {
             phase: Phase::Head,
             answer: BytesMut::new(),
             at_end: false,
-            body_ended: false,
             output: 0,
             began_ms: now_ms,
             link_ms: now_ms,
@@ -134,11 +142,32 @@ impl Relay {
             failed: false,
             beside: None,
         };
-        match link {
-            Ok(link) => relay.link = Some(link),
-            Err((failure, why)) => relay.fail(failure, &why),
+        match relay.holds(&start) {
+            Some(most) => (relay.start, relay.held_max) = (Some(Box::new(start)), most),
+            None => relay.begin(start),
         }
         relay
+    }
+
+    /// Most bytes of the request body that are held before its program is asked for; `None` when
+    /// that is asked for at once.
+    fn holds(&self, start: &Start) -> Option<usize> {
+        let most = match (self.limits.held_bytes_max, told_len(&self.request)) {
+            (_, Some(0)) => return None,
+            (Some(most), Some(len)) if len > most => return None,
+            (Some(most), _) => most,
+            (None, None) if start.needs_length() => 0,
+            (None, _) => return None,
+        };
+        Some(usize::try_from(most).unwrap_or(usize::MAX - 1))
+    }
+
+    /// Asks for the program.
+    fn begin(&mut self, start: Start) {
+        match start.link(&self.request, &self.id) {
+            Ok(link) => self.link = Some(link),
+            Err((failure, why)) => self.fail(failure, &why),
+        }
     }
 
     /// The request.
@@ -172,12 +201,21 @@ impl Relay {
 
     /// Bytes of the request body that can be taken now.
     pub fn room(&self) -> usize {
-        self.link.as_ref().map_or(usize::MAX, |link| link.room())
+        match (&self.start, &self.link) {
+            // One more than may be held, to see whether there are more.
+            (Some(_), _) => (self.held_max + 1).saturating_sub(self.body.len()),
+            // What was held goes first.
+            (None, Some(_)) if self.body.len() > 0 => 0,
+            (None, Some(link)) => link.room(),
+            (None, None) => usize::MAX,
+        }
     }
 
     /// Takes bytes of the request body, at most as many as there is room for.
     pub fn take(&mut self, bytes: &[u8], now: &Now) {
-        if let Some(link) = &mut self.link {
+        if self.start.is_some() {
+            self.body.take(bytes);
+        } else if let Some(link) = &mut self.link {
             link.take(bytes);
         }
         self.moved(now);
@@ -185,22 +223,41 @@ impl Relay {
 
     /// The request body has ended, or there was none. May be told again.
     pub fn end_body(&mut self, now: &Now) {
-        if !self.body_ended {
-            self.body_ended = true;
-            if let Some(link) = &mut self.link {
-                link.end_body();
-            }
+        if !self.body.has_ended() {
+            self.body.end();
+            self.feed();
             self.moved(now);
         }
     }
 
-    /// Whether it waits for the link of another request to end.
-    pub(crate) fn is_queued(&self) -> bool {
-        self.link.as_ref().is_some_and(|link| link.stage() == Stage::Queued)
+    /// Whether its link is still to be opened: since the request body has just become whole, or
+    /// when the link of another request has ended.
+    pub(crate) fn is_to_be_linked(&self) -> bool {
+        match &self.link {
+            Some(link) => link.stage() == Stage::Queued,
+            None => self.start.is_some() && (self.body.has_ended() || self.is_full()),
+        }
+    }
+
+    /// There is more of the body than may be held.
+    fn is_full(&self) -> bool {
+        self.body.len() > self.held_max
     }
 
     /// Opens its link, if that is free by now.
     pub(crate) fn link_up(&mut self, now: &Now) {
+        if let Some(mut start) = self.start.take() {
+            if self.is_full() && start.needs_length() {
+                let why = "its body came in chunks, and is longer than may be held";
+                return self.fail(Failure::Unmeasured, why);
+            }
+            if !self.is_full() && told_len(&self.request).is_none() {
+                start.measured(self.body.len() as u64);
+            }
+            self.begin(*start);
+            (self.began_ms, self.link_ms, self.since_ms) = (now.ms(), now.ms(), now.ms());
+            return;
+        }
         match self.link.as_mut().map(|link| link.link_up()) {
             Some(Ok(true)) => (self.link_ms, self.since_ms) = (now.ms(), now.ms()),
             Some(Err((failure, why))) => self.fail(failure, &why),
@@ -208,10 +265,18 @@ impl Relay {
         }
     }
 
+    /// Passes on what was held of the request body; true when that was anything.
+    fn feed(&mut self) -> bool {
+        self.link.as_mut().is_some_and(|link| self.body.feed(&mut **link))
+    }
+
     /// Goes on without waiting: passes the request on, and takes of the answer what is wanted: its
     /// head, or once that was given a piece if `wants_piece`.
     pub fn advance(&mut self, wants_piece: bool, now: &Now) -> Went {
-        if self.link.as_mut().is_some_and(|link| link.push()) {
+        if self.start.is_some() {
+            return Went::Wait;
+        }
+        while self.feed() | self.push() {
             self.moved(now);
         }
         match self.phase {
@@ -222,6 +287,10 @@ impl Relay {
             Phase::Over if wants_piece => Went::Piece(Piece::Failed),
             Phase::Over => Went::Wait,
         }
+    }
+
+    fn push(&mut self) -> bool {
+        self.link.as_mut().is_some_and(|link| link.push())
     }
 
     fn advance_head(&mut self, now: &Now) -> Went {
@@ -330,7 +399,7 @@ impl Relay {
         };
         let step = match self.phase {
             // It has nothing to do before it has more of the request.
-            Phase::Head if !self.body_ended && link.queued() == 0 => return whole,
+            Phase::Head if !self.body.is_passed_on() && link.queued() == 0 => return whole,
             Phase::Head => self.limits.answer_ms,
             Phase::Body if self.waits => self.limits.idle_ms,
             Phase::Body => return whole,
@@ -373,7 +442,7 @@ impl Relay {
 
     /// Ends it, whatever it does, and says why in the log.
     pub(crate) fn fail(&mut self, failure: Failure, why: &str) {
-        self.link = None;
+        (self.link, self.start) = (None, None);
         self.answer.clear();
         if failure != Failure::Missing {
             let name = name_of("backend", &self.request, &self.id);

@@ -8,7 +8,6 @@ use bytes::BytesMut;
 use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
-use super::held::Held;
 use super::responder::Responder;
 use super::stream::{Received, Stream};
 use super::{Failure, Flow, Link, Stage};
@@ -17,24 +16,17 @@ use super::{Failure, Flow, Link, Stage};
 #[derive(Debug)]
 struct Scgi {
     stream: Stream,
-    /// The variables, as long as they do not tell the length of the body.
-    held: Option<Held>,
     ended: bool,
     output: u64,
 }
 
-/// Begins a request. Never blocks. Without `held_max` the variables tell how long the body is.
+/// Begins a request, whose variables tell how long the body is. Never blocks.
 pub(super) fn begin(
     responder: &Arc<Responder>,
-    variables: Environment,
-    held_max: Option<usize>,
+    variables: &Environment,
 ) -> Result<Box<dyn Link>, (Failure, String)> {
-    let (queue, held) = match held_max {
-        Some(most) => (Vec::new(), Some(Held::new(variables, most))),
-        None => (request(&variables), None),
-    };
-    let stream = Stream::open(responder, queue, false)?;
-    Ok(Box::new(Scgi { stream, held, ended: false, output: 0 }))
+    let stream = Stream::open(responder, request(variables), false)?;
+    Ok(Box::new(Scgi { stream, ended: false, output: 0 }))
 }
 
 /// The variables as a netstring: the length of the body first, and that this is SCGI.
@@ -63,27 +55,14 @@ impl Link for Scgi {
     }
 
     fn room(&self) -> usize {
-        self.held.as_ref().map_or_else(|| self.stream.room(), Held::room)
+        self.stream.room()
     }
 
     fn take(&mut self, bytes: &[u8]) {
-        match &mut self.held {
-            Some(held) => held.take(bytes),
-            None => self.stream.add(|queue| queue.extend_from_slice(bytes)),
-        }
+        self.stream.add(|queue| queue.extend_from_slice(bytes));
     }
 
-    fn end_body(&mut self) {
-        if self.held.as_ref().is_some_and(|held| !held.is_full())
-            && let Some(held) = self.held.take()
-        {
-            let (variables, body) = held.into_parts(true);
-            self.stream.add(|queue| {
-                queue.append(&mut request(&variables));
-                queue.extend_from_slice(&body);
-            });
-        }
-    }
+    fn end_body(&mut self) {}
 
     fn queued(&self) -> usize {
         self.stream.queued()
@@ -96,10 +75,6 @@ impl Link for Scgi {
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
         if self.ended {
             return Ok(Flow::End);
-        }
-        if self.held.as_ref().is_some_and(Held::is_full) {
-            let why = "its body came in chunks, and is longer than may be held";
-            return Err((Failure::Unmeasured, why.into()));
         }
         let received = self.stream.receive(|bytes| {
             answer.extend_from_slice(bytes);

@@ -61,16 +61,13 @@ pub struct ResponderSettings {
     pub links_max: Option<usize>,
     /// Requests that wait for a link, per worker.
     pub queue_max: usize,
-    /// Bytes of a request body of unknown length that are held until its end, per connection;
-    /// `None` holds nothing.
-    pub held_bytes_max: Option<u64>,
     /// What it may use.
     pub limits: BackendLimits,
     /// The processes that this server starts for it, if there is a program for that.
     pub pool: PoolSettings,
 }
 
-/// Bytes of a request body in chunks that are held, if nobody says more.
+/// Bytes of a request body that are held in memory, if the configuration does not say.
 const HELD_BYTES_MAX: u64 = 1024 * 1024;
 
 impl Default for ResponderSettings {
@@ -87,7 +84,6 @@ impl Default for ResponderSettings {
             idle_links: 0,
             links_max: None,
             queue_max: 128,
-            held_bytes_max: Some(HELD_BYTES_MAX),
             limits: BackendLimits::default(),
             pool: PoolSettings::default(),
         }
@@ -150,6 +146,9 @@ impl ResponderSettings {
 /// What a backend may use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendLimits {
+    /// Bytes of a request body that are held in memory until it is whole, per connection; `None`
+    /// passes it on as it comes.
+    pub held_bytes_max: Option<u64>,
     /// Time that a request waits for a link to its server, in milliseconds.
     pub queue_ms: u64,
     /// Time until the server is connected, in milliseconds.
@@ -173,6 +172,7 @@ pub struct BackendLimits {
 impl Default for BackendLimits {
     fn default() -> BackendLimits {
         BackendLimits {
+            held_bytes_max: Some(HELD_BYTES_MAX),
             queue_ms: 10_000,
             connect_ms: 10_000,
             answer_ms: 60_000,

@@ -41,11 +41,11 @@ impl Sites {
 impl Service {
     /// What `begin` opens belongs to this process, where others have the same table of descriptors:
     /// else it would be closed when one of them dies.
-    pub(super) fn owned(&self, begin: impl FnOnce() -> Box<Relay>) -> Box<Relay> {
+    pub(super) fn owned(&self, begin: impl FnOnce() -> Option<Box<Relay>>) -> Option<Box<Relay>> {
         let Some(member) = &self.member else { return begin() };
         member.begin();
         let relay = begin();
-        for descriptor in relay.descriptors() {
+        for descriptor in relay.iter().flat_map(|relay| relay.descriptors()) {
             member.own(descriptor);
         }
         member.end();

@@ -153,8 +153,11 @@ impl Service {
         }
         let user = served.user(request);
         let admitted = Admitted { request, user: user.as_deref() };
-        let with = (&served.routes, sites.spawner.as_deref());
-        Lookup::Backend(self.owned(|| passage.begin(&admitted, with, site, now.ms())))
+        let with = (&served.routes, sites.spawner.as_ref());
+        match self.owned(|| passage.begin(&admitted, with, site, now.ms())) {
+            Some(relay) => Lookup::Backend(relay),
+            None => self.refuse(request, Status::SERVICE_UNAVAILABLE),
+        }
     }
 
     fn look_for_script(
