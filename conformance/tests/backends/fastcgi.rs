@@ -109,7 +109,7 @@ impl Link {
     }
 
     /// The next record, whose padding is as the specification recommends.
-    fn record(&mut self) -> Record {
+    pub(crate) fn record(&mut self) -> Record {
         let header = self.read(8);
         let [version, kind, id_high, id_low, len_high, len_low, padding, reserved] = header[..]
         else {
@@ -173,7 +173,7 @@ impl Link {
     }
 
     /// Waits for the end of the link.
-    fn expect_end(&mut self) {
+    pub(crate) fn expect_end(&mut self) {
         let end = self.0.read(&mut [0; 1]);
         assert!(matches!(end, Ok(0)) || end.is_err_and(|e| e.kind().to_string() != "timed out"));
     }

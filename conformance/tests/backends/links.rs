@@ -8,6 +8,8 @@ use flyball_testkit::wait;
 const ONE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nlinks = 1\nqueue = 1\n\
                    [[site.fastcgi]]\npath = \"/short\"\nSOCKET\nlinks = 1\n\
                    queue-timeout = \"50ms\"\n\
+                   [[site.fastcgi]]\npath = \"/early\"\nSOCKET\nhold = \"off\"\n\
+                   idle-links = 1\n\
                    [[site.fastcgi]]\npath = \"/kept\"\nSOCKET\nlinks = 1\nidle-links = 1\n";
 
 /// Waits until so many requests were given to backends since the server began.
@@ -90,6 +92,19 @@ fn a_link_that_is_kept_goes_to_who_has_waited_for_it(architecture: &str) {
     nobody_connects(&front);
 }
 
+/// The responder would take the rest of the body for the next request.
+fn a_link_whose_request_ended_before_its_body_is_not_kept(architecture: &str) {
+    let Some(front) = start(architecture, ONE) else { return };
+    let mut client = front.server.connect();
+    client.send("POST /early/a HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhi");
+    let mut link = front.accept();
+    link.params(1);
+    assert_eq!(link.record(), (5, b"hi".to_vec()));
+    link.answer("A: b\r\nContent-Length: 5\r\n\r\nearly");
+    assert_eq!(answer(&mut client).1, "early");
+    link.expect_end();
+}
+
 /// The only link is another's until the body is whole.
 fn a_slow_body_takes_no_link_from_others(architecture: &str) {
     let Some(front) = start(architecture, ONE).filter(|_| architecture != "mp") else { return };
@@ -114,6 +129,7 @@ on_every_architecture! {
     [
         a_request_waits_until_a_link_is_free_and_no_longer_than_it_may,
         a_slow_body_takes_no_link_from_others,
+        a_link_whose_request_ended_before_its_body_is_not_kept,
         a_link_that_is_kept_goes_to_who_has_waited_for_it,
     ]
 }

@@ -26,6 +26,8 @@ pub(super) struct FastCgi {
     /// `None` when the link was given back.
     stream: Option<Stream>,
     reader: Reader,
+    /// The responder was told the end of the request body: else it still waits for that.
+    body_ended: bool,
     said: ErrorOutput,
     said_bytes: usize,
     /// Whether the responder shall keep the link.
@@ -94,6 +96,7 @@ impl Link for FastCgi {
     fn end_body(&mut self) {
         if let Some(stream) = &mut self.stream {
             stream.add(records::write_body_end);
+            self.body_ended = true;
         }
     }
 
@@ -161,7 +164,8 @@ impl Link for FastCgi {
 
     fn leave(mut self: Box<Self>) {
         if let Some(stream) = self.stream.take() {
-            let (responder, queue) = stream.end(self.keeps && self.reader.is_clean());
+            let (responder, queue) =
+                stream.end(self.keeps && self.body_ended && self.reader.is_clean());
             if queue.capacity() <= QUEUE_KEPT_MAX {
                 self.spare = queue;
             }
