@@ -66,6 +66,7 @@ fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Programs
         add(&programs, name, &text, 0o755);
     }
     add(&programs, "closed", "#!/bin/sh\n", 0o644);
+    add(&programs, "interpreted", "#!/no/such/interpreter -x\n", 0o755);
     add(files.path(), "page.txt", "a page\n", 0o644);
     let root = files.path().display();
     let config = format!(
@@ -368,6 +369,15 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     stalled.send(get("/stalled/stalls"));
     assert_eq!(stalled.response_head().status(), 200);
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
+}
+
+#[test]
+fn a_program_whose_interpreter_is_missing_is_named_with_it() {
+    let Some(programs) = start("sped", "") else { return };
+    assert_eq!(programs.ask("/run/interpreted").status(), 502);
+    let named = "programs/interpreted is not run by its interpreter \"/no/such/interpreter\"";
+    let logged = || programs.server.errors().contains(named).then_some(());
+    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
 }
 
 /// The only place is free until the body is whole, whose length the program is told then.

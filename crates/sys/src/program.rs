@@ -1,7 +1,7 @@
 //! Pipes to other programs, and starting them: for the one process that does so for all others.
 
 use std::ffi::{OsStr, OsString};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -11,6 +11,9 @@ use std::process::{Command, Stdio};
 use rustix::pipe::PipeFlags;
 
 use crate::process::ProcessId;
+
+/// As much of a script as the kernel looks at for its interpreter (BINPRM_BUF_SIZE).
+const FIRST_LINE_MAX: usize = 256;
 
 /// What a program that is started gets.
 #[derive(Debug)]
@@ -147,6 +150,29 @@ pub fn check_executable(path: &Path) -> io::Result<()> {
     Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
 }
 
+/// Whether an error of [`start`] is that of the file, or of what the file names to be run by. Any
+/// other is want of something that the system gives.
+pub fn is_of_file(error: &io::Error) -> bool {
+    use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | PermissionDenied | NotADirectory)
+        || matches!(error.raw_os_error(), Some(libc::ENOEXEC | libc::ELOOP | libc::EISDIR))
+}
+
+/// What the first line of a script names as its interpreter, as the kernel reads it (execve(2));
+/// `None` when it names none. Blocks on the disk.
+///
+/// # Errors
+/// Why the script cannot be read.
+pub fn interpreter(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut first = Vec::with_capacity(FIRST_LINE_MAX);
+    let file = std::fs::File::open(path)?;
+    file.take(FIRST_LINE_MAX as u64).read_to_end(&mut first)?;
+    let Some(line) = first.strip_prefix(b"#!") else { return Ok(None) };
+    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
+    Ok(words.next().map(<[u8]>::to_vec))
+}
+
 /// Whether this is an end of a pipe.
 pub fn is_pipe(fd: impl AsFd) -> bool {
     let kind = |stat: rustix::fs::Stat| rustix::fs::FileType::from_raw_mode(stat.st_mode);
@@ -211,7 +237,6 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     fn shell(script: &str, limits: ProgramLimits) -> (ProcessId, String) {
         let (input, _) = pipe(End::Writing).unwrap();
@@ -256,9 +281,28 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::NotFound);
         let error = start(program("/etc/passwd")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        assert!(is_of_file(&error) && !is_of_file(&io::ErrorKind::OutOfMemory.into()));
         assert!(check_executable(Path::new("/bin/sh")).is_ok());
         let error = check_executable(Path::new("/bin")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+    }
+
+    #[test]
+    fn the_interpreter_of_a_script_is_the_first_word_behind_its_mark() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("script");
+        for (text, named) in [
+            ("#!/bin/sh\n", Some("/bin/sh")),
+            ("#! \t/usr/bin/env  perl -w\n#!/bin/sh", Some("/usr/bin/env")),
+            ("#!/bin/sh\r\necho", Some("/bin/sh\r")),
+            ("#!\n/bin/sh", None),
+            ("echo", None),
+            ("", None),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            let found = interpreter(&path).unwrap();
+            assert_eq!(found.as_deref(), named.map(str::as_bytes), "{text:?}");
+        }
     }
 
     #[test]

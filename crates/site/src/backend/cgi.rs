@@ -126,6 +126,7 @@ impl Cgi {
                 let error = io::Error::from_raw_os_error(error);
                 (Failure::Down, format!("the program cannot be started: {error}"))
             }
+            Some(Told::Unrunnable) => gone("the program has no interpreter that runs it".into()),
             Some(Told::Exited(code)) => {
                 gone(format!("the program ended with code {code} and has said nothing"))
             }

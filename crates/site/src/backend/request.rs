@@ -68,6 +68,8 @@ pub(super) enum Told {
     Forbidden,
     /// It could not be started, with this error of the system.
     Failed(i32),
+    /// It is there and may be run, but what it names as its interpreter does not run it.
+    Unrunnable,
     /// It exited with this code.
     Exited(i32),
     /// This signal ended it.
@@ -81,6 +83,7 @@ impl Told {
             Told::Missing => (b'M', 0),
             Told::Forbidden => (b'P', 0),
             Told::Failed(error) => (b'F', error),
+            Told::Unrunnable => (b'I', 0),
             Told::Exited(code) => (b'X', code),
             Told::Killed(signal) => (b'K', signal),
         };
@@ -96,6 +99,7 @@ impl Told {
             b'M' => Told::Missing,
             b'P' => Told::Forbidden,
             b'F' => Told::Failed(number),
+            b'I' => Told::Unrunnable,
             b'X' => Told::Exited(number),
             b'K' => Told::Killed(number),
             _ => return None,

@@ -12,11 +12,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
+use flyball_sys::error_log::Level;
 use flyball_sys::file::{self, Links};
 use flyball_sys::net;
 use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
+use flyball_sys::say;
 use flyball_sys::signal::{Signal, Signals};
 
 use super::environment::{Environment, PATH};
@@ -401,6 +403,7 @@ impl Office<'_> {
         let StartRequest { below, mut environment, .. } = request;
         complete(&mut environment, rule, &path, &below, named);
         let BackendLimits { memory_bytes, cpu_s, whole_ms, .. } = rule.limits;
+        let program = path.clone();
         let started = program::start(Program {
             directory: path.parent().unwrap_or(Path::new("/")).to_owned(),
             path,
@@ -409,7 +412,7 @@ impl Office<'_> {
             standard: [input, output, error],
             limits: ProgramLimits { memory_bytes, cpu_s },
         });
-        let leader = started.map_err(|error| failed(&error))?;
+        let leader = started.map_err(|error| failed(&program, &error))?;
         let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
         let (lives, leash, input) = (true, None, None);
         let (number, group) = (self.started, Group::of(leader));
@@ -518,12 +521,17 @@ impl Office<'_> {
     }
 }
 
-fn failed(error: &io::Error) -> Told {
-    match error.kind() {
-        io::ErrorKind::NotFound => Told::Missing,
-        io::ErrorKind::PermissionDenied => Told::Forbidden,
-        _ => Told::Failed(error.raw_os_error().unwrap_or(0)),
+/// Why a program that is there and that may be run was not started.
+fn failed(program: &Path, error: &io::Error) -> Told {
+    if !program::is_of_file(error) {
+        return Told::Failed(error.raw_os_error().unwrap_or(0));
     }
+    let by = match program::interpreter(program) {
+        Ok(Some(name)) => format!("its interpreter \"{}\"", name.escape_ascii()),
+        _ => "the kernel".into(),
+    };
+    say!(Level::Error, "cgi: {} is not run by {by}: {error}", program.display());
+    Told::Unrunnable
 }
 
 /// The variables of the configuration, and those that depend on where the program was found
