@@ -41,6 +41,7 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("tardy", "exec sleep 600"),
     ("stalls", "printf 'Content-Type: text/plain\\n\\nfirst\\n'; exec sleep 600"),
     ("limits", "echo Content-Type: text/plain; echo; ulimit -v; ulimit -t"),
+    ("surplus", "echo Content-Length: 3; echo; printf 'one\n'; exec sleep 600"),
     ("flood", "echo Content-Type: text/plain; echo; exec yes"),
 ];
 
@@ -371,6 +372,33 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }
 
+/// A line feed behind the end of a script is no part of what it answers.
+fn what_a_program_says_beyond_the_length_that_it_told_is_dropped(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = programs.server.connect();
+    // Both may come in one piece, or one after the other.
+    let answer = ask(&mut client, get("/run/surplus"));
+    assert_eq!((answer.status(), answer.head.expect("Content-Length")), (200, "3"));
+    assert_eq!(answer.text, "one");
+    let pid = programs.runs("surplus");
+    assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
+    programs.expect_ended("surplus", pid);
+    let logged = || programs.server.errors().contains("longer than its head says").then_some(());
+    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+}
+
+#[test]
+fn the_length_for_get_is_not_taken_from_an_answer_to_head() {
+    let Some(programs) = start("sped", "") else { return };
+    let mut client = programs.server.connect();
+    for (path, length) in [("/run/env", None), ("/run/status", Some(3))] {
+        client.send(get(path).replace("GET", "HEAD"));
+        let head = client.response_head();
+        assert_eq!(head.content_length(), length, "{path}");
+    }
+    assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
+}
+
 #[test]
 fn a_program_whose_interpreter_is_missing_is_named_with_it() {
     let Some(programs) = start("sped", "") else { return };
@@ -439,6 +467,7 @@ on_every_architecture! {
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,
         a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
+        what_a_program_says_beyond_the_length_that_it_told_is_dropped,
         a_slow_body_takes_no_place_from_others,
         a_request_behind_another_waits_for_its_turn,
         a_body_over_the_limit_does_not_reach_a_program,

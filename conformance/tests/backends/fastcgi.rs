@@ -378,6 +378,25 @@ fn what_goes_wrong_is_told_apart(architecture: &str) {
     assert!(wait::until(AT_MOST, counted).is_some(), "{}", front.server.status());
 }
 
+/// PHP has sent a line feed behind the end of a script for as long as there were scripts.
+fn what_comes_beyond_the_length_that_was_told_is_dropped(architecture: &str) {
+    let Some(front) = start(architecture, TABLES) else { return };
+    let mut client = front.server.connect();
+    client.send(get("/a.php"));
+    let mut link = front.accept();
+    link.request();
+    link.answer("Content-Length: 5\r\n\r\nwhole\n");
+    assert_eq!(answer(&mut client).1, "whole");
+    // The link is not kept, which the next request would else come on.
+    link.expect_end();
+    client.send(get("/b.php"));
+    let mut link = front.accept();
+    assert_eq!(value(&link.request(), "SCRIPT_NAME"), Some("/b.php"));
+    link.answer("A: b\r\n\r\nnext");
+    assert_eq!(answer(&mut client).1, "next");
+    front.expect_logged("longer than its head says");
+}
+
 fn a_link_that_was_kept_for_too_long_costs_no_request(architecture: &str) {
     let Some(front) = start(architecture, TABLES) else { return };
     // One connection stays with one process, whose links are its own.
@@ -536,6 +555,7 @@ on_every_architecture! {
         a_request_and_its_answer_are_records,
         bodies_go_both_ways_in_records,
         what_goes_wrong_is_told_apart,
+        what_comes_beyond_the_length_that_was_told_is_dropped,
         a_link_that_was_kept_for_too_long_costs_no_request,
         a_backend_has_a_file_sent,
         scgi_is_a_netstring_and_an_answer,

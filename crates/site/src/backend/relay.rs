@@ -94,6 +94,9 @@ pub struct Relay {
     answer: BytesMut,
     /// The link has given all.
     at_end: bool,
+    /// Bytes of content that the head promised and that were not passed on; `None` when it did not
+    /// say, or is not there.
+    left: Option<u64>,
     output: u64,
     began_ms: u64,
     /// Since when it has had, or has waited for, its link.
@@ -132,6 +135,7 @@ impl Relay {
             phase: Phase::Head,
             answer: BytesMut::new(),
             at_end: false,
+            left: None,
             output: 0,
             began_ms: now_ms,
             link_ms: now_ms,
@@ -319,7 +323,9 @@ impl Relay {
     fn next_piece(&mut self, now: &Now) -> Went {
         loop {
             if !self.answer.is_empty() {
-                let content = Segment::Bytes(self.answer.split().freeze());
+                let content = self.answer.split().freeze();
+                self.left = self.left.map(|left| left - content.len() as u64);
+                let content = Segment::Bytes(content);
                 return Went::Piece(Piece::More(content));
             }
             if self.at_end {
@@ -346,12 +352,32 @@ impl Relay {
         if flow == Flow::Came {
             self.moved(now);
         }
+        self.drop_surplus();
         match self.limits.output_max {
             Some(most) if self.output > most => {
                 Err((Failure::Malformed, format!("its answer is longer than {most} bytes")))
             }
             _ => Ok(flow),
         }
+    }
+
+    /// The content is as long as the head says: what a program sends beyond that, such as a line
+    /// feed at the end of a script, is dropped.
+    pub(crate) fn promise(&mut self, len: Option<u64>) {
+        self.left = len;
+        self.drop_surplus();
+    }
+
+    /// Where the next answer begins behind a surplus is not known: the link is not kept.
+    fn drop_surplus(&mut self) {
+        let Some(left) = self.left.and_then(|left| usize::try_from(left).ok()) else { return };
+        if self.answer.len() <= left {
+            return;
+        }
+        self.answer.truncate(left);
+        (self.link, self.at_end) = (None, true);
+        let name = name_of("backend", &self.request, &self.id);
+        say!(Level::Warn, "{name}: its content is longer than its head says, and was cut there");
     }
 
     /// What came of the request, once [`Went::Head`] was given.

@@ -90,13 +90,17 @@ impl Service {
             relay.end();
             h1::Body::Empty
         } else {
+            if with_content {
+                relay.promise(reply.len);
+            }
             let whole = relay.whole_len(now);
             if with_content && reply.len.is_some() && whole.is_some() && reply.len != whole {
                 relay.fail(Failure::Malformed, "its content is not as long as its head says");
                 relay.take_outcome();
                 return self.backend_failed(relay, Failure::Malformed);
             }
-            h1::Body::Stream { len: reply.len.or(whole) }
+            // To HEAD a program may send nothing, which says nothing of the length for GET.
+            h1::Body::Stream { len: reply.len.or(whole.filter(|_| with_content)) }
         };
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
