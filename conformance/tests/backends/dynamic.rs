@@ -18,7 +18,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 17] = [
+const PROGRAMS: [(&str, &str); 19] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
@@ -41,7 +41,9 @@ const PROGRAMS: [(&str, &str); 17] = [
     ("tardy", "exec sleep 600"),
     ("stalls", "printf 'Content-Type: text/plain\\n\\nfirst\\n'; exec sleep 600"),
     ("limits", "echo Content-Type: text/plain; echo; ulimit -v; ulimit -t"),
+    ("killed", "echo Content-Type: text/plain; echo; echo part; kill -9 $$"),
     ("surplus", "echo Content-Length: 3; echo; printf 'one\n'; exec sleep 600"),
+    ("detached", "echo Content-Type: text/plain; echo; echo whole; exec >&-; exec sleep 600"),
     ("flood", "echo Content-Type: text/plain; echo; exec yes"),
 ];
 
@@ -372,6 +374,17 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
     assert_eq!(stalled.rest_before_end(), b"6\r\nfirst\n\r\n");
 }
 
+/// The end of a pipe says nothing of how the program ended.
+fn an_answer_whose_program_was_killed_is_broken_off(architecture: &str) {
+    let Some(programs) = start(architecture, "") else { return };
+    let mut client = programs.server.connect();
+    client.send(get("/run/killed"));
+    assert_eq!(client.response_head().status(), 200);
+    assert_eq!(client.rest_before_end(), b"5\r\npart\n\r\n");
+    let logged = || programs.server.errors().contains("signal 9 ended the program").then_some(());
+    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+}
+
 /// A line feed behind the end of a script is no part of what it answers.
 fn what_a_program_says_beyond_the_length_that_it_told_is_dropped(architecture: &str) {
     let Some(programs) = start(architecture, "") else { return };
@@ -385,6 +398,15 @@ fn what_a_program_says_beyond_the_length_that_it_told_is_dropped(architecture: &
     programs.expect_ended("surplus", pid);
     let logged = || programs.server.errors().contains("longer than its head says").then_some(());
     assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+}
+
+/// A program may close its output and go on: nothing is missing then.
+#[test]
+fn an_answer_whose_program_goes_on_without_its_output_is_whole() {
+    let Some(programs) = start("sped", "") else { return };
+    let mut client = programs.server.connect();
+    assert_eq!(ask(&mut client, get("/run/detached")).text, "whole\n");
+    assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
 }
 
 #[test]
@@ -467,6 +489,7 @@ on_every_architecture! {
         failures_are_told_apart,
         programs_that_end_make_room_for_the_next,
         a_program_that_waits_holds_nobody_up_and_ends_with_its_client,
+        an_answer_whose_program_was_killed_is_broken_off,
         what_a_program_says_beyond_the_length_that_it_told_is_dropped,
         a_slow_body_takes_no_place_from_others,
         a_request_behind_another_waits_for_its_turn,

@@ -61,6 +61,10 @@ struct Cgi {
     body_ended: bool,
     /// Whether it has said anything.
     began: bool,
+    /// What the leash is watched for.
+    leash_watched: Interest,
+    /// The program has ended by itself.
+    exited: bool,
 }
 
 /// Has a program started for a request. Never blocks.
@@ -82,9 +86,20 @@ pub(super) fn begin(
         let leash = spawner.start(&request_to_start, theirs)?;
         let [input, output, errors] = [input, output, errors].map(Watched::new);
         let said = ErrorOutput::new(name_of("cgi", request, id));
-        let (queue, at, body_ended, began) = (Vec::new(), 0, false, false);
-        let cgi = Cgi { bundle, leash, input, output, errors, said, queue, at, body_ended, began };
-        Ok(Box::new(cgi))
+        Ok(Box::new(Cgi {
+            bundle,
+            leash,
+            input,
+            output,
+            errors,
+            said,
+            queue: Vec::new(),
+            at: 0,
+            body_ended: false,
+            began: false,
+            leash_watched: Interest::NONE,
+            exited: false,
+        }))
     })();
     begun.map_err(|error| {
         let failure = match error.kind() {
@@ -134,6 +149,28 @@ impl Cgi {
                 gone(format!("signal {signal} ended the program before it said anything"))
             }
             None => gone("the program ended and has said nothing".into()),
+        }
+    }
+
+    /// Its output has ended: whether the program has ended it, or was ended within it.
+    fn how_it_ended(&mut self) -> Result<Flow, (Failure, String)> {
+        let mut record = [0; 8];
+        let told = match self.leash.receive(&mut record) {
+            _ if self.exited => return Ok(Flow::End),
+            Ok((n, _)) => Told::decode(&record[..n]),
+            Err(error) if is_transient(&error) => return Ok(Flow::Untold),
+            Err(_) => None,
+        };
+        match told {
+            Some(Told::Killed(signal)) => {
+                Err((Failure::Gone, format!("signal {signal} ended the program within its answer")))
+            }
+            Some(_) => {
+                self.exited = true;
+                Ok(Flow::End)
+            }
+            // It has ended all of them.
+            None => Err((Failure::Gone, "the process that starts programs is gone".into())),
         }
     }
 
@@ -194,7 +231,7 @@ impl Link for Cgi {
     }
 
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)> {
-        let Some(end) = &self.output.end else { return Ok(Flow::End) };
+        let Some(end) = &self.output.end else { return self.how_it_ended() };
         let before = answer.len();
         answer.resize(before + PIECE_BYTES, 0);
         let read = program::read(end, &mut answer[before..]);
@@ -204,7 +241,7 @@ impl Link for Cgi {
                 self.hear_errors();
                 self.said.flush();
                 self.output.close();
-                Ok(Flow::End)
+                self.how_it_ended()
             }
             Ok(0) => Err(self.why()),
             Ok(_) => {
@@ -221,6 +258,10 @@ impl Link for Cgi {
         self.input.watch(&self.bundle, Interest { read: false, write: writes });
         self.output.watch(&self.bundle, Interest { read: pulls, write: false });
         self.errors.watch(&self.bundle, Interest::READ);
+        let told = if self.output.end.is_none() { Interest::READ } else { Interest::NONE };
+        if self.bundle.watch(self.leash.as_fd(), self.leash_watched, told).is_ok() {
+            self.leash_watched = told;
+        }
         Some((Arc::clone(self.bundle.descriptor()), Interest::READ))
     }
 

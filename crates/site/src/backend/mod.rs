@@ -93,6 +93,8 @@ pub(crate) enum Flow {
     Wait,
     /// Bytes of the answer came.
     Came,
+    /// All of the answer came, but not how its program ended: its descriptor must be waited for.
+    Untold,
     /// The answer has ended.
     End,
 }

@@ -22,6 +22,10 @@ use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
 use crate::source::Piece;
 
+/// Longest wait for how a program ended whose output has, in milliseconds: one that has closed its
+/// output may go on by itself.
+const TOLD_MS_MAX: u64 = 5_000;
+
 /// Room for an id, as long as most are.
 const ID_LEN: usize = 24;
 
@@ -94,6 +98,8 @@ pub struct Relay {
     answer: BytesMut,
     /// The link has given all.
     at_end: bool,
+    /// Since when all has come but how its program ended.
+    untold_ms: Option<u64>,
     /// Bytes of content that the head promised and that were not passed on; `None` when it did not
     /// say, or is not there.
     left: Option<u64>,
@@ -135,6 +141,7 @@ impl Relay {
             phase: Phase::Head,
             answer: BytesMut::new(),
             at_end: false,
+            untold_ms: None,
             left: None,
             output: 0,
             began_ms: now_ms,
@@ -311,7 +318,7 @@ impl Relay {
                 self.fail(Failure::Gone, "it ended within its head");
             } else {
                 match self.pull(now) {
-                    Ok(Flow::Wait) => return Went::Wait,
+                    Ok(Flow::Wait | Flow::Untold) => return Went::Wait,
                     Ok(_) => {}
                     Err((failure, why)) => self.fail(failure, &why),
                 }
@@ -333,7 +340,9 @@ impl Relay {
                 return Went::Piece(Piece::bytes("", true));
             }
             match self.pull(now) {
-                Ok(Flow::Wait) => return Went::Wait,
+                // As long as its head says, it is whole, however its program ends.
+                Ok(Flow::Untold) if self.left == Some(0) => self.at_end = true,
+                Ok(Flow::Wait | Flow::Untold) => return Went::Wait,
                 Ok(_) => {}
                 Err((failure, why)) => {
                     self.fail(failure, &why);
@@ -349,6 +358,9 @@ impl Relay {
         let flow = link.pull(&mut self.answer)?;
         self.output += (self.answer.len() - before) as u64;
         self.at_end |= flow == Flow::End;
+        if flow == Flow::Untold {
+            self.untold_ms.get_or_insert(now.ms());
+        }
         if flow == Flow::Came {
             self.moved(now);
         }
@@ -417,6 +429,9 @@ impl Relay {
     /// When [`Relay::expired`] is due, in monotonic milliseconds.
     pub fn deadline(&self) -> u64 {
         let Some(link) = &self.link else { return u64::MAX };
+        if let Some(since_ms) = self.untold_ms.filter(|_| !self.at_end) {
+            return since_ms + TOLD_MS_MAX;
+        }
         let whole = self.limits.whole_ms.map_or(u64::MAX, |most| self.began_ms + most);
         let linked = match link.stage() {
             Stage::Queued => return whole.min(self.link_ms + self.limits.queue_ms),
@@ -437,6 +452,10 @@ impl Relay {
     /// Some time passed.
     pub fn expired(&mut self, now: &Now) {
         if now.ms() < self.deadline() {
+            return;
+        }
+        if self.untold_ms.is_some() && !self.at_end {
+            self.at_end = true;
             return;
         }
         let stage = self.link.as_ref().map_or(Stage::Linked, |link| link.stage());
