@@ -18,7 +18,7 @@ const AT_MOST: Duration = Duration::from_secs(20);
 const HURRIED_MS: u64 = 300;
 
 /// Programs by name: shell scripts.
-const PROGRAMS: [(&str, &str); 19] = [
+const PROGRAMS: [(&str, &str); 20] = [
     ("env", "echo Content-Type: text/plain; echo; env; echo done >&2"),
     ("echo", "echo Content-Type: application/octet-stream; echo; exec cat"),
     ("sum", "n=$(wc -c); echo Content-Type: text/plain; echo; echo $n"),
