@@ -134,7 +134,7 @@ fn chromium_shows_the_status_page_without_a_complaint() {
         scope.spawn(move || {
             // So that there is something to draw.
             while stopped.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
-                let request = "GET /small.txt HTTP/1.1\r\nHost: a\r\n\r\n";
+                let request = "GET /small.txt HTTP/1.1\r\nHost: localhost\r\n\r\n";
                 assert_eq!(client.ask(request).status(), 200);
             }
         });

@@ -63,8 +63,8 @@ struct Cgi {
     began: bool,
     /// What the leash is watched for.
     leash_watched: Interest,
-    /// The program has ended by itself.
-    exited: bool,
+    /// How the program ended, once that is known.
+    ended: Option<Told>,
 }
 
 /// Has a program started for a request. Never blocks.
@@ -98,7 +98,7 @@ pub(super) fn begin(
             body_ended: false,
             began: false,
             leash_watched: Interest::NONE,
-            exited: false,
+            ended: None,
         }))
     })();
     begun.map_err(|error| {
@@ -155,20 +155,19 @@ impl Cgi {
     /// Its output has ended: whether the program has ended it, or was ended within it.
     fn how_it_ended(&mut self) -> Result<Flow, (Failure, String)> {
         let mut record = [0; 8];
-        let told = match self.leash.receive(&mut record) {
-            _ if self.exited => return Ok(Flow::End),
-            Ok((n, _)) => Told::decode(&record[..n]),
-            Err(error) if is_transient(&error) => return Ok(Flow::Untold),
-            Err(_) => None,
-        };
-        match told {
+        // The word comes once, and may be asked for again.
+        if self.ended.is_none() {
+            self.ended = match self.leash.receive(&mut record) {
+                Ok((n, _)) => Told::decode(&record[..n]),
+                Err(error) if is_transient(&error) => return Ok(Flow::Untold),
+                Err(_) => None,
+            };
+        }
+        match self.ended {
             Some(Told::Killed(signal)) => {
                 Err((Failure::Gone, format!("signal {signal} ended the program within its answer")))
             }
-            Some(_) => {
-                self.exited = true;
-                Ok(Flow::End)
-            }
+            Some(_) => Ok(Flow::End),
             // It has ended all of them.
             None => Err((Failure::Gone, "the process that starts programs is gone".into())),
         }
