@@ -6,7 +6,7 @@ use flyball_http::Status;
 
 use super::{Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
-use crate::path::Mapped;
+use crate::path::{self, Mapped};
 use crate::plan::{Job, Origin, Plan};
 use crate::routes::{Neighbours, Place};
 use crate::translate::{Asked, Translate};
@@ -62,6 +62,7 @@ impl Service {
 /// The root that a file is below, and its path there; `None` when it is below none of them, or when
 /// its name would lead out again.
 fn beneath<'a>(roots: &'a [PathBuf], file: &SentFile) -> Option<(&'a Path, Vec<u8>)> {
+    let mut decoded = Vec::new();
     let (root, below) = match file {
         SentFile::At(path) => roots.iter().find_map(|root| {
             use std::os::unix::ffi::OsStrExt;
@@ -70,7 +71,13 @@ fn beneath<'a>(roots: &'a [PathBuf], file: &SentFile) -> Option<(&'a Path, Vec<u
             let below = path.strip_prefix(root_bytes)?.strip_prefix(b"/")?;
             Some((root, below))
         })?,
-        SentFile::Beneath(path) => (roots.first()?, path.strip_prefix(b"/").unwrap_or(path)),
+        // A path of a URL, percent-encoded or not, as nginx has it.
+        SentFile::Beneath(path) => {
+            let path = path.split(|&byte| byte == b'?').next().unwrap_or_default();
+            let path = [b"/", path.strip_prefix(b"/").unwrap_or(path)].concat();
+            let mapped = path::map(&path, true, &mut decoded);
+            (roots.first().filter(|_| mapped == Ok(Mapped::File))?, &decoded[..])
+        }
     };
     let is_name = |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&0);
     below.split(|&byte| byte == b'/').all(is_name).then(|| (root.as_path(), below.to_vec()))
@@ -123,8 +130,17 @@ mod tests {
         for path in ["/srv/a//x", "/srv/a/./x", "/srv/a/x/", "/srv/a/x\0y"] {
             assert_eq!(at(path), None, "{path}");
         }
-        let below = beneath(&roots, &SentFile::Beneath(b"/x/y".to_vec())).unwrap();
-        assert_eq!(below, (Path::new("/srv/a"), b"x/y".to_vec()));
+        for (path, expected) in [
+            ("/x/y", Some("x/y")),
+            ("/a%20b/%C3%BC.pdf?x=1", Some("a b/\u{fc}.pdf")),
+            ("/%2e%2e/x", None),
+            ("/x%2fy", None),
+            ("/x/", None),
+        ] {
+            let found = beneath(&roots, &SentFile::Beneath(path.into()));
+            let expected = expected.map(|name| (Path::new("/srv/a"), name.as_bytes().to_vec()));
+            assert_eq!(found, expected, "{path}");
+        }
         assert_eq!(beneath(&[], &SentFile::Beneath(b"/x".to_vec())), None);
     }
 
