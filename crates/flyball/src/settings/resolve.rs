@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
@@ -121,7 +121,7 @@ impl Resolver<'_> {
             _ => written.raw.clone(),
         };
         setting
-            .apply(target, &raw, written.origin.base())
+            .apply(target, &raw, &absolute(written.origin.base()))
             .map_err(|wrong| format!("expected {}, found {}", wrong.expected, wrong.found))
     }
 
@@ -518,4 +518,12 @@ fn lower_first(text: &str) -> String {
 
 fn did_you_mean(near: Option<impl Display>) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
+}
+
+/// A directory by its whole name: programs are told paths, and may have another current directory.
+fn absolute(directory: &Path) -> PathBuf {
+    match std::env::current_dir() {
+        Ok(current) => current.join(directory),
+        Err(_) => directory.to_owned(),
+    }
 }

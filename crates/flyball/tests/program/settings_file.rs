@@ -33,15 +33,21 @@ pub(crate) fn settings(text: &str) -> Settings {
     resolve(text).unwrap_or_else(|errors| panic!("{text}\n{errors:#?}"))
 }
 
-/// The errors of a file, as they are printed.
+/// The errors of a file, as they are printed, but for the current directory in front of paths.
 fn errors(text: &str) -> Vec<String> {
     let errors = resolve(text).expect_err(text);
-    errors.iter().map(ToString::to_string).collect()
+    let here = format!("{}/", here("").display().to_string().trim_end_matches('/'));
+    errors.iter().map(|error| error.to_string().replace(&here, "")).collect()
 }
 
 /// The errors of one line, followed by a site that is right.
 pub(crate) fn line_errors(line: &str) -> Vec<String> {
     errors(&format!("{line}{SITE}"))
+}
+
+/// A name that the file says, as a path: absolute, since programs are told of it too.
+fn here(name: &str) -> PathBuf {
+    std::env::current_dir().unwrap().join(name)
 }
 
 #[test]
@@ -76,8 +82,8 @@ max = "1000"
     assert_eq!(settings.running.port_tries, 0);
     assert_eq!(settings.events, Events::EpollEdge);
     assert_eq!(settings.drain_ms, 60_000);
-    assert_eq!(settings.admin, Some(AdminAddress::Unix("admin.sock".into())));
-    assert_eq!(settings.access_log, AccessLog::File("access.log".into()));
+    assert_eq!(settings.admin, Some(AdminAddress::Unix(here("admin.sock"))));
+    assert_eq!(settings.access_log, AccessLog::File(here("access.log")));
     assert_eq!(settings.accept_limit, AcceptLimit::Infinite);
     assert_eq!(settings.congestion.as_deref(), Some("reno"));
     assert_eq!(settings.send, SendMode::Sendfile);
@@ -110,7 +116,7 @@ symlinks = "deny"
     );
     let [first, second] = settings.sites.as_slice() else { panic!("{settings:?}") };
     assert_eq!(first.hosts, ["example.org", "*.example.org", "[::1]"]);
-    assert_eq!(first.root, PathBuf::from("src"));
+    assert_eq!(first.root, here("src"));
     assert_eq!(first.index, ["a.html", "b.html"]);
     assert!(first.listing && first.hidden);
     assert_eq!(first.symlinks, Symlinks::Follow);
@@ -305,7 +311,7 @@ redirect = [{ from = "/a", to = "/b", status = 301 }]
         [rule("/old/*", "/new/$1", 302), rule(r"~^/user/(\d+)$", "https://people.test/$1", 308)];
     assert_eq!(redirects(&first.routes), expected);
     assert_eq!(redirects(&second.routes), [rule("/a", "/b", 301)]);
-    let pages = [(404, PathBuf::from("Cargo.toml")), (500, PathBuf::from("Cargo.toml"))];
+    let pages = [(404, here("Cargo.toml")), (500, here("Cargo.toml"))];
     assert_eq!(first.routes.error_pages, pages);
     let [header] = first.routes.headers.as_slice() else { panic!("{first:?}") };
     assert_eq!((&*header.path, header.media_type.as_deref()), ("/a/*", Some("image/*")));
@@ -313,7 +319,7 @@ redirect = [{ from = "/a", to = "/b", status = 301 }]
     assert_eq!(header.set, [pair("X", "1"), pair("Y", "true")]);
     assert_eq!(header.add, [pair("Z", "3")]);
     assert_eq!(header.remove, ["X-Powered-By"]);
-    assert_eq!(first.routes.aliases[0].root, PathBuf::from("tests"));
+    assert_eq!(first.routes.aliases[0].root, here("tests"));
     assert_eq!(first.routes.languages, ["de", "pt-BR"]);
     assert_eq!(first.routes.fallback.as_deref(), Some("/lib.rs"));
 }
@@ -474,8 +480,8 @@ types = { md = "text/${KIND:-markdown}" }
     assert_eq!(settings.accept_limit, AcceptLimit::At(0.5));
     assert!(settings.pin);
     assert_eq!(settings.workers, Some(3));
-    assert_eq!(settings.access_log, AccessLog::File("${x}".into()));
-    assert_eq!(settings.sites[0].root, PathBuf::from("src"));
+    assert_eq!(settings.access_log, AccessLog::File(here("${x}")));
+    assert_eq!(settings.sites[0].root, here("src"));
     assert_eq!(settings.sites[0].hosts, ["a"]);
     assert_eq!(settings.sites[0].types, [("md".to_owned(), "text/markdown".to_owned())]);
 }
