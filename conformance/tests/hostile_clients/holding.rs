@@ -257,12 +257,17 @@ fn a_client_that_pauses_keeps_its_place_until_another_needs_it(arch: &str) {
 
     let paused: Vec<Client> = (0..FEW_PLACES).map(|_| pause()).collect();
     assert_eq!(besieged.ask_anew("/hello.txt"), 200, "{arch}");
-    let made = || besieged.server.status().contains("\"made-room\": 1,").then_some(());
+    let made = || (!besieged.server.status().contains("\"made-room\": 0,")).then_some(());
     assert!(wait::until(wait::DEADLINE, made).is_some(), "{arch}: {}", besieged.server.status());
     let got = paused.into_iter().map(|mut client| client.rest_before_end().len());
     let got: Vec<usize> = got.collect();
     let whole = got.iter().filter(|got| **got == LARGE_BYTES).count();
-    assert_eq!(whole, FEW_PLACES - 1, "{arch}: {got:?}");
+    // Threads that find at the same time that a place is needed may both give theirs.
+    let fewest = match arch {
+        "mt" | "thread-per-connection" | "watpipe" => FEW_PLACES - 2,
+        _ => FEW_PLACES - 1,
+    };
+    assert!((fewest..FEW_PLACES).contains(&whole), "{arch}: {got:?}");
 }
 
 /// Appends the figures to the record, if one is asked for.
