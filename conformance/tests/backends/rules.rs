@@ -21,7 +21,7 @@ const ANN: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 const SECRET: &str = "hunter2";
 
 /// Files by name, below the directory of the test.
-const FILES: [(&str, &str); 31] = [
+const FILES: [(&str, &str); 32] = [
     ("app/index.php", "<?php hunter2"),
     ("app/index.php.de", "<?php hunter2"),
     ("app/admin/index.php", "<?php hunter2"),
@@ -29,6 +29,7 @@ const FILES: [(&str, &str); 31] = [
     ("app/page.html.gz", "hunter2"),
     ("app/.hidden/x.php", "<?php hunter2"),
     ("app/picture.gif", "a picture"),
+    ("app/dir.php/x.txt", "hunter2"),
     ("app/blog.html", "hunter2"),
     ("app/cgi-bin/env.sh", "hunter2"),
     ("app/dyn/app.py", "hunter2"),
@@ -251,6 +252,8 @@ fn rules_of_a_url_hold_for_whatever_leads_there(architecture: &str) {
             ("/cgi-bin/.git/hook", 404),
             ("/cgi-bin/link.sh", 404),
             ("/picture.gif/x.php", 404),
+            ("/dir.php", 404),
+            ("/dir.php/x.txt", 404),
             ("/~bob/a.txt", 200),
             ("/page.html", 200),
         ] {

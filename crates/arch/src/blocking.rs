@@ -29,6 +29,10 @@ use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 
+/// Least time between two answers that are cut to make room, in milliseconds: time enough for the
+/// client that waited to be accepted.
+const CUTS_APART_MS: u64 = 1_000;
+
 /// How long a thread that found no descriptor for a connection rests.
 const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
 
@@ -63,6 +67,8 @@ pub(crate) struct Crew<'a> {
     /// Whether the end of a thread is waited for.
     is_full: AtomicBool,
     unfinished: AtomicUsize,
+    /// When an answer was last cut to make room, in monotonic milliseconds.
+    cut_ms: AtomicU64,
     /// Something happened that [`Crew::attend`] waits for.
     changed: Wake,
 }
@@ -84,6 +90,7 @@ impl<'a> Crew<'a> {
             running: AtomicUsize::new(0),
             is_full: AtomicBool::new(false),
             unfinished: AtomicUsize::new(0),
+            cut_ms: AtomicU64::new(0),
             changed: Wake::new()?,
         })
     }
@@ -116,6 +123,14 @@ impl<'a> Crew<'a> {
         let accepts = self.is_open.load(SeqCst)
             || self.accepting.load(SeqCst) > 0 && self.worker.listeners.len() == 1;
         !accepts && self.worker.waits_for_room() > 0
+    }
+
+    /// Whether a thread may cut its answer to make room. Threads look at the same time, and each
+    /// sees the client that waits until another has accepted it: one may at a time.
+    fn may_cut(&self, now_ms: u64) -> bool {
+        let last_ms = self.cut_ms.load(SeqCst);
+        now_ms >= last_ms + CUTS_APART_MS
+            && self.cut_ms.compare_exchange(last_ms, now_ms, SeqCst, SeqCst).is_ok()
     }
 
     /// Readable when something happened that is waited for.
@@ -371,8 +386,13 @@ impl<'a> Thread<'a> {
     /// Whether this thread only waits for a client while others wait for a thread. Whoever sees
     /// that takes one of those, so that few others see it.
     fn shall_make_room(&self, exchange: &Exchange) -> bool {
-        let yields = Yields::of(exchange, true).is_some_and(|one| one.is_due(self.desk.now.ms()));
-        yields && self.crew.told().is_none() && self.crew.keeps_somebody_waiting()
+        let now_ms = self.desk.now.ms();
+        let Some(yields) = Yields::of(exchange, true).filter(|one| one.is_due(now_ms)) else {
+            return false;
+        };
+        self.crew.told().is_none()
+            && self.crew.keeps_somebody_waiting()
+            && (!yields.cuts_an_answer() || self.crew.may_cut(now_ms))
     }
 
     /// One connection, to its end or to the drain deadline. Blocks.

@@ -46,6 +46,11 @@ impl Yields {
         Some(Yields { holds, since_ms })
     }
 
+    /// Whether its client loses what it has asked for.
+    pub(crate) fn cuts_an_answer(self) -> bool {
+        self.holds == Holds::Lags
+    }
+
     /// Whether it has held its place for so long that another may have it.
     pub(crate) fn is_due(self, now_ms: u64) -> bool {
         now_ms >= self.since_ms + HELD_MS

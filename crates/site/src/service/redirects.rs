@@ -5,12 +5,16 @@ use flyball_http::{Now, Request, Status};
 
 use super::{Answer, Lookup, Service, page_body};
 use crate::caches::Target;
-use crate::plan::Job;
+use crate::plan::{Job, Origin};
 use crate::{pages, path};
 
 impl Service {
     /// A directory was asked for without its slash.
     pub(super) fn without_slash(&mut self, job: &Job, now: &Now) -> Lookup<'_> {
+        if job.origin != Origin::Path {
+            // A directory is neither a script nor a file that a backend may have sent.
+            return self.missing(job, Status::NOT_FOUND, now);
+        }
         self.remember(job, Target::NeedsSlash, now);
         self.redirect_to_slash(job.site, &job.request.request())
     }
