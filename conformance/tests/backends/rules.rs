@@ -21,7 +21,7 @@ const ANN: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 const SECRET: &str = "hunter2";
 
 /// Files by name, below the directory of the test.
-const FILES: [(&str, &str); 32] = [
+const FILES: [(&str, &str); 33] = [
     ("app/index.php", "<?php hunter2"),
     ("app/index.php.de", "<?php hunter2"),
     ("app/admin/index.php", "<?php hunter2"),
@@ -48,6 +48,7 @@ const FILES: [(&str, &str); 32] = [
     ("programs/env.sh", "#!/bin/sh\necho A: b; echo; echo ran env.sh"),
     ("programs/.git/hook", "#!/bin/sh\necho A: b; echo; echo hunter2"),
     ("programs/loop", "#!/bin/sh\necho x >> HERE/runs; echo Location: /cgi-bin/loop; echo"),
+    ("programs/away", "#!/bin/sh\necho Location: /dyn/next; echo"),
     ("elsewhere/out.sh", "#!/bin/sh\necho A: b; echo; echo hunter2"),
     ("protected/doc.txt", "for ann"),
     ("users", USERS),
@@ -175,10 +176,18 @@ fn responder(document: PathBuf) -> String {
             if link.read_until(b':', &mut length).unwrap_or(0) < 2 {
                 continue;
             }
-            let length = String::from_utf8_lossy(&length[..length.len() - 1]).parse().unwrap();
-            let mut head = vec![0; length];
+            let length: usize =
+                String::from_utf8_lossy(&length[..length.len() - 1]).parse().unwrap();
+            // With the comma behind it.
+            let mut head = vec![0; length + 1];
             link.read_exact(&mut head).unwrap();
-            let _ = link.get_mut().write_all(&reply(&head, &document));
+            let mut answer = reply(&head, &document);
+            link.get_ref().set_nonblocking(true).unwrap();
+            let more = link.buffer().len() + link.get_ref().read(&mut [0; 16]).unwrap_or(0);
+            if more > 0 {
+                answer.extend_from_slice(b" and more than it was told of");
+            }
+            let _ = link.get_mut().write_all(&answer);
         }
     });
     address
@@ -343,7 +352,22 @@ fn a_program_sends_a_request_elsewhere_ten_times_at_most(architecture: &str) {
     assert_eq!(runs.lines().count(), 11);
 }
 
+fn a_body_is_for_the_first_program_alone(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    for _ in 0..3 {
+        let mut client = house.server.connect();
+        // Longer than what is held, so that it comes while the second backend is asked.
+        let body = vec![b'x'; 1_500_000];
+        let fields = format!("Host: rules\r\nContent-Length: {}\r\n\r\n", body.len());
+        client.send(format!("POST /cgi-bin/away HTTP/1.1\r\n{fields}"));
+        let _ = client.try_send(&body);
+        let answer = answer(&mut client);
+        assert_eq!((answer.status(), answer.text), house.ran("GET", "/dyn", "app/dyn", "/next"));
+    }
+}
+
 on_every_architecture!([
+    a_body_is_for_the_first_program_alone,
     a_program_sends_a_request_elsewhere_ten_times_at_most,
     rules_of_a_url_hold_for_whatever_leads_there,
     the_script_that_was_found_is_run_and_never_sent,

@@ -157,6 +157,11 @@ impl Relay {
             Some(most) => (relay.start, relay.held_max) = (Some(Box::new(start)), most),
             None => relay.begin(start),
         }
+        if told_len(&relay.request) == Some(0) {
+            // Whatever the connection still reads is not of this request.
+            relay.body.end();
+            relay.feed();
+        }
         relay
     }
 
@@ -213,6 +218,7 @@ impl Relay {
     /// Bytes of the request body that can be taken now.
     pub fn room(&self) -> usize {
         match (&self.start, &self.link) {
+            _ if self.body.has_ended() => usize::MAX,
             // One more than may be held, to see whether there are more.
             (Some(_), _) => (self.held_max + 1).saturating_sub(self.body.len()),
             // What was held goes first.
@@ -222,8 +228,12 @@ impl Relay {
         }
     }
 
-    /// Takes bytes of the request body, at most as many as there is room for.
+    /// Takes bytes of the request body, at most as many as there is room for. What comes behind its
+    /// end was for a program that has sent the request elsewhere, and is dropped.
     pub fn take(&mut self, bytes: &[u8], now: &Now) {
+        if self.body.has_ended() {
+            return;
+        }
         if self.start.is_some() {
             self.body.take(bytes);
         } else if let Some(link) = &mut self.link {
