@@ -603,6 +603,20 @@ impl Service {
 }
 
 impl Site {
+    /// The file of this name and no other.
+    fn exactly(&self, place: routes::Place) -> Asked {
+        Asked {
+            root: self.routes.root(place.root),
+            links: self.links,
+            place,
+            index: [].into(),
+            neighbours: routes::Neighbours::default(),
+            pretty: false,
+            fallback: None,
+            lists: false,
+        }
+    }
+
     /// What a request asks for at this place, and where else it may be.
     fn asked(&self, request: &Request<'_>, place: routes::Place) -> Asked {
         let settings = &self.settings.routes;

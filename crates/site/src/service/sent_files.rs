@@ -8,8 +8,8 @@ use super::{Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
 use crate::path::{self, Mapped};
 use crate::plan::{Job, Origin, Plan};
-use crate::routes::{Neighbours, Place};
-use crate::translate::{Asked, Translate};
+use crate::routes::Place;
+use crate::translate::Translate;
 
 /// Fields that the file says better than who names it.
 const OF_THE_FILE: [&[u8]; 6] = [
@@ -42,16 +42,7 @@ impl Service {
             relay.fail(Failure::Malformed, "it names a file that is not below `sendfile-roots`");
             return self.backend_failed(relay, Failure::Malformed);
         };
-        let exactly = Asked {
-            root: served.routes.root(place.root),
-            links: served.links,
-            place,
-            index: [].into(),
-            neighbours: Neighbours::default(),
-            pretty: false,
-            fallback: None,
-            lists: false,
-        };
+        let exactly = served.exactly(place);
         relay.beside = Some(reply.fields.clone());
         // The answer is the script's: it is remembered under no path.
         let job = Job { request, site, origin: Origin::Backend, redirects: relay.redirects };

@@ -13,8 +13,8 @@ use super::{Lookup, Service};
 use crate::backend::Admitted;
 use crate::caches::Target;
 use crate::plan::{Found, Job, Origin, Plan};
-use crate::routes::{Neighbours, canonical};
-use crate::translate::{Asked, Translate};
+use crate::routes::canonical;
+use crate::translate::Translate;
 use crate::variant::Scope;
 
 /// On whose behalf a site is asked.
@@ -168,16 +168,7 @@ impl Service {
     ) -> Lookup<'_> {
         let served = &self.sites.sites[site];
         let place = served.routes.place_of(script);
-        let exactly = Asked {
-            root: served.routes.root(place.root),
-            links: served.links,
-            place,
-            index: [].into(),
-            neighbours: Neighbours::default(),
-            pretty: false,
-            fallback: None,
-            lists: false,
-        };
+        let exactly = served.exactly(place);
         let job = Job { origin: Origin::Script(url.to_vec()), ..Job::of_path(request, site) };
         Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
     }
