@@ -2,7 +2,7 @@
 //! in common, so that one change of it is a change for all of them.
 //!
 //! A message may hold what a client wrote, and is read in a terminal: [`write`] escapes what a
-//! terminal obeys and what deceives the eye, whoever says it. Nothing else of the server writes to
+//! terminal obeys and what deceives the eye, in every message. Nothing else of the server writes to
 //! standard error.
 
 use std::fmt::{self, Write as _};

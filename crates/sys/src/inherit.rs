@@ -38,7 +38,7 @@ pub fn close_rest() {
     let taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let before = std::mem::take(&mut *BEFORE.lock().unwrap_or_else(PoisonError::into_inner));
     for number in before.difference(&taken) {
-        // SAFETY: it was open before this process opened anything, and nobody in it has taken it:
+        // SAFETY: it was open before this process opened anything, and no code in it has taken it:
         // no owner is left with a number that stands for nothing.
         unsafe { libc::close(*number) };
     }

@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((read(&path), read(&victim)), (Some(17), Some(19)));
         assert!(path.symlink_metadata().unwrap().is_file());
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
-        // Neither is one that waits for whoever would write to it.
+        // Neither is one that waits for a writer.
         let fifo = within("fifo");
         rustix::fs::mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
         assert_eq!(read(&fifo), None);

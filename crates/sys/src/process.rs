@@ -67,7 +67,7 @@ pub fn fork_beside() -> io::Result<(Forked, Option<OwnedFd>)> {
     match begun {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => fork_with_handle(),
         Ok(Forked::Parent(child)) => {
-            // SAFETY: it was made by the call for this process, and nobody else has its number.
+            // SAFETY: it was made by the call for this process, and no other owner has its number.
             let handle = (handle >= 0).then(|| unsafe { OwnedFd::from_raw_fd(handle) });
             Ok((Forked::Parent(child), handle))
         }

@@ -12,7 +12,7 @@ use flyball_sys::{clock, net};
 
 use super::{Admin, Asked, answer};
 
-/// Longest time for a request, from the connection on: whoever sends a part of it holds up nobody.
+/// Longest time for a request, from the connection on: a part of one holds no other up.
 const REQUEST_MS_MAX: u64 = 10_000;
 
 /// Longest time for an answer to be taken, and for the client to close.

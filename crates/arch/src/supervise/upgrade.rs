@@ -35,7 +35,7 @@ const NOT_RUN: i32 = 127;
 /// A new master that is not ready yet.
 pub(super) struct Upgrade {
     process: ProcessId,
-    /// It may be nobody's child here: its number could be another's when it has ended.
+    /// It may be no child of this process: its number could be another's when it has ended.
     handle: Option<OwnedFd>,
     /// The way to it.
     way: Channel,

@@ -186,7 +186,7 @@ impl Resolver<'_> {
     }
 
     /// The one site of `flyball serve DIR`. What only this machine reaches answers to no name that
-    /// somebody else could have lead here.
+    /// another user could have lead here.
     fn directory(&mut self, root: &Path, settings: &Settings) -> SiteSettings {
         self.root("site.root", root, &Origin::Directory);
         let is_local = settings.listen.iter().all(|address| address.ip().is_loopback());

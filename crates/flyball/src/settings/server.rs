@@ -276,7 +276,7 @@ const ROWS: &[Setting] = &[
         default: Some("off"),
         doc: "Where the access log goes",
         more: "`-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error; a file \
-               is appended to. SIGUSR1 opens it anew. Another symbolic link is refused: who may \
+               is appended to. SIGUSR1 opens it again. Another symbolic link is refused: who may \
                write to its directory could have the server append to any file.",
         source: "S3 section 4 (M122)",
     },

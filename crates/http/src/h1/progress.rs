@@ -46,7 +46,7 @@ impl Progress {
 }
 
 /// How a client takes what is sent: windows one after the other, and what they have shown. A client
-/// that is slow, or has paused, keeps its place as long as nobody needs it; one that takes nothing
+/// that is slow, or has paused, keeps its place until another needs it; one that takes nothing
 /// at all has its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Taking {
