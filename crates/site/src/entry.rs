@@ -8,7 +8,7 @@ use flyball_http::coding::Coding;
 use flyball_http::conditional::Validators;
 use flyball_http::date::format_date;
 use flyball_sys::descriptors::Descriptor;
-use flyball_sys::file::{Promise, Stamp};
+use flyball_sys::file::{self, Promise, Stamp};
 use flyball_sys::pinned::Pinned;
 
 use crate::files::{Held, block_bytes, shared_bytes};
@@ -46,7 +46,8 @@ impl OpenFile {
 
     /// Whether a body that was begun may be finished where the file looks like this by now.
     pub fn keeps_promise(&self, now: &Stamp) -> bool {
-        self.stamp.keeps(now, self.promise)
+        let in_a_write = self.promise == Promise::Bytes && now.size == self.stamp.size;
+        self.stamp.keeps(now, self.promise) || in_a_write && file::grows(&*self.file, &self.stamp)
     }
 
     /// The same file, of which hints say this.

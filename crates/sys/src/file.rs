@@ -92,6 +92,16 @@ pub enum Promise {
     Bytes,
 }
 
+/// Looks at a file that has the size of before and another time, 0.3 us each.
+const LOOKS_AT_A_WRITE: usize = 64;
+
+/// True when a file that has the size of before and another time turns out to be growing: a write
+/// sets the time some microseconds before the size. May block on the disk.
+pub fn grows(file: impl AsFd, before: &Stamp) -> bool {
+    let keeps = |now: Stamp| before.keeps(&now, Promise::Bytes);
+    (0..LOOKS_AT_A_WRITE).any(|_| stamp(&file).is_ok_and(keeps))
+}
+
 /// What a failed operation on a file means to whoever asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -650,12 +660,13 @@ mod tests {
         let keeps = |promise| before.keeps(&stamp(&file).unwrap(), promise);
         assert!(keeps(Promise::Bytes) && keeps(Promise::Version));
         fs::write(&path, "page and more").unwrap();
-        assert!(keeps(Promise::Bytes) && !keeps(Promise::Version));
+        assert!(keeps(Promise::Bytes) && !keeps(Promise::Version) && grows(&file, &before));
         fs::write(&path, "pag").unwrap();
         assert!(!keeps(Promise::Bytes) && !keeps(Promise::Version));
         fs::write(&path, "ride").unwrap();
         let page = fs::File::options().write(true).open(&path).unwrap();
         page.set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+        assert!(!grows(&file, &before), "the time alone differs");
         assert!(!keeps(Promise::Bytes) && !keeps(Promise::Version));
         let other = stamp(&root).unwrap();
         assert!(!before.keeps(&Stamp { size: 1 << 20, ..other }, Promise::Bytes));
