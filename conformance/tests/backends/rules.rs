@@ -21,7 +21,7 @@ const ANN: &str = "Authorization: Basic YW5uOnNlY3JldA==";
 const SECRET: &str = "hunter2";
 
 /// Files by name, below the directory of the test.
-const FILES: [(&str, &str); 33] = [
+const FILES: [(&str, &str); 35] = [
     ("app/index.php", "<?php hunter2"),
     ("app/index.php.de", "<?php hunter2"),
     ("app/admin/index.php", "<?php hunter2"),
@@ -49,6 +49,8 @@ const FILES: [(&str, &str); 33] = [
     ("programs/.git/hook", "#!/bin/sh\necho A: b; echo; echo hunter2"),
     ("programs/loop", "#!/bin/sh\necho x >> HERE/runs; echo Location: /cgi-bin/loop; echo"),
     ("programs/away", "#!/bin/sh\necho Location: /dyn/next; echo"),
+    ("programs/inside", "#!/bin/sh\necho Location: /private/for-ann.txt; echo"),
+    ("app/private/for-ann.txt", "for ann"),
     ("elsewhere/out.sh", "#!/bin/sh\necho A: b; echo; echo hunter2"),
     ("protected/doc.txt", "for ann"),
     ("users", USERS),
@@ -366,10 +368,29 @@ fn a_body_is_for_the_first_program_alone(architecture: &str) {
     }
 }
 
+fn what_a_program_leads_to_is_as_private_as_by_its_own_path(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    for _ in 0..2 {
+        assert_eq!(house.get("rules", "/cgi-bin/inside").0, 401);
+        for path in ["/private/for-ann.txt", "/cgi-bin/inside"] {
+            let answer = house.send("rules", "GET", path, &[ANN]);
+            assert_eq!((answer.status(), &*answer.text), (200, "for ann"), "{path}");
+            assert!(is_private(&answer), "{path}: {:?}", answer.head);
+        }
+        let answer = house.send("rules", "GET", "/cgi-bin/env.sh", &[ANN]);
+        assert!(!is_private(&answer), "it is for all");
+    }
+}
+
+fn is_private(answer: &Answer) -> bool {
+    answer.head.fields.iter().any(|(name, value)| name == "Cache-Control" && value == "private")
+}
+
 on_every_architecture!([
     a_body_is_for_the_first_program_alone,
     a_program_sends_a_request_elsewhere_ten_times_at_most,
     rules_of_a_url_hold_for_whatever_leads_there,
     the_script_that_was_found_is_run_and_never_sent,
     what_a_backend_has_sent_is_remembered_for_no_other_request,
+    what_a_program_leads_to_is_as_private_as_by_its_own_path,
 ]);

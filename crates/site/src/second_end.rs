@@ -52,6 +52,11 @@ pub trait SecondEnd: Debug + Send {
         false
     }
 
+    /// Whether that answer is of a path that is not open to everybody, to which the program led.
+    fn is_led_to_closed(&self) -> bool {
+        false
+    }
+
     /// What must be waited for before it can go on; `None` when that is the client.
     fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)>;
 
@@ -113,6 +118,10 @@ impl SecondEnd for Relay {
 
     fn has_failed(&self) -> bool {
         self.failed
+    }
+
+    fn is_led_to_closed(&self) -> bool {
+        self.led_to_closed
     }
 
     fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {

@@ -96,7 +96,11 @@ impl Exchange {
         let logged = desk.log.is_on().then(|| relay.request().clone());
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
-        let (answer, source) = match relay.answer(service, now) {
+        let lookup = relay.answer(service, now);
+        if relay.is_led_to_closed() {
+            self.conn.set_private(true);
+        }
+        let (answer, source) = match lookup {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, source) => (answer, Some(source)),
             Lookup::Backend(next) => {

@@ -112,6 +112,8 @@ pub struct Relay {
     waits: bool,
     /// How often the request was sent elsewhere by a program.
     pub(crate) redirects: u8,
+    /// Its program led to a path that is not open to everybody.
+    pub(crate) led_to_closed: bool,
     /// Directories of which files may be sent.
     sendfile_roots: Arc<[PathBuf]>,
     /// The answer is not its program's.
@@ -149,6 +151,7 @@ impl Relay {
             since_ms: now_ms,
             waits: false,
             redirects: 0,
+            led_to_closed: false,
             sendfile_roots: [].into(),
             failed: false,
             beside: None,

@@ -130,6 +130,7 @@ impl Service {
         let Some(request) = request.filter(|_| redirects <= REDIRECTS_MAX) else {
             return self.backend_failed(relay, Failure::Malformed);
         };
+        relay.led_to_closed = self.restricts(&request.request());
         match carried(self.lookup(request.request(), now), redirects) {
             Lookup::Backend(mut next) => {
                 // The body was for the first.
