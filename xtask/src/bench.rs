@@ -5,6 +5,7 @@
 //! medians within one comparison count. The figure is the server's CPU time for a request, over all
 //! its threads and processes, with wrk's closed loop keeping it busy.
 
+mod beside;
 mod check;
 mod contestant;
 mod disk;
@@ -27,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use beside::Pair;
 use contestant::{Contestant, Server, Setup};
 use failure::Failure;
 use measure::Run;
@@ -76,7 +78,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
 
     let names: Vec<String> = options.contestants.iter().map(Contestant::name).collect();
     let mut runs = Vec::new();
-    let (mut summaries, mut verdicts) = (Vec::new(), Vec::new());
+    let (mut summaries, mut verdicts, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
     for work in &options.works {
         compare(work, options, &setup, &root.join("lab/wrk"), &mut header.notes, &mut runs)?;
         summaries = report::summarise(&options.works, &names, &runs);
@@ -84,14 +86,35 @@ fn quick(options: &Options) -> Result<bool, Failure> {
             Kind::Quick => report::verdicts(&options.works, &summaries),
             _ => rivals::verdicts(&summaries),
         };
+        if options.beside.is_some() {
+            pairs.extend(against_the_other(work, options, &setup, &runs)?);
+        }
         // After each work, so that a comparison that is broken off leaves what it has.
         if let Some(file) = &options.json {
-            let record = report::record(&header, &runs, &summaries, &verdicts);
+            let record = report::record(&header, &runs, &summaries, &verdicts, &pairs);
             fs::write(file, format!("{record:#}\n")).map_err(Failure::io(file.display()))?;
         }
     }
-    print!("{}", report::text(&header, &options.works, &summaries, &verdicts));
-    Ok(verdicts.iter().all(|verdict| verdict.passed))
+    print!("{}", report::text(&header, &options.works, &summaries, &verdicts, &pairs));
+    Ok(verdicts.iter().all(|verdict| verdict.passed) && pairs.iter().all(Pair::passed))
+}
+
+/// What a work costs this build and the other, for each architecture.
+fn against_the_other(
+    work: &'static Work,
+    options: &Options,
+    setup: &Setup,
+    runs: &[Run],
+) -> Result<Vec<Pair>, Failure> {
+    let mut pairs = Vec::new();
+    for own in &options.contestants {
+        if own.beside().is_some() && own.takes_part(work) {
+            eprintln!("counting the calls of {} of {}", work.name, own.name());
+            let calls = beside::calls(work, own, setup)?;
+            pairs.extend(Pair::of(work, own, runs, calls));
+        }
+    }
+    Ok(pairs)
 }
 
 /// One work: all contestants are started and checked, then take turns.
@@ -187,14 +210,13 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     fs::create_dir_all(&target).map_err(Failure::io(target.display()))?;
     let target = target.canonicalize().map_err(Failure::io(target.display()))?;
-    let flyball = match &options.flyball {
-        Some(given) if !given.is_file() => {
-            return Err(Failure::Unusable(format!("no such file: {}", given.display())));
-        }
+    let given = |path: &PathBuf| match path.is_file() {
+        false => Err(Failure::Unusable(format!("no such file: {}", path.display()))),
         // With its directory, or the search path would be looked through.
-        Some(given) => given.canonicalize().map_err(Failure::io(given.display()))?,
-        None => target.join("release/flyball"),
+        true => path.canonicalize().map_err(Failure::io(path.display())),
     };
+    let flyball = options.flyball.as_ref().map_or(Ok(target.join("release/flyball")), given)?;
+    let beside = options.beside.as_ref().map_or(Ok(PathBuf::new()), given)?;
     let takes_part = options.contestants.iter().any(|c| matches!(c, Contestant::Flyball { .. }));
     if takes_part && options.flyball.is_none() {
         build("flyball", root)?;
@@ -210,6 +232,7 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
         site: target.join("bench-site"),
         scratch: target.join("bench-run"),
         flyball,
+        beside,
         joins: None,
         config: None,
         null: target.join("release/flyball-null"),

@@ -33,6 +33,8 @@ pub(crate) enum Contestant {
     Flyball {
         /// Name of the architecture.
         arch: String,
+        /// Which of two builds.
+        build: Build,
     },
     /// nginx.
     Nginx {
@@ -43,6 +45,15 @@ pub(crate) enum Contestant {
     Lighttpd,
     /// The server that does nothing (lab/null).
     Null,
+}
+
+/// A build of Flyball.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Build {
+    /// The one that is measured.
+    Own,
+    /// Another, that it is held against.
+    Beside,
 }
 
 impl Contestant {
@@ -56,14 +67,26 @@ impl Contestant {
             "nginx-deferred" => vec![Contestant::Nginx { deferred: true }],
             "lighttpd" => vec![Contestant::Lighttpd],
             "null" => vec![Contestant::Null],
-            _ => archs.iter().map(|arch| Contestant::Flyball { arch: arch.clone() }).collect(),
+            _ => archs.iter().map(|arch| Contestant::flyball(arch)).collect(),
         }
+    }
+
+    /// The build that is measured, with one of its architectures.
+    pub(crate) fn flyball(arch: &str) -> Contestant {
+        Contestant::Flyball { arch: arch.to_owned(), build: Build::Own }
+    }
+
+    /// The other build with the same architecture; none of another server.
+    pub(crate) fn beside(&self) -> Option<Contestant> {
+        let Contestant::Flyball { arch, build: Build::Own } = self else { return None };
+        Some(Contestant::Flyball { arch: arch.clone(), build: Build::Beside })
     }
 
     /// Name in reports.
     pub(crate) fn name(&self) -> String {
         match self {
-            Contestant::Flyball { arch } => format!("flyball-{arch}"),
+            Contestant::Flyball { arch, build: Build::Own } => format!("flyball-{arch}"),
+            Contestant::Flyball { arch, build: Build::Beside } => format!("beside-{arch}"),
             Contestant::Nginx { deferred: false } => "nginx".into(),
             Contestant::Nginx { deferred: true } => "nginx-deferred".into(),
             Contestant::Lighttpd => "lighttpd".into(),
@@ -82,7 +105,7 @@ impl Contestant {
                 work.connection != Connection::Pipelined && work.path == files::SMALL
             }
             // A pool of threads serves as many connections as it has threads, and no others.
-            Contestant::Flyball { arch } => {
+            Contestant::Flyball { arch, .. } => {
                 work.connections <= POOLED_MAX || rivals::EVENT_DRIVEN.contains(&arch.as_str())
             }
             _ => true,
@@ -100,7 +123,8 @@ impl Contestant {
 
     fn program(&self, setup: &Setup) -> Result<PathBuf, Failure> {
         match self {
-            Contestant::Flyball { .. } => Ok(setup.flyball.clone()),
+            Contestant::Flyball { build: Build::Own, .. } => Ok(setup.flyball.clone()),
+            Contestant::Flyball { build: Build::Beside, .. } => Ok(setup.beside.clone()),
             Contestant::Nginx { .. } => process::find("nginx"),
             Contestant::Lighttpd => process::find("lighttpd"),
             Contestant::Null => Ok(setup.null.clone()),
@@ -126,6 +150,8 @@ pub(crate) struct Setup {
     pub(crate) scratch: PathBuf,
     /// Flyball's binary.
     pub(crate) flyball: PathBuf,
+    /// The binary of another build of it.
+    pub(crate) beside: PathBuf,
     /// The binary of the server that does nothing.
     pub(crate) null: PathBuf,
     /// What it is told beside its address.
@@ -204,7 +230,7 @@ fn command(
         Some(group) => process::pinned_in(SERVER_CPU, group, &program)?,
     };
     match contestant {
-        Contestant::Flyball { arch } => {
+        Contestant::Flyball { arch, .. } => {
             command.arg("serve").args(["--listen", &address.to_string()]);
             match &setup.config {
                 Some(file) => command.arg("--config").arg(file),
@@ -310,6 +336,7 @@ mod tests {
             site: "/site".into(),
             scratch: scratch.clone(),
             flyball: PathBuf::new(),
+            beside: PathBuf::new(),
             null: PathBuf::new(),
             null_arguments: Vec::new(),
             joins: None,

@@ -87,7 +87,7 @@ pub(crate) fn measure(options: &Options, setup: &Setup) -> Result<bool, Failure>
     files::prepare(&setup.site).map_err(Failure::io(setup.site.display()))?;
     println!("{:<22} {:>12} {:>16}  one more unit", "", "at rest", "per connection");
     for subject in SUBJECTS {
-        let contestant = Contestant::Flyball { arch: subject.arch.into() };
+        let contestant = Contestant::flyball(subject.arch);
         if !options.contestants.contains(&contestant) {
             continue;
         }

@@ -34,6 +34,8 @@ kept one with wrk's.
                    be repeated
   --set KEY=VALUE  a setting for Flyball; may be repeated
   --flyball PATH   Flyball's binary, instead of a release build of this workspace
+  --beside PATH    with quick and arch: the binary of another build of Flyball, as one more
+                   contestant for each architecture; the calls of a request are counted of both
   --json FILE      record of every run
 
 nginx-deferred takes part in `new` only. The exit status is 0 when every target that was measured
@@ -82,6 +84,8 @@ pub(crate) struct Options {
     pub(crate) flyball_settings: Vec<String>,
     /// Flyball's binary, when it is not to be built.
     pub(crate) flyball: Option<PathBuf>,
+    /// The binary of another build of Flyball to hold it against.
+    pub(crate) beside: Option<PathBuf>,
     /// Where the record goes.
     pub(crate) json: Option<PathBuf>,
 }
@@ -122,6 +126,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         contestants: Vec::new(),
         flyball_settings: Vec::new(),
         flyball: None,
+        beside: None,
         json: None,
     };
     let work_names: Vec<&str> = all.iter().map(|work| work.name).collect();
@@ -137,6 +142,9 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
             "--arch" => archs.push(value()?.to_owned()),
             "--set" => options.flyball_settings.push(value()?.to_owned()),
             "--flyball" => options.flyball = Some(value()?.into()),
+            "--beside" if matches!(kind, Kind::Quick | Kind::Arch) => {
+                options.beside = Some(value()?.into());
+            }
             "--json" => options.json = Some(value()?.into()),
             _ => return Err(Failure::Unusable(format!("unknown option {option}\n\n{USAGE}"))),
         }
@@ -148,6 +156,11 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
     options.works = all.iter().filter(|work| wanted(&works, work.name)).collect();
     let servers = servers_of.iter().filter(|name| wanted(&servers, name));
     options.contestants = servers.flat_map(|name| Contestant::of_server(name, &archs)).collect();
+    if options.beside.is_some() {
+        // Right behind the own build, so that a drift of the machine meets both.
+        let pair = |own: Contestant| [own.beside(), Some(own)].into_iter().rev().flatten();
+        options.contestants = options.contestants.into_iter().flat_map(pair).collect();
+    }
     Ok(options)
 }
 
@@ -192,6 +205,17 @@ mod tests {
         let works: Vec<_> = options.works.iter().map(|work| work.name).collect();
         assert_eq!(works, ["keep", "mix"]);
         assert_eq!(contestants(&options), ["flyball-uring", "lighttpd"]);
+    }
+
+    #[test]
+    fn another_build_takes_its_turn_behind_this_one() {
+        let options =
+            parsed("quick --beside old --server flyball --server nginx").unwrap().unwrap();
+        assert_eq!(
+            contestants(&options),
+            ["flyball-sped", "beside-sped", "flyball-n-copy", "beside-n-copy", "nginx"]
+        );
+        assert!(parsed("memory --beside old").is_err());
     }
 
     #[test]

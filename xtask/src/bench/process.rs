@@ -90,6 +90,11 @@ impl Running {
         self.cpu().0.values().map(|process| process.threads.len()).sum()
     }
 
+    /// Numbers of the threads of the process and its descendants.
+    pub(crate) fn thread_ids(&self) -> Vec<u32> {
+        self.cpu().0.into_values().flat_map(|process| process.threads.into_keys()).collect()
+    }
+
     /// CPU time used so far by the process and its descendants.
     pub(crate) fn cpu(&self) -> CpuTimes {
         let times = |process| Some((process, ProcessTimes::of(process)?));
@@ -110,7 +115,7 @@ impl Drop for Running {
 }
 
 /// Sends a signal by the shell's built-in kill: std knows only SIGKILL, and only for a child.
-fn signal(name: &str, target: &str) {
+pub(crate) fn signal(name: &str, target: &str) {
     let mut command = Command::new("sh");
     command.args(["-c", "kill -s \"$1\" -- \"$2\"", "sh", name, target]).stderr(Stdio::null());
     // A process that has ended meanwhile needs no signal.

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use super::beside::Pair;
 use super::measure::{FULL, Run};
 use super::work::{Unit, Work};
 
@@ -57,7 +58,7 @@ impl Spread {
         format!("{} ({}..{})", figure(self.median), figure(self.min), figure(self.max))
     }
 
-    fn json(self) -> Value {
+    pub(crate) fn json(self) -> Value {
         json!({ "median": self.median, "min": self.min, "max": self.max })
     }
 }
@@ -255,6 +256,7 @@ pub(crate) fn text(
     works: &[&'static Work],
     summaries: &[Summary],
     verdicts: &[Verdict],
+    pairs: &[Pair],
 ) -> String {
     let mut text = head(header);
     for work in works {
@@ -269,6 +271,12 @@ pub(crate) fn text(
         let mut rows = vec![titles.map(str::to_owned).to_vec()];
         rows.extend(verdicts.iter().map(Verdict::row));
         let _ = writeln!(text, "\ntargets\n{}", table(&rows));
+    }
+    if !pairs.is_empty() {
+        let titles = ["work", "", "CPU of its round", "for a request", ""];
+        let mut rows = vec![titles.map(str::to_owned).to_vec()];
+        rows.extend(pairs.iter().map(Pair::row));
+        let _ = writeln!(text, "\nbeside the other build\n{}", table(&rows));
     }
     text
 }
@@ -297,6 +305,7 @@ pub(crate) fn record(
     runs: &[Run],
     summaries: &[Summary],
     verdicts: &[Verdict],
+    pairs: &[Pair],
 ) -> Value {
     let versions: serde_json::Map<_, _> =
         header.versions.iter().map(|(name, version)| (name.clone(), json!(version))).collect();
@@ -314,6 +323,7 @@ pub(crate) fn record(
         "runs": runs.iter().map(run_record).collect::<Vec<_>>(),
         "summaries": summaries.iter().map(Summary::json).collect::<Vec<_>>(),
         "targets": verdicts.iter().map(Verdict::json).collect::<Vec<_>>(),
+        "beside": pairs.iter().map(Pair::json).collect::<Vec<_>>(),
     })
 }
 
@@ -463,10 +473,10 @@ mod tests {
             versions: vec![("nginx".into(), "1.22".into())],
             notes: vec!["a note".into()],
         };
-        let text = text(&header, &works, &summaries, &[]);
+        let text = text(&header, &works, &summaries, &[], &[]);
         assert!(text.contains("1,000 (900.0..1,100)"), "{text}");
         assert!(text.contains("nginx: 1.22\nnote: a note\n"), "{text}");
-        let record = record(&header, &runs, &summaries, &[]);
+        let record = record(&header, &runs, &summaries, &[], &[]);
         assert_eq!(record["summaries"][0]["errors"], 2);
         assert_eq!(record["runs"].as_array().unwrap().len(), 3);
     }
