@@ -143,8 +143,8 @@ fn hammer_all(arch: &str, settings: &[&str], jobs: &[Job]) {
             let seen = download.join().expect("a download thread ends");
             println!("{arch} {target}: {seen:?}");
             faults.extend(seen.torn.iter().map(|torn| format!("{target}: {torn}")));
-            // A writer that loses its processor between the time and the size of a write looks as if
-            // it had rewritten the file: that may happen once, and is no rule.
+            // A writer that loses its processor between the time and the size of a write looks as
+            // if it had rewritten the file: that may happen once, and is no rule.
             let only_grows = settings.is_empty() && target.starts_with("/Append");
             if only_grows && seen.short > seen.whole / 100 {
                 faults.push(format!("{target}: broken off although it only grew: {seen:?}"));

@@ -58,6 +58,8 @@ struct Root {
     name: PathBuf,
     /// The path that leads there, without a closing slash; `None` where no path does.
     url: Option<Box<str>>,
+    /// It is a user's, and not the settings'.
+    is_users: bool,
 }
 
 /// The routes of a site.
@@ -127,6 +129,12 @@ impl SiteRoutes {
     /// All roots; the first is that of the site.
     pub(crate) fn roots(&self) -> impl Iterator<Item = &OwnedFd> {
         self.roots.iter().map(|root| &*root.directory)
+    }
+
+    /// The roots that the settings name, by these names.
+    pub(crate) fn named_roots(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
+        let named = self.roots.iter().filter(|root| !root.is_users);
+        named.map(|root| (&*root.name, &*root.directory))
     }
 
     /// The number of a directory of which backends may have files sent.
@@ -315,7 +323,8 @@ fn refused(error: PathError) -> Route {
 impl Root {
     fn open(name: &Path, url: Option<&str>) -> io::Result<Root> {
         let directory = file::open_root(name).map_err(|error| named(name, error))?;
-        Ok(Root { directory: Arc::new(directory), name: name.to_owned(), url: url.map(Into::into) })
+        let (directory, name, url) = (Arc::new(directory), name.to_owned(), url.map(Into::into));
+        Ok(Root { directory, name, url, is_users: false })
     }
 }
 
@@ -346,6 +355,7 @@ fn open_users(
             directory: Arc::new(opened),
             name: Path::new(&user.home).join(directory),
             url: Some(format!("/~{}", user.name).into()),
+            is_users: true,
         });
         entries.push((user.name, roots.len() as u16 - 1));
     }
