@@ -1,5 +1,7 @@
 //! Modules in C and in Rust, under every architecture: the examples, raw bytes in and out.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -255,6 +257,41 @@ fn a_module_that_aborts_takes_its_worker_along_and_no_other(architecture: &str) 
     assert!(wait::until(AT_MOST, || (lost() == 1).then_some(())).is_some(), "{} ended", lost());
 }
 
+/// A program that sends requests on to a module, and the other way round.
+fn a_program_and_a_module_send_a_request_to_each_other_ten_times_at_most(architecture: &str) {
+    let programs = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(programs.path(), Permissions::from_mode(0o755)).unwrap();
+    let here = programs.path().display();
+    for (name, script) in [
+        ("loop", format!("echo x >> {here}/runs; echo Location: /thread/file; echo")),
+        ("away", "echo Location: /hello/echo; echo".to_owned()),
+    ] {
+        let path = programs.path().join(name);
+        std::fs::write(&path, format!("#!/bin/sh\n{script}")).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+    }
+    let more = format!(
+        "[[site.module]]\npath = \"/thread\"\nlibrary = \"{}\"\nblocking = true\n\
+         [[site.cgi]]\npath = \"/cgi-bin\"\nroot = \"{here}\"\n\
+         [[site.rewrite]]\nfrom = \"/index.html\"\nto = \"/cgi-bin/loop\"\n",
+        hello().display()
+    );
+    let Some(modules) = start(architecture, &more) else { return };
+    let mut client = modules.server.connect();
+    assert_eq!(ask(&mut client, get("/cgi-bin/loop")).0, 502);
+    let runs = std::fs::read_to_string(programs.path().join("runs")).unwrap();
+    assert_eq!(runs.lines().count(), 11);
+    // The body, longer than what is held, was for the program.
+    let body = vec![b'x'; 1_500_000];
+    let mut client = modules.server.connect();
+    client.send(format!(
+        "POST /cgi-bin/away HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    ));
+    let _ = client.try_send(&body);
+    assert_eq!(answer(&mut client), ok(""));
+}
+
 /// All of that of one server: starting one takes longer than asking it.
 fn a_module_answers_as_files_do_in_pieces_and_after_a_panic(architecture: &str) {
     let Some(modules) = start(architecture, "") else { return };
@@ -271,6 +308,7 @@ on_every_architecture! {
         a_module_answers_as_files_do_in_pieces_and_after_a_panic,
         a_module_that_blocks_holds_nobody_up,
         a_module_that_aborts_takes_its_worker_along_and_no_other,
+        a_program_and_a_module_send_a_request_to_each_other_ten_times_at_most,
     ]
 }
 

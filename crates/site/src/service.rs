@@ -442,7 +442,7 @@ impl Service {
                 let url = [url.strip_suffix(b"/").unwrap_or(&url), slash].concat();
                 let work = Translate::new(served.asked(&request, place));
                 // Without rewrites the rules of its own path have been asked.
-                let verdict = match is_plain {
+                let verdict = match is_plain && self.asker == Asker::Client {
                     true => Verdict::Open,
                     false => self.verdict(site, &request, &url),
                 };
@@ -491,7 +491,9 @@ impl Service {
             Outcome::Missing(status) => self.missing(&job, status, now),
             Outcome::FallsBack => self.falls_back(&job, now),
             Outcome::Directory(directory, place) => self.directory(job, directory, place),
-            Outcome::Configured => self.look_up(job.site, job.request.request(), now),
+            Outcome::Configured => {
+                carried(self.look_up(job.site, job.request.request(), now), job.redirects)
+            }
             Outcome::Listed(gather) => self.listing(&job.request.request(), job.site, gather),
             Outcome::Verified(work) => self.verified(&job, &work, now),
             Outcome::Digested(_) | Outcome::Warm => {

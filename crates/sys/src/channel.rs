@@ -21,6 +21,9 @@ use crate::say;
 /// Most descriptors that come with one record.
 pub const DESCRIPTORS_MAX: usize = 4;
 
+/// Empty records that are dropped before others than their sender have their turn.
+const EMPTY_MAX: usize = 16;
+
 /// Says, once in the life of this process, that another one sent what makes no sense. Whoever finds
 /// such a record drops it and goes on.
 pub fn say_dropped() {
@@ -95,7 +98,8 @@ impl Channel {
         self.send_by(record, descriptors, SendFlags::NOSIGNAL)
     }
 
-    /// Sends one record, and never waits, even where this end does.
+    /// Sends one record, and never waits, even where this end does: what another process has sent
+    /// as an end it may have kept, and changed whether it waits.
     ///
     /// # Errors
     /// As [`Channel::send`]; `WouldBlock` when there is no room.
@@ -143,31 +147,39 @@ impl Channel {
     /// # Errors
     /// As [`Channel::receive`]; `WouldBlock` when there is none.
     pub fn receive_now(&self, record: &mut [u8]) -> io::Result<usize> {
-        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-        Ok(self.receive_by(record, flags)?.0)
+        Ok(self.receive_now_with(record)?.0)
+    }
+
+    /// The same with the descriptors that came with the record, in their order.
+    ///
+    /// # Errors
+    /// As [`Channel::receive_now`].
+    pub fn receive_now_with(&self, record: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+        self.receive_by(record, RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT)
     }
 
     fn receive_by(&self, record: &mut [u8], flags: RecvFlags) -> io::Result<(usize, Vec<OwnedFd>)> {
-        loop {
+        for _ in 0..EMPTY_MAX {
             let (len, descriptors) = self.receive_any(record, flags)?;
             if len > 0 || self.is_over()? {
                 return Ok((len, descriptors));
             }
             say_dropped();
         }
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
-    /// Whether the other end is closed and no record is left: a record of no bytes is received like
-    /// the end.
+    /// Whether the other end is closed, or sends no more (shutdown(2)), and no record is left: a
+    /// record of no bytes is received like the end.
     fn is_over(&self) -> io::Result<bool> {
-        let mut fds = [PollFd::new(&self.0, PollFlags::empty())];
+        let mut fds = [PollFd::new(&self.0, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut fds, Some(&at_once)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         // Of records the kernel tells the bytes of all that wait.
-        let is_closed = fds[0].revents().contains(PollFlags::HUP);
+        let is_closed = fds[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP);
         Ok(is_closed && rustix::io::ioctl_fionread(&self.0)? == 0)
     }
 
@@ -279,6 +291,19 @@ mod tests {
         // What came with such records is closed.
         drop(held);
         assert_eq!((&pipe).read(record).unwrap(), 0);
+    }
+
+    #[test]
+    fn an_end_that_is_shut_down_is_the_end_and_many_empty_records_hold_nobody_up() {
+        let (here, there) = Channel::pair().unwrap();
+        (0..EMPTY_MAX + 1).for_each(|_| here.send(b"", None).unwrap());
+        here.send(b"x", None).unwrap();
+        let record = &mut [0; 8];
+        let error = there.receive_now(record).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        rustix::net::shutdown(&here, rustix::net::Shutdown::Write).unwrap();
+        assert_eq!(there.receive(record).unwrap().0, 1);
+        assert_eq!(there.receive(record).unwrap().0, 0);
     }
 
     #[test]

@@ -176,14 +176,16 @@ pub fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 pub fn open_beneath(root: impl AsFd, path: &[u8], links: Links) -> io::Result<OwnedFd> {
     // O_NONBLOCK keeps the open of a FIFO from waiting for a writer; files do not mind it.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    match rustix::fs::openat2(root.as_fd(), path, flags, Mode::empty(), resolve(links)) {
+    open_as(root.as_fd(), path, flags, links)
+}
+
+fn open_as(root: BorrowedFd<'_>, path: &[u8], flags: OFlags, links: Links) -> io::Result<OwnedFd> {
+    match rustix::fs::openat2(root, path, flags, Mode::empty(), resolve(links)) {
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
-            open_stepwise(root.as_fd(), path, flags)
+            open_stepwise(root, path, flags)
         }
         // Some file systems say so of a file too.
-        Err(rustix::io::Errno::PERM) if !has_openat2(root.as_fd()) => {
-            open_stepwise(root.as_fd(), path, flags)
-        }
+        Err(rustix::io::Errno::PERM) if !has_openat2(root) => open_stepwise(root, path, flags),
         opened => Ok(opened?),
     }
 }
@@ -224,14 +226,7 @@ pub fn open_cached(root: impl AsFd, path: &[u8], links: Links) -> io::Result<Own
 /// file itself need not be readable. Blocks on the disk.
 pub fn is_beneath(root: &Path, path: &[u8], links: Links) -> bool {
     let Ok(root) = open_root(root) else { return false };
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let looked = rustix::fs::openat2(&root, path, flags, Mode::empty(), resolve(links));
-    match looked {
-        Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => {
-            open_stepwise(root.as_fd(), path, flags).is_ok()
-        }
-        looked => looked.is_ok(),
-    }
+    open_as(root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, links).is_ok()
 }
 
 /// Whether this process may look for names in an open directory.
@@ -300,6 +295,10 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
         let last = segments.peek().is_none();
         let step = if last { flags } else { OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC };
         let opened = rustix::fs::openat(at, segment, step | OFlags::NOFOLLOW, Mode::empty())?;
+        // Of a link, O_PATH opens the link itself.
+        if step.contains(OFlags::PATH) && is_link(rustix::fs::fstat(&opened)?.st_mode) {
+            return Err(io::Error::from_raw_os_error(libc::ELOOP));
+        }
         directory = Some(opened);
     }
     directory.ok_or_else(|| io::ErrorKind::NotFound.into())
@@ -616,6 +615,9 @@ mod tests {
                 let file = open_beneath(root, b"sub/page", Links::Beneath).unwrap();
                 assert_eq!((stamp(&file).unwrap(), stamp(page).unwrap()), (expected, expected));
                 assert!(open_beneath(root, b"outside", Links::Beneath).is_err());
+                let site = dir.path().join("site");
+                assert!(is_beneath(&site, b"sub/page", Links::Beneath));
+                assert!(!is_beneath(&site, b"outside", Links::Beneath));
                 let missing = open_beneath(root, b"none", Links::Beneath).unwrap_err();
                 assert_eq!(missing.kind(), io::ErrorKind::NotFound);
                 let cached = open_cached(root, b"sub/page", Links::Beneath).unwrap_err();

@@ -93,11 +93,12 @@ pub(crate) fn handle(child: ProcessId) -> Option<OwnedFd> {
     rustix::process::pidfd_open(child.0, rustix::process::PidfdFlags::empty()).ok()
 }
 
-/// As [`kill`], by a handle where there is one.
+/// As [`kill`], by a handle where there is one that the kernel takes.
 pub fn kill_by(handle: Option<&OwnedFd>, child: ProcessId) {
-    match handle {
-        Some(handle) => drop(rustix::process::pidfd_send_signal(handle, KernelSignal::KILL)),
-        None => kill(child),
+    let told = |handle| rustix::process::pidfd_send_signal(handle, KernelSignal::KILL);
+    match handle.map(told) {
+        Some(Ok(()) | Err(rustix::io::Errno::SRCH)) => {}
+        Some(Err(_)) | None => kill(child),
     }
 }
 

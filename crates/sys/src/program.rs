@@ -102,8 +102,10 @@ impl Group {
         self.leader
     }
 
-    /// Sends SIGKILL to the group, or SIGTERM, which it may refuse. One that is gone is no error.
-    pub fn end(&self, kill: bool) {
+    /// Sends SIGKILL to the group, or SIGTERM, which it may refuse; false when it is gone. Where
+    /// the kernel cannot tell a group from another that has its number, only one whose leader was
+    /// not waited for (`leads`) is signalled.
+    pub fn end(&self, kill: bool, leads: bool) -> bool {
         /// `PIDFD_SIGNAL_PROCESS_GROUP` of linux/pidfd.h.
         const TO_GROUP: libc::c_uint = 1 << 2;
         let signal = if kill { libc::SIGKILL } else { libc::SIGTERM };
@@ -115,24 +117,22 @@ impl Group {
             };
             if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
-        let is_told = match sent {
-            Some(Err(error)) => error.raw_os_error() != Some(libc::EINVAL),
-            sent => sent.is_some(),
-        };
-        if !is_told {
-            end_group(self.leader, kill);
+        match sent {
+            Some(Ok(())) => true,
+            Some(Err(error)) if error.raw_os_error() == Some(libc::ESRCH) => false,
+            // Kernels before 6.9, and profiles that do not know the call.
+            _ => leads && end_group(self.leader, kill),
         }
     }
 }
 
 /// Sends a signal to the process group that a process leads which has not been waited for: SIGKILL,
-/// or SIGTERM, which it may refuse. One that is gone is no error.
-pub fn end_group(leader: ProcessId, kill: bool) {
+/// or SIGTERM, which it may refuse; false when it is gone.
+pub fn end_group(leader: ProcessId, kill: bool) -> bool {
     use rustix::process::Signal;
     let signal = if kill { Signal::KILL } else { Signal::TERM };
-    if let Some(group) = rustix::process::Pid::from_raw(leader.number()) {
-        let _ = rustix::process::kill_process_group(group, signal);
-    }
+    let group = rustix::process::Pid::from_raw(leader.number());
+    group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok())
 }
 
 /// Whether a path names a regular file that this process may execute. Blocks on the disk.
@@ -360,9 +360,9 @@ mod tests {
         };
         let group = Group::of(start(program).unwrap());
         assert_eq!(crate::process::wait_for(group.leader()).unwrap(), 0);
-        group.end(true);
+        assert!(group.end(true, false));
         assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);
         // It is gone by now, and its number may be another's.
-        group.end(true);
+        group.end(true, false);
     }
 }

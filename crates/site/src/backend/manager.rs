@@ -381,10 +381,10 @@ impl Kind<'_> {
         let process = |number| processes.iter().find(|process| process.number() == number);
         let work = |number| work_of(*process(number)?);
         while let Some(number) = self.pool.retire(now_ms + GRACE_MS, now_ms, work) {
-            process(number).into_iter().for_each(|process| program::end_group(*process, false));
+            process(number).map(|process| program::end_group(*process, false));
         }
         for number in self.pool.overdue(now_ms) {
-            process(number).into_iter().for_each(|process| program::end_group(*process, true));
+            process(number).map(|process| program::end_group(*process, true));
         }
     }
 

@@ -338,10 +338,11 @@ impl Office<'_> {
     fn take_requests(&mut self, desk: &Channel) -> bool {
         for _ in 0..REQUESTS_PER_TURN {
             let mut record = std::mem::take(&mut self.record);
-            let received = desk.receive_with(&mut record);
+            let received = desk.receive_now_with(&mut record);
             let request = match received {
                 Ok((0, _)) => return true,
                 Ok((n, descriptors)) => Some((StartRequest::decode(&record[..n]), descriptors)),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return true,
                 Err(_) => None,
             };
             self.record = record;
@@ -385,7 +386,7 @@ impl Office<'_> {
         match started {
             Ok(()) => self.watch(leash),
             // While this process holds the pipes: it is there when they come to an end.
-            Err(told) => drop(leash.send(&told.encode(), None)),
+            Err(told) => drop(leash.send_now(&told.encode())),
         }
     }
 
@@ -426,8 +427,7 @@ impl Office<'_> {
     fn watch(&mut self, leash: Channel) {
         let Some(running) = self.running.last_mut() else { return };
         let token = LEASHES + u64::from(running.number);
-        // Neither fails while memory lasts.
-        let _ = leash.set_nonblocking();
+        // It does not fail while memory lasts.
         let _ = self.mechanism.add(leash.as_fd(), token, Interest::READ);
         running.leash = Some(leash);
     }
@@ -440,16 +440,16 @@ impl Office<'_> {
         let Some(leash) = &running.leash else { return };
         let now_ms = clock::monotonic_ms();
         let mut record = [0; 8];
-        match leash.receive(&mut record) {
+        match leash.receive_now_with(&mut record) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Ok((n, None)) if &record[..n] == LEAVE => {
+            Ok((n, none)) if &record[..n] == LEAVE && none.is_empty() => {
                 running.kill_at_ms = Some(now_ms + LEFT_MS_MAX);
             }
             told => {
-                running.input = told.ok().and_then(|(_, input)| input);
+                running.input = told.ok().and_then(|(_, input)| input.into_iter().next_back());
                 // Members of the group may live on when the program itself has ended.
-                running.group.end(false);
-                running.kill_at_ms = Some(now_ms + GRACE_MS);
+                let is_there = running.group.end(false, running.lives);
+                running.kill_at_ms = is_there.then_some(now_ms + GRACE_MS);
             }
         }
         self.mechanism.remove(leash.as_fd());
@@ -470,7 +470,7 @@ impl Office<'_> {
                     Ending::Exited(code) => Told::Exited(code),
                     Ending::Killed(signal) => Told::Killed(signal),
                 };
-                let _ = leash.send(&told.encode(), None);
+                let _ = leash.send_now(&told.encode());
             }
         }
         self.forget_ended();
@@ -500,22 +500,26 @@ impl Office<'_> {
     }
 
     fn forget_ended(&mut self) {
-        self.running.retain(|running| running.lives || running.leash.is_some());
+        // Of one that has ended, members of its group may have been asked to end.
+        self.running.retain(|running| {
+            running.lives || running.leash.is_some() || running.kill_at_ms.is_some()
+        });
     }
 
     fn kill_overdue(&mut self) {
         let now_ms = clock::monotonic_ms();
         for running in &mut self.running {
             if running.kill_at_ms.is_some_and(|at| at <= now_ms) {
-                running.group.end(true);
+                running.group.end(true, running.lives);
                 running.kill_at_ms = None;
             }
         }
+        self.forget_ended();
     }
 
     fn end_all(&mut self) {
         for running in &self.running {
-            running.group.end(true);
+            running.group.end(true, running.lives);
         }
         self.manager.end(&mut *self.mechanism);
     }

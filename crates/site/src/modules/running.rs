@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use flyball_http::h1::{Body, Wants};
+use flyball_http::head::Framing;
 use flyball_http::{Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
 use flyball_module::{Pending, Turn, Wake};
@@ -153,6 +154,8 @@ pub(crate) struct Running {
     away: Away,
     queue: VecDeque<Part>,
     head_left: bool,
+    /// How often programs sent the request elsewhere.
+    redirects: u8,
 }
 
 impl Running {
@@ -163,6 +166,8 @@ impl Running {
         (path, at): (&[u8], usize),
         site: usize,
     ) -> Box<Running> {
+        // Whatever the connection still reads is not of a request without a body.
+        let body_ended = request.request().head.framing == Framing::None;
         let request = Arc::new(request);
         let task = Task {
             mounted: Arc::clone(mounted),
@@ -181,12 +186,13 @@ impl Running {
             site,
             task: Some(Box::new(task)),
             arrived: Vec::new(),
-            body_ended: false,
+            body_ended,
             news: false,
             next: Next::Call,
             away: Away::Nothing,
             queue: VecDeque::new(),
             head_left: false,
+            redirects: 0,
         })
     }
 
@@ -200,6 +206,7 @@ impl Running {
     ) -> Box<Self> {
         if let Some(task) = &mut self.task {
             (task.draft, task.id) = (draft, id);
+            task.body.ended = self.body_ended;
             task.turn = Some(match turn {
                 Turn::Done => Ended::Done,
                 Turn::Failed => Ended::Failed,
@@ -375,6 +382,9 @@ impl SecondEnd for Running {
     }
 
     fn take(&mut self, bytes: &[u8], _: &Now) {
+        if self.body_ended {
+            return;
+        }
         self.arrived.extend_from_slice(bytes);
         self.news = true;
     }
@@ -452,6 +462,7 @@ impl SecondEnd for Running {
         }
         if let Some(path) = &draft.serve {
             service.answers_for(Some(self.site), None);
+            let path = (&path[..], self.redirects);
             return service.serve_instead(self.site, &self.request.request(), path, now);
         }
         let body = match self.next {
@@ -491,5 +502,9 @@ impl SecondEnd for Running {
     fn end(&mut self) {
         self.task = None;
         self.queue.clear();
+    }
+
+    fn set_redirects(&mut self, redirects: u8) {
+        self.redirects = redirects;
     }
 }

@@ -8,7 +8,7 @@ use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_module::Turn;
 use flyball_sys::timer::Timer;
 
-use super::{Answer, Asker, File, Lookup, Service, Sites, takes_path};
+use super::{Answer, Asker, File, Lookup, Service, Sites, carried, takes_path};
 use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place, Running};
 use crate::plan::Plan;
 
@@ -87,7 +87,7 @@ impl Service {
             }
             Turn::Done if draft.serve.is_some() => {
                 let path = draft.serve.take().unwrap_or_default();
-                self.serve_instead(site, &request, &path, now)
+                self.serve_instead(site, &request, (&path, 0), now)
             }
             turn => {
                 let (draft, id) = (std::mem::take(draft), std::mem::take(id));
@@ -183,18 +183,18 @@ impl Service {
         timer
     }
 
-    /// The site's own answer for another path.
+    /// The site's own answer for another path; programs have sent the request elsewhere so often.
     pub(crate) fn serve_instead(
         &mut self,
         site: usize,
         request: &Request<'_>,
-        path: &[u8],
+        (path, redirects): (&[u8], u8),
         now: &Now,
     ) -> Lookup<'_> {
         match request.redirected(path) {
             Some(other) => {
                 self.asker = Asker::Module;
-                self.look_up(site, other.request(), now)
+                carried(self.look_up(site, other.request(), now), redirects)
             }
             None => self.refuse(request, Status::INTERNAL_SERVER_ERROR),
         }
