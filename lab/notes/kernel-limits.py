@@ -1,7 +1,7 @@
 """Counts what limits and buffers of the kernel change for a server that runs, in a network
 namespace of its own:
 
-    unshare -n python3 experiment.py PATH/TO/flyball
+    unshare -n python3 kernel-limits.py PATH/TO/flyball
 """
 
 import os

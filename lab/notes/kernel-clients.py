@@ -1,6 +1,6 @@
 """Counts what kernel settings change for a server that runs, in a network namespace of its own:
 
-    unshare -n python3 experiment.py PATH/TO/flyball
+    unshare -n python3 kernel-clients.py PATH/TO/flyball
 """
 
 import os

@@ -2,7 +2,7 @@
 time that the machine beneath takes, with processors that sleep when they idle and with ones that
 poll (0 in /dev/cpu_dma_latency), in turn:
 
-    python3 experiment.py PATH/TO/flyball
+    python3 idle-processors.py PATH/TO/flyball
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """Counts which pages of a file the kernel has marked as used after they were read or sent, by
 /proc/kpageflags (the superuser alone may read it):
 
-    python3 experiment.py DIRECTORY_ON_A_DISK
+    python3 sendfile-pages.py DIRECTORY_ON_A_DISK
 """
 
 import ctypes

@@ -1,6 +1,6 @@
 """Counts what three kernel settings change, in a network namespace of its own:
 
-    unshare -n sh -c 'ip link set lo up; python3 experiment.py'
+    unshare -n sh -c 'ip link set lo up; python3 kernel-queues.py'
 """
 
 import socket
