@@ -2,26 +2,30 @@
 
 use std::fmt::Write as _;
 
+use serde::Serialize;
+
 use crate::campaign::Runs;
 use crate::definition::{Experiment, Measure, Varies};
 use crate::run::Record;
 use crate::statistics::{Interval, mean, paired_ratio};
 
-/// One measure along the axis.
-#[derive(Clone, Debug, PartialEq)]
+/// One measure along the axis. In a record it is its name and its lines: the set-up has the rest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
     /// The measure, as in a file's name.
     pub name: String,
     /// The measure with its unit.
+    #[serde(skip)]
     pub measure: &'static str,
     /// What is along the axis; `None` where nothing is varied.
+    #[serde(skip)]
     pub along: Option<String>,
     /// The lines, or bars.
     pub lines: Vec<Line>,
 }
 
 /// One series.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Line {
     /// Its name.
     pub name: String,
@@ -30,11 +34,12 @@ pub struct Line {
 }
 
 /// A point of a line.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spot {
     /// Along the axis.
     pub at: f64,
     /// The figure and its 95 % interval; without one for a single run.
+    #[serde(flatten)]
     pub value: Interval,
     /// How many runs it is from.
     pub runs: usize,

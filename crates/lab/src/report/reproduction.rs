@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde::Serialize;
+
 use super::page::word;
-use super::{Campaign, json, put};
+use super::{Campaign, Figure, json};
 use crate::catalogue;
 use crate::definition::{DefinitionError, Experiment, Fault};
-use crate::host::{Facts, SetupError};
+use crate::host::{Facts, SetupError, put_json};
 use crate::laboratory::Outcome;
 use crate::plan::{self, Asked};
 
@@ -57,8 +59,17 @@ struct Kept {
     outcomes: Vec<Outcome>,
 }
 
-/// Copies what a repository keeps of campaigns: for each what came of it, and its figures as
-/// numbers. Blocks.
+/// The file of an experiment in a record, from which all that a reader sees can be drawn.
+#[derive(Serialize)]
+struct Entry<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    /// Its figures as numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    curves: Vec<Figure>,
+}
+
+/// Copies what a repository keeps of campaigns: one file for each. Blocks.
 ///
 /// # Errors
 /// When there are none, or files cannot be written.
@@ -66,13 +77,8 @@ pub fn keep(campaigns: &[Campaign], record: &Path) -> Result<(), SetupError> {
     let wrong = |error| SetupError(format!("{}: {error}", record.display()));
     fs::create_dir_all(record).map_err(wrong)?;
     for campaign in campaigns {
-        let name = &campaign.experiment.name;
-        let text = serde_json::to_string_pretty(&campaign.outcome);
-        let text = text.map_err(|error| SetupError(format!("{name}: {error}")))?;
-        put(&record.join(format!("{name}.json")), &(text + "\n"))?;
-        for figure in campaign.figures() {
-            put(&record.join(format!("{name}-{}.csv", figure.name)), &figure.csv())?;
-        }
+        let entry = Entry { outcome: &campaign.outcome, curves: campaign.figures() };
+        put_json(&record.join(format!("{}.json", campaign.experiment.name)), &entry)?;
     }
     Ok(())
 }
@@ -299,7 +305,49 @@ fn doubts(text: &mut String, experiments: &[Experiment]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::{Line, Spot};
+    use crate::statistics::Interval;
     use crate::verdict::Verdict;
+
+    /// What came of an experiment by its definition of now, without figures.
+    fn outcome_of(experiment: &Experiment, quick: bool, verdict: Verdict) -> Outcome {
+        Outcome {
+            experiment: experiment.name.clone(),
+            quick,
+            verdict,
+            predicate: experiment.predicates(),
+            claims: experiment.claims.clone(),
+            setup: Some(experiment.setup(quick)),
+            figures: Vec::new(),
+            reduced: false,
+            noisy: 0,
+            stolen: None,
+            peak: None,
+            noise: None,
+            absent: Default::default(),
+            versions: Default::default(),
+            facts: Facts::of(None),
+            command: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_record_has_what_came_of_it_and_its_curves() {
+        let all = catalogue::all().unwrap();
+        let experiment = catalogue::find(&all, "s0-fig8").unwrap();
+        let outcome = outcome_of(experiment, true, Verdict::Weaker);
+        let value = Interval { low: 1.0, middle: 2.5, high: 3.0 };
+        let spots = vec![Spot { at: 0.7, value, runs: 2, noisy: false }];
+        let lines = vec![Line { name: "limit 1".into(), spots }];
+        let (name, measure, along) = ("goodput-per-s".into(), "good replies per second", None);
+        let curves = vec![Figure { name, measure, along, lines }];
+        let text = serde_json::to_string(&Entry { outcome: &outcome, curves }).unwrap();
+        assert_eq!(serde_json::from_str::<Outcome>(&text).unwrap(), outcome);
+        let spot = r#"{"at":0.7,"low":1.0,"middle":2.5,"high":3.0,"runs":2,"noisy":false}"#;
+        let line = format!(r#"{{"name":"limit 1","spots":[{spot}]}}"#);
+        let curves = format!(r#""curves":[{{"name":"goodput-per-s","lines":[{line}]}}]}}"#);
+        assert!(text.ends_with(&curves), "{text}");
+    }
 
     #[test]
     fn a_doubtful_result_is_marked_wherever_it_is_shown_and_tells_why() {
@@ -329,30 +377,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let all = catalogue::all().unwrap();
         let experiment = catalogue::find(&all, "s0-fig8").unwrap();
-        let now = experiment.predicates();
-        let outcome = |quick, verdict, predicate| Outcome {
-            experiment: "s0-fig8".into(),
-            quick,
-            verdict,
-            predicate,
-            claims: experiment.claims.clone(),
-            setup: Some(experiment.setup(quick)),
-            figures: Vec::new(),
-            reduced: false,
-            noisy: 0,
-            stolen: None,
-            peak: None,
-            noise: None,
-            absent: Default::default(),
-            versions: Default::default(),
-            facts: Facts::of(None),
-            command: String::new(),
-        };
-        let mut earlier = outcome(true, Verdict::Weaker, vec!["another".into()]);
+        let mut earlier = outcome_of(experiment, true, Verdict::Weaker);
+        earlier.predicate = vec!["another".into()];
         earlier.setup.as_mut().unwrap().machine.backlog += 1;
         for (name, kept) in [
             ("2026-01-01-lab-quick", earlier),
-            ("2026-01-02-lab-full", outcome(false, Verdict::Reproduced, now)),
+            ("2026-01-02-lab-full", outcome_of(experiment, false, Verdict::Reproduced)),
         ] {
             let record = directory.path().join(name);
             fs::create_dir_all(&record).unwrap();
