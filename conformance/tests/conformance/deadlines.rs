@@ -25,6 +25,10 @@ fn assert_in_time(start: Instant) {
     assert!(took >= WAIT && took < WAIT_MAX, "it took {took:?}");
 }
 
+/// Clients that ask for ever more and read nothing, and by how many requests each asks for more.
+const CROWD: usize = 120;
+const PIPELINED: usize = 20;
+
 /// Waits until as many connections were closed for this reason.
 #[track_caller]
 fn expect_closed_for(server: &Server, reason: &str, count: usize) {
@@ -121,4 +125,28 @@ fn reader(server: &Server) {
     expect_closed_for(server, "send-timeout", 1);
     let rest = client.rest_before_end();
     assert!(rest.len() < LARGE_BYTES, "all {} bytes came", rest.len());
+}
+
+/// Answers of which the last is small, and closes the connection: however many are in front of it
+/// and fill the socket, a client that reads none has the time that others have.
+pub(crate) fn a_last_answer_behind_a_full_socket_has_an_end(mount: &Mount) {
+    let server = mount.start(&format!("{SETTINGS}send.buffer = \"64KiB\"\n"));
+    let clients: Vec<Client> = (0..CROWD)
+        .map(|nth| {
+            let mut client = Client::connect_narrow(server.address(), 64 * 1024);
+            let last = request("GET", "/hello.txt", &["Connection: close"]);
+            let _ = client.try_send(get("/hello.txt").repeat(nth * PIPELINED) + &last);
+            client
+        })
+        .collect();
+    let all_closed = || {
+        let status = server.status();
+        let (_, closed) = status.split_once("\"closed\": {")?;
+        let counts = closed.split_once('}')?.0.split(',').filter_map(|pair| pair.split_once(':'));
+        let closed: usize = counts.filter_map(|(_, n)| n.trim().parse::<usize>().ok()).sum();
+        (closed >= CROWD).then_some(())
+    };
+    let found = wait::until(WAIT_MAX, all_closed);
+    assert!(found.is_some(), "some are held: {}", server.status());
+    drop(clients);
 }

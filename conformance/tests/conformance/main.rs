@@ -186,6 +186,7 @@ for_each_architecture! {
         directories_of_users_are_shown,
     ],
     deadlines: [
+        a_last_answer_behind_a_full_socket_has_an_end,
         every_wait_for_a_client_has_an_end,
     ],
     draining: [

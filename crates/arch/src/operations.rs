@@ -27,7 +27,7 @@ use crate::worker::Worker;
 const GATHER_MAX: usize = 64;
 
 /// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
-/// that it must fit into any socket's buffer.
+/// that it should fit into any socket's buffer. Where that is full already, see `apart`.
 const CLOSING_BYTES_MAX: usize = 16 * 1024;
 
 /// What a disk operation is for.
@@ -82,6 +82,8 @@ pub(crate) struct Slot {
     closed: bool,
     /// A send is under way that closes the socket: it may be closed already.
     closing: bool,
+    /// What is sent does not close the socket with it any more, so that its time can be judged.
+    apart: bool,
     pub(crate) exchange: Exchange,
     receiving: Receiving,
     /// Whether the machine wants what comes in.
@@ -156,6 +158,7 @@ impl Operations {
             socket,
             closed: false,
             closing: false,
+            apart: false,
             receiving: Receiving::No,
             wants_input: false,
             ahead: None,
@@ -378,7 +381,7 @@ impl Operations {
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
         let ends = complete && slot.exchange.state() == State::Closing && slot.on_disk.is_none();
-        let then = if ends && outgoing.len() <= CLOSING_BYTES_MAX {
+        let then = if ends && !slot.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);
             if slot.receiving == Receiving::Once { Then::Nothing } else { Then::Close }
@@ -437,6 +440,7 @@ impl Operations {
         self.ring.keep_outgoing(outgoing);
         match sent {
             Ok(n) => slot.exchange.sent(n as u64, desk),
+            Err(error) if slot.apart && uring::is_cancelled(&error) => {}
             Err(_) if slot.over.is_some() => {}
             Err(_) => slot.exchange.abort(CloseReason::ClientGone),
         }
@@ -504,8 +508,13 @@ impl Operations {
         }
     }
 
-    /// Asks how much the socket holds; `None` when the answer comes later.
+    /// Asks how much the socket holds; `None` when the answer comes later. A send that closes the
+    /// socket is taken back first: where that holds an answer before it, it may wait for ever.
     pub(crate) fn unacknowledged(&mut self, slot: &mut Slot, token: Token) -> Option<u64> {
+        if slot.closing {
+            slot.apart = true;
+            self.ring.cancel(token.bits());
+        }
         if slot.asking || slot.closed || slot.closing {
             return None;
         }
