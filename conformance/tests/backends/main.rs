@@ -12,6 +12,7 @@ mod dynamic;
 mod fastcgi;
 mod links;
 mod modules;
+mod patterns;
 mod pools;
 mod responders;
 mod rules;

@@ -168,7 +168,7 @@ fn start(architecture: &str) -> Option<House> {
 
 /// A server that speaks SCGI, for as long as the test runs: it tells which script it would run, and
 /// has a file sent to who may have it.
-fn responder(document: PathBuf) -> String {
+pub(crate) fn responder(document: PathBuf) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {

@@ -30,6 +30,7 @@ pages! {
     UNAUTHORIZED "Unauthorized" "This can be read by those who have a name and a password.",
     FORBIDDEN "Forbidden" "This may not be read.",
     NOT_FOUND "Not found" "There is nothing at this address.",
+    GONE "Gone" "This is here no longer.",
     METHOD_NOT_ALLOWED "Method not allowed" "This address can only be read.",
     PRECONDITION_FAILED "Precondition failed" "This has changed since it was last seen.",
     RANGE_NOT_SATISFIABLE "Range not satisfiable" "This is shorter than the range asked for.",

@@ -329,6 +329,9 @@ impl Service {
 
     /// The answer to a request that may be answered.
     fn admitted(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
+        if let Some(status) = self.returned(site, &request) {
+            return self.refuse(&request, status);
+        }
         if !self.sites.sites[site].modules.is_empty()
             && let Some(place) = self.module_of(site, &request)
         {

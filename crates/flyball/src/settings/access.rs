@@ -1,11 +1,11 @@
 //! Settings of who may come to a site, and what for.
 
 use flyball_http::Network;
-use flyball_site::SiteSettings;
 use flyball_site::access::AccessRule;
-use flyball_site::path;
+use flyball_site::{SiteSettings, path, routes};
 
 use super::kind::Kind;
+use super::routes::PATTERN;
 use super::server::TIME_MS_MAX;
 use super::table::{Setting, Table, Word};
 
@@ -131,9 +131,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
 /// The tables below a site.
 pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
     key: "access",
-    doc: "Networks from which one may come to a path",
-    more: "The table with the longest path counts, and then neither `allow` and `deny` of the site \
-           nor those of other tables.",
+    doc: "Networks from which one may come to a path, or to what fits a pattern",
+    more: "Of the tables with `path` the one with the longest counts, and then neither `allow` and \
+           `deny` of the site nor those of other such tables. Of the tables with `match` every one \
+           that fits is asked besides, and the first that refuses counts. Each table has one of \
+           the two.",
     begin: |s| s.access.rules.push(AccessRule::default()),
     settings: ACCESS,
 }];
@@ -145,12 +147,28 @@ const ACCESS: &[Setting<SiteSettings>] = &[
         kind: Kind::Text {
             form: "an absolute path such as /admin",
             valid: is_path,
-            set: |s, path| rule(s).path = path,
+            set: |s, path| rule(s).path = Some(path),
         },
-        word: None,
-        default: None,
+        word: Some(Word { name: "none", set: |s| rule(s).path = None }),
+        default: Some("none"),
         doc: "The path; it and all beneath it are meant",
         more: "As it is asked for, decoded and normalised, in whole segments.",
+        source: "",
+    },
+    Setting {
+        key: "match",
+        flag: None,
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| rule(s).pattern = Some(text),
+        },
+        word: Some(Word { name: "none", set: |s| rule(s).pattern = None }),
+        default: Some("none"),
+        doc: "Or the paths that fit a pattern, as `from` of a redirect",
+        more: "What fits is refused under a path that does not, whoever asks: the URL of the file \
+               or script that was found is asked too. `/index.php/more` runs `/index.php`; for \
+               both write `~\\.php(/|$)`.",
         source: "",
     },
     Setting {
@@ -186,7 +204,7 @@ const ACCESS: &[Setting<SiteSettings>] = &[
 ];
 
 /// Whether requests can have this path. One that names nothing would protect nothing.
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     let plain = text.starts_with('/') && !text.contains(['?', '#']);
     plain && path::map(text.as_bytes(), true, &mut Vec::new()).is_ok()
 }

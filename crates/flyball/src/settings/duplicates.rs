@@ -45,7 +45,8 @@ fn claim<'a>(site: &'a SiteSettings, table: &'static str, number: usize) -> Opti
         Some(Claim { table, path, extensions, exact })
     };
     match table {
-        "access" => of(&site.access.rules.get(number)?.path, &[], false),
+        "access" => of(site.access.rules.get(number)?.path.as_deref()?, &[], false),
+        "return" => of(site.routes.returns.get(number)?.path.as_deref()?, &[], false),
         "cgi" => of(&site.cgi.get(number)?.path, &[], false),
         "fastcgi" => site.fastcgi.get(number).and_then(|one| of(&one.path, &one.extensions, false)),
         "scgi" => site.scgi.get(number).and_then(|one| of(&one.path, &one.extensions, false)),
@@ -57,9 +58,10 @@ fn claim<'a>(site: &'a SiteSettings, table: &'static str, number: usize) -> Opti
 impl Claim<'_> {
     /// What both claim, if one of them leaves nothing to the other.
     fn meets(&self, other: &Claim<'_>) -> Option<String> {
-        let is_access = |claim: &Claim<'_>| claim.table == "access";
+        // Rules stand beside what answers; that is found by its path as they are.
+        let rule = |table: &'static str| Some(table).filter(|t| matches!(*t, "access" | "return"));
         let is_module = |claim: &Claim<'_>| claim.table == "module";
-        let alike = is_access(self) == is_access(other) && self.exact == other.exact;
+        let alike = rule(self.table) == rule(other.table) && self.exact == other.exact;
         if !alike || mapped(self.path) != mapped(other.path) {
             return None;
         }

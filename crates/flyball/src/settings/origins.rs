@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use flyball_site::routes::{self, RouteSettings};
+use flyball_site::{SiteSettings, access, routes};
 
 use super::error::{Origin, SettingError};
 use super::raw::Raw;
@@ -40,15 +40,16 @@ impl Origins {
 /// What was written in the tables below one site: in the order of lines, each with its origins.
 pub(super) type Tables = Vec<(&'static str, Origin, Origins)>;
 
-/// What is wrong with the routes of a site whose values are right each by itself.
+/// What is wrong with the routes and rules of a site whose values are right each by itself.
 pub(super) fn faults<'a>(
-    routes: &RouteSettings,
+    settings: &SiteSettings,
     site: &'a Origin,
     origins: &'a Origins,
     tables: &'a Tables,
 ) -> impl Iterator<Item = SettingError> + use<'a> {
     let of = |(key, at)| tables.iter().filter(move |(table, ..)| *table == key).nth(at);
-    routes::faults(routes).into_iter().map(move |fault| {
+    let faults = routes::faults(&settings.routes).into_iter();
+    faults.chain(access::faults(&settings.access)).map(move |fault| {
         let table = fault.table.and_then(of);
         let (above, origins) = match table {
             Some((_, table, origins)) => (table, origins),

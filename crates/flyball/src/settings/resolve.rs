@@ -223,7 +223,7 @@ impl Resolver<'_> {
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
             if self.errors.len() == before {
-                self.errors.extend(faults(&site.routes, &typed_site.origin, &origins, &tables));
+                self.errors.extend(faults(&site, &typed_site.origin, &origins, &tables));
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.fallback(&site, &origins);
                 self.programs(&site, &tables);

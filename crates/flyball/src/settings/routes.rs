@@ -2,16 +2,18 @@
 //! else files are looked for.
 
 use flyball_site::routes::{
-    AliasSettings, CacheControl, HeaderSettings, LANGUAGES_MAX, RedirectSettings, RewriteSettings,
+    AliasSettings, CacheControl, HeaderSettings, LANGUAGES_MAX, RedirectSettings, ReturnSettings,
+    RewriteSettings,
 };
 use flyball_site::{SiteSettings, routes};
 
+use super::access::is_path;
 use super::kind::Kind;
 use super::table::{Setting, Table, Word};
 use super::text::{is_file_name, is_token, is_url_path};
 
 /// What a pattern of paths looks like.
-const PATTERN: &str = r"a path such as /old, /old/* or ~^/old/(\d+)$";
+pub(super) const PATTERN: &str = r"a path such as /old, /old/* or ~^/old/(\d+)$";
 
 /// The keys that come once.
 pub(super) const ROWS: &[Setting<SiteSettings>] = &[
@@ -157,6 +159,16 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
         settings: REDIRECT,
     },
     Table {
+        key: "return",
+        doc: "Paths that are answered with a status, whatever is there",
+        more: "Asked before anything is looked for, before redirects, modules and backends, and of \
+               the URL of whatever a rewrite, an index, a fallback or the like leads to. The first \
+               table that fits counts. Uploads are no scripts with `return = [{ match = \
+               '~^/uploads/.*\\.php$' }]`.",
+        begin: |s| s.routes.returns.push(ReturnSettings::default()),
+        settings: RETURN,
+    },
+    Table {
         key: "rewrite",
         doc: "Paths that are answered as if another had been asked for",
         more: "Which rule counts is decided as for a redirect, and again for what comes of it, \
@@ -226,6 +238,50 @@ const REDIRECT: &[Setting<SiteSettings>] = &[
         doc: "The status; 301 and 308 are kept by clients for good",
         more: "",
         source: "RFC 9110 section 15.4",
+    },
+];
+
+const RETURN: &[Setting<SiteSettings>] = &[
+    Setting {
+        key: "path",
+        flag: None,
+        kind: Kind::Text {
+            form: "an absolute path such as /data",
+            valid: is_path,
+            set: |s, path| returned(s).path = Some(path),
+        },
+        word: Some(Word { name: "none", set: |s| returned(s).path = None }),
+        default: Some("none"),
+        doc: "The path; it and all beneath it are meant",
+        more: "",
+        source: "",
+    },
+    Setting {
+        key: "match",
+        flag: None,
+        kind: Kind::Text {
+            form: PATTERN,
+            valid: routes::is_pattern,
+            set: |s, text| returned(s).pattern = Some(text),
+        },
+        word: Some(Word { name: "none", set: |s| returned(s).pattern = None }),
+        default: Some("none"),
+        doc: "Or the paths that fit a pattern, as `from` of a redirect",
+        more: "A script is meant with all that follows its name: `~\\.php$` fits `/a.php/more`.",
+        source: "",
+    },
+    Setting {
+        key: "status",
+        flag: None,
+        kind: Kind::Among {
+            numbers: &[403, 404, 410],
+            set: |s, status| returned(s).status = status as u16,
+        },
+        word: None,
+        default: Some("403"),
+        doc: "The status; 404 does not tell that there is something",
+        more: "",
+        source: "RFC 9110 section 15.5",
     },
 ];
 
@@ -358,6 +414,10 @@ const BEGUN: &str = "a key comes after its table was begun";
 
 fn redirect(site: &mut SiteSettings) -> &mut RedirectSettings {
     site.routes.redirects.last_mut().expect(BEGUN)
+}
+
+fn returned(site: &mut SiteSettings) -> &mut ReturnSettings {
+    site.routes.returns.last_mut().expect(BEGUN)
 }
 
 fn rewrite(site: &mut SiteSettings) -> &mut RewriteSettings {

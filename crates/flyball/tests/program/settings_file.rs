@@ -614,6 +614,15 @@ fn access_that_would_protect_something_else_is_refused() {
         ("auth.realm = 'a \"b\"'", "expected text without quotes"),
         ("auth.fle = \"x\"", "did you mean site.auth.file?"),
         ("[[site.access]]\nallow = \"::1\"", "site.access.path: is missing"),
+        ("[[site.access]]\nmatch = \"~(\"", "site.access.match: the regular expression is wrong"),
+        ("[[site.access]]\nmatch = \"/a/*/b\"", "site.access.match: a star can only be the last"),
+        (
+            "[[site.access]]\npath = \"/a\"\nmatch = \"/a\"",
+            "flyball.toml:6: site.access.match: stands beside `path`: only one says what",
+        ),
+        ("[[site.return]]\nstatus = 404", "flyball.toml:4: site.return.path: is missing"),
+        ("[[site.return]]\nmatch = \"~(\"", "flyball.toml:5: site.return.match: the regular"),
+        ("[[site.return]]\npath = \"/a\"\nstatus = 301", "expected 403, 404 or 410, found 301"),
         ("[[site.access]]\npath = \"/a\"\nalow = \"::1\"", "did you mean site.access.allow?"),
     ] {
         let errors = errors(&format!("{SITE}{line}\n"));
@@ -630,8 +639,8 @@ fn access_is_read_with_its_paths() {
     );
     let access = settings(&text).sites.remove(0).access;
     assert_eq!((access.admission.allow.len(), access.admission.deny.len()), (2, 0));
-    let paths: Vec<&str> = access.rules.iter().map(|rule| rule.path.as_str()).collect();
-    assert_eq!(paths, ["/a", "/b"]);
+    let paths: Vec<_> = access.rules.iter().map(|rule| rule.path.as_deref()).collect();
+    assert_eq!(paths, [Some("/a"), Some("/b")]);
     assert!(access.rules[0].admission.is_open() && !access.rules[1].admission.is_open());
 }
 

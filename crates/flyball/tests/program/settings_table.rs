@@ -247,6 +247,7 @@ fn different_access() -> AccessSettings {
 fn different_routes() -> RouteSettings {
     RouteSettings {
         redirects: Vec::new(),
+        returns: Vec::new(),
         rewrites: Vec::new(),
         headers: Vec::new(),
         aliases: Vec::new(),
@@ -355,6 +356,7 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
         (_, "require-script") => text("true"),
         (_, "extensions") => text("other"),
         (_, "socket") => text("unix:/other"),
+        ("return", "status") => text("410"),
         (_, "status") => text("301"),
         (_, "type") => text("text/html"),
         (_, "set" | "add") => field.clone(),

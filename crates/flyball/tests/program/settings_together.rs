@@ -155,6 +155,7 @@ fn a_path_has_one_table_of_a_kind() {
              join them, or give this one another path"
         )
     };
+    let returned = "[[site.return]]\npath = \"/a\"\n";
     let cgi = "[[site.cgi]]\npath = \"/a\"\nprogram = \"/bin/true\"\n";
     let scgi = "[[site.scgi]]\npath = \"/a\"\nsocket = 1\n";
     let php = "[[site.fastcgi]]\nsocket = 1\nextensions = [\"php\", \"phtml\"]\n";
@@ -163,6 +164,10 @@ fn a_path_has_one_table_of_a_kind() {
         (
             &format!("{access}[[site.access]]\npath = \"/%61/\"\ndeny = \"::/0\""),
             &format!("7: site.access.path: {}", again("/%61/", "access", 4)),
+        ),
+        (
+            &format!("{returned}{returned}status = 404"),
+            &format!("7: site.return.path: {}", again("/a", "return", 4)),
         ),
         (&format!("{cgi}{cgi}"), &format!("8: site.cgi.path: {}", again("/a", "cgi", 4))),
         (&format!("{scgi}{cgi}"), &format!("8: site.cgi.path: {}", again("/a", "scgi", 4))),
@@ -180,7 +185,7 @@ fn a_path_has_one_table_of_a_kind() {
         ),
     ]);
     for lines in [
-        format!("{access}[[site.access]]\npath = \"/a/b\"\n"),
+        format!("{access}{returned}{cgi}[[site.access]]\npath = \"/a/b\"\n"),
         format!("{php}[[site.fastcgi]]\nsocket = 2\n"),
         format!("{php}[[site.scgi]]\nsocket = 2\nextensions = \"py\"\n"),
         format!("{access}{module}{module}exact = true\n"),

@@ -7,6 +7,7 @@
 mod admission;
 mod credentials;
 mod password;
+mod patterns;
 mod remembered;
 mod settings;
 mod users;
@@ -25,7 +26,8 @@ use flyball_http::{Request, Status};
 use flyball_sys::clients::{Client, Rates};
 use flyball_sys::disk::Compute;
 
-use crate::path;
+use crate::routes::{self, Fault, Pattern, Prefix};
+use patterns::Patterns;
 use remembered::{Proof, ProofKey, Remembered};
 
 /// The name that a request gives with its password, whether that is right or not, read into
@@ -53,6 +55,7 @@ const BUSY_S: u64 = 1;
 pub(crate) struct Access {
     /// By path, the longest first.
     rules: Vec<(Prefix, Admission)>,
+    patterns: Patterns,
     logins: Option<Logins>,
 }
 
@@ -106,6 +109,15 @@ impl Refused {
     }
 }
 
+/// What is wrong with rules whose values are right each by itself.
+pub fn faults(settings: &AccessSettings) -> Vec<Fault> {
+    let wrong = |(at, rule): (usize, &AccessRule)| {
+        let paths = (rule.path.as_deref(), rule.pattern.as_deref());
+        Fault::of_paths("access", at, paths)
+    };
+    settings.rules.iter().enumerate().filter_map(wrong).collect()
+}
+
 impl Access {
     /// What the settings say; `None` when everybody may see everything. Reads the file of users, so
     /// it blocks on the disk. To be called before the first fork: failures are counted for all
@@ -114,24 +126,34 @@ impl Access {
     /// # Errors
     /// When the file of users is wrong, or memory is out.
     pub(crate) fn new(settings: &AccessSettings) -> io::Result<Option<Access>> {
-        let mut rules = Vec::new();
+        let (mut rules, mut patterns) = (Vec::new(), Vec::new());
         for rule in &settings.rules {
-            rules.push((Prefix::of(&rule.path), rule.admission.clone()));
+            let admission = rule.admission.clone();
+            if let Some(path) = &rule.path {
+                rules.push((Prefix::of(path), admission));
+            } else if let Some(text) = &rule.pattern {
+                let wrong = |why| io::Error::other(format!("site.access.match: {why}"));
+                patterns.push((Pattern::parse(text).map_err(wrong)?, admission));
+            }
         }
         rules.push((Prefix::of("/"), settings.admission.clone()));
         // Stable: of two rules with one path, the first holds.
-        rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.0.len()));
-        let logins = Logins::new(&settings.auth)?;
-        let open = rules.iter().all(|(_, admission)| admission.is_open());
-        Ok((!open || logins.is_some()).then_some(Access { rules, logins }))
+        rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
+        let (patterns, logins) = (Patterns::new(patterns), Logins::new(&settings.auth)?);
+        let open = rules.iter().all(|(_, admission)| admission.is_open()) && patterns.is_empty();
+        Ok((!open || logins.is_some()).then_some(Access { rules, patterns, logins }))
     }
 
     /// Whether a request is answered. Never blocks.
     pub(crate) fn check(&self, request: &Request<'_>, scratch: &mut Scratch, now_ms: u64) -> Check {
-        let Scratch { relative, decoded } = scratch;
-        let path = relative_of(request.path(), relative);
+        let Scratch { relative, url, decoded } = scratch;
+        let (path, mapped) = routes::relative_of(request.path(), relative);
         let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
-        if rule.is_some_and(|(_, admission)| !admission.admits(request.client())) {
+        let client = request.client();
+        if rule.is_some_and(|(_, admission)| !admission.admits(client))
+            || !self.patterns.is_empty()
+                && !self.patterns.admit(&routes::url_of(path, mapped, url), client)
+        {
             return Check::Refuse(Refused::Network);
         }
         match &self.logins {
@@ -143,42 +165,59 @@ impl Access {
     /// Whether not everybody may see the answer to this request, so that no cache that others use
     /// may keep it.
     pub(crate) fn restricts(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
-        let path = relative_of(request.path(), &mut scratch.relative);
+        let (path, mapped) = routes::relative_of(request.path(), &mut scratch.relative);
         let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
         rule.is_some_and(|(_, admission)| !admission.is_open())
             || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
+            || !self.patterns.is_empty()
+                && self.patterns.restrict(&routes::url_of(path, mapped, &mut scratch.url))
     }
 
     /// Whether one has to log in for the path of this request.
     pub(crate) fn asks_login(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
-        let path = relative_of(request.path(), &mut scratch.relative);
+        let (path, _) = routes::relative_of(request.path(), &mut scratch.relative);
         self.logins.as_ref().is_some_and(|logins| logins.cover(path))
     }
 
     /// Who has logged in, once a request was let pass; `None` where one need not.
     pub(crate) fn user(&self, request: &Request<'_>) -> Option<Vec<u8>> {
         let logins = self.logins.as_ref()?;
-        let Scratch { mut relative, mut decoded } = Scratch::default();
-        let asks = logins.cover(relative_of(request.path(), &mut relative));
+        let Scratch { mut relative, mut decoded, .. } = Scratch::default();
+        let asks = logins.cover(routes::relative_of(request.path(), &mut relative).0);
         let login = asks.then(|| credentials::read(request, &mut decoded))??;
         Some(login.user.to_vec())
     }
 
-    /// Whether a request would get a file of this name, relative to the root, although it would
-    /// not, or not so, by asking for the file's own path: a rewrite, a fallback or `.html` behind
-    /// a name must open no way around a rule.
+    /// Whether a request would get what has this URL, although it would not, or not so, by asking
+    /// for that URL: a rewrite, a fallback or `.html` behind a name must open no way around a rule.
     pub(crate) fn is_got_around(
         &self,
         request: &Request<'_>,
-        name: &[u8],
+        url: &[u8],
         scratch: &mut Scratch,
     ) -> bool {
-        let asked = relative_of(request.path(), &mut scratch.relative);
+        let (asked, _) = routes::relative_of(request.path(), &mut scratch.relative);
+        let name = routes::relative_of_url(url);
         let rule = |path: &[u8]| self.rules.iter().position(|(prefix, _)| prefix.covers(path));
         let logins = |path: &[u8]| self.logins.as_ref().is_some_and(|logins| logins.cover(path));
         let closed = |at: usize| self.rules.get(at).is_some_and(|(_, rule)| !rule.is_open());
         let by_rule = rule(name) != rule(asked) && rule(name).is_some_and(closed);
-        by_rule || (logins(name) && !logins(asked))
+        by_rule || (logins(name) && !logins(asked)) || self.closes_beside(request, url, scratch)
+    }
+
+    /// Whether a pattern closes a URL and does not fit the path of the request.
+    pub(crate) fn closes_beside(
+        &self,
+        request: &Request<'_>,
+        url: &[u8],
+        scratch: &mut Scratch,
+    ) -> bool {
+        if self.patterns.is_empty() {
+            return false;
+        }
+        let (asked, mapped) = routes::relative_of(request.path(), &mut scratch.relative);
+        let asked = routes::url_of(asked, mapped, &mut scratch.url);
+        self.patterns.close_beside(&asked, &String::from_utf8_lossy(url))
     }
 
     /// A password was verified: whether the request is answered.
@@ -333,35 +372,8 @@ impl Drop for Permit {
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     relative: Vec<u8>,
+    url: Vec<u8>,
     decoded: Vec<u8>,
-}
-
-/// The beginning of paths: whole segments, decoded, without slashes at the ends.
-#[derive(Debug, PartialEq, Eq)]
-struct Prefix(Vec<u8>);
-
-impl Prefix {
-    fn of(path: &str) -> Prefix {
-        let mut relative = Vec::new();
-        relative_of(path.as_bytes(), &mut relative);
-        Prefix(relative)
-    }
-
-    fn covers(&self, path: &[u8]) -> bool {
-        let rest = path.strip_prefix(&self.0[..]);
-        self.0.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
-    }
-}
-
-/// A path as the file system would have it, so that no other spelling of it gets around a rule. One
-/// that is malformed names nothing, and counts as the root.
-fn relative_of<'a>(path: &[u8], relative: &'a mut Vec<u8>) -> &'a [u8] {
-    // Nothing is hidden from a rule.
-    let _ = path::map(path, true, relative);
-    if relative == b"." {
-        relative.clear();
-    }
-    relative
 }
 
 #[cfg(test)]
@@ -371,7 +383,6 @@ mod tests {
     use flyball_http::scan::parse_head;
     use flyball_http::{Head, Limits};
     use flyball_sys::disk::Op;
-    use proptest::prelude::*;
     use std::io::Write;
     use std::net::IpAddr;
 
@@ -562,15 +573,15 @@ mod tests {
     #[test]
     fn no_other_path_gets_around_a_rule() {
         let access = with_auth(|auth| auth.paths = vec!["/in".into()]);
-        let around = |path: &str, name: &str| {
+        let around = |path: &str, url: &str| {
             let mut scratch = Scratch::default();
             with_request(path, None, "192.0.2.1", |request| {
-                access.is_got_around(request, name.as_bytes(), &mut scratch)
+                access.is_got_around(request, url.as_bytes(), &mut scratch)
             })
         };
-        assert!(around("/out", "in/page") && around("/out", "in"));
-        assert!(!around("/in/page", "in/page") && !around("/in/", "in/index.html"));
-        assert!(!around("/out", "out.html") && !around("/in/x", "index.html"));
+        assert!(around("/out", "/in/page") && around("/out", "/in") && around("/out", "/in/"));
+        assert!(!around("/in/page", "/in/page") && !around("/in/", "/in/index.html"));
+        assert!(!around("/out", "/out.html") && !around("/in/x", "/index.html"));
     }
 
     #[test]
@@ -582,8 +593,8 @@ mod tests {
         settings.auth.paths = vec!["/a".into()];
         settings.admission = only("10.0.0.0/8");
         settings.rules = vec![
-            AccessRule { path: "/a/b".into(), admission: only("::1") },
-            AccessRule { path: "/a/b/open".into(), admission: Admission::default() },
+            AccessRule { path: Some("/a/b".into()), admission: only("::1"), pattern: None },
+            AccessRule { path: Some("/a/b/open".into()), ..AccessRule::default() },
         ];
         let access = Access::new(&settings).unwrap().unwrap();
         let from = |path: &str, from: &str| passes(&access, path, None, from);
@@ -604,6 +615,48 @@ mod tests {
     }
 
     #[test]
+    fn every_pattern_that_fits_is_asked_beside_the_rule_of_the_path() {
+        let fits = |pattern: &str, network: &str| AccessRule {
+            pattern: Some(pattern.into()),
+            admission: Admission { allow: vec![network.parse().unwrap()], deny: Vec::new() },
+            path: None,
+        };
+        let rules = vec![
+            AccessRule { path: Some("/open".into()), ..AccessRule::default() },
+            fits(r"~\.php$", "10.0.0.0/8"),
+            fits("/up/*", "10.1.0.0/16"),
+        ];
+        let settings = AccessSettings { rules, ..AccessSettings::default() };
+        let access = Access::new(&settings).unwrap().unwrap();
+        let from = |path: &str, from: &str| passes(&access, path, None, from).is_ok();
+        for (path, network) in [
+            ("/a.php", "10.0.0.0"),
+            ("/open/%61.p%68p", "10.0.0.0"),
+            ("/up/a", "10.1.0.0"),
+            ("/up/", "10.1.0.0"),
+            ("/x/..//up/a.php", "10.1.0.0"),
+            ("/", ""),
+            ("/open/a", ""),
+            ("/a.php/b", ""),
+            ("/up", ""),
+        ] {
+            assert_eq!(from(path, "192.0.2.1"), network.is_empty(), "{path}");
+            assert_eq!(from(path, "10.9.0.1"), network != "10.1.0.0", "{path}");
+            assert!(from(path, "10.1.0.1"), "{path}");
+            let mut scratch = Scratch::default();
+            with_request(path, None, "10.1.0.1", |request| {
+                assert_eq!(access.restricts(request, &mut scratch), !network.is_empty(), "{path}");
+                // Whoever asks: what is found is remembered under the path for all.
+                for (url, closed) in [("/b.php", "10.0.0.0"), ("/up/b", "10.1.0.0")] {
+                    let around = access.is_got_around(request, url.as_bytes(), &mut scratch);
+                    let both = path.ends_with("up/a.php");
+                    assert_eq!(around, network != closed && !both, "{path} {url}");
+                }
+            });
+        }
+    }
+
+    #[test]
     fn a_refusal_says_what_the_client_can_do() {
         let access = with_auth(|auth| auth.realm = "the cellar".into());
         let fields = |refused: Refused| {
@@ -616,24 +669,5 @@ mod tests {
         assert_eq!(fields(Refused::Network), (403, String::new()));
         assert_eq!(fields(Refused::Throttled(9)), (429, "Retry-After: 9\r\n".into()));
         assert_eq!(fields(Refused::Busy(1)), (503, "Retry-After: 1\r\n".into()));
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_beneath_a_path_is_found_however_it_is_written(
-            segments in prop::collection::vec("[a-c]{1,2}", 0..4),
-            prefix in prop::collection::vec("[a-c]{1,2}", 0..3),
-            slashes in 1usize..3,
-            encoded: bool,
-        ) {
-            let mut path = "/".repeat(slashes) + &segments.join(&"/".repeat(slashes));
-            if encoded {
-                path = path.replace('a', "%61").replace('b', "%62");
-            }
-            let mut relative = Vec::new();
-            let found = Prefix::of(&format!("/{}/", prefix.join("/")))
-                .covers(relative_of(path.as_bytes(), &mut relative));
-            prop_assert_eq!(found, segments.starts_with(&prefix));
-        }
     }
 }

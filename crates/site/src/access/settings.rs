@@ -9,18 +9,20 @@ use super::admission::Admission;
 pub struct AccessSettings {
     /// From where one may come, unless a rule says something else.
     pub admission: Admission,
-    /// From where one may come to what is beneath a path: the rule with the longest path holds,
-    /// and no other.
+    /// From where one may come to what is beneath a path, of which the rule with the longest holds
+    /// and no other, and to what fits a pattern, of which all hold besides.
     pub rules: Vec<AccessRule>,
     /// Who has to log in.
     pub auth: AuthSettings,
 }
 
-/// From where one may come to what is beneath a path.
+/// From where one may come to what is beneath a path, or fits a pattern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessRule {
     /// The path, from the root of the site.
-    pub path: String,
+    pub path: Option<String>,
+    /// Or the pattern of paths.
+    pub pattern: Option<String>,
     /// From where.
     pub admission: Admission,
 }

@@ -38,6 +38,8 @@ struct Gate {
     sendfile_roots: Arc<[PathBuf]>,
     /// Whether a script must be a regular file of the site before it is asked for.
     requires_script: bool,
+    /// Whether a program is looked for in a directory, by the path.
+    searches: bool,
     way: Way,
 }
 
@@ -87,6 +89,16 @@ impl Passage<'_> {
     /// The URL of the script; `None` where all of the path is for the backend to read.
     pub(crate) fn script(&self) -> Option<&[u8]> {
         (self.named > 0).then(|| &self.url[..self.gate.path.len() + self.named])
+    }
+
+    /// The URLs of all scripts that may answer for it: the one that is named, or where programs are
+    /// looked for in a directory, each beginning of the path.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = &[u8]> {
+        let is_searched = self.gate.searches;
+        let from = self.gate.path.len() + 1;
+        let ends = memchr::memchr_iter(b'/', self.url.get(from..).unwrap_or_default());
+        let beginnings = ends.map(move |end| &self.url[..from + end]);
+        self.script().into_iter().chain(beginnings.filter(move |_| is_searched))
     }
 
     /// The URL of a script that must be there before the backend is asked for it.
@@ -200,6 +212,7 @@ impl Gate {
             limits: cgi.limits.clone(),
             sendfile_roots: cgi.sendfile_roots.clone().into(),
             requires_script: false,
+            searches: cgi.program.is_none(),
             way: Way::Program(rule),
         }
     }
@@ -215,6 +228,7 @@ impl Gate {
             limits: settings.limits.clone(),
             sendfile_roots: settings.sendfile_roots.clone().into(),
             requires_script: settings.requires_script(),
+            searches: false,
             way: Way::Server(Reached {
                 responder: Arc::new(responder),
                 is_scgi,

@@ -33,7 +33,7 @@ pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 
-pub(crate) use gates::{Admitted, Gates, answers};
+pub(crate) use gates::{Admitted, Gates, Passage, answers};
 pub(crate) use relay::Outcome;
 
 use std::os::fd::{BorrowedFd, OwnedFd};

@@ -37,6 +37,24 @@ pub struct Fault {
     pub other: Option<(&'static str, usize)>,
 }
 
+impl Fault {
+    /// What is wrong with the paths that a table is for: those beneath a path, or those that fit a
+    /// pattern.
+    pub(crate) fn of_paths(
+        table: &'static str,
+        at: usize,
+        paths: (Option<&str>, Option<&str>),
+    ) -> Option<Fault> {
+        let (key, why) = match paths {
+            (None, None) => ("path", "is missing: `path` or `match` says what is meant".to_owned()),
+            (Some(_), Some(_)) => ("match", "stands beside `path`: only one says what".to_owned()),
+            (Some(_), None) => return None,
+            (None, Some(pattern)) => ("match", Pattern::parse(pattern).err()?),
+        };
+        Some(fault(table, at, key, why))
+    }
+}
+
 /// Whether a text may be a pattern of paths; [`faults`] says whether it is one.
 pub fn is_pattern(text: &str) -> bool {
     text.starts_with('/') || (text.starts_with('~') && text.len() > 1)
@@ -64,6 +82,7 @@ pub fn faults(routes: &RouteSettings) -> Vec<Fault> {
     rules("redirect", redirects, &mut faults);
     let rewrites = routes.rewrites.iter().map(|rule| (&*rule.from, &*rule.to)).collect();
     rules("rewrite", rewrites, &mut faults);
+    returns(routes, &mut faults);
     headers(routes, &mut faults);
     amount(routes, &mut faults);
     aliases(routes, &mut faults);
@@ -110,6 +129,20 @@ fn rules(table: &'static str, rules: Vec<(&str, &str)>, faults: &mut Vec<Fault>)
                 let why = format!("{from} has a {table} already, and this one would never count");
                 faults.push(repeated(table, at, "from", why, *first.get()));
             }
+        }
+    }
+}
+
+/// Patterns, and those that come twice as they are spelled.
+fn returns(routes: &RouteSettings, faults: &mut Vec<Fault>) {
+    for (at, rule) in routes.returns.iter().enumerate() {
+        let paths = (rule.path.as_deref(), rule.pattern.as_deref());
+        faults.extend(Fault::of_paths("return", at, paths));
+        let Some(pattern) = &rule.pattern else { continue };
+        let before = &routes.returns[..at];
+        if let Some(first) = before.iter().position(|one| one.pattern.as_ref() == Some(pattern)) {
+            let why = format!("{pattern} has a return already, and this one would never count");
+            faults.push(repeated("return", at, "match", why, first));
         }
     }
 }
@@ -234,7 +267,7 @@ fn rewrite_circles(routes: &RouteSettings, faults: &mut Vec<Fault>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::settings::{AliasSettings, HeaderSettings, RewriteSettings};
+    use super::super::settings::{AliasSettings, HeaderSettings, ReturnSettings, RewriteSettings};
     use super::*;
 
     fn redirect(from: &str, to: &str) -> RedirectSettings {
@@ -267,6 +300,12 @@ mod tests {
         let routes = RouteSettings {
             redirects: vec![redirect("/a", "/$1"), redirect("/a*b", "/"), redirect("/a", "/c")],
             rewrites: vec![rewrite("~(", "/")],
+            returns: vec![
+                ReturnSettings::default(),
+                ReturnSettings { pattern: Some("~(".into()), ..ReturnSettings::default() },
+                ReturnSettings { pattern: Some("/a".into()), ..ReturnSettings::default() },
+                ReturnSettings { pattern: Some("/a".into()), ..ReturnSettings::default() },
+            ],
             headers: vec![
                 HeaderSettings { remove: vec!["Date".into()], ..HeaderSettings::default() },
                 HeaderSettings::default(),
@@ -284,6 +323,9 @@ mod tests {
             (Some(("redirect", 1)), "from"),
             (Some(("redirect", 2)), "from"),
             (Some(("rewrite", 0)), "from"),
+            (Some(("return", 0)), "path"),
+            (Some(("return", 1)), "match"),
+            (Some(("return", 3)), "match"),
             (Some(("header", 0)), "remove"),
             (Some(("header", 1)), "path"),
             (Some(("alias", 1)), "path"),

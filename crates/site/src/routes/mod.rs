@@ -11,9 +11,11 @@ mod freshness;
 mod images;
 mod language;
 mod neighbours;
+mod paths;
 mod pattern;
 mod perfect_hash;
 mod redirects;
+mod returns;
 mod rewrites;
 mod settings;
 mod site_routes;
@@ -30,7 +32,10 @@ pub use language::{LANGUAGES_MAX, is_language};
 pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
+pub(crate) use paths::{Prefix, relative_of, relative_of_url, url_of};
+pub(crate) use pattern::Pattern;
 pub use settings::{
-    AliasSettings, CacheControl, HeaderSettings, RedirectSettings, RewriteSettings, RouteSettings,
+    AliasSettings, CacheControl, HeaderSettings, RedirectSettings, ReturnSettings, RewriteSettings,
+    RouteSettings,
 };
 pub(crate) use site_routes::{Place, Route, SiteRoutes, canonical};

@@ -62,6 +62,15 @@ impl Pattern {
         }
     }
 
+    /// Whether it matches this canonical path.
+    pub(crate) fn fits(&self, path: &str) -> bool {
+        match self {
+            Pattern::Exact(exact) => exact == path,
+            Pattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
+            Pattern::Regex(regex) => regex.is_match(path),
+        }
+    }
+
     /// What the groups stand for in this canonical path; `None` when it does not match.
     pub(crate) fn groups_in(&self, path: &str) -> Option<Groups> {
         let mut groups = Groups::default();
@@ -185,7 +194,9 @@ mod tests {
             path in "/[a-c/]{0,8}",
         ) {
             let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
-            let Some(groups) = pattern.groups_in(&path) else { return Ok(()) };
+            let groups = pattern.groups_in(&path);
+            prop_assert_eq!(pattern.fits(&path), groups.is_some());
+            let Some(groups) = groups else { return Ok(()) };
             for group in groups.into_iter().flatten() {
                 prop_assert!(path.get(group).is_some());
             }

@@ -7,6 +7,8 @@ use std::path::PathBuf;
 pub struct RouteSettings {
     /// Paths that are sent elsewhere.
     pub redirects: Vec<RedirectSettings>,
+    /// Paths that are answered with a status whatever is there.
+    pub returns: Vec<ReturnSettings>,
     /// Paths that are answered as if another had been asked for.
     pub rewrites: Vec<RewriteSettings>,
     /// Fields that answers carry besides.
@@ -56,6 +58,17 @@ pub struct RedirectSettings {
     pub status: u16,
 }
 
+/// `[[site.return]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReturnSettings {
+    /// The path; it and all beneath it are meant.
+    pub path: Option<String>,
+    /// Or the pattern of paths.
+    pub pattern: Option<String>,
+    /// 403, 404 or 410.
+    pub status: u16,
+}
+
 /// `[[site.rewrite]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewriteSettings {
@@ -93,6 +106,7 @@ impl Default for RouteSettings {
     fn default() -> RouteSettings {
         RouteSettings {
             redirects: Vec::new(),
+            returns: Vec::new(),
             rewrites: Vec::new(),
             headers: Vec::new(),
             aliases: Vec::new(),
@@ -112,6 +126,12 @@ impl Default for RouteSettings {
 impl Default for RedirectSettings {
     fn default() -> RedirectSettings {
         RedirectSettings { from: String::new(), to: String::new(), status: 302 }
+    }
+}
+
+impl Default for ReturnSettings {
+    fn default() -> ReturnSettings {
+        ReturnSettings { path: None, pattern: None, status: 403 }
     }
 }
 

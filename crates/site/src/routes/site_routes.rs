@@ -22,6 +22,7 @@ use super::neighbours::Neighbours;
 use super::pattern::{Pattern, write_canonical};
 use super::perfect_hash::PerfectHash;
 use super::redirects::Redirects;
+use super::returns::Returns;
 use super::rewrites::Rewrites;
 use super::settings::RouteSettings;
 use super::users::{USER_TABLE_BYTES_MAX, users};
@@ -66,6 +67,7 @@ struct Root {
 #[derive(Debug)]
 pub(crate) struct SiteRoutes {
     hidden: bool,
+    returns: Returns,
     redirects: Redirects,
     rewrites: Rewrites,
     fields: FieldRules,
@@ -111,10 +113,12 @@ impl SiteRoutes {
         Ok(SiteRoutes {
             hidden: site.hidden,
             sent,
+            returns: Returns::new(&routes.returns),
             redirects: Redirects::new(&routes.redirects),
             rewrites: Rewrites::new(&routes.rewrites),
             fields: FieldRules::new(&routes.headers, &patterns),
-            is_plain: routes.redirects.is_empty()
+            is_plain: routes.returns.is_empty()
+                && routes.redirects.is_empty()
                 && routes.rewrites.is_empty()
                 && aliases.is_empty()
                 && users.is_none(),
@@ -187,6 +191,11 @@ impl SiteRoutes {
     /// Whether the rules for hidden names keep a URL from being answered.
     pub(crate) fn hides(&self, url: &[u8]) -> bool {
         !self.hidden && path::has_hidden_segment(url.strip_prefix(b"/").unwrap_or(url))
+    }
+
+    /// The statuses that answer for URLs whatever is there.
+    pub(crate) fn returns(&self) -> &Returns {
+        &self.returns
     }
 
     /// Whether a path always leads to the file of its own name.

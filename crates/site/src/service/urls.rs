@@ -3,14 +3,14 @@
 //! Every file and directory has a URL, by which a client could ask for it. A request may reach it
 //! by another path: a rewrite, an index, a fallback, `.html` behind a name, a neighbour in another
 //! language or format, the README of a listing. Whatever the path, the rules of the URL hold:
-//! hidden names, networks, logins, and the backends and modules that answer there. What names a
-//! file without a URL, a backend's `X-Sendfile`, is decided by `sendfile-roots` alone.
+//! hidden names, networks, logins, returns, and the backends and modules that answer there. What
+//! names a file without a URL, a backend's `X-Sendfile`, is decided by `sendfile-roots` alone.
 
 use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status};
 
-use super::{Lookup, Service};
-use crate::backend::Admitted;
+use super::{Lookup, Service, Site};
+use crate::backend::{Admitted, Passage};
 use crate::caches::Target;
 use crate::plan::{Found, Job, Origin, Plan};
 use crate::routes::canonical;
@@ -53,6 +53,18 @@ impl Service {
         gates.passage(url.as_bytes()).is_some().then_some(url)
     }
 
+    /// The status that answers for the path of a request, whatever is there.
+    pub(super) fn returned(&self, site: usize, request: &Request<'_>) -> Option<Status> {
+        let returns = self.sites.sites[site].routes.returns();
+        if returns.is_empty() || !takes_path(request) {
+            return None;
+        }
+        let path = request.path();
+        // What is no path is refused by whoever looks for it.
+        let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
+        returns.of(url.as_bytes())
+    }
+
     /// What may answer a request that was led to this URL.
     pub(super) fn verdict(&mut self, site: usize, request: &Request<'_>, url: &[u8]) -> Verdict {
         let served = &self.sites.sites[site];
@@ -60,14 +72,15 @@ impl Service {
             return Verdict::Refused(Status::FORBIDDEN);
         }
         let served = &self.sites.sites[site];
-        let relative = url.strip_prefix(b"/").unwrap_or(url);
-        let relative = relative.strip_suffix(b"/").unwrap_or(relative);
         let around = served
             .access
             .as_ref()
-            .is_some_and(|access| access.is_got_around(request, relative, &mut self.scratch));
+            .is_some_and(|access| access.is_got_around(request, url, &mut self.scratch));
         if around {
             return Verdict::Refused(Status::FORBIDDEN);
+        }
+        if let Some(status) = served.routes.returns().of(url) {
+            return Verdict::Refused(status);
         }
         match served.gates.passage(url) {
             Some(_) if self.asker == Asker::Files => Verdict::Refused(Status::FORBIDDEN),
@@ -144,6 +157,9 @@ impl Service {
         if passage.script().is_some_and(|script| served.routes.hides(script)) {
             return self.refuse(request, Status::NOT_FOUND);
         }
+        if let Some(status) = self.script_refused(site, request, &passage) {
+            return self.refuse(request, status);
+        }
         if let Some(script) = passage.required().filter(|_| !is_there) {
             match self.caches.path(Scope::of_path(site, 0), script, now.ms()) {
                 Some(Target::Script) => {}
@@ -158,6 +174,24 @@ impl Service {
             Some(relay) => Lookup::Backend(relay),
             None => self.refuse(request, Status::SERVICE_UNAVAILABLE),
         }
+    }
+
+    /// Why no script may answer that a passage leads to. Its URL ends where that of the request may
+    /// go on (`/a.php/more`), and patterns are asked of it too.
+    fn script_refused(
+        &mut self,
+        site: usize,
+        request: &Request<'_>,
+        passage: &Passage<'_>,
+    ) -> Option<Status> {
+        let Site { access, routes, .. } = &self.sites.sites[site];
+        let scratch = &mut self.scratch;
+        passage.scripts().find_map(|script| match access {
+            Some(access) if access.closes_beside(request, script, scratch) => {
+                Some(Status::FORBIDDEN)
+            }
+            _ => routes.returns().of(script),
+        })
     }
 
     fn look_for_script(
