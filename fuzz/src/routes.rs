@@ -79,7 +79,7 @@ fn ask(routes: RouteSettings, stays: bool, target: &[u8]) {
     if parse_head(&bytes[..end], &limits, &mut head).is_err() {
         return;
     }
-    let site = SiteSettings { routes, root: "/".into(), ..SiteSettings::default() };
+    let site = SiteSettings { routes, root: Some("/".into()), ..SiteSettings::default() };
     let sites = Arc::new(Sites::open(&[site]).expect("the root can be opened"));
     let mut service = Service::new(sites, caches().clone());
     // Twice: the second time it may come from the cache.

@@ -200,7 +200,52 @@ fn a_return_answers_whatever_is_there(architecture: &str) {
     }
 }
 
+/// A site of redirects, and one of returns.
+const NO_FILES: &str = r#"
+[[site]]
+hosts = ["old.test"]
+redirect = [{ from = "/a/*", to = "https://new.test/$1", status = 308 }]
+return = [{ path = "/gone", status = 410 }]
+[[site]]
+hosts = ["closed.test"]
+return = [{ match = "/*", status = 410 }]
+header = [{ set = { X-Site = "closed" } }]
+"#;
+
+fn a_site_of_redirects_and_returns_needs_no_root(architecture: &str) {
+    let log = "access-log = \"off\"\ncache.warm = [\"/a\"]\n";
+    let config = format!("arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\n{log}{NO_FILES}");
+    let Some(server) = Launch::config(config).start_where_possible() else { return };
+    let mut client = server.connect();
+    for _ in 0..2 {
+        for (host, path, status) in [
+            ("old.test", "/a/b%20c?d", 308),
+            ("old.test", "/a", 404),
+            ("old.test", "/", 404),
+            ("old.test", "/gone/x", 410),
+            ("old.test", "/a/../..", 400),
+            ("old.test", "/.hidden", 404),
+            ("closed.test", "/", 410),
+            ("other.test", "/a/b", 421),
+        ] {
+            for method in ["GET", "POST", "DELETE", "OPTIONS", "PROPFIND"] {
+                let fields = format!("Host: {host}\r\nContent-Length: 2\r\n\r\nxy");
+                let answer = client.ask(format!("{method} {path} HTTP/1.1\r\n{fields}"));
+                assert_eq!(answer.status(), status, "{method} {host} {path}");
+                let location = (status == 308).then_some("https://new.test/b%20c?d");
+                assert_eq!(answer.field("Location"), location);
+                assert_eq!(answer.field("X-Site").is_some(), host == "closed.test");
+            }
+        }
+        client.send("HEAD /a/x HTTP/1.1\r\nHost: old.test\r\n\r\n");
+        assert_eq!(client.response_head().status(), 308);
+        let all = client.ask("OPTIONS * HTTP/1.1\r\nHost: old.test\r\n\r\n");
+        assert_eq!(all.status(), 204);
+    }
+}
+
 on_every_architecture!([
+    a_site_of_redirects_and_returns_needs_no_root,
     a_return_answers_whatever_is_there,
     every_pattern_that_fits_decides_who_may_come,
 ]);

@@ -351,8 +351,8 @@ impl Service {
             Method::Post | Method::Put if self.takes_upload(site, &request) => {
                 return Lookup::Upload(Upload::to(site));
             }
-            // A backend may answer where the path leads to.
-            _ if !self.sites.sites[site].gates.is_empty() && takes_path(&request) => {
+            // A backend may answer where the path leads to, and only a file takes no other method.
+            _ if self.sites.sites[site].takes_all_methods() && takes_path(&request) => {
                 return self.translate(site, request, now);
             }
             _ => return self.not_taken(&request),
@@ -608,6 +608,11 @@ impl Service {
 }
 
 impl Site {
+    /// Whether methods that no file takes may be answered otherwise than by saying so.
+    fn takes_all_methods(&self) -> bool {
+        !self.gates.is_empty() || !self.routes.has_files()
+    }
+
     /// The file of this name and no other.
     fn exactly(&self, place: routes::Place) -> Asked {
         Asked {

@@ -17,8 +17,8 @@ use crate::routes::RouteSettings;
 pub struct SiteSettings {
     /// Host names in lower case: exact, `*.example.org`, or `*` for the default site.
     pub hosts: Vec<String>,
-    /// The directory that is served.
-    pub root: PathBuf,
+    /// The directory that is served; `None` where all that is said is where clients are sent.
+    pub root: Option<PathBuf>,
     /// Names tried, in order, when a directory is asked for.
     pub index: Vec<String>,
     /// Whether a directory without an index is listed.
@@ -53,6 +53,20 @@ impl SiteSettings {
     /// Whether programs or servers answer for any of its paths.
     pub fn has_backends(&self) -> bool {
         !self.cgi.is_empty() || !self.fastcgi.is_empty() || !self.scgi.is_empty()
+    }
+
+    /// Whether it sends clients elsewhere or refuses them, and nothing of it needs a file.
+    pub fn needs_no_root(&self) -> bool {
+        let routes = &self.routes;
+        let says_something = !routes.redirects.is_empty() || !routes.returns.is_empty();
+        let has_files = self.listing
+            || self.has_backends()
+            || !self.modules.is_empty()
+            || !routes.rewrites.is_empty()
+            || !routes.aliases.is_empty()
+            || routes.fallback.is_some()
+            || routes.user_directories.is_some();
+        says_something && !has_files
     }
 
     /// Whether a backend answers for a canonical path.
@@ -199,7 +213,7 @@ impl Default for SiteSettings {
     fn default() -> SiteSettings {
         SiteSettings {
             hosts: vec!["*".into()],
-            root: PathBuf::from("."),
+            root: None,
             index: vec!["index.html".into()],
             listing: false,
             hidden: false,

@@ -1,12 +1,12 @@
 //! `flyball serve`: binds, says where, and serves until told to stop.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
 use flyball_arch::{AdminAddress, Server, Settings};
+use flyball_site::SiteSettings;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::say;
 
@@ -31,14 +31,14 @@ pub(crate) fn run(typed: Typed) -> ExitCode {
 fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
     let architecture = flyball_arch::find(&settings.arch)
         .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
-    let roots: Vec<_> = settings.sites.iter().map(|site| site.root.clone()).collect();
+    let served: Vec<String> = settings.sites.iter().map(served).collect();
     let admin = settings.admin.clone();
     error_log::set_level(settings.log.level);
     let server = Server::bind(architecture, settings)?;
     for warning in server.warnings() {
         say!(Level::Warn, "warning: {warning}");
     }
-    super::print(&banner(&server, architecture.name(), &roots, admin.as_ref()));
+    super::print(&banner(&server, architecture.name(), &served, admin.as_ref()));
     // A connection cut off at the drain deadline was told so by the close; stopping went well.
     server.configured_by(Box::new(configuration)).run().map(drop).map_err(|error| error.to_string())
 }
@@ -47,11 +47,10 @@ fn serve(settings: Settings, configuration: CommandLine) -> Result<(), String> {
 fn banner(
     server: &Server,
     architecture: &str,
-    roots: &[PathBuf],
+    served: &[String],
     admin: Option<&AdminAddress>,
 ) -> String {
-    let mut lines: Vec<String> =
-        roots.iter().map(|root| format!("serving {}", root.display())).collect();
+    let mut lines: Vec<String> = served.iter().map(|what| format!("serving {what}")).collect();
     lines.extend(server.addresses().iter().map(|address| format!("  at {}", url(*address))));
     match (server.admin_address(), admin) {
         (Some(address), _) => lines.push(format!("  status at {}status", url(address))),
@@ -65,6 +64,14 @@ fn banner(
     let user = server.user().map(|user| format!(" as {user}")).unwrap_or_default();
     lines.push(format!("  by {architecture} with {workers} {noun}{user}; Ctrl-C stops it\n"));
     lines.join("\n")
+}
+
+/// What there is of a site.
+fn served(site: &SiteSettings) -> String {
+    match &site.root {
+        Some(root) => root.display().to_string(),
+        None => format!("redirects of {}", site.hosts.join(", ")),
+    }
 }
 
 /// An address as something to click on; one that stands for all of them shows as localhost.

@@ -47,9 +47,8 @@ pub(super) fn faults(site: &SiteSettings, origins: &Origins) -> Vec<SettingError
 
 /// Whether a file lies beneath the root of a site and is not hidden there.
 fn is_served(path: &Path, site: &SiteSettings) -> bool {
-    let (Ok(path), Ok(root)) = (path.canonicalize(), site.root.canonicalize()) else {
-        return false;
-    };
+    let root = site.root.as_ref().and_then(|root| root.canonicalize().ok());
+    let (Ok(path), Some(root)) = (path.canonicalize(), root) else { return false };
     let Ok(relative) = path.strip_prefix(root) else { return false };
     let mut names = relative.iter().map(|name| name.as_encoded_bytes());
     site.hidden || !names.any(|name| name.starts_with(b"."))

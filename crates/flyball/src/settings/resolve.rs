@@ -194,7 +194,12 @@ impl Resolver<'_> {
             true => local_names(&settings.running.admin_hosts),
             false => SiteSettings::default().hosts,
         };
-        SiteSettings { hosts, root: root.to_owned(), listing: true, ..SiteSettings::default() }
+        SiteSettings {
+            hosts,
+            root: Some(root.to_owned()),
+            listing: true,
+            ..SiteSettings::default()
+        }
     }
 
     fn sites_of_file(&mut self, typed: &[TypedSite]) -> Vec<SiteSettings> {
@@ -208,18 +213,7 @@ impl Resolver<'_> {
             let before = self.errors.len();
             let origins = self.values(&SITES, &typed_site.values, &mut site);
             let tables = self.tables(&typed_site.tables, &mut site);
-            match origins.get("root") {
-                Some(origin) => self.root("site.root", &site.root, origin),
-                None => {
-                    let why = "is missing: the directory that is served".to_owned();
-                    self.errors.push(SettingError {
-                        key: "site.root".into(),
-                        value: None,
-                        why,
-                        origin: typed_site.origin.clone(),
-                    });
-                }
-            }
+            self.root_of_site(&site, &typed_site.origin, &origins);
             let origin = origins.get("hosts").unwrap_or(&typed_site.origin);
             self.hosts(&site.hosts, origin, &mut claims);
             if self.errors.len() == before {
@@ -235,6 +229,26 @@ impl Resolver<'_> {
             sites.push(site);
         }
         sites
+    }
+
+    /// A site has a root, unless nothing of it needs one.
+    fn root_of_site(&mut self, site: &SiteSettings, table: &Origin, origins: &Origins) {
+        match (&site.root, origins.get("root")) {
+            (Some(root), origin) => self.root("site.root", root, origin.unwrap_or(table)),
+            // A wrong value has its error already.
+            (None, Some(origin)) if self.errors.iter().any(|error| &error.origin == origin) => {}
+            (None, _) if site.needs_no_root() => {}
+            (None, origin) => {
+                let why = "is missing: the directory that is served, which only a site of nothing \
+                           but redirects and returns needs not";
+                self.errors.push(SettingError {
+                    key: "site.root".into(),
+                    value: None,
+                    why: why.to_owned(),
+                    origin: origin.unwrap_or(table).clone(),
+                });
+            }
+        }
     }
 
     /// The tables below a site. A key without a default must be given in each.
@@ -325,10 +339,11 @@ impl Resolver<'_> {
         }
         let path = path.trim_start_matches('/');
         let names = site.routes.languages.iter().map(|language| format!("{path}.{language}"));
-        if [path.to_owned()].into_iter().chain(names).any(|name| site.root.join(name).is_file()) {
+        let root = site.root.as_deref().unwrap_or(Path::new(""));
+        if [path.to_owned()].into_iter().chain(names).any(|name| root.join(name).is_file()) {
             return;
         }
-        let file = site.root.join(path);
+        let file = root.join(path);
         let why = format!("there is no file {}", file.display());
         self.errors.push(path_error("site.fallback", &file, why, origin.clone()));
     }

@@ -43,11 +43,12 @@ const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "root",
         flag: None,
-        kind: Kind::Path { set: |s, path| s.root = path },
-        word: None,
-        default: None,
+        kind: Kind::Path { set: |s, path| s.root = Some(path) },
+        word: Some(Word { name: "none", set: |s| s.root = None }),
+        default: Some("none"),
         doc: "The directory that is served",
-        more: "It must exist and be readable when the server starts.",
+        more: "It must exist and be readable when the server starts. Only a site that has nothing \
+               but redirects and returns needs none: all else is 404 there, whatever the method.",
         source: "",
     },
     Setting {

@@ -57,7 +57,7 @@ fn a_directory_alone_is_served_on_a_free_port_with_listings() {
     assert_eq!(settings.listen, ["127.0.0.1:8080".parse().unwrap()]);
     assert_eq!(settings.running.port_tries, PORT_TRIES);
     let [site] = settings.sites.as_slice() else { panic!("{settings:?}") };
-    assert_eq!(site.root, PathBuf::from("src"));
+    assert_eq!(site.root, Some(PathBuf::from("src")));
     // What only this machine reaches is named by this machine.
     assert_eq!(site.hosts, ["localhost", ADDRESSES]);
     assert!(site.listing);
@@ -69,7 +69,7 @@ fn a_directory_alone_is_served_on_a_free_port_with_listings() {
 #[test]
 fn nothing_at_all_serves_the_current_directory() {
     let settings = serve(&[]);
-    assert_eq!(settings.sites[0].root, PathBuf::from("."));
+    assert_eq!(settings.sites[0].root, Some(PathBuf::from(".")));
     assert!(settings.sites[0].listing);
 }
 
@@ -145,7 +145,7 @@ fn the_command_line_wins_over_the_file_and_the_file_over_defaults() {
     assert_eq!(settings.drain_ms, 9_000);
     assert_eq!(settings.listen, ["[::]:3".parse().unwrap()]);
     assert_eq!(settings.helpers, Settings::default().helpers);
-    assert_eq!(settings.sites[0].root, directory.path().join("."));
+    assert_eq!(settings.sites[0].root, Some(directory.path().join(".")));
     assert!(!settings.sites[0].listing);
     let settings = serve(&["--workers", "6", "--config", &path]);
     assert_eq!(settings.workers, Some(6));
@@ -158,7 +158,7 @@ fn a_file_without_sites_goes_with_a_directory() {
     let (_directory, path) = file("workers = 5\n");
     let settings = serve(&["src", "--config", &path]);
     assert_eq!(settings.workers, Some(5));
-    assert_eq!(settings.sites[0].root, PathBuf::from("src"));
+    assert_eq!(settings.sites[0].root, Some(PathBuf::from("src")));
     assert_eq!(settings.running.port_tries, PORT_TRIES);
 }
 
@@ -232,7 +232,7 @@ fn check_reads_a_file() {
     let Ok(Command::Check(typed)) = command(&["check", "--config", &path]) else { panic!() };
     assert_eq!(typed.file.as_deref(), Some(Path::new(&path)));
     let settings = resolve(&typed, &ARCHITECTURES).unwrap();
-    assert_eq!(settings.sites[0].root, directory.path().join("."));
+    assert_eq!(settings.sites[0].root, Some(directory.path().join(".")));
     assert!(usage(&["check"]).to_string().contains("--config <FILE>"));
 }
 

@@ -116,7 +116,7 @@ symlinks = "deny"
     );
     let [first, second] = settings.sites.as_slice() else { panic!("{settings:?}") };
     assert_eq!(first.hosts, ["example.org", "*.example.org", "[::1]"]);
-    assert_eq!(first.root, here("src"));
+    assert_eq!(first.root, Some(here("src")));
     assert_eq!(first.index, ["a.html", "b.html"]);
     assert!(first.listing && first.hidden);
     assert_eq!(first.symlinks, Symlinks::Follow);
@@ -481,7 +481,7 @@ types = { md = "text/${KIND:-markdown}" }
     assert!(settings.pin);
     assert_eq!(settings.workers, Some(3));
     assert_eq!(settings.access_log, AccessLog::File(here("${x}")));
-    assert_eq!(settings.sites[0].root, here("src"));
+    assert_eq!(settings.sites[0].root, Some(here("src")));
     assert_eq!(settings.sites[0].hosts, ["a"]);
     assert_eq!(settings.sites[0].types, [("md".to_owned(), "text/markdown".to_owned())]);
 }
@@ -556,11 +556,33 @@ fn a_root_is_a_directory_that_is_there() {
         root("\"Cargo.toml\""),
         ["flyball.toml:2: site.root: Cargo.toml is not a directory"]
     );
-    assert_eq!(root("3"), ["flyball.toml:2: site.root: expected a path, found 3"]);
-    assert_eq!(
-        errors("\n[[site]]\nlisting = true"),
-        ["flyball.toml:2: site.root: is missing: the directory that is served"]
-    );
+    assert_eq!(root("3"), ["flyball.toml:2: site.root: expected a path, or none, found 3"]);
+    assert_eq!(errors("\n[[site]]\nlisting = true"), [format!("flyball.toml:2: {MISSING}")]);
+}
+
+const MISSING: &str = "site.root: is missing: the directory that is served, which only a site of \
+                       nothing but redirects and returns needs not";
+
+#[test]
+fn a_site_of_redirects_and_returns_alone_needs_no_root() {
+    let redirect = "[[site]]\nhosts = \"a\"\nredirect = [{ from = \"/*\", to = \"/b/$1\" }]\n";
+    let redirect = redirect.replace("/b/$1", "https://b.example/$1");
+    let gone = "[[site]]\nroot = \"none\"\nreturn = [{ match = \"/*\", status = 410 }]\n";
+    let found = settings(&format!("{redirect}{gone}")).sites;
+    assert!(found.iter().all(|site| site.root.is_none()) && found.len() == 2);
+    for more in [
+        "listing = true",
+        "fallback = \"/x\"",
+        "rewrite = [{ from = \"/a\", to = \"/b\" }]",
+        "alias = [{ path = \"/a\", root = \"src\" }]",
+        "module = [{ path = \"/a\", name = \"hello\" }]",
+        "cgi = [{ path = \"/a\", program = \"/bin/true\" }]",
+        "user-directories = \"public_html\"",
+    ] {
+        let errors = errors(&format!("{redirect}{more}\n"));
+        assert_eq!(errors, [format!("flyball.toml:1: {MISSING}")], "{more}");
+    }
+    assert_eq!(errors("[[site]]\nroot = \"none\"\n"), [format!("flyball.toml:2: {MISSING}")]);
 }
 
 /// Errors of a site that has these lines; `USERS` in them is a file of users with this text.
@@ -706,7 +728,7 @@ fn relative_paths_start_from_the_file() {
     let text = "access-log = \"access.log\"\nadmin = \"unix:a\"\n[[site]]\nroot = \"www\"\n";
     std::fs::write(&path, text).unwrap();
     let settings = resolve_in(&read(&path).unwrap(), &ARCHITECTURES, &environment).unwrap();
-    assert_eq!(settings.sites[0].root, directory.path().join("www"));
+    assert_eq!(settings.sites[0].root, Some(directory.path().join("www")));
     assert_eq!(settings.access_log, AccessLog::File(directory.path().join("access.log")));
     assert_eq!(settings.admin, Some(AdminAddress::Unix(directory.path().join("a"))));
 }

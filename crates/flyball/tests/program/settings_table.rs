@@ -295,7 +295,7 @@ fn each_setting_fills_one_field_and_all_are_filled() {
 fn each_site_setting_fills_one_field_and_all_are_filled() {
     let mut site = SiteSettings {
         hosts: vec!["other".into()],
-        root: SiteSettings::default().root,
+        root: Some("other".into()),
         index: Vec::new(),
         listing: true,
         hidden: true,
@@ -324,17 +324,16 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         scgi: Vec::new(),
         modules: Vec::new(),
     };
-    for setting in SITE_SETTINGS.iter().filter(|setting| setting.default.is_some()) {
+    for setting in SITE_SETTINGS {
         let before = site.clone();
         apply_default(setting, &mut site);
         assert_ne!(site, before, "{} changes nothing", setting.key);
     }
     assert_eq!(site, SiteSettings::default());
-    let required: Vec<_> = SITE_SETTINGS.iter().filter(|s| s.default.is_none()).collect();
-    assert_eq!(required.len(), 1);
+    let root = SITE_SETTINGS.iter().find(|setting| setting.key == "root").unwrap();
     let raw = Raw::Text("elsewhere".into());
-    assert_eq!(required[0].apply(&mut site, &raw, Path::new("/base")), Ok(()));
-    assert_eq!(site.root, PathBuf::from("/base/elsewhere"));
+    assert_eq!(root.apply(&mut site, &raw, Path::new("/base")), Ok(()));
+    assert_eq!(site.root, Some(PathBuf::from("/base/elsewhere")));
 }
 
 #[test]
@@ -520,7 +519,7 @@ fn the_example_file_is_right_and_holds_every_setting() {
     }
     let settings = resolve_in(&typed, &["n-copy"], &|_| None).expect("docs/example.toml is right");
     assert_eq!(settings.sites.len(), 2);
-    assert!(settings.sites[0].root.ends_with("demo/site"));
+    assert!(settings.sites[0].root.as_ref().is_some_and(|root| root.ends_with("demo/site")));
 }
 
 #[test]
@@ -544,7 +543,6 @@ fn the_document_tells_defaults_bounds_and_flags() {
         "- Value: a size from 256B to 1MiB.\n- Default: `16KiB`.\n",
         "- Flag: `--access-log PATH|-|off`.\n",
         "\n### `root`\n",
-        "- It must be given.\n",
     ] {
         assert!(text.contains(expected), "{expected}");
     }

@@ -129,7 +129,8 @@ impl Gates {
                 responder.check().map_err(wrong)?;
                 let mut responder = responder.clone();
                 pools.extend(pool_of(&mut responder, &directory, pools.len()));
-                gates.extend(Gate::of_server(&responder, table == "scgi", &site.root));
+                let root = site.root.as_deref().unwrap_or(Path::new(""));
+                gates.extend(Gate::of_server(&responder, table == "scgi", root));
             }
             gates.sort_by_key(|gate: &Gate| {
                 (std::cmp::Reverse(gate.path.len()), gate.extensions.is_empty())

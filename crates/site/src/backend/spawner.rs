@@ -99,7 +99,7 @@ impl Rule {
             variables: cgi.environment.clone(),
             hidden: site.hidden,
             links: site.symlinks.links(),
-            document_root: site.root.clone(),
+            document_root: site.root.clone().unwrap_or_default(),
             limits: cgi.limits.clone(),
         }
     }

@@ -74,7 +74,7 @@ pub(crate) struct SiteRoutes {
     /// Canonical paths without a closing slash and their roots, the longest first.
     aliases: Vec<(String, u16)>,
     users: Option<PerfectHash<u16>>,
-    /// All roots; the first is that of the site.
+    /// All roots; the first is that of the site. There are none where no file is served.
     roots: Vec<Root>,
     /// Directories of which backends may have files sent, which no path leads to.
     sent: Vec<(PathBuf, u16)>,
@@ -91,7 +91,11 @@ impl SiteRoutes {
     /// What cannot be opened or read, and why.
     pub(crate) fn open(site: &SiteSettings, links: Links) -> io::Result<SiteRoutes> {
         let routes = &site.routes;
-        let mut roots = vec![Root::open(&site.root, Some(""))?];
+        let root = site.root.as_ref().map(|root| Root::open(root, Some("")));
+        let mut roots: Vec<Root> = root.into_iter().collect::<io::Result<_>>()?;
+        if roots.is_empty() && !site.needs_no_root() {
+            return Err(io::Error::other("site.root: is missing: the directory that is served"));
+        }
         let mut aliases = Vec::new();
         for alias in &routes.aliases {
             let path = alias.path.trim_end_matches('/');
@@ -117,7 +121,8 @@ impl SiteRoutes {
             redirects: Redirects::new(&routes.redirects),
             rewrites: Rewrites::new(&routes.rewrites),
             fields: FieldRules::new(&routes.headers, &patterns),
-            is_plain: routes.returns.is_empty()
+            is_plain: !roots.is_empty()
+                && routes.returns.is_empty()
                 && routes.redirects.is_empty()
                 && routes.rewrites.is_empty()
                 && aliases.is_empty()
@@ -198,6 +203,11 @@ impl SiteRoutes {
         &self.returns
     }
 
+    /// Whether any path leads to a file.
+    pub(crate) fn has_files(&self) -> bool {
+        !self.roots.is_empty()
+    }
+
     /// Whether a path always leads to the file of its own name.
     pub(crate) fn is_plain(&self) -> bool {
         self.is_plain
@@ -218,6 +228,9 @@ impl SiteRoutes {
         };
         if let Some(rule) = self.redirects.of(&asked) {
             return Route::Redirect(rule);
+        }
+        if !self.has_files() {
+            return Route::Refuse(Status::NOT_FOUND);
         }
         let asked = match self.rewrites.apply(&asked) {
             Ok(rewritten) => rewritten.unwrap_or(asked),

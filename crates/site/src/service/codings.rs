@@ -310,7 +310,7 @@ mod tests {
     fn a_body_that_many_ask_for_at_once_is_coded_once_and_others_get_it_plain_meanwhile() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page.txt"), "again and ".repeat(5_000)).unwrap();
-        let site = SiteSettings { root: dir.path().to_owned(), ..SiteSettings::default() };
+        let site = SiteSettings { root: Some(dir.path().to_owned()), ..SiteSettings::default() };
         let sites = Arc::new(Sites::open(&[site]).unwrap());
         let caches = SharedCaches::new(CacheSettings::default());
         let mut services: Vec<Service> =
@@ -334,8 +334,11 @@ mod tests {
         // Whoever gives up lets the next one do it.
         std::fs::write(dir.path().join("page.txt"), "and again ".repeat(5_000)).unwrap();
         let sites = Arc::new(
-            Sites::open(&[SiteSettings { root: dir.path().to_owned(), ..SiteSettings::default() }])
-                .unwrap(),
+            Sites::open(&[SiteSettings {
+                root: Some(dir.path().to_owned()),
+                ..SiteSettings::default()
+            }])
+            .unwrap(),
         );
         let mut service = Service::new(sites, CacheSettings::default());
         drop(ask(&mut service));
