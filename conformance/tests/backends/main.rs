@@ -14,5 +14,6 @@ mod links;
 mod modules;
 mod patterns;
 mod pools;
+mod recipes;
 mod responders;
 mod rules;

@@ -12,7 +12,7 @@ use crate::common_programs::{have, on_architectures, program, run};
 use flyball_testkit::{Launch, Server, as_ourselves, free_address, skip, wait};
 
 /// A program that serves until the test ends.
-struct Responder(Child);
+pub(crate) struct Responder(Child);
 
 impl Responder {
     fn start(command: &mut Command) -> Responder {
@@ -34,8 +34,8 @@ fn is_root() -> bool {
 }
 
 /// A wiki: where it is installed, and what it writes.
-struct Wiki {
-    directory: tempfile::TempDir,
+pub(crate) struct Wiki {
+    pub(crate) directory: tempfile::TempDir,
     _fpm: Responder,
 }
 
@@ -57,7 +57,7 @@ php_admin_value[session.save_path] = HERE/sessions
 
 impl Wiki {
     /// Installs DokuWiki anew, and starts php-fpm for it at this address.
-    fn start(socket: &str) -> Wiki {
+    pub(crate) fn start(socket: &str) -> Wiki {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path();
         let mut copy = program("cp");
@@ -83,23 +83,7 @@ impl Wiki {
         put(&here.join("conf/users.auth.php"), format!("ann:{hash}:Ann:a@example.org:user\n"));
         put(&here.join("root/check.html"), CLICKS);
         put(&here.join("root/seen.txt"), "");
-        fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
-        let (owner, user) = match is_root() {
-            true => ("www-data:www-data", "user = www-data\ngroup = www-data\nlisten.mode = 0666"),
-            false => ("", ""),
-        };
-        if !owner.is_empty() {
-            run(program("chown").args(["-R", owner]).arg(here));
-            chown(here, Some(WWW_DATA), Some(WWW_DATA)).unwrap();
-        }
-        let table = TABLE.replace("HERE", &shown.to_string()).replace("USER", user);
-        let path = here.join("fpm.conf");
-        put(&path, table.replace("SOCKET", &socket.replace("HERE", &shown.to_string())));
-        let fpm = Responder::start(Command::new("php-fpm8.2").arg("-F").arg("-y").arg(&path));
-        let log = here.join("fpm.log");
-        let ready = || fs::read_to_string(&log).ok().filter(|log| log.contains("ready to handle"));
-        let is_ready = wait::until(wait::DEADLINE, ready).is_some();
-        assert!(is_ready, "php-fpm is not: {:?}", fs::read_to_string(&log));
+        let fpm = start_fpm(here, socket);
         Wiki { directory, _fpm: fpm }
     }
 
@@ -126,6 +110,29 @@ impl Wiki {
     fn log(&self) -> PathBuf {
         self.directory.path().join("access.log")
     }
+}
+
+/// Starts php-fpm at a socket, for what is in a directory, which it may write to.
+pub(crate) fn start_fpm(here: &Path, socket: &str) -> Responder {
+    let shown = here.display();
+    fs::set_permissions(here, fs::Permissions::from_mode(0o755)).unwrap();
+    let (owner, user) = match is_root() {
+        true => ("www-data:www-data", "user = www-data\ngroup = www-data\nlisten.mode = 0666"),
+        false => ("", ""),
+    };
+    if !owner.is_empty() {
+        run(program("chown").args(["-R", owner]).arg(here));
+        chown(here, Some(WWW_DATA), Some(WWW_DATA)).unwrap();
+    }
+    let table = TABLE.replace("HERE", &shown.to_string()).replace("USER", user);
+    let path = here.join("fpm.conf");
+    put(&path, table.replace("SOCKET", &socket.replace("HERE", &shown.to_string())));
+    let fpm = Responder::start(Command::new("php-fpm8.2").arg("-F").arg("-y").arg(&path));
+    let log = here.join("fpm.log");
+    let ready = || fs::read_to_string(&log).ok().filter(|log| log.contains("ready to handle"));
+    let is_ready = wait::until(wait::DEADLINE, ready).is_some();
+    assert!(is_ready, "php-fpm is not: {:?}", fs::read_to_string(&log));
+    fpm
 }
 
 /// Logs in, writes a page and looks at it, and tells by a last request what it saw.
@@ -229,7 +236,7 @@ on_architectures! {
     [a_wiki_answers_over_tcp]
 }
 
-fn has_php() -> bool {
+pub(crate) fn has_php() -> bool {
     if !have(&["php-fpm8.2", "php8.2"]) {
         return false;
     }
