@@ -8,6 +8,7 @@ mod common_programs;
 
 mod aborts;
 mod backend_faults;
+mod coded;
 mod dynamic;
 mod fastcgi;
 mod links;

@@ -59,6 +59,53 @@ impl CodedSource {
     }
 }
 
+/// One that is fed: nothing comes by itself.
+#[derive(Debug)]
+struct Fed;
+
+impl Source for Fed {
+    fn next(&mut self) -> Box<Plan> {
+        debug_assert!(false, "there is work only where something is owed");
+        Plan::failed()
+    }
+
+    fn produced(&mut self, _plan: Plan) -> Piece {
+        Piece::Failed
+    }
+}
+
+impl CodedSource {
+    /// Codes what it is [fed](CodedSource::feed). Where that pauses, what came is flushed. `None`
+    /// when there is no memory for the encoder.
+    pub(crate) fn fed(coding: (Coding, u32), permit: Permit) -> Option<CodedSource> {
+        CodedSource::new(Box::new(Fed), None, coding, permit).ok()
+    }
+
+    /// Whether it takes more before it works on what it has.
+    pub(crate) fn takes_more(&self) -> bool {
+        let takes = |steps: &CodingSteps| {
+            !steps.last && steps.segment.is_none() && steps.input.len() < PIECE_BYTES
+        };
+        self.steps.as_deref().is_some_and(takes)
+    }
+
+    /// Takes what follows, and whether it is the end.
+    pub(crate) fn feed(&mut self, bytes: Bytes, last: bool) {
+        if let Some(steps) = &mut self.steps {
+            steps.last |= last;
+            steps.take_bytes(bytes);
+        }
+    }
+
+    /// Whether it has taken something that a client may not be able to read yet.
+    pub(crate) fn owes(&self) -> bool {
+        let owes = |steps: &CodingSteps| {
+            steps.last || steps.unflushed || steps.segment.is_some() || !steps.input.is_empty()
+        };
+        self.steps.as_deref().is_some_and(owes)
+    }
+}
+
 impl Source for CodedSource {
     fn next(&mut self) -> Box<Plan> {
         match self.steps.take() {

@@ -28,6 +28,8 @@ use crate::plan::Served;
 pub struct CompressSettings {
     /// Whether bodies are coded when they are asked for.
     pub on: bool,
+    /// Whether answers of programs are coded too.
+    pub backends: bool,
     /// Whether a file that was coded beforehand is sent in the place of the file beside it.
     pub precompressed: bool,
     /// The codings on offer, in the order of preference when a client likes them equally.
@@ -56,6 +58,7 @@ impl Default for CompressSettings {
     fn default() -> CompressSettings {
         CompressSettings {
             on: true,
+            backends: true,
             precompressed: true,
             codings: OFFERED.iter().filter_map(|name| FilterKind::named(name)).collect(),
             types: Vec::new(),
@@ -218,6 +221,15 @@ impl CodingPolicy {
             && most > 0
             && len.is_none_or(|len| least <= len)
             && self.is_listed(media_type)
+    }
+
+    /// True when answers of programs with this type depend on what the client accepts. Events are
+    /// each so short that coding them saves little.
+    pub(crate) fn codes_answer(&self, media_type: &str, len: Option<u64>) -> bool {
+        self.settings.backends
+            && len.is_none_or(|len| len <= self.settings.stream_bytes_max)
+            && !media_type.eq_ignore_ascii_case("text/event-stream")
+            && self.streams(media_type, len)
     }
 
     /// Bodies that a process codes at once.

@@ -109,7 +109,25 @@ impl SecondEnd for Relay {
         if self.is_to_be_linked() {
             service.owning(self, |relay| relay.link_up(now));
         }
-        self.advance(wants.piece, now)
+        match self.coded.take() {
+            Some(mut coded) => {
+                let went = coded.advance(self, wants.piece, now);
+                self.coded = Some(coded);
+                went
+            }
+            None => self.advance(wants.piece, now),
+        }
+    }
+
+    fn is_working(&self) -> bool {
+        self.coded.as_ref().is_some_and(|coded| coded.is_away)
+    }
+
+    fn worked(&mut self, plan: Plan, _: &mut Service, _: &Now) -> Option<Box<Plan>> {
+        if let Some(coded) = &mut self.coded {
+            coded.worked(plan);
+        }
+        None
     }
 
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {

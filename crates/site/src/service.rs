@@ -41,6 +41,7 @@ use crate::variant::{Scope, Variant};
 
 mod ahead;
 mod backends;
+mod coded_answers;
 mod codings;
 mod listings;
 mod modules;

@@ -26,11 +26,26 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         doc: "Whether bodies are compressed for clients that accept it",
         more: "A body is compressed once for each coding that is asked for, and kept beside the \
                plain one in the cache; one that is large, and a listing, while it is sent; an \
-               error page when the server starts. What a backend or a module says leaves as it is. \
+               error page when the server starts. What a module says leaves as it is. \
                What does not become smaller leaves plain. A request for a range is answered from \
                the plain body. A client that accepts no coding, and refuses a body without one \
                too, gets it all the same.",
         source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
+    },
+    Setting {
+        key: "compress.backends",
+        flag: None,
+        kind: Kind::Switch { set: |s, on| s.compress.backends = on },
+        word: None,
+        default: Some("true"),
+        doc: "Whether answers of programs are compressed too, while they are sent",
+        more: "An answer with the status 200 and a listed type, by the bounds of files that are \
+               compressed while they are sent: it leaves in chunks, with `Vary: Accept-Encoding` \
+               and a weak `ETag`. When the program pauses, what came until then is flushed. One \
+               that has a coding, a digest, `Content-Range` or `no-transform` leaves as it is, and \
+               so does a stream of events. Turn it off where secrets stand beside what a stranger \
+               can have written into the page (BREACH), or say `no-transform` there.",
+        source: "RFC 9110 section 8.8.1",
     },
     Setting {
         key: "compress.precompressed",

@@ -308,6 +308,7 @@ fn each_site_setting_fills_one_field_and_all_are_filled() {
         compress: CompressSettings {
             on: false,
             precompressed: false,
+            backends: false,
             codings: Vec::new(),
             types: vec!["a/b".into()],
             min_bytes: 3,

@@ -6,6 +6,7 @@
 
 mod body;
 mod cgi;
+mod coded;
 mod environment;
 mod errors;
 mod fastcgi;
@@ -33,6 +34,7 @@ pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
 
+pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage, answers};
 pub(crate) use relay::Outcome;
 

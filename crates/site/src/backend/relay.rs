@@ -14,6 +14,7 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::{process, say};
 
 use super::body::Body;
+use super::coded::CodedAnswer;
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
@@ -116,6 +117,8 @@ pub struct Relay {
     pub(crate) led_to_closed: bool,
     /// Directories of which files may be sent.
     sendfile_roots: Arc<[PathBuf]>,
+    /// Its content is coded on the way.
+    pub(crate) coded: Option<Box<CodedAnswer>>,
     /// The answer is not its program's.
     pub(crate) failed: bool,
     /// Fields of an answer whose content is a file.
@@ -153,6 +156,7 @@ impl Relay {
             redirects: 0,
             led_to_closed: false,
             sendfile_roots: [].into(),
+            coded: None,
             failed: false,
             beside: None,
         };

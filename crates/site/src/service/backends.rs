@@ -84,7 +84,6 @@ impl Service {
         let (site, request) = (&self.sites.sites[relay.site()], relay.request().request());
         let with_content = request.method() != Method::Head;
         site.amend(&request, &reply.media_type, status.class() >= 4, &mut self.fields);
-        self.fields.extend_from_slice(b"\r\n");
         // RFC 9110, sections 15.3.5 and 15.4.5: no content, whatever the program sends.
         let body = if matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
             relay.end();
@@ -100,8 +99,11 @@ impl Service {
                 return self.backend_failed(relay, Failure::Malformed);
             }
             // To HEAD a program may send nothing, which says nothing of the length for GET.
-            h1::Body::Stream { len: reply.len.or(whole.filter(|_| with_content)) }
+            let len = reply.len.or(whole.filter(|_| with_content));
+            let is_coded = self.code_answer(relay, reply, len);
+            h1::Body::Stream { len: len.filter(|_| !is_coded) }
         };
+        self.fields.extend_from_slice(b"\r\n");
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 

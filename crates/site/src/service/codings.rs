@@ -230,6 +230,13 @@ impl Sites {
         CodedSource::new(body, Some(file.stamp.size), (coding, level), permit).map_err(|_| true)
     }
 
+    /// Begins to code a body that comes from elsewhere; `None` when it leaves as it is.
+    pub(super) fn code_fed(&self, site: usize, coding: Coding) -> Option<CodedSource> {
+        let policy = &self.sites[site].policy;
+        let permit = self.load.permit(policy, Way::Sent, &Body { stamp: None, coding })?;
+        CodedSource::fed((coding, policy.level(coding)), permit)
+    }
+
     /// Begins to code a body that is being produced; gives it back when it leaves as it is.
     pub(super) fn code_produced(
         &self,
