@@ -104,6 +104,27 @@ fn a_reload_under_load_loses_no_connection_on_any_architecture() {
 }
 
 #[test]
+fn a_request_behind_an_answer_in_chunks_is_answered_when_others_take_over() {
+    // Long also when it is coded, so that it is under way until it is read.
+    let lines: String = (0..300_000).map(|n| format!("{}\n", n * 7_919_u64)).collect();
+    for arch in architectures() {
+        let configured = Configured::start(&format!("arch = {arch:?}\nworkers = 1"));
+        let Configured { site, server, .. } = &configured;
+        std::fs::write(site.path().join("lines.txt"), &lines).expect("it is written");
+        let mut client = Client::connect_narrow(([127, 0, 0, 1], server.port).into(), 64 << 10);
+        let accepts = "GET /lines.txt HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n";
+        client.send(accepts.to_owned() + &get("/small.txt"));
+        let head = client.response_head();
+        assert_eq!(head.expect("Transfer-Encoding"), "chunked", "{arch}: its length is not known");
+        assert_eq!(head.field("Connection"), None, "{arch}");
+        configured.reload();
+        assert!(client.chunks().concat().len() > 100_000, "{arch}");
+        let behind = client.response();
+        assert_eq!((behind.status(), behind.body.len()), (200, 1024), "{arch}");
+    }
+}
+
+#[test]
 fn a_hangup_loads_sites_error_pages_and_the_log_of_the_new_configuration() {
     let configured = Configured::start("arch = \"n-copy\"\nworkers = 2");
     let Configured { server, directory, .. } = &configured;

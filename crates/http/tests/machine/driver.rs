@@ -189,6 +189,12 @@ impl Driver {
         self.run();
     }
 
+    /// Others take over.
+    pub fn retire(&mut self) {
+        self.conn.retire();
+        self.run();
+    }
+
     /// The socket fails.
     pub fn abort(&mut self, reason: CloseReason) {
         self.conn.abort(reason);

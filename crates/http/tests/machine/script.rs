@@ -28,6 +28,8 @@ pub enum Act {
     LatePiece,
     /// The server drains.
     Drain,
+    /// Others take over.
+    Retire,
     /// The socket fails.
     Abort,
     /// The socket takes so many bytes more.
@@ -110,6 +112,7 @@ pub fn drive(limits: &Limits, acts: &[Act], write_max: usize) -> Driver {
             Act::Late => driver.answer_late(),
             Act::LatePiece => driver.piece_late(),
             Act::Drain => driver.drain(),
+            Act::Retire => driver.retire(),
             Act::Abort => driver.abort(CloseReason::SocketError),
             Act::Room(room) => driver.open(*room),
             Act::InSocket(bytes) => driver.in_socket = *bytes,

@@ -184,6 +184,14 @@ fn a_server_that_drains_ends_the_stream_and_then_the_connection() {
 }
 
 #[test]
+fn a_request_behind_a_stream_is_answered_where_others_take_over() {
+    let acts = [send(get("/slow/10/9") + &get("/b")), Act::Release, Act::Retire];
+    let end = play(&[&acts[..], &[Act::Release, Act::Finish]].concat());
+    let wire = kept("/slow/10/9") + &last("/b");
+    assert_eq!((end.wire, end.closed), (wire, Some(CloseReason::Draining)));
+}
+
+#[test]
 fn a_stream_before_the_request_body_was_read_is_the_last_answer() {
     let request = "POST /stream/20/9 HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nbody";
     let end = play(&[send(request.to_owned() + &get("/after")), Act::Finish]);

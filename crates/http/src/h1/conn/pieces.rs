@@ -45,10 +45,12 @@ impl Conn {
             let Stream { keep, unread, .. } = self.stream;
             // Of a body that was taken meanwhile nothing is left.
             let unread = unread && (self.state == State::Exchanging || !self.backend);
-            if keep && self.draining {
+            // Where others take over, what its head has promised holds: a request may have come
+            // behind it, whose answer says that it is the last.
+            if keep && self.close_idle {
                 self.reason = Some(CloseReason::Draining);
             }
-            self.answer_ended(keep && !self.draining, unread, out, now);
+            self.answer_ended(keep && !self.close_idle, unread, out, now);
             self.settle(now);
         }
         self.check_invariants();
