@@ -47,6 +47,7 @@ mod listings;
 mod modules;
 mod moved_roots;
 mod outcomes;
+mod overlaps;
 mod partial;
 mod redirects;
 mod refusals;

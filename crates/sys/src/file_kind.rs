@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,14 @@ pub enum FileKind {
     Socket,
     /// A device, or a named pipe.
     Other,
+}
+
+/// The absolute path without links of what is at this path. Blocks on the disk.
+///
+/// # Errors
+/// As realpath(3): `NotFound`, `PermissionDenied`.
+pub fn real_path(path: &Path) -> io::Result<PathBuf> {
+    std::fs::canonicalize(path)
 }
 
 /// What is at this path, links followed. Blocks on the disk.

@@ -89,8 +89,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("/"),
         doc: "Paths at and beneath which one has to log in",
         more: "Whole segments count: `/private` covers `/private/a` and not `/privateer`. Paths \
-               are compared decoded and normalised. What another path leads to by a rewrite, an \
-               alias, a neighbour or the like is refused (docs/routing.md). Links within the \
+               are compared decoded and normalised. What another path leads to by a rewrite, a \
+               neighbour or the like is refused; what an alias shows under another path has the \
+               rules of that path (docs/routing.md). Links within the \
                root are other names, with the rules of those.",
         source: "",
     },
@@ -205,7 +206,8 @@ const ACCESS: &[Setting<SiteSettings>] = &[
 
 /// Whether requests can have this path. One that names nothing would protect nothing.
 pub(super) fn is_path(text: &str) -> bool {
-    let plain = text.starts_with('/') && !text.contains(['?', '#']);
+    // `/private` covers all beneath it, and nothing is called `*`.
+    let plain = text.starts_with('/') && !text.contains(['?', '#']) && !text.ends_with("/*");
     plain && path::map(text.as_bytes(), true, &mut Vec::new()).is_ok()
 }
 

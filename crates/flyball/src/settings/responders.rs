@@ -54,16 +54,16 @@ macro_rules! settings_of {
                 kind: Kind::Texts {
                     form: "an extension without its dot, such as php",
                     empty: true,
-                    valid: is_file_name,
+                    valid: |text| is_file_name(text) && !text.starts_with('.'),
                     set: |s, names| $last(s).extensions = names,
                 },
                 word: Some(Word { name: "none", set: |s| $last(s).extensions.clear() }),
                 default: Some("none"),
                 doc: "Extensions of files, one of which a name of the path must have",
-                more: "The first such name is the script, and what follows is its PATH_INFO. A \
-                       file with such a name that answers in the place of another path, by \
-                       `index`, `fallback` or `rewrite`, is the script as well. Without \
-                       extensions all of the path is PATH_INFO.",
+                more: "As the files are spelt: `php` is not `PHP`. The first such name is the \
+                       script, and what follows is its PATH_INFO. A file with such a name that \
+                       answers in the place of another path, by `index`, `fallback` or `rewrite`, \
+                       is the script as well. Without extensions all of the path is PATH_INFO.",
                 source: "RFC 3875 section 4.1.5",
             },
             Setting {

@@ -81,9 +81,11 @@ pub(super) fn is_file_name(text: &str) -> bool {
         && !text.contains(['/', '\0'])
 }
 
-/// A normalised absolute path of a URL, not percent-encoded and without a query.
+/// A normalised absolute path of a URL, not percent-encoded and without a query. A pattern that
+/// means all beneath a path is none.
 pub(super) fn is_url_path(text: &str) -> bool {
     text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_file_name))
+        && !text.ends_with("/*")
         && text.bytes().all(|b| b.is_ascii_graphic() && !b"?#%".contains(&b))
 }
 
@@ -244,7 +246,9 @@ mod tests {
         for text in ["/digest", "/a/b.c"] {
             assert!(is_url_path(text), "{text}");
         }
-        for text in ["", "/", "a", "/a/", "//a", "/a/../b", "/a?b", "/a%20b", "/a b", "/é"] {
+        for text in
+            ["", "/", "a", "/a/", "//a", "/a/../b", "/a?b", "/*", "/a/*", "/a%20b", "/a b", "/é"]
+        {
             assert!(!is_url_path(text), "{text}");
         }
     }

@@ -25,9 +25,10 @@ impl Sites {
         self.sites.iter().flat_map(|site| site.gates.servers())
     }
 
-    /// What is not there yet and may come later. Blocks on the disk.
+    /// What is not there yet and may come later, and what is shown where it may not be meant to.
+    /// Blocks on the disk.
     pub fn warnings(&self) -> Vec<String> {
-        let mut warnings = Vec::new();
+        let mut warnings = self.overlaps();
         for site in &self.sites {
             for (table, responder) in site.settings.responders() {
                 let missing = responder.missing();
