@@ -10,6 +10,7 @@ mod aborts;
 mod backend_faults;
 mod coded;
 mod dynamic;
+mod encoded_paths;
 mod fastcgi;
 mod links;
 mod modules;

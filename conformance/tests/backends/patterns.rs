@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::{Answer, answer};
-use crate::rules::responder;
+use crate::rules::scripts;
 use flyball_testkit::{Launch, Server, as_ourselves};
 use tempfile::TempDir;
 
@@ -90,7 +90,7 @@ fn start(architecture: &str) -> Option<House> {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let site = SITE.replace("HERE", &here.path().display().to_string());
-    let site = site.replace("SOCKET", &responder(here.path().join("none")));
+    let site = site.replace("SOCKET", &scripts());
     let config = format!(
         "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\n\
          client.address = \"x-forwarded-for\"\nclient.trusted = [\"127.0.0.1\"]\n{site}",

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::{Answer, answer};
@@ -154,7 +154,8 @@ fn start(architecture: &str) -> Option<House> {
     }
     let link = here.path().join("programs/link.sh");
     std::os::unix::fs::symlink(here.path().join("elsewhere/out.sh"), link).unwrap();
-    let address = responder(here.path().join("protected/doc.txt"));
+    let document = here.path().join("protected/doc.txt");
+    let address = responder(move |head| reply(head, &document));
     let sites = [SITES, FORGETS].concat().replace("HERE", &shown);
     let sites = sites.replace("SOCKET", &format!("socket = \"{address}\""));
     let log = here.path().join("access.log");
@@ -166,9 +167,8 @@ fn start(architecture: &str) -> Option<House> {
     Some(House { server, here })
 }
 
-/// A server that speaks SCGI, for as long as the test runs: it tells which script it would run, and
-/// has a file sent to who may have it.
-pub(crate) fn responder(document: PathBuf) -> String {
+/// A server that speaks SCGI, for as long as the test runs, and answers a head so.
+pub(crate) fn responder(reply: impl Fn(&[u8]) -> Vec<u8> + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
@@ -183,7 +183,7 @@ pub(crate) fn responder(document: PathBuf) -> String {
             // With the comma behind it.
             let mut head = vec![0; length + 1];
             link.read_exact(&mut head).unwrap();
-            let mut answer = reply(&head, &document);
+            let mut answer = reply(&head);
             link.get_ref().set_nonblocking(true).unwrap();
             let more = link.buffer().len() + link.get_ref().read(&mut [0; 16]).unwrap_or(0);
             if more > 0 {
@@ -195,6 +195,12 @@ pub(crate) fn responder(document: PathBuf) -> String {
     address
 }
 
+/// One that tells which script it would run.
+pub(crate) fn scripts() -> String {
+    responder(|head| reply(head, Path::new("/nowhere")))
+}
+
+/// Tells which script it would run, and has a file sent to who may have it.
 fn reply(head: &[u8], document: &Path) -> Vec<u8> {
     let texts: Vec<_> = head.split(|&byte| byte == 0).map(String::from_utf8_lossy).collect();
     let value = |name: &str| {

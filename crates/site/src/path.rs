@@ -12,6 +12,10 @@ pub const PATH_BYTES_MAX: usize = 4_096;
 /// The one directory with a leading dot that is always served (RFC 8615, section 3).
 const WELL_KNOWN: &[u8] = b".well-known";
 
+/// Stands in a decoded path for a slash that was encoded: there it is a byte of a name, and ends
+/// none. NUL because no name that the kernel is given can hold it: no file is ever opened by it.
+pub(crate) const ENCODED_SLASH: u8 = 0;
+
 /// What the form of a path asks for; what the file system holds may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Mapped {
@@ -38,7 +42,8 @@ pub enum PathError {
 /// joined by single slashes, none at either end, `.` for the root. The buffer's capacity is reused,
 /// so nothing is allocated once it has grown to the longest path seen. Nothing blocks.
 ///
-/// * Octets are percent-decoded exactly once (RFC 3986, section 2.4).
+/// * Octets are percent-decoded exactly once (RFC 3986, section 2.4), in whatever encoding.
+/// * An encoded slash is data, not a separator (RFC 3986, section 2.2): [`ENCODED_SLASH`].
 /// * Empty segments are dropped, then `.` and `..` are resolved (RFC 3986, section 5.2.4), whether
 ///   they were encoded or not: `/a//../b` is `/b`, as the file system would have it.
 /// * Climbing above the root is an error. RFC 3986 would clamp it there, but no honest client sends
@@ -89,15 +94,14 @@ fn append(segment: &[u8], relative: &mut Vec<u8>) -> Result<Mapped, PathError> {
     let start = relative.len();
     decode(segment, relative)?;
     match &relative[start..] {
+        // Taken as separators, they would climb.
+        name if has_dot_part(name) => return Err(PathError::Malformed),
         b"" | b"." => relative.truncate(parent),
         b".." if parent == 0 => return Err(PathError::Malformed),
         b".." => {
             let above = memchr::memrchr(b'/', &relative[..parent]).unwrap_or(0);
             relative.truncate(above);
         }
-        // Overlong forms, such as %C0%AF for a slash, are not UTF-8 (RFC 3629, section 3), so one
-        // check refuses every second spelling of a character.
-        name if std::str::from_utf8(name).is_err() => return Err(PathError::Malformed),
         _ => return Ok(Mapped::File),
     }
     Ok(Mapped::Directory)
@@ -108,16 +112,23 @@ fn decode(segment: &[u8], relative: &mut Vec<u8>) -> Result<(), PathError> {
     let end = relative.len() + SEGMENT_BYTES_MAX;
     let mut bytes = segment.iter();
     while let Some(&byte) = bytes.next() {
-        let byte = if byte == b'%' {
-            let high = bytes.next().copied().and_then(hex_digit).ok_or(PathError::Malformed)?;
-            let low = bytes.next().copied().and_then(hex_digit).ok_or(PathError::Malformed)?;
-            high << 4 | low
-        } else {
-            byte
+        let byte = match byte {
+            b'%' => {
+                let high = bytes.next().copied().and_then(hex_digit).ok_or(PathError::Malformed)?;
+                let low = bytes.next().copied().and_then(hex_digit).ok_or(PathError::Malformed)?;
+                high << 4 | low
+            }
+            // No URI holds one as it is, and browsers read it as a slash (URL Standard).
+            b'\\' => return Err(PathError::Malformed),
+            byte => byte,
         };
-        if is_refused(byte) {
-            return Err(PathError::Malformed);
-        }
+        let byte = match byte {
+            b'/' => ENCODED_SLASH,
+            // NUL ends a name for the kernel: another file would be opened than was checked. The
+            // others forge lines in logs, terminals and header fields.
+            control if control.is_ascii_control() => return Err(PathError::Malformed),
+            byte => byte,
+        };
         if relative.len() == end {
             return Err(PathError::TooLong);
         }
@@ -126,21 +137,37 @@ fn decode(segment: &[u8], relative: &mut Vec<u8>) -> Result<(), PathError> {
     Ok(())
 }
 
-/// True for the octets that a decoded segment may not hold.
-fn is_refused(byte: u8) -> bool {
-    match byte {
-        // An encoded slash is data, not a separator (RFC 3986, section 2.2), and no file name can
-        // hold it. Taken as a separator it would slip past whoever filters paths before us.
-        b'/' => true,
-        // NUL ends a name for the kernel: another file would be opened than was checked.
-        0 => true,
-        // Control characters forge lines in logs, terminals and header fields.
-        0x01..=0x1f | 0x7f => true,
-        // Browsers read a backslash as a slash (URL Standard, path state), so what they make of a
-        // link with one is another path than ours.
-        b'\\' => true,
-        _ => false,
+/// True when a name would be several, one of them a dot segment, for whoever takes an encoded slash
+/// or a backslash for a separator.
+fn has_dot_part(name: &[u8]) -> bool {
+    memchr::memchr2(ENCODED_SLASH, b'\\', name).is_some()
+        && name
+            .split(|&byte| matches!(byte, ENCODED_SLASH | b'\\'))
+            .any(|part| matches!(part, b"." | b".."))
+}
+
+/// Whether a file of this name can be asked for: what links to one is not refused for its form.
+pub(crate) fn can_be_asked_for(name: &[u8]) -> bool {
+    !name.iter().any(u8::is_ascii_control) && !has_dot_part(name)
+}
+
+/// The other reading of a decoded path or URL, in which each encoded slash ends a name; `None` when
+/// there is none.
+pub(crate) fn read_as_separators(path: &[u8]) -> Option<Vec<u8>> {
+    memchr::memchr(ENCODED_SLASH, path)?;
+    let is_separator = |byte: &u8| matches!(*byte, b'/' | ENCODED_SLASH);
+    let names = path.split(is_separator).filter(|name| !name.is_empty());
+    let mut read = if path.starts_with(b"/") { vec![b'/'] } else { Vec::new() };
+    read.extend(names.collect::<Vec<_>>().join(&b'/'));
+    if path.last().is_some_and(is_separator) && read.last().is_some_and(|last| *last != b'/') {
+        read.push(b'/');
     }
+    Some(read)
+}
+
+/// Decodes the encoded slashes too, for a variable that is not percent-encoded.
+pub(crate) fn decode_slashes(path: &mut [u8]) {
+    path.iter_mut().filter(|byte| **byte == ENCODED_SLASH).for_each(|byte| *byte = b'/');
 }
 
 fn hex_digit(digit: u8) -> Option<u8> {
@@ -162,10 +189,12 @@ pub(crate) fn has_hidden_segment(relative: &[u8]) -> bool {
 /// Appends a file name to `out`, percent-encoded so that it is one segment of a path.
 ///
 /// Only unreserved characters (RFC 3986, section 2.3) stay as they are: the result is also safe in
-/// a quoted HTML attribute and in a header field, and holds no colon that could end a scheme.
+/// a quoted HTML attribute and in a header field, and holds no colon that could end a scheme. A
+/// slash that [`map`] has found encoded is encoded again.
 pub fn encode_segment(name: &[u8], out: &mut Vec<u8>) {
     const HEX_DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for &byte in name {
+        let byte = if byte == ENCODED_SLASH { b'/' } else { byte };
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             out.push(byte);
         } else {
@@ -214,12 +243,16 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
+    /// The path as text, in which what is not UTF-8 is escaped.
     fn mapped(path: &[u8], hidden: bool) -> Result<(String, Mapped), PathError> {
         let mut relative = b"left over".to_vec();
         let result = map(path, hidden, &mut relative);
-        let text = String::from_utf8(relative).expect("a mapped path is UTF-8");
-        assert!(result.is_ok() || text.is_empty(), "an error leaves {text:?} behind");
-        result.map(|mapped| (text, mapped))
+        assert!(result.is_ok() || relative.is_empty(), "an error leaves {relative:?} behind");
+        let text = |relative: Vec<u8>| {
+            String::from_utf8(relative)
+                .unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
+        };
+        result.map(|mapped| (text(relative), mapped))
     }
 
     fn accepts(cases: &[(&str, &str, Mapped)]) {
@@ -329,7 +362,6 @@ mod tests {
                 b"/%u002e",
                 b"/%-1",
                 b"/%+1",
-                b"/a%2Fb",
                 b"/%2f..%2f..%2fetc",
                 b"/..%2f",
                 b"/a%00",
@@ -342,8 +374,9 @@ mod tests {
                 b"/\x7f",
                 b"/a\\b",
                 b"/..\\..\\etc",
-                b"/%5c",
                 b"/..%5C",
+                b"/a%5C..%2fb",
+                b"/a%2F.",
                 // A refused octet is refused even where normalising would drop its segment.
                 b"/%00/../a",
                 b"/.git/%00",
@@ -352,28 +385,39 @@ mod tests {
     }
 
     #[test]
-    fn octets_above_ascii_must_be_utf_8() {
-        refuses(
-            PathError::Malformed,
-            &[
-                b"/%ff",
-                b"/\xff",
-                b"/\xe2\x82",
-                b"/%e2%82/%ac",
-                b"/%80",
-                // Overlong slash, dot and NUL, in two, three and four octets.
-                b"/%c0%af",
-                b"/%e0%80%af",
-                b"/%f0%80%80%af",
-                b"/%c0%ae%c0%ae/",
-                b"/\xc0\xae\xc0\xae/",
-                b"/%c0%80",
-                // A surrogate, and a code point past U+10FFFF.
-                b"/%ed%a0%80",
-                b"/%f4%90%80%80",
-                b"/%ff/../a",
-            ],
-        );
+    fn a_name_may_hold_any_octet_but_controls() {
+        accepts(&[
+            ("/caf%E9.txt", "caf\\xe9.txt", Mapped::File),
+            ("/%ff/%80/", "\\xff/\\x80", Mapped::Directory),
+            ("/%e2%82/%ac", "\\xe2\\x82/\\xac", Mapped::File),
+            // Overlong forms of a slash and of a dot are neither to the file system.
+            ("/%c0%af", "\\xc0\\xaf", Mapped::File),
+            ("/%c0%ae%c0%ae/", "\\xc0\\xae\\xc0\\xae", Mapped::Directory),
+            ("/a%5Cb", "a\\b", Mapped::File),
+        ]);
+        assert_eq!(mapped(b"/\xff", false), Ok(("\\xff".into(), Mapped::File)));
+    }
+
+    #[test]
+    fn an_encoded_slash_is_no_separator() {
+        accepts(&[
+            ("/a%2Fb", "a\0b", Mapped::File),
+            ("/index.php/AC%2fDC", "index.php/AC\0DC", Mapped::File),
+        ]);
+        for (path, other) in [
+            ("/a/b", None),
+            ("/private%2Fx", Some("private/x")),
+            ("/%2Fprivate%2F%2Fx/y", Some("private/x/y")),
+            ("/%2F", Some("")),
+        ] {
+            let mut relative = Vec::new();
+            map(path.as_bytes(), false, &mut relative).unwrap();
+            let read = read_as_separators(&relative);
+            assert_eq!(read.as_deref(), other.map(str::as_bytes), "{path}");
+        }
+        for (url, other) in [("/a\0", "/a/"), ("/\0", "/"), ("/\0a\0\0b/", "/a/b/")] {
+            assert_eq!(read_as_separators(url.as_bytes()).as_deref(), Some(other.as_bytes()));
+        }
     }
 
     #[test]
@@ -458,7 +502,7 @@ mod tests {
         let mut out = b"kept".to_vec();
         encode_segment(&all, &mut out);
         let text = String::from_utf8(out).expect("ASCII");
-        assert!(text.starts_with("kept%00%01"), "{text}");
+        assert!(text.starts_with("kept%2F%01"), "{text}");
         assert!(text.ends_with("%FE%FF"), "{text}");
         assert!(text.bytes().all(|b| b.is_ascii_alphanumeric() || b"%-._~".contains(&b)), "{text}");
         assert_eq!(text.len(), 4 + 66 + (256 - 66) * 3);
@@ -512,6 +556,15 @@ mod tests {
         })
     }
 
+    fn is_dots(name: &[u8]) -> bool {
+        matches!(name, b"." | b"..")
+    }
+
+    /// The bytes of names that can be asked for.
+    fn name_bytes() -> Vec<u8> {
+        (0..=255).filter(|&byte: &u8| byte != b'/' && !byte.is_ascii_control()).collect()
+    }
+
     fn check(path: &[u8], hidden: bool) {
         let mut relative = Vec::new();
         let Ok(form) = map(path, hidden, &mut relative) else {
@@ -519,14 +572,15 @@ mod tests {
             return;
         };
         assert!(relative.len() < PATH_BYTES_MAX);
-        assert!(std::str::from_utf8(&relative).is_ok());
-        assert!(relative.iter().all(|b| !b.is_ascii_control() && *b != b'\\'));
+        assert!(relative.iter().all(|b| !b.is_ascii_control() || *b == ENCODED_SLASH));
         if relative == b"." {
             assert_eq!(form, Mapped::Directory);
         } else {
             for (at, segment) in relative.split(|&b| b == b'/').enumerate() {
                 assert!(!segment.is_empty() && segment.len() <= SEGMENT_BYTES_MAX);
                 assert!(segment != b"." && segment != b"..");
+                assert!(!has_dot_part(segment));
+                assert!(can_be_asked_for(segment) || segment.contains(&ENCODED_SLASH));
                 let exempt = hidden || (at == 0 && segment == WELL_KNOWN);
                 assert!(exempt || !segment.starts_with(b"."));
             }
@@ -560,16 +614,17 @@ mod tests {
 
         #[test]
         fn an_encoded_name_maps_back_to_itself(
-            names in vec("[^/\\\\\\p{Cc}]{1,20}", 1..5),
+            names in vec(vec(prop::sample::select(name_bytes()), 1..20), 1..5),
             directory: bool,
         ) {
-            prop_assume!(names.iter().all(|name| name != "." && name != ".."));
-            let relative = names.join("/");
-            let mut path = Vec::new();
-            encode_path(relative.as_bytes(), &mut path);
+            prop_assume!(names.iter().all(|name| can_be_asked_for(name) && !is_dots(name)));
+            let relative = names.join(&b'/');
+            let (mut path, mut found) = (Vec::new(), Vec::new());
+            encode_path(&relative, &mut path);
             let form = if directory { Mapped::Directory } else { Mapped::File };
             path.extend_from_slice(if directory { b"/" } else { b"" });
-            prop_assert_eq!(mapped(&path, true), Ok((relative, form)));
+            prop_assert_eq!(map(&path, true, &mut found), Ok(form));
+            prop_assert_eq!(found, relative);
         }
 
         #[test]

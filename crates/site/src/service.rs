@@ -345,7 +345,7 @@ impl Service {
         if let Some(url) = self.url_to_backend(site, &request) {
             return match self.asker {
                 Asker::Files => self.refuse(&request, Status::FORBIDDEN),
-                _ => self.ask_backend(site, &request, url.as_bytes(), false, now),
+                _ => self.ask_backend(site, &request, &url, false, now),
             };
         }
         match request.method() {

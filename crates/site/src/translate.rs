@@ -109,7 +109,7 @@ impl Translate {
             Some(file) => Op::Stat { file: Arc::clone(file) },
             None => Op::Open {
                 root: Arc::clone(&self.asked.root),
-                // A mapped path holds no NUL; if one did, the empty path names nothing.
+                // The empty path names nothing, as a path with an encoded slash does, which is NUL.
                 path: CString::new(self.name()).unwrap_or_default(),
                 links: self.asked.links,
             },

@@ -26,7 +26,7 @@ use flyball_http::{Request, Status};
 use flyball_sys::clients::{Client, Rates};
 use flyball_sys::disk::Compute;
 
-use crate::routes::{self, Fault, Pattern, Prefix};
+use crate::routes::{self, Fault, Pattern, Prefix, readings};
 use patterns::Patterns;
 use remembered::{Proof, ProofKey, Remembered};
 
@@ -148,11 +148,11 @@ impl Access {
     pub(crate) fn check(&self, request: &Request<'_>, scratch: &mut Scratch, now_ms: u64) -> Check {
         let Scratch { relative, url, decoded } = scratch;
         let (path, mapped) = routes::relative_of(request.path(), relative);
-        let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
         let client = request.client();
-        if rule.is_some_and(|(_, admission)| !admission.admits(client))
+        let admits = |path: &[u8]| self.rule_of(path).is_none_or(|(_, rule)| rule.admits(client));
+        if !readings(path).all(|path| admits(&path))
             || !self.patterns.is_empty()
-                && !self.patterns.admit(&routes::url_of(path, mapped, url), client)
+                && !self.patterns.admit(routes::url_of(path, mapped, url), client)
         {
             return Check::Refuse(Refused::Network);
         }
@@ -166,11 +166,17 @@ impl Access {
     /// may keep it.
     pub(crate) fn restricts(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
         let (path, mapped) = routes::relative_of(request.path(), &mut scratch.relative);
-        let rule = self.rules.iter().find(|(prefix, _)| prefix.covers(path));
-        rule.is_some_and(|(_, admission)| !admission.is_open())
+        let closed = |path: &[u8]| self.rule_of(path).is_some_and(|(_, rule)| !rule.is_open());
+        readings(path).any(|path| closed(&path))
             || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
             || !self.patterns.is_empty()
-                && self.patterns.restrict(&routes::url_of(path, mapped, &mut scratch.url))
+                && self.patterns.restrict(routes::url_of(path, mapped, &mut scratch.url))
+    }
+
+    /// The rule of a path with its number.
+    fn rule_of(&self, path: &[u8]) -> Option<(usize, &Admission)> {
+        let at = self.rules.iter().position(|(prefix, _)| prefix.covers(path))?;
+        self.rules.get(at).map(|(_, admission)| (at, admission))
     }
 
     /// Whether one has to log in for the path of this request.
@@ -198,10 +204,13 @@ impl Access {
     ) -> bool {
         let (asked, _) = routes::relative_of(request.path(), &mut scratch.relative);
         let name = routes::relative_of_url(url);
-        let rule = |path: &[u8]| self.rules.iter().position(|(prefix, _)| prefix.covers(path));
+        let passed = |number: usize| {
+            readings(asked).any(|path| self.rule_of(&path).is_some_and(|(at, _)| at == number))
+        };
+        let by_rule = readings(name).any(|name| {
+            self.rule_of(&name).is_some_and(|(at, rule)| !rule.is_open() && !passed(at))
+        });
         let logins = |path: &[u8]| self.logins.as_ref().is_some_and(|logins| logins.cover(path));
-        let closed = |at: usize| self.rules.get(at).is_some_and(|(_, rule)| !rule.is_open());
-        let by_rule = rule(name) != rule(asked) && rule(name).is_some_and(closed);
         by_rule || (logins(name) && !logins(asked)) || self.closes_beside(request, url, scratch)
     }
 
@@ -216,8 +225,7 @@ impl Access {
             return false;
         }
         let (asked, mapped) = routes::relative_of(request.path(), &mut scratch.relative);
-        let asked = routes::url_of(asked, mapped, &mut scratch.url);
-        self.patterns.close_beside(&asked, &String::from_utf8_lossy(url))
+        self.patterns.close_beside(routes::url_of(asked, mapped, &mut scratch.url), url)
     }
 
     /// A password was verified: whether the request is answered.
@@ -275,7 +283,7 @@ impl Logins {
     }
 
     fn cover(&self, path: &[u8]) -> bool {
-        self.paths.iter().any(|prefix| prefix.covers(path))
+        readings(path).any(|path| self.paths.iter().any(|prefix| prefix.covers(&path)))
     }
 
     fn remembered(&self) -> MutexGuard<'_, Remembered> {
@@ -653,6 +661,50 @@ mod tests {
                     assert_eq!(around, network != closed && !both, "{path} {url}");
                 }
             });
+        }
+    }
+
+    #[test]
+    fn a_rule_holds_for_both_readings_of_an_encoded_slash() {
+        let (file, mut settings) = (users(), AccessSettings::default());
+        let only =
+            |network: &str| Admission { allow: vec![network.parse().unwrap()], deny: Vec::new() };
+        settings.auth.file = Some(file.path().into());
+        settings.auth.paths = vec!["/private".into()];
+        settings.admission = only("10.0.0.0/8");
+        settings.rules = vec![
+            AccessRule { path: Some("/closed".into()), admission: only("::1"), pattern: None },
+            AccessRule { pattern: Some("/fits/*".into()), admission: only("::1"), path: None },
+            AccessRule { path: Some("/open".into()), ..AccessRule::default() },
+        ];
+        let access = Access::new(&settings).unwrap().unwrap();
+        let from = |path: &str, from: &str| passes(&access, path, None, from);
+        for path in ["/private%2Fx", "/%2fprivate", "/%2Fprivate%2f%2fx/y", "/private%2F"] {
+            assert_eq!(from(path, "10.0.0.1"), Err(Refused::Login), "{path}");
+        }
+        assert_eq!(from("/closed%2Fx", "10.0.0.1"), Err(Refused::Network));
+        assert_eq!(from("/closed%2Fx", "::1"), Err(Refused::Network));
+        assert_eq!(from("/open%2Fx", "192.0.2.1"), Err(Refused::Network));
+        for path in ["/fits/x", "/fits%2Fx", "/%2Ffits%2f%2Fx", "/fits%2F"] {
+            assert_eq!(from(path, "10.0.0.1"), Err(Refused::Network), "{path}");
+        }
+        assert_eq!(from("/open%2Fx", "10.0.0.1"), Ok(()));
+        assert_eq!(from("/open/a%2Fb", "192.0.2.1"), Ok(()));
+        let around = |path: &str, url: &[u8]| {
+            let mut scratch = Scratch::default();
+            with_request(path, None, "::1", |request| {
+                access.is_got_around(request, url, &mut scratch)
+            })
+        };
+        for url in [&b"/closed\0x"[..], b"/private\0x", b"/fits\0x"] {
+            assert!(around("/open/x", url), "{}", url.escape_ascii());
+        }
+        for (path, url) in [
+            ("/closed%2Fx", &b"/closed\0x"[..]),
+            ("/private%2Fx", b"/private\0x"),
+            ("/fits%2Fx", b"/fits\0x"),
+        ] {
+            assert!(!around(path, url), "{path}");
         }
     }
 

@@ -22,17 +22,17 @@ impl Patterns {
     }
 
     /// Whether an address may come to a URL.
-    pub(super) fn admit(&self, url: &str, address: IpAddr) -> bool {
-        self.0.iter().all(|(pattern, who)| who.admits(address) || !pattern.fits(url))
+    pub(super) fn admit(&self, url: &[u8], address: IpAddr) -> bool {
+        self.0.iter().all(|(pattern, who)| who.admits(address) || !pattern.fits_somehow(url))
     }
 
     /// Whether not everybody may come to a URL.
-    pub(super) fn restrict(&self, url: &str) -> bool {
-        self.0.iter().any(|(pattern, _)| pattern.fits(url))
+    pub(super) fn restrict(&self, url: &[u8]) -> bool {
+        self.0.iter().any(|(pattern, _)| pattern.fits_somehow(url))
     }
 
     /// Whether one of them closes a URL and says nothing of the one that was asked for.
-    pub(super) fn close_beside(&self, asked: &str, url: &str) -> bool {
-        self.0.iter().any(|(pattern, _)| pattern.fits(url) && !pattern.fits(asked))
+    pub(super) fn close_beside(&self, asked: &[u8], url: &[u8]) -> bool {
+        self.0.iter().any(|(pattern, _)| pattern.fits_somehow(url) && !pattern.fits_somehow(asked))
     }
 }

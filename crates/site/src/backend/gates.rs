@@ -17,6 +17,7 @@ use super::responder::Responder;
 use super::settings::{BackendLimits, CgiSettings, ResponderSettings};
 use super::spawner::{Rule, Spawner, check};
 use super::start::{Start, To};
+use crate::path::{self, ENCODED_SLASH};
 use crate::routes::SiteRoutes;
 use crate::settings::SiteSettings;
 
@@ -259,8 +260,10 @@ impl Reached {
         };
         environment.add_parts("SCRIPT_FILENAME", &[directory.as_os_str().as_bytes(), name]);
         if !info.is_empty() {
-            let (directory, name) = routes.file_of(info);
-            environment.add("PATH_INFO", info);
+            let mut info = info.to_vec();
+            path::decode_slashes(&mut info);
+            let (directory, name) = routes.file_of(&info);
+            environment.add("PATH_INFO", &info);
             environment.add_parts("PATH_TRANSLATED", &[directory.as_os_str().as_bytes(), name]);
         }
         for (name, value) in &self.variables {
@@ -291,7 +294,8 @@ fn dotted(extensions: &[String]) -> Vec<String> {
 }
 
 /// How much of a path beneath that of a gate names the script; `None` when it does not lead
-/// through. Without extensions any path does, and names none.
+/// through. Without extensions any path does, and names none. A name with an encoded slash is that
+/// of no file, and none is beneath it.
 fn named(extensions: &[String], below: &[u8]) -> Option<usize> {
     if extensions.is_empty() {
         return Some(0);
@@ -300,6 +304,9 @@ fn named(extensions: &[String], below: &[u8]) -> Option<usize> {
     while end < below.len() {
         let next = memchr::memchr(b'/', &below[end + 1..]);
         let name = &below[end + 1..next.map_or(below.len(), |at| end + 1 + at)];
+        if name.contains(&ENCODED_SLASH) {
+            return None;
+        }
         end += 1 + name.len();
         if extensions.iter().any(|extension| name.ends_with(extension.as_bytes())) {
             return Some(end);

@@ -12,7 +12,8 @@ pub(super) const RECORD_BYTES_MAX: usize = 128 * 1024;
 pub(super) struct StartRequest {
     /// The number of the rule.
     pub(super) rule: u32,
-    /// The path beneath that of the rule, decoded: empty, or with a slash at its start.
+    /// The path beneath that of the rule, decoded but for slashes: empty, or with a slash at its
+    /// start.
     pub(super) below: Vec<u8>,
     /// What the request itself says.
     pub(super) environment: Environment,
@@ -38,14 +39,14 @@ impl StartRequest {
         while !record.is_empty() {
             let len = u32::from_le_bytes(*record.split_off(..4)?.as_array()?) as usize;
             let text = record.split_off(..len)?;
-            // No variable and no path holds one.
             texts.push(text);
-            if text.contains(&0) {
-                return None;
-            }
         }
         let mut texts = texts.into_iter();
         let below = texts.next()?.to_vec();
+        // No variable holds one.
+        if texts.clone().any(|text| text.contains(&0)) {
+            return None;
+        }
         let mut environment = Environment::default();
         while let Some(name) = texts.next() {
             if !is_of_request(name) {
@@ -171,7 +172,7 @@ mod tests {
         };
         assert!(StartRequest::decode(&with(b"", "HTTP_A").encode().unwrap()).is_some());
         for bad in [
-            with(b"a\0b", "HTTP_A"),
+            with(b"", "HTTP_A\0"),
             with(b"", "HTTP_A=B"),
             with(b"", ""),
             with(b"", "LD_PRELOAD"),

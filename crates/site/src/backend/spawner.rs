@@ -25,7 +25,7 @@ use super::environment::{Environment, PATH};
 use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
-use crate::path::has_hidden_segment;
+use crate::path::{ENCODED_SLASH, decode_slashes, has_hidden_segment};
 use crate::settings::SiteSettings;
 
 /// Time that a program which nobody waits for has to end by itself before it is killed, in
@@ -111,7 +111,8 @@ impl Rule {
             Found::Beneath(root) => root,
         };
         // Only names go down: a path that came here is normalised, but a worker may lie.
-        let safe = |name: &[u8]| !matches!(name, b"" | b"." | b"..");
+        let safe =
+            |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&ENCODED_SLASH);
         let mut end = 0;
         while end < below.len() {
             let next = below[end + 1..].iter().position(|&byte| byte == b'/');
@@ -558,8 +559,10 @@ fn complete(
     environment.add_parts("SCRIPT_NAME", &[rule.path.as_bytes(), script]);
     environment.add("SCRIPT_FILENAME", program.as_os_str().as_bytes());
     if !info.is_empty() {
-        environment.add("PATH_INFO", info);
-        environment.add_parts("PATH_TRANSLATED", &[root, info]);
+        let mut info = info.to_vec();
+        decode_slashes(&mut info);
+        environment.add("PATH_INFO", &info);
+        environment.add_parts("PATH_TRANSLATED", &[root, &info]);
     }
 }
 

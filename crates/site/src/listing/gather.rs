@@ -12,6 +12,7 @@ use flyball_sys::file::{DirectoryEntry, Kind, Whereabouts};
 use super::readme::{NAMES, Readme};
 use super::wish::{Format, Wish};
 use super::{Entry, markdown};
+use crate::path::{PATH_BYTES_MAX, can_be_asked_for};
 use crate::source::Steps;
 
 /// A directory that is being read. What was found waits here until somebody takes it.
@@ -150,8 +151,14 @@ impl Gather {
     }
 
     fn listed(&mut self, names: Vec<DirectoryEntry>, next: Option<u64>) {
+        // What links to a name must not be refused.
+        let longest = self.shown.len().max(self.place.path.len());
+        let room = PATH_BYTES_MAX.saturating_sub(longest + "/".len());
         let hidden = self.hidden;
-        let shown = names.into_iter().filter(|name| hidden || !name.name.starts_with(b"."));
+        let can_be_had = |name: &[u8]| {
+            (hidden || !name.starts_with(b".")) && can_be_asked_for(name) && name.len() < room
+        };
+        let shown = names.into_iter().filter(|name| can_be_had(&name.name));
         for entry in shown.filter_map(entry_of) {
             self.readme.see(&entry);
             self.entries.push(entry);

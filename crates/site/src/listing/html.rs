@@ -310,7 +310,7 @@ border-bottom: 1px solid var(--line); }
 mod tests {
     use super::super::wish::{Format, Wish};
     use super::*;
-    use crate::path::{Mapped, map};
+    use crate::path::{Mapped, can_be_asked_for, map};
     use proptest::prelude::*;
 
     fn file(name: &[u8]) -> Entry {
@@ -559,9 +559,7 @@ mod tests {
             let mut relative = Vec::new();
             for (link, entry) in links.iter().zip(&entries) {
                 let form = map(&link.as_bytes()[1..], true, &mut relative).ok();
-                let requestable = std::str::from_utf8(&entry.name).is_ok_and(|name| {
-                    !name.contains(|c: char| c.is_ascii_control() || c == '\\')
-                });
+                let requestable = can_be_asked_for(&entry.name);
                 let expected = if entry.directory { Mapped::Directory } else { Mapped::File };
                 prop_assert_eq!(form, requestable.then_some(expected));
                 prop_assert!(form.is_none() || relative == entry.name);

@@ -9,6 +9,7 @@ use flyball_module::Module;
 use flyball_sys::{clock, error_log};
 
 use super::settings::{Maker, ModuleSettings};
+use crate::path;
 use crate::routes::canonical;
 
 /// The modules of a site.
@@ -115,10 +116,13 @@ impl Modules {
         } else {
             let relative = &mut Vec::new();
             path.clear();
-            path.extend_from_slice(canonical(sent, relative).ok()?.as_bytes());
-            path
+            path.extend_from_slice(&canonical(sent, relative).ok()?);
+            &*path
         };
         let module = self.answering(seen)?;
+        if !as_sent {
+            path::decode_slashes(path);
+        }
         Some(Place { module, at: self.mounted[module].path.len(), as_sent })
     }
 }

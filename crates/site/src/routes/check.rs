@@ -119,7 +119,7 @@ fn rules(table: &'static str, rules: Vec<(&str, &str)>, faults: &mut Vec<Fault>)
                 match pattern {
                     Pattern::Exact(path) => ("exact", path),
                     Pattern::Prefix(path) => ("prefix", path),
-                    Pattern::Regex(_) => ("expression", from.to_owned()),
+                    Pattern::Regex(_) => ("expression", from.as_bytes().to_vec()),
                 }
             }
         };
@@ -239,7 +239,7 @@ fn redirect_circles(rules: &[RedirectSettings], faults: &mut Vec<Fault>) {
 
 /// Where a client is that follows the redirect of this path; `None` when there is none, or when it
 /// is sent to another host.
-fn redirected(redirects: &Redirects, rules: &[RedirectSettings], path: &str) -> Option<String> {
+fn redirected(redirects: &Redirects, rules: &[RedirectSettings], path: &[u8]) -> Option<Vec<u8>> {
     let rule = redirects.of(path)?;
     if !rules.get(rule as usize)?.to.starts_with('/') {
         return None;

@@ -132,7 +132,7 @@ impl FieldRules {
     }
 
     /// The rules for a canonical path.
-    pub(crate) fn of(&self, path: &str) -> RuleSet {
+    pub(crate) fn of(&self, path: &[u8]) -> RuleSet {
         if self.rules.is_empty() {
             return RuleSet::default();
         }
@@ -212,7 +212,7 @@ mod tests {
 
     fn amended(rules: &FieldRules, path: &str, media_type: &str, error: bool) -> String {
         let mut fields = b"Cache-Control: no-cache\r\nX-Power: 1\r\n".to_vec();
-        rules.amend(&rules.of(path), media_type, error, &mut fields);
+        rules.amend(&rules.of(path.as_bytes()), media_type, error, &mut fields);
         String::from_utf8(fields).unwrap()
     }
 
@@ -271,7 +271,7 @@ mod tests {
     fn what_an_answer_depends_on_stays_told() {
         let rules = rules(vec![HeaderSettings { set: pairs(&[("Vary", "Origin")]), ..all("/*") }]);
         let mut fields = b"Vary: Accept-Encoding\r\n".to_vec();
-        rules.amend(&rules.of("/"), "", false, &mut fields);
+        rules.amend(&rules.of(b"/"), "", false, &mut fields);
         assert_eq!(fields, b"Vary: Accept-Encoding\r\nVary: Origin\r\n");
         assert!(removal_fault("vary").is_some());
     }
@@ -301,7 +301,7 @@ mod tests {
             .collect();
         let rules = rules(patterns);
         let paths = ["/q", "/a", "/a200", "/a299", "/b", "/c"];
-        let keys = paths.map(|path| rules.of(path).numbers());
+        let keys = paths.map(|path| rules.of(path.as_bytes()).numbers());
         assert!(keys[0].is_empty());
         for (at, key) in keys.iter().enumerate() {
             assert!(key.len() <= NUMBERS_MAX + 1 && !keys[..at].contains(key), "{keys:?}");

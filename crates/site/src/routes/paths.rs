@@ -1,6 +1,7 @@
 //! Which paths a rule is for that names a tree of them.
 
 use std::borrow::Cow;
+use std::iter;
 
 use crate::path::{self, Mapped};
 
@@ -47,11 +48,18 @@ pub(crate) fn relative_of_url(url: &[u8]) -> &[u8] {
 }
 
 /// The URL that patterns are compared with, of what [`relative_of`] has made.
-pub(crate) fn url_of<'a>(relative: &[u8], mapped: Mapped, url: &'a mut Vec<u8>) -> Cow<'a, str> {
+pub(crate) fn url_of<'a>(relative: &[u8], mapped: Mapped, url: &'a mut Vec<u8>) -> &'a [u8] {
     url.clear();
     let relative = if relative.is_empty() { b"." } else { relative };
     write_canonical(relative, mapped, url);
-    String::from_utf8_lossy(url)
+    url
+}
+
+/// A decoded path or URL in each of its readings: a program may take a slash that was encoded for a
+/// byte of a name, or for a separator, and no rule may be got around by either.
+pub(crate) fn readings(path: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let other = path::read_as_separators(path).map(Cow::Owned);
+    iter::once(Cow::Borrowed(path)).chain(other)
 }
 
 #[cfg(test)]
@@ -72,7 +80,7 @@ mod tests {
         ] {
             let (mut relative, mut url) = (Vec::new(), Vec::new());
             let (relative, mapped) = relative_of(path.as_bytes(), &mut relative);
-            assert_eq!(url_of(relative, mapped, &mut url), expected, "{path}");
+            assert_eq!(url_of(relative, mapped, &mut url), expected.as_bytes(), "{path}");
             assert_eq!(relative_of_url(expected.as_bytes()), relative, "{path}");
         }
     }

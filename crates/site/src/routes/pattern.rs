@@ -3,11 +3,14 @@
 //! Patterns are compared with the canonical path: decoded and normalised as [`crate::path::map`]
 //! does it, with its leading slash, and with a closing one where a directory is asked for.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use regex::{Regex, RegexBuilder};
 
 use crate::path::{self, Mapped};
+
+use super::paths::readings;
 
 /// Most bytes that one compiled regular expression may take.
 const REGEX_BYTES_MAX: usize = 1024 * 1024;
@@ -19,9 +22,9 @@ pub(crate) const GROUPS_MAX: usize = 9;
 #[derive(Clone, Debug)]
 pub(crate) enum Pattern {
     /// This path.
-    Exact(String),
+    Exact(Vec<u8>),
     /// Every path that begins so.
-    Prefix(String),
+    Prefix(Vec<u8>),
     /// Every path in which this is found.
     Regex(Regex),
 }
@@ -63,28 +66,34 @@ impl Pattern {
     }
 
     /// Whether it matches this canonical path.
-    pub(crate) fn fits(&self, path: &str) -> bool {
+    pub(crate) fn fits(&self, path: &[u8]) -> bool {
         match self {
             Pattern::Exact(exact) => exact == path,
-            Pattern::Prefix(prefix) => path.starts_with(prefix.as_str()),
-            Pattern::Regex(regex) => regex.is_match(path),
+            Pattern::Prefix(prefix) => path.starts_with(prefix),
+            Pattern::Regex(regex) => regex.is_match(Text::of(path).as_str()),
         }
     }
 
+    /// Whether it matches this canonical path in any of its readings.
+    pub(crate) fn fits_somehow(&self, path: &[u8]) -> bool {
+        readings(path).any(|path| self.fits(&path))
+    }
+
     /// What the groups stand for in this canonical path; `None` when it does not match.
-    pub(crate) fn groups_in(&self, path: &str) -> Option<Groups> {
+    pub(crate) fn groups_in(&self, path: &[u8]) -> Option<Groups> {
         let mut groups = Groups::default();
         groups[0] = Some(0..path.len());
         match self {
             Pattern::Exact(exact) => (exact == path).then_some(groups),
-            Pattern::Prefix(prefix) => path.starts_with(prefix.as_str()).then(|| {
+            Pattern::Prefix(prefix) => path.starts_with(prefix).then(|| {
                 groups[1] = Some(prefix.len()..path.len());
                 groups
             }),
             Pattern::Regex(regex) => {
-                let captures = regex.captures(path)?;
+                let text = Text::of(path);
+                let captures = regex.captures(text.as_str())?;
                 for (group, found) in groups.iter_mut().zip(captures.iter()).skip(1) {
-                    *group = found.map(|found| found.range());
+                    *group = found.map(|found| text.range(found.range()));
                 }
                 Some(groups)
             }
@@ -92,12 +101,50 @@ impl Pattern {
     }
 
     /// A path that matches, where one can be told.
-    pub(crate) fn sample(&self) -> Option<String> {
+    pub(crate) fn sample(&self) -> Option<Vec<u8>> {
         match self {
             Pattern::Exact(path) => Some(path.clone()),
-            Pattern::Prefix(prefix) => Some(format!("{prefix}x")),
+            Pattern::Prefix(prefix) => Some([prefix, &b"x"[..]].concat()),
             Pattern::Regex(_) => None,
         }
+    }
+}
+
+/// A canonical path as expressions read it: U+FFFD stands for what is not UTF-8, so that a dot fits
+/// that too, and no rule is got around by it.
+pub(crate) struct Text<'a> {
+    path: &'a [u8],
+    text: Cow<'a, str>,
+}
+
+impl Text<'_> {
+    pub(crate) fn of(path: &[u8]) -> Text<'_> {
+        Text { path, text: String::from_utf8_lossy(path) }
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// Where in the path a part of the text is.
+    fn range(&self, found: Range<usize>) -> Range<usize> {
+        match self.text {
+            Cow::Borrowed(_) => found,
+            Cow::Owned(_) => self.byte_at(found.start)..self.byte_at(found.end),
+        }
+    }
+
+    fn byte_at(&self, at: usize) -> usize {
+        let (mut in_text, mut in_path) = (0, 0);
+        for chunk in self.path.utf8_chunks() {
+            let valid = chunk.valid().len();
+            if at <= in_text + valid {
+                return in_path + (at - in_text);
+            }
+            in_text += valid + char::REPLACEMENT_CHARACTER.len_utf8();
+            in_path += valid + chunk.invalid().len();
+        }
+        in_path
     }
 }
 
@@ -115,12 +162,12 @@ fn regex(expression: &str) -> Result<Regex, String> {
 }
 
 /// The canonical form of a path, percent-encoded or not; `None` when no file can have it.
-pub(crate) fn canonical(path: &[u8]) -> Option<String> {
+pub(crate) fn canonical(path: &[u8]) -> Option<Vec<u8>> {
     let mut relative = Vec::new();
     let mapped = path::map(path, true, &mut relative).ok()?;
     let mut canonical = Vec::with_capacity(relative.len() + 2);
     write_canonical(&relative, mapped, &mut canonical);
-    String::from_utf8(canonical).ok()
+    Some(canonical)
 }
 
 /// Appends the canonical form of what [`path::map`] made.
@@ -139,9 +186,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Bytes of paths, some of which make no text.
+    const BYTES: &[u8] = b"/abc\xff\xc3\xa9\0";
+
     fn group<'a>(pattern: &str, path: &'a str, number: usize) -> Option<&'a str> {
-        let groups = Pattern::parse(pattern).unwrap().groups_in(path)?;
+        let groups = Pattern::parse(pattern).unwrap().groups_in(path.as_bytes())?;
         groups[number].clone().map(|range| &path[range])
+    }
+
+    #[test]
+    fn a_path_that_is_no_text_meets_expressions_too() {
+        let path = &b"/\xff\xe2\x82/caf\xe9.php/\xc3\xa9"[..];
+        let groups = |pattern: &str| {
+            let groups = Pattern::parse(pattern).unwrap().groups_in(path)?;
+            Some(groups.map(|group| group.map(|range| path[range].to_vec())))
+        };
+        let found = groups(r"~^/(.*)/([^/]*)\.php/(.)$").unwrap();
+        assert_eq!(found[1].as_deref(), Some(&b"\xff\xe2\x82"[..]));
+        assert_eq!(found[2].as_deref(), Some(&b"caf\xe9"[..]));
+        assert_eq!(found[3].as_deref(), Some(&b"\xc3\xa9"[..]));
+        assert_eq!(groups("/%ff%e2%82/*").unwrap()[1].as_deref(), path.get(5..));
+        assert!(groups("~^/(..)/caf.[.]php").is_some());
     }
 
     #[test]
@@ -191,8 +256,9 @@ mod tests {
         #[test]
         fn groups_are_within_the_path(
             pattern in "(/[a-c/*]{0,6})|(~[ab(.)?*/$^]{0,8})",
-            path in "/[a-c/]{0,8}",
+            path in prop::collection::vec(prop::sample::select(BYTES.to_vec()), 0..8),
         ) {
+            let path = [b"/", &path[..]].concat();
             let Ok(pattern) = Pattern::parse(&pattern) else { return Ok(()) };
             let groups = pattern.groups_in(&path);
             prop_assert_eq!(pattern.fits(&path), groups.is_some());

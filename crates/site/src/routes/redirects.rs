@@ -28,7 +28,7 @@ impl Redirects {
     }
 
     /// The rule of a canonical path.
-    pub(crate) fn of(&self, path: &str) -> Option<u32> {
+    pub(crate) fn of(&self, path: &[u8]) -> Option<u32> {
         if self.table.is_empty() { None } else { self.table.first(path) }
     }
 
@@ -37,7 +37,7 @@ impl Redirects {
     pub(crate) fn location(
         &self,
         rule: u32,
-        path: &str,
+        path: &[u8],
         query: &[u8],
         out: &mut Vec<u8>,
     ) -> Option<u16> {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn a_query_that_is_not_ascii_is_encoded_in_a_location() {
         let (rules, mut out) = (redirects(&[("/old", "/new", 301)]), Vec::new());
-        assert_eq!(rules.location(0, "/old", b"q=\xc3\xa9%20", &mut out), Some(301));
+        assert_eq!(rules.location(0, b"/old", b"q=\xc3\xa9%20", &mut out), Some(301));
         assert_eq!(out, b"/new?q=%C3%A9%20");
     }
 
@@ -91,12 +91,12 @@ mod tests {
             ("/user/7", "", "https://people.test/7", 302),
         ] {
             let mut out = Vec::new();
-            let rule = redirects.of(path).unwrap();
-            let found = redirects.location(rule, path, query.as_bytes(), &mut out);
+            let rule = redirects.of(path.as_bytes()).unwrap();
+            let found = redirects.location(rule, path.as_bytes(), query.as_bytes(), &mut out);
             assert_eq!((found, String::from_utf8(out).unwrap()), (Some(status), location.into()));
         }
-        assert_eq!(redirects.of("/user/x"), None);
-        assert_eq!(redirects.location(1, "/elsewhere", b"", &mut Vec::new()), None);
-        assert_eq!(redirects.location(9, "/old", b"", &mut Vec::new()), None);
+        assert_eq!(redirects.of(b"/user/x"), None);
+        assert_eq!(redirects.location(1, b"/elsewhere", b"", &mut Vec::new()), None);
+        assert_eq!(redirects.location(9, b"/old", b"", &mut Vec::new()), None);
     }
 }

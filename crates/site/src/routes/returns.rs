@@ -2,7 +2,7 @@
 
 use flyball_http::Status;
 
-use super::paths::{Prefix, relative_of_url};
+use super::paths::{Prefix, readings, relative_of_url};
 use super::pattern::Pattern;
 use super::settings::ReturnSettings;
 
@@ -37,10 +37,9 @@ impl Returns {
 
     /// The status of a canonical URL: that of the first rule that it fits.
     pub(crate) fn of(&self, url: &[u8]) -> Option<Status> {
-        let (text, relative) = (String::from_utf8_lossy(url), relative_of_url(url));
         let fits = |paths: &Paths| match paths {
-            Paths::Beneath(prefix) => prefix.covers(relative),
-            Paths::Fitting(pattern) => pattern.fits(&text),
+            Paths::Beneath(prefix) => readings(url).any(|url| prefix.covers(relative_of_url(&url))),
+            Paths::Fitting(pattern) => pattern.fits_somehow(url),
         };
         self.0.iter().find(|(paths, _)| fits(paths)).map(|(_, status)| *status)
     }
@@ -75,6 +74,9 @@ mod tests {
         // Bytes that are no text get past no rule.
         assert_eq!(returns.of(b"/uploads/\xff.php"), Some(Status::FORBIDDEN));
         assert_eq!(returns.of(b"/old/\xff"), Some(Status::GONE));
+        // Nor do slashes that were encoded.
+        assert_eq!(returns.of(b"/uploads\0a.php"), Some(Status::FORBIDDEN));
+        assert_eq!(returns.of(b"/old\0x"), Some(Status::GONE));
         assert!(Returns::default().is_empty() && !returns.is_empty());
     }
 }

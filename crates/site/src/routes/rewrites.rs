@@ -37,11 +37,11 @@ impl Rewrites {
     ///
     /// # Errors
     /// When that has no end.
-    pub(crate) fn apply(&self, path: &str) -> Result<Option<String>, Endless> {
+    pub(crate) fn apply(&self, path: &[u8]) -> Result<Option<Vec<u8>>, Endless> {
         if self.table.is_empty() {
             return Ok(None);
         }
-        let mut now: Option<String> = None;
+        let mut now: Option<Vec<u8>> = None;
         for _ in 0..=ROUNDS_MAX {
             let current = now.as_deref().unwrap_or(path);
             let Some(next) = self.once(current).filter(|next| next != current) else {
@@ -52,7 +52,7 @@ impl Rewrites {
         Err(Endless)
     }
 
-    fn once(&self, path: &str) -> Option<String> {
+    fn once(&self, path: &[u8]) -> Option<Vec<u8>> {
         let (from, to) = self.rules.get(self.table.first(path)? as usize)?;
         let mut out = Vec::new();
         to.write(path, &from.groups_in(path)?, b"", &mut out);
@@ -74,7 +74,8 @@ mod tests {
     }
 
     fn applied(rules: &[(&str, &str)], path: &str) -> Result<Option<String>, Endless> {
-        rewrites(rules).apply(path)
+        let found = rewrites(rules).apply(path.as_bytes())?;
+        Ok(found.map(|path| String::from_utf8(path).expect("it is text here")))
     }
 
     #[test]
@@ -114,6 +115,7 @@ mod tests {
         #[test]
         fn whatever_comes_of_a_rule_is_canonical(path in "/[a-c./%2]{0,10}") {
             let Some(path) = canonical(path.as_bytes()) else { return Ok(()) };
+            let Ok(path) = String::from_utf8(path) else { return Ok(()) };
             let rules = [("~^/(.*)a(.*)$", "/$2/$1"), ("/b/*", "/$1"), ("/c*", "/$1$1")];
             if let Ok(Some(found)) = applied(&rules, &path) {
                 let mut encoded = Vec::new();
@@ -122,7 +124,7 @@ mod tests {
                     encoded.push(b'/');
                 }
                 if found != "/" {
-                    prop_assert_eq!(canonical(&encoded), Some(found));
+                    prop_assert_eq!(canonical(&encoded), Some(found.into_bytes()));
                 }
             }
         }

@@ -236,7 +236,7 @@ impl SiteRoutes {
             Ok(rewritten) => rewritten.unwrap_or(asked),
             Err(_) => return Route::Refuse(Status::INTERNAL_SERVER_ERROR),
         };
-        Route::File(self.place_of(asked.as_bytes()))
+        Route::File(self.place_of(&asked))
     }
 
     /// The root of a canonical path, and what is left of it: empty, or with a slash at its start.
@@ -276,7 +276,7 @@ impl SiteRoutes {
         match canonical(path, &mut Vec::new()) {
             Ok(path) => self.fields.of(&path),
             // What is no path gets the fields that all paths get.
-            Err(_) => self.fields.of("/"),
+            Err(_) => self.fields.of(b"/"),
         }
     }
 
@@ -328,11 +328,11 @@ fn accepted_images(request: &Request<'_>) -> Images {
 }
 
 /// The canonical form of the path of a request.
-pub(crate) fn canonical(path: &[u8], relative: &mut Vec<u8>) -> Result<String, PathError> {
+pub(crate) fn canonical(path: &[u8], relative: &mut Vec<u8>) -> Result<Vec<u8>, PathError> {
     let mapped = path::map(path, true, relative)?;
     let mut canonical = Vec::with_capacity(relative.len() + 2);
     write_canonical(relative, mapped, &mut canonical);
-    String::from_utf8(canonical).map_err(|_| PathError::Malformed)
+    Ok(canonical)
 }
 
 fn refused(error: PathError) -> Route {

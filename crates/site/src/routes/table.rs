@@ -5,7 +5,7 @@
 use hashbrown::HashMap;
 use regex::{Regex, RegexSet, RegexSetBuilder};
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, Text};
 
 /// Most bytes that all expressions together may take once compiled.
 const SET_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -13,8 +13,8 @@ const SET_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Numbers of rules by pattern.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    exact: HashMap<Box<str>, Vec<u32>>,
-    prefixes: HashMap<Box<str>, Vec<u32>>,
+    exact: HashMap<Box<[u8]>, Vec<u32>>,
+    prefixes: HashMap<Box<[u8]>, Vec<u32>>,
     /// The lengths of all prefixes, the longest first.
     lengths: Vec<usize>,
     /// The expressions with their rules, ascending.
@@ -33,12 +33,12 @@ impl Table {
     /// The table of these patterns, each the rule of its index.
     pub(crate) fn new(patterns: &[Pattern]) -> Table {
         let mut exact = HashMap::new();
-        let mut prefixes: HashMap<Box<str>, Vec<u32>> = HashMap::new();
+        let mut prefixes: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         let mut expressions = Vec::new();
         for (rule, pattern) in (0..).zip(patterns) {
             let rules: &mut Vec<u32> = match pattern {
-                Pattern::Exact(path) => exact.entry(path.as_str().into()).or_default(),
-                Pattern::Prefix(path) => prefixes.entry(path.as_str().into()).or_default(),
+                Pattern::Exact(path) => exact.entry(path.as_slice().into()).or_default(),
+                Pattern::Prefix(path) => prefixes.entry(path.as_slice().into()).or_default(),
                 Pattern::Regex(regex) => {
                     expressions.push((regex.clone(), rule));
                     continue;
@@ -61,7 +61,7 @@ impl Table {
 
     /// The rule of this canonical path: an exact one, else that of the longest prefix, else the
     /// first expression that finds something.
-    pub(crate) fn first(&self, path: &str) -> Option<u32> {
+    pub(crate) fn first(&self, path: &[u8]) -> Option<u32> {
         if let Some(rules) = self.exact.get(path) {
             return rules.first().copied();
         }
@@ -70,7 +70,7 @@ impl Table {
     }
 
     /// All rules of this canonical path, ascending.
-    pub(crate) fn all(&self, path: &str) -> Vec<u32> {
+    pub(crate) fn all(&self, path: &[u8]) -> Vec<u32> {
         let mut rules: Vec<u32> = self.exact.get(path).cloned().unwrap_or_default();
         rules.extend(self.prefixes_of(path).flatten());
         rules.extend(self.expressions_in(path));
@@ -78,15 +78,19 @@ impl Table {
         rules
     }
 
-    fn prefixes_of<'a>(&'a self, path: &'a str) -> impl Iterator<Item = &'a Vec<u32>> {
+    fn prefixes_of<'a>(&'a self, path: &'a [u8]) -> impl Iterator<Item = &'a Vec<u32>> {
         let prefix = |&length: &usize| self.prefixes.get(path.get(..length)?);
         self.lengths.iter().filter_map(prefix)
     }
 
     /// The rules of the expressions that find something, ascending.
-    fn expressions_in(&self, path: &str) -> impl Iterator<Item = u32> {
+    fn expressions_in(&self, path: &[u8]) -> impl Iterator<Item = u32> {
+        if self.expressions.is_empty() {
+            return Vec::new().into_iter();
+        }
+        let text = Text::of(path);
+        let path = text.as_str();
         let found: Vec<u32> = match &self.set {
-            _ if self.expressions.is_empty() => Vec::new(),
             Some(set) => {
                 let rule = |at: usize| self.expressions.get(at).map(|(_, rule)| *rule);
                 set.matches(path).into_iter().filter_map(rule).collect()
@@ -117,17 +121,17 @@ mod tests {
         for (path, rule) in
             [("/a/b/c", 3), ("/a/b/d", 2), ("/a/b/", 2), ("/a/x", 1), ("/x", 5), ("/a", 5)]
         {
-            assert_eq!(table.first(path), Some(rule), "{path}");
+            assert_eq!(table.first(path.as_bytes()), Some(rule), "{path}");
         }
-        assert_eq!(super::Table::default().first("/a"), None);
+        assert_eq!(super::Table::default().first(b"/a"), None);
     }
 
     #[test]
     fn the_first_expression_counts() {
         let table = table(&["~b", "~a", "/z"]);
-        assert_eq!(table.first("/ab"), Some(0));
-        assert_eq!(table.first("/a"), Some(1));
-        assert_eq!(table.first("/c"), None);
+        assert_eq!(table.first("/ab".as_bytes()), Some(0));
+        assert_eq!(table.first("/a".as_bytes()), Some(1));
+        assert_eq!(table.first("/c".as_bytes()), None);
     }
 
     #[test]
@@ -136,24 +140,24 @@ mod tests {
         let large: Vec<&str> = large.iter().map(String::as_str).collect();
         let table = table(&large);
         assert!(table.set.is_none());
-        assert_eq!(table.first("/a50"), Some(50));
-        assert_eq!(table.all("/a7"), [7]);
-        assert_eq!(table.first("/b"), None);
+        assert_eq!(table.first("/a50".as_bytes()), Some(50));
+        assert_eq!(table.all("/a7".as_bytes()), [7]);
+        assert_eq!(table.first("/b".as_bytes()), None);
     }
 
     #[test]
     fn all_rules_come_in_their_order() {
         let table = table(&["/*", "~b$", "/a/b", "/a/*", "/a/b", "/c"]);
-        assert_eq!(table.all("/a/b"), [0, 1, 2, 3, 4]);
-        assert_eq!(table.all("/c"), [0, 5]);
-        assert_eq!(table.all("/d"), [0]);
+        assert_eq!(table.all("/a/b".as_bytes()), [0, 1, 2, 3, 4]);
+        assert_eq!(table.all("/c".as_bytes()), [0, 5]);
+        assert_eq!(table.all("/d".as_bytes()), [0]);
     }
 
     #[test]
     fn a_prefix_that_ends_within_a_character_of_the_path_is_passed_over() {
         let table = table(&["/\u{e9}*", "/ab*"]);
-        assert!(table.all("/a\u{e9}").is_empty());
-        assert_eq!(table.all("/\u{e9}b"), [0]);
+        assert!(table.all("/a\u{e9}".as_bytes()).is_empty());
+        assert_eq!(table.all("/\u{e9}b".as_bytes()), [0]);
     }
 
     proptest! {
@@ -165,16 +169,16 @@ mod tests {
             let patterns: Vec<Pattern> =
                 texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
             let matching: Vec<u32> = (0..patterns.len() as u32)
-                .filter(|&rule| patterns[rule as usize].groups_in(&path).is_some())
+                .filter(|&rule| patterns[rule as usize].groups_in(path.as_bytes()).is_some())
                 .collect();
             let table = Table::new(&patterns);
-            prop_assert_eq!(table.all(&path), matching.clone());
+            prop_assert_eq!(table.all(path.as_bytes()), matching.clone());
             let rank = |&rule: &u32| match &patterns[rule as usize] {
                 Pattern::Exact(_) => (0, 0, rule),
                 Pattern::Prefix(prefix) => (1, usize::MAX - prefix.len(), rule),
                 Pattern::Regex(_) => (2, 0, rule),
             };
-            prop_assert_eq!(table.first(&path), matching.into_iter().min_by_key(rank));
+            prop_assert_eq!(table.first(path.as_bytes()), matching.into_iter().min_by_key(rank));
         }
     }
 }

@@ -50,7 +50,7 @@ impl Target {
     ///
     /// What a group brings is percent-encoded but for its slashes; a path never begins with two
     /// slashes, which a client would read as the name of another host (RFC 3986, section 4.2).
-    pub(crate) fn write(&self, path: &str, groups: &Groups, query: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, path: &[u8], groups: &Groups, query: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let (before, fragment) = self.pieces.split_at(self.fragment_at);
         write_pieces(before, path, groups, out);
@@ -66,7 +66,7 @@ impl Target {
     }
 }
 
-fn write_pieces(pieces: &[Piece], path: &str, groups: &Groups, out: &mut Vec<u8>) {
+fn write_pieces(pieces: &[Piece], path: &[u8], groups: &Groups, out: &mut Vec<u8>) {
     for piece in pieces {
         match piece {
             Piece::Literal(text) => out.extend_from_slice(text),
@@ -78,12 +78,12 @@ fn write_pieces(pieces: &[Piece], path: &str, groups: &Groups, out: &mut Vec<u8>
     }
 }
 
-fn write_group(text: &str, out: &mut Vec<u8>) {
-    for (at, segment) in text.split('/').enumerate() {
+fn write_group(text: &[u8], out: &mut Vec<u8>) {
+    for (at, segment) in text.split(|&byte| byte == b'/').enumerate() {
         if at > 0 {
             out.push(b'/');
         }
-        path::encode_segment(segment.as_bytes(), out);
+        path::encode_segment(segment, out);
     }
 }
 
@@ -177,6 +177,8 @@ mod tests {
             (r"~^/u/(\d+)/(\w+)$", "/$2/$1.html", "/u/7/bob", "/bob/7.html"),
             ("/old/*", "/q?p=$1", "/old/a%26b=c", "/q?p=a%26b%3Dc"),
             ("/old/*", "/new/$1", "/old/a%0Db", ""),
+            ("/old/*", "/new/$1", "/old/AC%2fDC/a%5Cb/caf%e9", "/new/AC%2FDC/a%5Cb/caf%E9"),
+            ("~^/old/(.)(.+)$", "/$1/$2", "/old/%FF%2F%FE", "/%FF/%2F%FE"),
             ("/old/*", "/cost/$$$1", "/old/5", "/cost/$5"),
             ("/old/*", "/gr\u{fc}n/ $1", "/old/\u{fc}", "/gr%C3%BCn/%20%C3%BC"),
             ("/a", "https://example.org", "/a", "https://example.org"),

@@ -43,14 +43,14 @@ pub(super) enum Verdict {
 
 impl Service {
     /// The canonical URL of a request that a backend answers.
-    pub(super) fn url_to_backend(&self, site: usize, request: &Request<'_>) -> Option<String> {
+    pub(super) fn url_to_backend(&self, site: usize, request: &Request<'_>) -> Option<Vec<u8>> {
         let gates = &self.sites.sites[site].gates;
         if gates.is_empty() || !takes_path(request) {
             return None;
         }
         let path = request.path();
         let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
-        gates.passage(url.as_bytes()).is_some().then_some(url)
+        gates.passage(&url).is_some().then_some(url)
     }
 
     /// The status that answers for the path of a request, whatever is there.
@@ -62,7 +62,7 @@ impl Service {
         let path = request.path();
         // What is no path is refused by whoever looks for it.
         let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
-        returns.of(url.as_bytes())
+        returns.of(&url)
     }
 
     /// What may answer a request that was led to this URL.
