@@ -13,8 +13,11 @@ pub(crate) struct Scope(u64);
 /// Bits of a site's number.
 const SITE_BITS: u32 = 16;
 
-/// Bits of a class: what is left of a word.
-pub(crate) const CLASS_BITS: u32 = u64::BITS - SITE_BITS;
+/// Bits of a class: what is left of a word, but for the mark of scripts.
+pub(crate) const CLASS_BITS: u32 = u64::BITS - SITE_BITS - 1;
+
+/// The scope is that of scripts, whose URLs are decoded: no path as it was sent is among them.
+const SCRIPTS: u64 = 1 << (u64::BITS - 1);
 
 impl Scope {
     /// One for tests.
@@ -24,6 +27,11 @@ impl Scope {
     /// The paths of a site, for clients of this class.
     pub(crate) fn of_path(site: usize, class: u64) -> Scope {
         Scope::of(site, class)
+    }
+
+    /// The URLs of a site's scripts, of which it is known whether they are there.
+    pub(crate) fn of_scripts(site: usize) -> Scope {
+        Scope(Scope::of(site, 0).0 | SCRIPTS)
     }
 
     fn of(site: usize, rest: u64) -> Scope {
@@ -84,6 +92,15 @@ mod tests {
         assert_eq!(ruled.name(b"a"), b"a\0\x01\0\x2c\x01");
         assert_ne!(Scope::of_path(1, 0), Scope::of_path(1, 1));
         let most = Scope::of_path((1 << SITE_BITS) - 1, (1 << CLASS_BITS) - 1);
-        assert_eq!(most.to_bits(), u64::MAX);
+        assert_eq!(most.to_bits(), u64::MAX >> 1);
+    }
+
+    #[test]
+    fn what_is_known_of_scripts_is_known_of_no_path() {
+        let scripts = Scope::of_scripts((1 << SITE_BITS) - 1);
+        for class in [0, 1, (1 << CLASS_BITS) - 1] {
+            assert_ne!(scripts, Scope::of_path((1 << SITE_BITS) - 1, class));
+        }
+        assert_ne!(Scope::of_scripts(0), Scope::of_scripts(1));
     }
 }

@@ -161,7 +161,7 @@ impl Service {
             return self.refuse(request, status);
         }
         if let Some(script) = passage.required().filter(|_| !is_there) {
-            match self.caches.path(Scope::of_path(site, 0), script, now.ms()) {
+            match self.caches.path(Scope::of_scripts(site), script, now.ms()) {
                 Some(Target::Script) => {}
                 Some(Target::Missing(status)) => return self.refuse(request, status),
                 _ => return self.look_for_script(site, request, (url, script)),
@@ -222,7 +222,7 @@ impl Service {
         let script = passage.and_then(|passage| Some(passage.required()?.to_vec()));
         let target = missing.map_or(Target::Script, Target::Missing);
         if let Some(script) = script.filter(|_| missing.is_none_or(|s| s == Status::NOT_FOUND)) {
-            self.caches.set_path(Scope::of_path(job.site, 0), &script, target, now.ms());
+            self.caches.set_path(Scope::of_scripts(job.site), &script, target, now.ms());
         }
         match missing {
             Some(status) => self.refuse(&request, status),
