@@ -9,6 +9,7 @@ use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::{EVENTS_MAX, Event, Interest, Readiness};
+use crate::refused::is_refused;
 
 /// An epoll instance. Its own descriptor is readable while one that it watches is ready.
 pub struct Epoll {
@@ -20,10 +21,15 @@ impl Epoll {
     /// A new one, which watches nothing yet.
     ///
     /// # Errors
-    /// When descriptors are out.
+    /// When descriptors are out, or the machine lets nobody wait for events.
     pub fn new(edge: bool) -> io::Result<Epoll> {
         let instance = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
-        Ok(Epoll { instance, edge })
+        let epoll = Epoll { instance, edge };
+        // A machine that lets nobody wait is found here, and not in the loop.
+        epoll
+            .wait_for(&mut Vec::new(), Some(&timespec(0)))
+            .map_err(|error| io::Error::new(error.kind(), format!("epoll_pwait: {error}")))?;
+        Ok(epoll)
     }
 
     /// Watches a descriptor for the changes of `interest` alone, edge-triggered, whatever this
@@ -66,10 +72,7 @@ impl Epoll {
             )
         };
         if let Ok(ready) = usize::try_from(ready) {
-            events.extend(buffer[..ready].iter().map(|ready| {
-                let event = *ready;
-                told(event.u64, EventFlags::from_bits_retain(event.events))
-            }));
+            events.extend(buffer[..ready].iter().map(told_raw));
             return Ok(());
         }
         let error = io::Error::last_os_error();
@@ -89,10 +92,55 @@ impl Epoll {
         let ready = match epoll::wait(&self.instance, &mut buffer, limit) {
             Ok((ready, _)) => ready,
             Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) if is_refused(error) => return self.wait_as_before(events, limit, error),
             Err(error) => return Err(error.into()),
         };
         events.extend(ready.iter().map(|event| told(event.data.u64(), event.flags)));
         Ok(())
+    }
+
+    /// As [`Epoll::wait_for`] where the machine `refused` the call that takes a signal mask: by the
+    /// one that was there before it.
+    #[cfg(target_arch = "x86_64")]
+    fn wait_as_before(
+        &self,
+        events: &mut Vec<Event>,
+        limit: Option<&Timespec>,
+        refused: rustix::io::Errno,
+    ) -> io::Result<()> {
+        let ms = limit.map(|limit| limit.tv_sec * 1_000 + (limit.tv_nsec + 999_999) / 1_000_000);
+        let ms = ms.map_or(-1, |ms| i32::try_from(ms).unwrap_or(i32::MAX));
+        let mut buffer = [const { libc::epoll_event { events: 0, u64: 0 } }; EVENTS_MAX];
+        // SAFETY: the kernel writes at most as many events as it is told the buffer has room for,
+        // which lives longer than the call.
+        let ready = unsafe {
+            libc::syscall(
+                libc::SYS_epoll_wait,
+                self.instance.as_raw_fd(),
+                buffer.as_mut_ptr(),
+                EVENTS_MAX as libc::c_int,
+                ms,
+            )
+        };
+        match usize::try_from(ready) {
+            Ok(ready) => events.extend(buffer[..ready].iter().map(told_raw)),
+            Err(_) => match io::Error::last_os_error() {
+                error if error.raw_os_error() == Some(libc::EINTR) => {}
+                _ => return Err(refused.into()),
+            },
+        }
+        Ok(())
+    }
+
+    /// There was none before it.
+    #[cfg(not(target_arch = "x86_64"))]
+    fn wait_as_before(
+        &self,
+        _events: &mut Vec<Event>,
+        _limit: Option<&Timespec>,
+        refused: rustix::io::Errno,
+    ) -> io::Result<()> {
+        Err(refused.into())
     }
 
     fn flags(&self, interest: Interest) -> EventFlags {
@@ -105,6 +153,12 @@ impl Epoll {
         flags.set(EventFlags::OUT, interest.write);
         flags
     }
+}
+
+/// The same of what came without rustix.
+fn told_raw(event: &libc::epoll_event) -> Event {
+    let event = *event;
+    told(event.u64, EventFlags::from_bits_retain(event.events))
 }
 
 /// What the kernel says of a descriptor.
@@ -213,6 +267,7 @@ pub(super) fn timespec(timeout_ms: i32) -> Timespec {
 mod tests {
     use super::*;
     use crate::apart::apart;
+    use crate::refused::tests::{REFUSALS, without};
     use std::io::Write;
     use std::os::unix::net::UnixStream;
     use std::time::{Duration, Instant};
@@ -249,5 +304,37 @@ mod tests {
             epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
             assert!(exact[0].hangup);
         });
+    }
+
+    #[test]
+    fn a_machine_that_refuses_the_newer_waits_has_the_oldest() {
+        for errno in REFUSALS {
+            without(&[libc::SYS_epoll_pwait, libc::SYS_epoll_pwait2], errno, || {
+                if !cfg!(target_arch = "x86_64") {
+                    return assert_refused();
+                }
+                let mut epoll = Epoll::new(false).unwrap();
+                let (near, mut far) = UnixStream::pair().unwrap();
+                epoll.add(near.as_fd(), 7, Interest { read: true, write: false }).unwrap();
+                let (mut exact, mut other) = (Vec::new(), Vec::new());
+                let begun = Instant::now();
+                epoll.wait(&mut other, 2).unwrap();
+                epoll.wait_ns(&mut exact, 1_000_001).unwrap();
+                assert!(begun.elapsed() >= Duration::from_millis(4), "it does not wait");
+                assert!(exact.is_empty() && other.is_empty());
+                far.write_all(b"x").unwrap();
+                epoll.wait(&mut other, -1).unwrap();
+                epoll.wait_ns(&mut exact, 1_000_000_000).unwrap();
+                let told = Event { token: 7, read: true, write: false, hangup: false };
+                assert_eq!((&exact[..], &other[..]), (&[told][..], &[told][..]));
+            });
+            #[cfg(target_arch = "x86_64")]
+            without(&[libc::SYS_epoll_pwait, libc::SYS_epoll_wait], errno, assert_refused);
+        }
+    }
+
+    fn assert_refused() {
+        let error = Epoll::new(false).unwrap_err().to_string();
+        assert!(error.starts_with("epoll_pwait: "), "{error}");
     }
 }
