@@ -304,6 +304,9 @@ impl<'a> Thread<'a> {
     pub(crate) fn run(mut self, number: usize, all: usize) -> io::Result<()> {
         self.accept_lock = self.crew.worker.accept_lock()?;
         let mut door = Door::open(&self.crew.worker.listeners, number, all)?;
+        if self.look_at_ms.is_some() {
+            self.crew.worker.enter_loop();
+        }
         while let Some((socket, peer)) = self.next(&mut door) {
             self.serve(&socket, peer);
         }

@@ -5,6 +5,7 @@
 //! accept rate is the number of accept phases times the mean number accepted in each, over time.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -263,6 +264,9 @@ pub struct Owner {
 /// Words of an owner.
 const OWNER: usize = 8;
 
+/// Where they say whether the worker that counts there has entered its loop.
+const ENTERED_AT: usize = 4;
+
 impl Blocks {
     /// Maps `blocks` blocks, to be called before the first fork. The accept-limit is infinite until
     /// it is set.
@@ -352,6 +356,17 @@ impl Blocks {
             worker: worker.map(|worker| worker as usize),
             process: process.load(Relaxed) as i32,
         })
+    }
+
+    /// Says whether the worker that these blocks are for has entered its loop.
+    pub(crate) fn set_entered(&self, mut blocks: Range<usize>, entered: bool) {
+        let word = |index| self.owner_words(index).get(ENTERED_AT);
+        blocks.by_ref().filter_map(word).for_each(|word| word.store(u64::from(entered), Relaxed));
+    }
+
+    /// Whether it has: of a group, each of its processes.
+    pub(crate) fn has_entered(&self, mut blocks: Range<usize>) -> bool {
+        blocks.all(|index| self.owner_words(index)[ENTERED_AT].load(Relaxed) == 1)
     }
 
     /// How many blocks there are.

@@ -7,6 +7,7 @@
 //! closes no descriptor of a process whose table others use, and nobody lets go of its locks.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -28,7 +29,7 @@ use crate::phases::{DiskWork, Phases};
 use crate::server::connections_that_fit;
 use crate::settings::Settings;
 use crate::slots::Token;
-use crate::supervise::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
+use crate::supervise::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::worker::{Order, Report, Worker};
 
 /// Wait before descriptors are looked for again that a dead process left behind, when somebody was
@@ -58,6 +59,7 @@ struct Process {
     started_ms: u64,
     restart_ms: u64,
     due_ms: Option<u64>,
+    early_ends: EarlyEnds,
 }
 
 /// What a process tells the leader, in two words of shared memory.
@@ -85,7 +87,7 @@ pub(crate) struct Group {
     has_left: bool,
     sweeping: Sweeping,
     started_ms: u64,
-    /// A process failed within [`TRIAL_MS`].
+    /// A process failed within [`TRIAL_MS`], or too often before it had entered its loop.
     failed: Option<String>,
 }
 
@@ -140,7 +142,13 @@ impl Group {
     /// When memory or descriptors are out.
     pub(crate) fn new(worker: Worker) -> io::Result<Group> {
         let count = processes(&worker.settings);
-        let idle = Process { id: None, started_ms: 0, restart_ms: RESTART_MS_MIN, due_ms: Some(0) };
+        let idle = Process {
+            id: None,
+            started_ms: 0,
+            restart_ms: RESTART_MS_MIN,
+            due_ms: Some(0),
+            early_ends: EarlyEnds::default(),
+        };
         Ok(Group {
             table: SharedTable::new(worker.settings.caches.clone(), count)?,
             processes: vec![idle; count],
@@ -192,6 +200,12 @@ impl Group {
         }
     }
 
+    /// Where a process counts.
+    fn block_of(&self, index: usize) -> Range<usize> {
+        let block = self.worker.block + index;
+        block..block + 1
+    }
+
     fn wait_ms(&self) -> i32 {
         let leave = self.order.filter(|_| !self.has_left).map(|(_, since)| since + LEAVE_MS_MAX);
         let restarts = self.processes.iter().filter_map(|process| process.due_ms);
@@ -215,6 +229,7 @@ impl Group {
         for word in [Word::Left, Word::Unfinished] {
             self.word(index, word).store(0, SeqCst);
         }
+        self.worker.blocks.set_entered(self.block_of(index), false);
         descriptors.expect(index);
         let id = process::spawn_sharing_descriptors(&|| {
             let served = process::be_killed_with_parent(leader)
@@ -280,6 +295,7 @@ impl Group {
             sites: Arc::clone(sites),
             blocks: Arc::clone(blocks),
             block: block + index,
+            threads: 1,
             signals,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
@@ -344,7 +360,10 @@ impl Group {
             Ending::Exited(code) => format!("exited with code {code}"),
             Ending::Killed(signal) => format!("was ended by signal {signal}"),
         };
-        if now_ms - self.started_ms < TRIAL_MS && ending.is_failure() {
+        let has_entered = self.worker.blocks.has_entered(self.block_of(index));
+        self.processes[index].early_ends.has_entered |= has_entered;
+        let on_trial = now_ms - self.started_ms < TRIAL_MS && ending.is_failure();
+        if on_trial || self.processes[index].early_ends.are_too_many(now_ms) {
             self.failed = Some(format!("process {index} {how}"));
             return;
         }
@@ -495,6 +514,7 @@ mod tests {
             sites: Arc::new(Sites::open(&[]).unwrap()),
             blocks: Arc::new(Blocks::new(1).unwrap()),
             block: 0,
+            threads: 1,
             signals: Signals::block().unwrap(),
             connections_max: 1,
             log: LogSender::off(),

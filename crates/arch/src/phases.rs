@@ -195,6 +195,7 @@ impl<D: DiskWork> Phases<D> {
         if let Some(descriptor) = phases.mechanism.descriptor() {
             phases.disk.own(descriptor);
         }
+        phases.worker.enter_loop();
         Ok(phases)
     }
 

@@ -10,6 +10,7 @@
 mod change;
 mod children;
 mod commands;
+mod early_ends;
 mod generations;
 mod pid_file;
 mod reload;
@@ -32,6 +33,7 @@ use flyball_sys::{clock, say};
 
 use children::Child;
 pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
+pub(crate) use early_ends::EarlyEnds;
 use generations::{GENERATIONS_MAX, Generation};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
@@ -43,6 +45,10 @@ use crate::server::{Server, Setup};
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
+
+/// How often the master looks whether the workers that it has started have entered their loops, in
+/// milliseconds.
+const ENTERED_LOOK_MS: u64 = 20;
 
 /// Tokens of what the master waits for.
 const SIGNALS: u64 = 0;
@@ -62,6 +68,8 @@ pub(crate) struct Master {
     mechanism: Box<dyn Readiness>,
     /// A worker of a generation on trial failed.
     failed_trial: bool,
+    /// Why the server does not start.
+    failed_start: Option<String>,
     /// Blocks that a generation may count in.
     blocks_max: usize,
     /// The admin process shows what is no longer so.
@@ -114,6 +122,7 @@ impl Master {
                 workers,
                 started_ms,
                 lends_listeners: false,
+                has_entered: false,
                 previous,
             },
             children: Vec::new(),
@@ -123,6 +132,7 @@ impl Master {
             commands: None,
             mechanism,
             failed_trial: false,
+            failed_start: None,
             blocks_max: most,
             admin_is_stale: false,
             ends: false,
@@ -146,9 +156,6 @@ impl Master {
         self.change_spawner()?;
         self.begin_generation()?;
         self.renew_admin()?;
-        if self.server.before.is_none() {
-            self.say_ready();
-        }
         let mut events = Vec::new();
         loop {
             self.wait(&mut events)?;
@@ -174,7 +181,11 @@ impl Master {
                 return self.stop();
             }
             if std::mem::take(&mut self.failed_trial) {
-                self.take_back_or_fail()?;
+                self.take_back_from_trial();
+            }
+            if let Some(why) = self.failed_start.take() {
+                self.retire();
+                return Err(io::Error::other(why));
             }
             self.tend();
         }
@@ -182,7 +193,8 @@ impl Master {
 
     /// What is due by now.
     fn tend(&mut self) {
-        if !self.is_ready && clock::monotonic_ms() >= self.generation.started_ms + READY_AFTER_MS {
+        self.see_entered();
+        if !self.is_ready && self.ready_at_ms().is_some_and(|at| at <= clock::monotonic_ms()) {
             self.say_ready();
         }
         self.end_trial();
@@ -199,17 +211,30 @@ impl Master {
         }
     }
 
-    /// What ran before takes over again: in this process, or in that of the master before.
-    fn take_back_or_fail(&mut self) -> io::Result<()> {
-        if self.is_ready {
-            if self.upgrade.is_some() {
-                self.roll_back("what runs now failed meanwhile");
-            }
-            self.take_back();
-            return Ok(());
+    /// What ran before takes over again.
+    fn take_back_from_trial(&mut self) {
+        if self.upgrade.is_some() {
+            self.roll_back("what runs now failed meanwhile");
         }
-        self.retire();
-        Err(io::Error::other("a worker failed at once"))
+        self.take_back();
+    }
+
+    /// Looks whether all workers of this generation have entered their loops.
+    fn see_entered(&mut self) {
+        if self.generation.has_entered {
+            return;
+        }
+        let generation = Some(self.generation.number);
+        let mut workers = self.children.iter_mut().filter(|child| child.generation() == generation);
+        self.generation.has_entered = workers.all(Child::see_entered);
+    }
+
+    /// When the server serves as far as can be told: at once, but one that takes the place of
+    /// another must prove itself for a moment. `None` before its workers have entered their loops.
+    fn ready_at_ms(&self) -> Option<u64> {
+        let Generation { started_ms, has_entered, .. } = self.generation;
+        let after_ms = if self.server.before.is_some() { READY_AFTER_MS } else { 0 };
+        has_entered.then_some(started_ms + after_ms)
     }
 
     /// What the server does, in a few words.
@@ -226,12 +251,13 @@ impl Master {
 
     fn wait(&mut self, events: &mut Vec<readiness::Event>) -> io::Result<()> {
         let due = self.children.iter().flat_map(|child| [child.due_ms, child.kill_at_ms]);
-        let ready_ms = self.generation.started_ms + READY_AFTER_MS;
+        let look_ms = clock::monotonic_ms() + ENTERED_LOOK_MS;
         let due = due.chain([
             self.generation.trial_until_ms(),
             self.notifier.due_ms(),
             self.upgrade.as_ref().map(Upgrade::until_ms),
-            Some(ready_ms).filter(|_| !self.is_ready),
+            self.ready_at_ms().filter(|_| !self.is_ready),
+            Some(look_ms).filter(|_| !self.generation.has_entered),
             Some(self.root_watch.due_ms()),
         ]);
         let now_ms = clock::monotonic_ms();

@@ -52,6 +52,8 @@ pub struct Worker {
     ///
     /// [`Architecture::threads`]: crate::Architecture::threads
     pub block: usize,
+    /// How many blocks it has.
+    pub threads: usize,
     /// Its signals; readable when there may be an [`Order`].
     pub signals: Signals,
     /// Most connections it may have open: no more than it has threads for that block.
@@ -126,6 +128,12 @@ impl Worker {
             AcceptLock::Flock => Way::Flock,
         };
         self.accept_lock.as_ref().map(|file| FileLock::on(file, way)).transpose()
+    }
+
+    /// Tells the master that the worker stands and serves from now on: to be called where its loop
+    /// is entered, with nothing left before that which may fail.
+    pub fn enter_loop(&self) {
+        self.blocks.set_entered(self.block..self.block + self.threads, true);
     }
 
     /// The next order, if one came. Never blocks. A stop may follow a retirement.

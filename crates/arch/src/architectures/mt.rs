@@ -22,6 +22,7 @@
 //! **Kernel needs**: nothing beyond blocking sockets.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use crate::blocking::{Crew, Thread};
 use crate::registry::{Architecture, Sockets};
@@ -89,19 +90,28 @@ impl Architecture for Mt {
         worker.make_room_for_descriptors();
         let caches = worker.shared_caches();
         let crew = Crew::new(&worker)?;
+        let gate = Mutex::new(());
         std::thread::scope(|scope| {
+            // Nobody accepts before all threads stand.
+            let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
+            let pass = || drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
             for number in 0..running {
                 let desk = worker.desk_with(worker.service_sharing(&caches), number);
                 let thread = Thread::new(&crew, desk);
                 let builder = std::thread::Builder::new().name(format!("server-{number}"));
                 let builder = builder.stack_size(worker.settings.stack_bytes);
-                let life = move || thread.run(number, running);
+                let life = move || {
+                    pass();
+                    thread.run(number, running)
+                };
                 if let Err(error) = builder.spawn_scoped(scope, life) {
                     // The scope waits for those that run, which must not wait for a stop.
                     crew.tell(Order::Stop);
                     return Err(error);
                 }
             }
+            worker.enter_loop();
+            drop(closed);
             crew.attend()
         })?;
         Ok(Report { unfinished: crew.unfinished() })

@@ -260,6 +260,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         let idle_ms = if self.desk.log.is_on() { LOG_MS } else { -1 };
         let (mut events, mut wait_ms) = (Vec::new(), idle_ms);
         let mut looked_ms = self.desk.now.ms();
+        self.worker.enter_loop();
         loop {
             self.mechanism.wait(&mut events, wait_ms)?;
             self.desk.tick();

@@ -148,6 +148,7 @@ impl EventLoop {
         for at in 0..event_loop.worker.listeners.len() as u64 {
             event_loop.watch(LISTENERS + at)?;
         }
+        event_loop.worker.enter_loop();
         Ok(event_loop)
     }
 

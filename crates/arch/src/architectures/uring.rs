@@ -146,9 +146,9 @@ impl Loop {
             desk,
             worker,
         };
-        proactor.watch(SIGNALS)?;
-        proactor.watch(OFFLOADED)?;
+        [SIGNALS, OFFLOADED].into_iter().try_for_each(|token| proactor.watch(token))?;
         proactor.top_up_accepts();
+        proactor.worker.enter_loop();
         Ok(proactor)
     }
 

@@ -54,7 +54,10 @@ pub(crate) fn conduct(
     pipeline: &Pipeline,
     start: impl FnOnce() -> io::Result<Vec<JoinHandle<()>>>,
 ) -> io::Result<Report> {
-    let served = start().and_then(|acceptors| serve(worker, pipeline, acceptors));
+    let served = start().and_then(|acceptors| {
+        worker.enter_loop();
+        serve(worker, pipeline, acceptors)
+    });
     let unfinished = pipeline.open();
     pipeline.end();
     // A thread that the disk does not let go of ends with the process.

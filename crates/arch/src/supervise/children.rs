@@ -14,6 +14,7 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
 use flyball_sys::{clock, say};
 
+use super::early_ends::{EARLY_ENDS_MAX, EarlyEnds};
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master};
@@ -56,6 +57,7 @@ pub(super) struct Child {
     pub(super) started_ms: u64,
     pub(super) restart_ms: u64,
     pub(super) due_ms: Option<u64>,
+    early_ends: EarlyEnds,
     /// The first block that it counts in.
     pub(super) block: usize,
     pub(super) blocks: usize,
@@ -79,6 +81,7 @@ impl Child {
             started_ms: 0,
             restart_ms: RESTART_MS_MIN,
             due_ms: None,
+            early_ends: EarlyEnds::default(),
             block,
             blocks,
             accepting: None,
@@ -93,6 +96,13 @@ impl Child {
         self.process = Some(process);
         self.started_ms = clock::monotonic_ms();
         self.due_ms = None;
+    }
+
+    /// Whether it, or one in whose place it was started, has entered its loop.
+    pub(super) fn see_entered(&mut self) -> bool {
+        let blocks = self.block..self.block + self.blocks;
+        self.early_ends.has_entered |= self.counters.has_entered(blocks);
+        self.early_ends.has_entered
     }
 
     pub(super) fn is_retired(&self) -> bool {
@@ -137,7 +147,9 @@ impl Master {
                     listen(&listener, &self.server.settings)?;
                 }
                 let (accepting, held) = process::lifeline()?;
-                self.children[at].accepting = Some(accepting);
+                let child = &mut self.children[at];
+                child.accepting = Some(accepting);
+                child.counters.set_entered(child.block..child.block + child.blocks, false);
                 lifeline = Some(held);
             }
             Role::Admin => {
@@ -348,6 +360,7 @@ impl Master {
             sites: Arc::clone(&server.sites),
             blocks: Arc::clone(&self.blocks),
             block: self.children[child].block,
+            threads: self.children[child].blocks,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: server.log.of_worker(index),
@@ -404,6 +417,7 @@ impl Master {
             let child = &mut self.children[at];
             child.process = None;
             child.accepting = None;
+            child.see_entered();
             for block in child.block..child.block + child.blocks {
                 child.counters.fold(block, ending.is_abrupt());
             }
@@ -435,10 +449,19 @@ impl Master {
             Ending::Exited(code) => format!("exited with code {code}"),
             Ending::Killed(signal) => format!("was ended by signal {signal}"),
         };
-        say!(Level::Error, "{} {how}; it is restarted in {wait_ms} ms", name(child.role));
-        let on_trial = now_ms - self.generation.started_ms < TRIAL_MS;
-        let failed = child.generation().is_some() && ending.is_failure();
-        self.failed_trial |=
-            failed && on_trial && (self.generation.previous.is_some() || !self.is_ready);
+        let (name, is_worker) = (name(child.role), child.generation().is_some());
+        if is_worker && !self.is_ready && child.early_ends.are_too_many(now_ms) {
+            self.failed_start.get_or_insert(format!(
+                "{name} has ended {EARLY_ENDS_MAX} times before it could serve; the last {how}"
+            ));
+            return;
+        }
+        say!(Level::Error, "{name} {how}; it is restarted in {wait_ms} ms");
+        if !is_worker {
+            return;
+        }
+        let Generation { started_ms, has_entered, previous, .. } = &self.generation;
+        let on_trial = previous.is_some() && (now_ms - started_ms < TRIAL_MS || !has_entered);
+        self.failed_trial |= on_trial && ending.is_failure();
     }
 }

@@ -26,7 +26,8 @@ pub(super) const GENERATIONS_MAX: usize = 3;
 /// Longest wait for a retiring generation to leave the listening sockets.
 pub(super) const LEAVE_MS_MAX: u64 = 5_000;
 
-/// A new generation that fails within this time is taken back.
+/// A new generation that fails within this time is taken back, and later too while one of its
+/// workers has not entered its loop yet.
 pub(super) const TRIAL_MS: u64 = 3_000;
 
 /// The workers that accept.
@@ -37,6 +38,8 @@ pub(super) struct Generation {
     pub(super) started_ms: u64,
     /// Its listening sockets are somebody else's too, who goes on listening when it stops.
     pub(super) lends_listeners: bool,
+    /// All its workers have entered their loops once.
+    pub(super) has_entered: bool,
     /// What ran before, for as long as this one is on trial.
     pub(super) previous: Option<Previous>,
 }
@@ -49,9 +52,11 @@ pub(super) struct Previous {
 }
 
 impl Generation {
-    /// When its trial is over, in monotonic milliseconds, if it is on trial.
+    /// When its trial is over, in monotonic milliseconds, if it is on trial and that can be told:
+    /// not before its workers have entered their loops.
     pub(super) fn trial_until_ms(&self) -> Option<u64> {
-        self.previous.as_ref().map(|_| self.started_ms + TRIAL_MS)
+        let is_told = self.previous.is_some() && self.has_entered;
+        is_told.then_some(self.started_ms + TRIAL_MS)
     }
 }
 
@@ -64,9 +69,15 @@ impl Master {
         let started_ms = clock::monotonic_ms();
         // Until this master is ready, the one before may take over again.
         let lends_listeners = self.server.is_lent || self.server.before.is_some();
-        let previous = None;
-        self.generation =
-            Generation { number, architecture, workers, started_ms, lends_listeners, previous };
+        self.generation = Generation {
+            number,
+            architecture,
+            workers,
+            started_ms,
+            lends_listeners,
+            has_entered: false,
+            previous: None,
+        };
         self.failed_trial = false;
         say!(Level::Debug, "generation {number}: {} with {workers} workers", architecture.name());
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());

@@ -131,6 +131,7 @@ impl Commons {
             warned: false,
         });
         commons.add_listeners()?;
+        commons.worker.enter_loop();
         Ok(commons)
     }
 

@@ -19,6 +19,7 @@ mod clock;
 mod ctl;
 mod descriptors;
 mod documents;
+mod early_ends;
 mod examples;
 mod explain;
 mod faults;
