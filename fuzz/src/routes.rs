@@ -1,11 +1,14 @@
-//! Redirects and rewrites: patterns, where they lead, and the paths that meet them.
+//! Redirects, rewrites, returns and rules of access: patterns, where they lead, and the paths that
+//! meet them.
 
 use std::sync::{Arc, OnceLock};
 
 use flyball_http::scan::{HeadScan, parse_head};
 use flyball_http::{Head, Limits, Now};
+use flyball_site::access::{self, AccessRule, AccessSettings, Admission};
 use flyball_site::routes::{
-    RedirectSettings, RewriteSettings, RouteSettings, faults, is_path_target, is_pattern, is_target,
+    RedirectSettings, ReturnSettings, RewriteSettings, RouteSettings, faults, is_path_target,
+    is_pattern, is_target,
 };
 use flyball_site::{CacheSettings, Lookup, Service, SiteSettings, Sites};
 
@@ -43,9 +46,10 @@ pub(crate) const WORDS: &[&[u8]] = &[
     b"\t",
 ];
 
-/// A first byte that says whether it is a redirect or a rewrite; then lines: a pattern, where it
-/// leads, and the target of a request. What passes the checks of the settings never panics, and a
-/// redirect leads where a field value may, and on this host unless it names another.
+/// A first byte that says whether it is a redirect, a rewrite, a return or a rule of access; then
+/// lines: a pattern, where it leads, and the target of a request. What passes the checks of the
+/// settings never panics, and a redirect leads where a field value may, and on this host unless it
+/// names another.
 ///
 /// # Panics
 /// When it does not.
@@ -59,27 +63,36 @@ pub fn routes(data: &[u8]) {
         return;
     }
     let (from, to) = (from.to_owned(), to.to_owned());
-    let is_redirect = kind % 2 == 0;
-    let mut routes = RouteSettings::default();
-    if is_redirect && is_target(&to) {
-        routes.redirects.push(RedirectSettings { from, to: to.clone(), status: 302 });
-    } else if !is_redirect && is_path_target(&to) {
-        routes.rewrites.push(RewriteSettings { from, to: to.clone() });
+    let (mut routes, mut access) = (RouteSettings::default(), AccessSettings::default());
+    match kind % 4 {
+        0 if is_target(&to) => {
+            routes.redirects.push(RedirectSettings { from, to: to.clone(), status: 302 });
+        }
+        1 if is_path_target(&to) => {
+            routes.rewrites.push(RewriteSettings { from, to: to.clone() });
+        }
+        2 => routes.returns.push(ReturnSettings { path: None, pattern: Some(from), status: 410 }),
+        3 => {
+            let deny = ["0.0.0.0/0", "::/0"].map(|all| all.parse().expect("a network")).into();
+            let admission = Admission { allow: Vec::new(), deny };
+            access.rules.push(AccessRule { path: None, pattern: Some(from), admission });
+        }
+        _ => {}
     }
-    if !faults(&routes).is_empty() {
+    if !faults(&routes).is_empty() || !access::faults(&access).is_empty() {
         return;
     }
-    ask(routes, to.starts_with('/'), target);
+    ask(routes, access, to.starts_with('/'), target);
 }
 
-fn ask(routes: RouteSettings, stays: bool, target: &[u8]) {
+fn ask(routes: RouteSettings, access: AccessSettings, stays: bool, target: &[u8]) {
     let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat();
     let (limits, mut head) = (Limits::default(), Head::default());
     let Ok(Some(end)) = HeadScan::default().advance(&bytes, &limits) else { return };
     if parse_head(&bytes[..end], &limits, &mut head).is_err() {
         return;
     }
-    let site = SiteSettings { routes, root: Some("/".into()), ..SiteSettings::default() };
+    let site = SiteSettings { routes, access, root: Some("/".into()), ..SiteSettings::default() };
     let sites = Arc::new(Sites::open(&[site]).expect("the root can be opened"));
     let mut service = Service::new(sites, caches().clone());
     // Twice: the second time it may come from the cache.
