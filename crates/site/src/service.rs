@@ -2,6 +2,7 @@
 //! do not hold comes out as a [`Plan`], and what that finds goes back in by [`Service::resume`].
 
 use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -202,6 +203,9 @@ pub struct Service {
     answered_by: Option<usize>,
     /// Who owns descriptors, where processes have one table of them.
     member: Option<Arc<Member>>,
+    /// Room for a plan that is never one. Memory that nobody uses goes back to the kernel at once:
+    /// beside this block the next plan finds its place, whatever else is of that size.
+    _place: Box<MaybeUninit<Plan>>,
 }
 
 /// Where the entry of an answer is.
@@ -248,6 +252,7 @@ impl Service {
             answered_for: None,
             answered_by: None,
             member: None,
+            _place: Box::new_uninit(),
         };
         service.fetch_pinned();
         service
