@@ -166,6 +166,7 @@ fn tar(root: &Path, profile: &str) -> Result<PathBuf, String> {
     install(&tree.join("flyball"), &packages.join("flyball"), 0o755)?;
     write(&packages.join("passwd"), "flyball:x:65532:65532::/:/nonexistent\n")?;
     write(&packages.join("group"), "flyball:x:65532:\n")?;
+    temporary(&fresh(&packages.join("var"))?.join("tmp"))?;
     write(&tree.join("README"), STATIC_README)?;
     for file in ["LICENSE-MIT", "LICENSE-APACHE", "examples/production.toml", "docs/example.toml"] {
         let name = Path::new(file).file_name().unwrap_or_default();
@@ -206,6 +207,13 @@ fn fresh(path: &Path) -> Result<PathBuf, String> {
     }
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(path.to_owned())
+}
+
+/// Makes a directory for files of everybody.
+fn temporary(path: &Path) -> Result<(), String> {
+    let made = fs::create_dir_all(path)
+        .and_then(|()| fs::set_permissions(path, fs::Permissions::from_mode(0o1777)));
+    made.map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn install(source: &Path, place: &Path, mode: u32) -> Result<(), String> {

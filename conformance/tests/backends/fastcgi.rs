@@ -29,6 +29,11 @@ pub(crate) struct Front {
 
 /// A front with these tables; `None` where its architecture cannot run here.
 pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
+    start_workers(architecture, 1, more)
+}
+
+/// The same with so many workers.
+pub(crate) fn start_workers(architecture: &str, workers: usize, more: &str) -> Option<Front> {
     let files = tempfile::tempdir().unwrap();
     let root = files.path().join("root");
     std::fs::create_dir_all(root.join("files")).unwrap();
@@ -43,7 +48,7 @@ pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let config = format!(
-        "arch = \"{architecture}\"\nworkers = 1\nlisten = \"127.0.0.1:0\"\n\
+        "arch = \"{architecture}\"\nworkers = {workers}\nlisten = \"127.0.0.1:0\"\n\
          admin = \"127.0.0.1:0\"\n[[site]]\nroot = \"{root}\"\nindex = [\"index.php\"]\n{more}",
         root = root.display(),
     );
@@ -79,12 +84,16 @@ type Record = (u8, Vec<u8>);
 
 impl Front {
     pub(crate) fn accept(&self) -> Link {
+        wait::until(AT_MOST, || self.try_accept()).expect("nobody connects")
+    }
+
+    /// A link, if there is one. Does not block.
+    pub(crate) fn try_accept(&self) -> Option<Link> {
         self.listener.set_nonblocking(true).unwrap();
-        let (socket, _) =
-            wait::until(AT_MOST, || self.listener.accept().ok()).expect("nobody connects");
+        let (socket, _) = self.listener.accept().ok()?;
         socket.set_nonblocking(false).unwrap();
         socket.set_read_timeout(Some(AT_MOST)).unwrap();
-        Link(socket)
+        Some(Link(socket))
     }
 
     pub(crate) fn counted(&self, name: &str) -> u64 {
@@ -201,7 +210,7 @@ pub(crate) fn get(path: &str) -> String {
 }
 
 /// A body in chunks.
-fn chunked(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn chunked(bytes: &[u8]) -> Vec<u8> {
     let mut all = Vec::new();
     for chunk in bytes.chunks(50_000) {
         all.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
@@ -502,8 +511,9 @@ fn scgi_responder(listener: TcpListener, body_max: usize) -> (Receiver<Vec<u8>>,
 fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let tables = format!(
-        "[[site.scgi]]\npath = \"/app\"\nsocket = \"{}\"\nhold = \"1KiB\"\n",
-        listener.local_addr().unwrap()
+        "[[site.scgi]]\npath = \"/app\"\nsocket = \"{at}\"\nhold = \"4B\"\n\
+         [[site.scgi]]\npath = \"/off\"\nsocket = \"{at}\"\nhold = \"off\"\n",
+        at = listener.local_addr().unwrap()
     );
     let Some(front) = start(architecture, &tables) else { return };
     let (heard, tell) = scgi_responder(listener, 1 << 20);
@@ -529,7 +539,7 @@ fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
     }
     // Nobody can say how long it is.
     let chunk = "x".repeat(2000);
-    client.send("POST /app/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send("POST /off/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     client.send(format!("{:x}\r\n{chunk}\r\n0\r\n\r\n", chunk.len()));
     assert_eq!(client.response_head().status(), 411);
 }

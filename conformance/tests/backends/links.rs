@@ -14,7 +14,7 @@ const ONE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nlinks = 1\nqueue =
 
 /// Waits until so many requests were given to backends since the server began.
 #[track_caller]
-fn expect_given(front: &Front, count: u64) {
+pub(crate) fn expect_given(front: &Front, count: u64) {
     let given = || (front.counted("backend_requests") == count).then_some(());
     assert!(wait::until(AT_MOST, given).is_some(), "{}", front.server.status());
 }
@@ -26,7 +26,7 @@ fn request(link: &mut Link, keep: u8) -> Vec<(String, String)> {
     params
 }
 
-fn nobody_connects(front: &Front) {
+pub(crate) fn nobody_connects(front: &Front) {
     let more = front.listener.accept().map(|_| ()).map_err(|error| error.kind());
     assert_eq!(more, Err(std::io::ErrorKind::WouldBlock), "it came on another link");
 }

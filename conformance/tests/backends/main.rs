@@ -19,3 +19,4 @@ mod pools;
 mod recipes;
 mod responders;
 mod rules;
+mod spool;

@@ -109,6 +109,7 @@ counters! {
     BackendsBroken "backend_failures_502" "Backends that ended, or said what is no answer.",
     BackendsBusy "backend_failures_503" "Requests for which no backend could be had.",
     BackendsLate "backend_failures_504" "Backends that did not answer in time.",
+    SpoolFull "spool_full" "Requests refused because there was no room for their bodies.",
     BackendsCancelled "backend_cancels" "Backends whose client left before they had answered.",
     AccessLogLines "access_log_lines" "Lines of the access log that were written.",
     AccessLogLost "access_log_lost" "Lines of the access log that were lost.",
@@ -248,6 +249,8 @@ pub struct Blocks {
     hosts: NamedCounts,
     modules: NamedCounts,
     traces: Arc<Ring>,
+    /// Bytes in the spool, by the first block of each process.
+    spooled: Arc<SharedCounters>,
 }
 
 /// Who counts in a block.
@@ -278,7 +281,8 @@ impl Blocks {
         let (hosts, modules) = (NamedCounts::default(), NamedCounts::default());
         let traces = Arc::new(Ring::new()?);
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
-        let blocks = Blocks { shared, blocks, clients, live, hosts, modules, traces };
+        let spooled = Arc::new(SharedCounters::new(blocks)?);
+        let blocks = Blocks { shared, blocks, clients, live, hosts, modules, traces, spooled };
         blocks.set_accept_limit(AcceptLimit::Infinite);
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
@@ -295,8 +299,8 @@ impl Blocks {
         let hosts = self.hosts.of_names(&hosts::labels(sites));
         let modules = self.modules.of_names(&hosts::modules(sites));
         let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
-        let live = Arc::clone(&self.live);
-        Blocks { shared, blocks: self.blocks, clients, live, hosts, modules, traces }
+        let (live, spooled) = (Arc::clone(&self.live), Arc::clone(&self.spooled));
+        Blocks { shared, blocks: self.blocks, clients, live, hosts, modules, traces, spooled }
     }
 
     /// The limits that changed while the server ran.
@@ -307,6 +311,11 @@ impl Blocks {
     /// What clients use.
     pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
+    }
+
+    /// Bytes that processes have in the spool, a word for each block.
+    pub(crate) fn spooled(&self) -> &Arc<SharedCounters> {
+        &self.spooled
     }
 
     /// Timelines of requests.
@@ -503,6 +512,9 @@ impl Blocks {
     /// are lines of the log if it could not hand them over.
     pub fn fold(&self, index: usize, abruptly: bool) {
         self.clients.release(index);
+        if let Some(word) = self.spooled.all().get(index) {
+            word.store(0, Relaxed);
+        }
         if self.owner(index).is_none() {
             return;
         }

@@ -43,6 +43,7 @@ mod sandbox;
 mod server;
 mod settings;
 mod slots;
+mod spool;
 mod stages;
 pub mod standing;
 mod supervise;
@@ -65,7 +66,7 @@ pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
     CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings,
-    RunningSettings, SendMode, Settings, StageSettings, ThreadOrder, WorkOrder,
+    RunningSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
 };
 pub use surroundings::{Lack, lacks};
 pub use worker::{Order, Report, Worker};

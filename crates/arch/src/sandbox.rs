@@ -191,15 +191,11 @@ impl Confinement {
     /// # Errors
     /// Which root they cannot enter, and what to do about it.
     pub(crate) fn check(&self, sites: &Sites) -> Result<(), String> {
-        if self.identity.is_none() && (self.mode == SandboxMode::Off || !process::is_root()) {
+        if !self.changes_rights() {
             return Ok(());
         }
         let roots = sites.roots();
-        let closed = process::ask_child(|| {
-            let sandbox = Sandbox { grants: None, calls: None, ..self.sandbox(None) };
-            if sandbox.apply().is_err() {
-                return u32::MAX;
-            }
+        let closed = self.ask_as_worker(|| {
             let enters = |root: &_| flyball_sys::file::can_enter(root);
             roots.iter().position(|root| !enters(root)).map_or(0, |at| at as u32 + 1)
         });
@@ -219,6 +215,30 @@ impl Confinement {
                 ))
             }
         }
+    }
+
+    /// Whether workers can do something that only their rights decide.
+    pub(crate) fn lets_workers(&self, what: impl FnOnce() -> bool) -> bool {
+        if !self.changes_rights() {
+            return what();
+        }
+        self.ask_as_worker(|| u32::from(what())).is_ok_and(|answer| answer == 1)
+    }
+
+    /// Whether workers have other rights than this process.
+    fn changes_rights(&self) -> bool {
+        self.identity.is_some() || (self.mode != SandboxMode::Off && process::is_root())
+    }
+
+    /// Asks a process that becomes what workers are; `u32::MAX` when it cannot.
+    fn ask_as_worker(&self, question: impl FnOnce() -> u32) -> io::Result<u32> {
+        process::ask_child(|| {
+            let sandbox = Sandbox { grants: None, calls: None, ..self.sandbox(None) };
+            match sandbox.apply() {
+                Ok(()) => question(),
+                Err(_) => u32::MAX,
+            }
+        })
     }
 
     /// In the master: gives up what neither it nor a child ever needs.
@@ -258,6 +278,7 @@ impl Confinement {
                 let for_programs = [Calls::Handover, Calls::Readiness];
                 let missing = for_programs.into_iter().filter(|group| !row.has(*group));
                 calls.extend(missing.filter(|_| sites.spawner().is_some()));
+                calls.extend(sites.spool().filter(|s| s.unlinks()).map(|_| Calls::Append));
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
                 calls.extend(sites.has_modules().then_some(Calls::Timers));
@@ -362,7 +383,8 @@ fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'
     let beside = settings.sandbox.read.iter().map(|path| Grant::At(path, Access::Read));
     // The leader of a group looks at its own descriptors.
     let own = Grant::At(Path::new("/proc/self/fd"), Access::Read);
-    let mut grants: Vec<Grant<'_>> = roots.chain(beside).chain([own]).collect();
+    let spool = sites.spool().map(|spool| Grant::Open(spool.directory(), Access::Write));
+    let mut grants: Vec<Grant<'_>> = roots.chain(beside).chain([own]).chain(spool).collect();
     if settings.sandbox.read.is_empty() && sites.follow_all_links() {
         grants.push(Grant::At(Path::new("/"), Access::Read));
     }

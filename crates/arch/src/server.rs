@@ -19,7 +19,7 @@ use crate::registry::Architecture;
 use crate::sandbox::Confinement;
 use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
-use crate::{surroundings, warnings};
+use crate::{spool, surroundings, warnings};
 
 /// Descriptors a worker keeps for things other than connections.
 pub(crate) const DESCRIPTORS_RESERVED: usize = 64;
@@ -84,9 +84,10 @@ impl Setup {
         if let Some(lack) = surroundings::lacks(&settings).first() {
             return Err(settings.blame(lack.key, &lack.why));
         }
-        let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
+        let mut sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check(&sites)?;
+        spool::open(&settings, &confinement, &mut sites);
         let (log, appender) = log::open(&settings)?;
         let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
         Ok(Setup {
@@ -199,9 +200,10 @@ impl Server {
     ) -> Result<Vec<String>, String> {
         let mut settings = settings.clone();
         derive(&mut settings);
-        let sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
+        let mut sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check(&sites)?;
+        spool::open(&settings, &confinement, &mut sites);
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> =
             lacks.iter().map(|lack| settings.blame(lack.key, &lack.why)).collect();

@@ -462,6 +462,8 @@ pub struct RunningSettings {
     pub admin_hosts: Vec<String>,
     /// Time that a new program has until it is ready, in milliseconds.
     pub upgrade_ms: u64,
+    /// Where long bodies wait.
+    pub spool: SpoolSettings,
 }
 
 impl Default for RunningSettings {
@@ -473,6 +475,7 @@ impl Default for RunningSettings {
             admin_group: None,
             admin_hosts: Vec::new(),
             upgrade_ms: 10_000,
+            spool: SpoolSettings::default(),
         }
     }
 }
@@ -630,6 +633,21 @@ impl Settings {
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
             || self.sites.iter().any(|site| site.has_backends() || !site.modules.is_empty())
             || self.clients.address != ClientAddress::Peer
+    }
+}
+
+/// Where bodies wait that are too long for memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolSettings {
+    /// The directory; `None` is that of temporary files.
+    pub directory: Option<PathBuf>,
+    /// Most bytes there, of all processes; `None` is no such place.
+    pub bytes_max: Option<u64>,
+}
+
+impl Default for SpoolSettings {
+    fn default() -> SpoolSettings {
+        SpoolSettings { directory: None, bytes_max: Some(1 << 30) }
     }
 }
 

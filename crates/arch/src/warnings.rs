@@ -9,6 +9,7 @@ use crate::registry::{self, Architecture};
 use crate::sandbox::{self, Confinement};
 use crate::server::connections_that_fit;
 use crate::settings::{AccessLog, AdminAddress, SendMode, Settings};
+use crate::spool;
 
 /// All warnings about settings on this machine, the sites opened.
 pub(crate) fn all(
@@ -21,6 +22,7 @@ pub(crate) fn all(
     warnings.extend(idle(settings));
     warnings.extend(idle_of_sites(settings));
     warnings.extend(sites.warnings());
+    warnings.extend(spool::warning(settings, sites));
     warnings.extend(confinement.warnings(sandbox::uses_ring(architecture)));
     warnings.extend(cuts(settings).iter().map(|cut| {
         let Cut { key, asked, most, limit, unit } = cut;

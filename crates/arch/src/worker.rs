@@ -89,6 +89,9 @@ impl Worker {
         desk.service.warm(&desk.now);
         let desk = desk.of_process(self.index, self.block);
         self.sites.watch(|| Box::new(Overload::of(self, desk.block)));
+        if let Some(spool) = self.sites.spool() {
+            spool.share(self.blocks.spooled(), self.block);
+        }
         desk
     }
 

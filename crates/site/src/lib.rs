@@ -43,7 +43,8 @@ mod upload;
 mod variant;
 
 pub use backend::{
-    BackendLimits, CgiSettings, PoolSettings, Relay, ResponderSettings, Spawner, Went,
+    BackendLimits, CgiSettings, Failure as BackendFailure, PoolSettings, Relay, ResponderSettings,
+    Spawner, Spool, Went,
 };
 pub use compress::{CompressCounts, CompressSettings, Overloaded};
 pub use counts::{AccessCounts, CacheCounts};

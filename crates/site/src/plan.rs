@@ -449,7 +449,10 @@ impl Plan {
     pub fn run_as(&mut self, member: &Arc<Member>) {
         while let Some(op) = self.next_op() {
             // The others open nothing.
-            let opens = matches!(op, Op::Open { .. } | Op::List { .. } | Op::Keep { .. });
+            let opens = matches!(
+                op,
+                Op::Open { .. } | Op::List { .. } | Op::Keep { .. } | Op::Nameless { .. }
+            );
             if !opens {
                 self.done(op.perform());
                 continue;

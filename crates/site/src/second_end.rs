@@ -9,7 +9,7 @@ use flyball_http::h1::Wants;
 use flyball_http::{Now, OwnedRequest};
 use flyball_sys::readiness::Interest;
 
-use crate::backend::{Relay, Went};
+use crate::backend::{Failure, Relay, Went};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
 
@@ -47,9 +47,9 @@ pub trait SecondEnd: Debug + Send {
     /// A body that is a stream comes by [`SecondEnd::advance`], any other is whole.
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s>;
 
-    /// Whether that answer is the server's own, since the program has none.
-    fn has_failed(&self) -> bool {
-        false
+    /// Why that answer is the server's own, if the program has none.
+    fn failure(&self) -> Option<Failure> {
+        None
     }
 
     /// Whether that answer is of a path that is not open to everybody, to which the program led.
@@ -111,30 +111,31 @@ impl SecondEnd for Relay {
         }
         match self.coded.take() {
             Some(mut coded) => {
-                let went = coded.advance(self, wants.piece, now);
+                let went = coded.advance(self, wants.piece, service.spool(), now);
                 self.coded = Some(coded);
                 went
             }
-            None => self.advance(wants.piece, now),
+            None => self.advance(wants.piece, service.spool(), now),
         }
-    }
-
-    fn is_working(&self) -> bool {
-        self.coded.as_ref().is_some_and(|coded| coded.is_away)
-    }
-
-    fn worked(&mut self, plan: Plan, _: &mut Service, _: &Now) -> Option<Box<Plan>> {
-        if let Some(coded) = &mut self.coded {
-            coded.worked(plan);
-        }
-        None
     }
 
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
         service.backend_answer(self, now)
     }
 
-    fn has_failed(&self) -> bool {
+    fn is_working(&self) -> bool {
+        self.is_working() || self.coded.as_ref().is_some_and(|coded| coded.is_away)
+    }
+
+    fn worked(&mut self, plan: Plan, _: &mut Service, now: &Now) -> Option<Box<Plan>> {
+        match self.coded.as_mut().filter(|coded| coded.is_away) {
+            Some(coded) => coded.worked(plan),
+            None => self.worked(plan, now),
+        }
+        None
+    }
+
+    fn failure(&self) -> Option<Failure> {
         self.failed
     }
 

@@ -17,7 +17,7 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 
 use crate::access::{Access, Check, Scratch};
-use crate::backend::{Gates, Spawner};
+use crate::backend::{Gates, Spawner, Spool};
 use crate::caches::{Place, Target};
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
 use crate::configure::Configure;
@@ -105,6 +105,8 @@ pub struct Sites {
     load: Arc<Load>,
     /// Starts the programs of all sites, if there are any.
     spawner: Option<Arc<Spawner>>,
+    /// Where long bodies wait that go to them.
+    spool: Option<Arc<Spool>>,
 }
 
 #[derive(Debug)]
@@ -154,7 +156,7 @@ impl Sites {
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
-        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner })
+        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool: None })
     }
 
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the

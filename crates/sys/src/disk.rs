@@ -14,6 +14,7 @@ use crate::clock;
 use crate::descriptors::Descriptor;
 use crate::file::{self, Batch, Links, Stamp, Whereabouts};
 use crate::mapping::Mapping;
+use crate::nameless;
 use crate::residency::{Residency, Resident};
 
 /// A file that has not changed for so long is hardly being written by a call that is still under
@@ -106,6 +107,20 @@ pub enum Op {
         /// The bytes.
         bytes: Bytes,
     },
+    /// Makes a file without a name, to be written and read again.
+    Nameless {
+        /// The directory that it is in.
+        directory: Arc<OwnedFd>,
+    },
+    /// Writes to such a file.
+    Write {
+        /// The file.
+        file: Arc<Descriptor>,
+        /// The bytes.
+        bytes: Bytes,
+        /// Offset in the file of the first of them.
+        start: u64,
+    },
 }
 
 /// Work for the processor that has nothing to do with the disk, and that whoever performs disk
@@ -134,6 +149,8 @@ pub enum Done {
     Digested(u32),
     /// The work is done.
     Computed,
+    /// All of the bytes are written.
+    Written(io::Result<()>),
 }
 
 impl Op {
@@ -169,6 +186,12 @@ impl Op {
                 Done::Computed
             }
             Op::Keep { bytes } => Done::Opened(file::in_memory(&bytes).map(Descriptor::from)),
+            Op::Nameless { directory } => {
+                Done::Opened(nameless::make(&*directory).map(|(file, _)| file.into()))
+            }
+            Op::Write { file, bytes, start } => {
+                Done::Written(nameless::write_all_at(&*file, &bytes, start))
+            }
         }
     }
 }
@@ -242,9 +265,11 @@ impl Nowait {
                 };
                 Err((Op::Read { file, buffer, filled, start }, refusal))
             }
-            op @ (Op::List { .. } | Op::Compute { .. } | Op::Populate { .. }) => {
-                Err((op, Refusal::Untold))
-            }
+            op @ (Op::List { .. }
+            | Op::Compute { .. }
+            | Op::Populate { .. }
+            | Op::Nameless { .. }
+            | Op::Write { .. }) => Err((op, Refusal::Untold)),
         }
     }
 

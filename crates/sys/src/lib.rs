@@ -26,6 +26,7 @@ pub mod lock;
 pub mod log_file;
 pub mod machine;
 pub mod mapping;
+pub mod nameless;
 pub mod net;
 pub mod netstat;
 pub mod notify;

@@ -131,6 +131,12 @@ pub fn image(root: &Path) -> Result<(), String> {
         match step {
             Step::Copy { files, place } => {
                 for file in files {
+                    if packages.join(&file).is_dir() {
+                        let mut copy = Command::new("cp");
+                        copy.arg("-aT").arg(packages.join(&file));
+                        run(copy.arg(image.join(place.trim_start_matches('/'))))?;
+                        continue;
+                    }
                     let mode = if file == "flyball" { 0o755 } else { 0o644 };
                     let mut to = place.trim_start_matches('/').to_owned();
                     if to.ends_with('/') {

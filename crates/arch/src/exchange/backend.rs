@@ -2,7 +2,7 @@
 
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
-use flyball_site::{Lookup, Out, Plan, SecondEnd, Went};
+use flyball_site::{BackendFailure, Lookup, Out, Plan, SecondEnd, Went};
 
 use super::{Exchange, Step};
 use crate::awaited::Awaited;
@@ -120,7 +120,10 @@ impl Exchange {
         };
         let status = answer.status;
         match status {
-            _ if !relay.has_failed() => {}
+            _ if relay.failure().is_none() => {}
+            _ if relay.failure() == Some(BackendFailure::SpoolFull) => {
+                tally.add(Counter::SpoolFull, 1);
+            }
             Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
             Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
             Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),

@@ -113,8 +113,9 @@ impl Job {
                     self.plan.done(op.perform());
                     continue;
                 }
-                // A directory is not warmed by a look: each of its names is one.
-                Op::Compute { .. } | Op::List { .. } => {
+                // A directory is not warmed by a look: each of its names is one. What is written
+                // is written by whoever has the file.
+                Op::Compute { .. } | Op::List { .. } | Op::Nameless { .. } | Op::Write { .. } => {
                     self.plan.put_back(op);
                     return Needs::Thread;
                 }

@@ -21,9 +21,10 @@ pub(super) const fn hold(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
         kind: Kind::Size { least: 1, most: 1 << 30, set },
         word: Some(Word { name: "off", set: off }),
         default: Some("1MiB"),
-        doc: "Bytes of a request body that are held until it is whole",
+        doc: "Bytes of a request body that are held in memory until it is whole",
         more: "Per connection. Before that no program is started and no link is taken, so that a \
-               slow client keeps neither from others, and a body in chunks has a length. `off` \
+               slow client keeps neither from others, and a body in chunks has a length. What is \
+               longer waits in a file (`spool.directory`). `off` \
                passes a body on as it comes: in chunks it then comes without its length, of which \
                PHP reads nothing, and is 411 for SCGI.",
         source: "RFC 3875 section 4.1.2; fastcgi_request_buffering of nginx",

@@ -71,6 +71,35 @@ pub(super) const ROWS: &[Setting] = &[
         source: "RFC 9110 section 7.4",
     },
     Setting {
+        key: "spool.directory",
+        flag: None,
+        kind: Kind::Path { set: |s, path| s.running.spool.directory = Some(path) },
+        word: Some(Word { name: "auto", set: |s| s.running.spool.directory = None }),
+        default: Some("auto"),
+        doc: "The directory for request bodies that memory does not hold",
+        more: "What goes to a program or a server and is longer than its `hold` waits there until \
+               it is whole, in a file without a name, which is gone with its worker. Workers may \
+               write there and nowhere else. `auto` is what TMPDIR says, else /var/tmp. Where the \
+               workers' user cannot write, which is told at the start, a longer body is 413, or \
+               411 if it comes in chunks, and nothing is run.",
+        source: "O_TMPFILE in open(2); client_body_temp_path of nginx",
+    },
+    Setting {
+        key: "spool.max",
+        flag: None,
+        kind: Kind::Size {
+            least: 1 << 20,
+            most: 1 << 50,
+            set: |s, bytes| s.running.spool.bytes_max = Some(bytes),
+        },
+        word: Some(Word { name: "off", set: |s| s.running.spool.bytes_max = None }),
+        default: Some("1GiB"),
+        doc: "Most bytes there, of all workers together",
+        more: "Requests for whose bodies there is no room are answered 503 and counted \
+               (`spool_full`). `off` has no such files: longer bodies are refused.",
+        source: "",
+    },
+    Setting {
         key: "upgrade-timeout",
         flag: None,
         kind: Kind::Duration {

@@ -26,6 +26,8 @@ const GLOBAL: &[&str] = &[
     "access-log",
     "pid-file",
     "upgrade-timeout",
+    "spool.directory",
+    "spool.max",
     "admin-mode",
     "admin-group",
     "admin-hosts",

@@ -11,7 +11,7 @@ use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
     CloseAfter, CompletionOrder, Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings,
     ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
-    StageSettings, ThreadOrder, Violation, WorkOrder,
+    SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
 };
 use flyball_http::Limits;
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
@@ -123,6 +123,7 @@ fn different_running() -> RunningSettings {
         admin_group: Some("other".into()),
         admin_hosts: vec!["other".into()],
         upgrade_ms: 3,
+        spool: SpoolSettings { directory: Some("/other".into()), bytes_max: Some(3 << 20) },
     }
 }
 

@@ -2,9 +2,11 @@
 //! together, a piece at most; when the program pauses, what came until then is flushed, so that a
 //! client can read all of it.
 
+use std::sync::Arc;
+
 use flyball_http::{Now, Segment};
 
-use super::{Relay, Went};
+use super::{Relay, Spool, Went};
 use crate::coded_source::CodedSource;
 use crate::plan::Plan;
 use crate::source::{Piece, Source};
@@ -25,18 +27,24 @@ impl CodedAnswer {
     }
 
     /// Goes on without waiting, as [`Relay::advance`] does.
-    pub(crate) fn advance(&mut self, relay: &mut Relay, wants_piece: bool, now: &Now) -> Went {
+    pub(crate) fn advance(
+        &mut self,
+        relay: &mut Relay,
+        wants_piece: bool,
+        spool: Option<&Arc<Spool>>,
+        now: &Now,
+    ) -> Went {
         if self.is_away {
             return Went::Working;
         }
         if !wants_piece {
-            return relay.advance(false, now);
+            return relay.advance(false, spool, now);
         }
         if let Some(piece) = self.piece.take() {
             return Went::Piece(piece);
         }
         while self.source.takes_more() {
-            match relay.advance(true, now) {
+            match relay.advance(true, spool, now) {
                 Went::Piece(Piece::More(Segment::Bytes(bytes))) => self.source.feed(bytes, false),
                 Went::Piece(Piece::Last(Segment::Bytes(bytes))) => self.source.feed(bytes, true),
                 Went::Wait => break,

@@ -24,6 +24,7 @@ mod scgi;
 pub mod settings;
 mod spares;
 mod spawner;
+mod spool;
 mod start;
 mod stream;
 
@@ -33,6 +34,7 @@ pub use relay::{Relay, Went};
 pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;
+pub use spool::Spool;
 
 pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage, answers};
@@ -71,6 +73,10 @@ pub enum Failure {
     Late,
     /// It must be told how long the request body is, which nobody knows.
     Unmeasured,
+    /// The request body is longer than may be held.
+    TooLong,
+    /// There is no room for request bodies at the moment.
+    SpoolFull,
 }
 
 impl Failure {
@@ -80,10 +86,11 @@ impl Failure {
         match self {
             Failure::Missing => Status::NOT_FOUND,
             Failure::Forbidden => Status::FORBIDDEN,
-            Failure::Busy | Failure::Down => Status::SERVICE_UNAVAILABLE,
+            Failure::Busy | Failure::Down | Failure::SpoolFull => Status::SERVICE_UNAVAILABLE,
             Failure::Gone | Failure::Malformed => Status::BAD_GATEWAY,
             Failure::Late => Status::GATEWAY_TIMEOUT,
             Failure::Unmeasured => Status::LENGTH_REQUIRED,
+            Failure::TooLong => Status::CONTENT_TOO_LARGE,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! take.
 
 use std::fmt::Write as _;
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -13,11 +14,12 @@ use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{process, say};
 
-use super::body::Body;
+use super::body::{Body, Refused};
 use super::coded::CodedAnswer;
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
+use super::spool::Spool;
 use super::start::{Start, told_len};
 use super::{Failure, Flow, Link, Stage};
 use crate::plan::Plan;
@@ -87,8 +89,6 @@ pub struct Relay {
     link: Option<Box<dyn Link>>,
     /// What makes its link, once the request body is whole.
     start: Option<Box<Start>>,
-    /// Most bytes of the body that are held until then.
-    held_max: usize,
     body: Body,
     request: OwnedRequest,
     site: usize,
@@ -119,8 +119,8 @@ pub struct Relay {
     sendfile_roots: Arc<[PathBuf]>,
     /// Its content is coded on the way.
     pub(crate) coded: Option<Box<CodedAnswer>>,
-    /// The answer is not its program's.
-    pub(crate) failed: bool,
+    /// Why the answer is not its program's, if it is not.
+    pub(crate) failed: Option<Failure>,
     /// Fields of an answer whose content is a file.
     pub(crate) beside: Option<Vec<u8>>,
 }
@@ -137,7 +137,6 @@ impl Relay {
         let mut relay = Relay {
             link: None,
             start: None,
-            held_max: 0,
             body: Body::default(),
             request,
             site,
@@ -157,11 +156,11 @@ impl Relay {
             led_to_closed: false,
             sendfile_roots: [].into(),
             coded: None,
-            failed: false,
+            failed: None,
             beside: None,
         };
         match relay.holds(&start) {
-            Some(most) => (relay.start, relay.held_max) = (Some(Box::new(start)), most),
+            Some(body) => (relay.start, relay.body) = (Some(Box::new(start)), body),
             None => relay.begin(start),
         }
         if told_len(&relay.request) == Some(0) {
@@ -172,17 +171,17 @@ impl Relay {
         relay
     }
 
-    /// Most bytes of the request body that are held before its program is asked for; `None` when
-    /// that is asked for at once.
-    fn holds(&self, start: &Start) -> Option<usize> {
-        let most = match (self.limits.held_bytes_max, told_len(&self.request)) {
-            (_, Some(0)) => return None,
-            (Some(most), Some(len)) if len > most => return None,
-            (Some(most), _) => most,
-            (None, None) if start.needs_length() => 0,
-            (None, _) => return None,
-        };
-        Some(usize::try_from(most).unwrap_or(usize::MAX - 1))
+    /// The request body that is gathered before its program is asked for; `None` when that is asked
+    /// for at once.
+    fn holds(&self, start: &Start) -> Option<Body> {
+        match (self.limits.held_bytes_max, told_len(&self.request)) {
+            (_, Some(0)) => None,
+            (Some(most), _) => {
+                Some(Body::gathered(usize::try_from(most).unwrap_or(usize::MAX), true))
+            }
+            (None, None) if start.needs_length() => Some(Body::gathered(0, false)),
+            (None, _) => None,
+        }
     }
 
     /// Asks for the program.
@@ -226,8 +225,7 @@ impl Relay {
     pub fn room(&self) -> usize {
         match (&self.start, &self.link) {
             _ if self.body.has_ended() => usize::MAX,
-            // One more than may be held, to see whether there are more.
-            (Some(_), _) => (self.held_max + 1).saturating_sub(self.body.len()),
+            (Some(_), _) => self.body.room(),
             // What was held goes first.
             (None, Some(_)) if self.body.len() > 0 => 0,
             (None, Some(link)) => link.room(),
@@ -263,24 +261,15 @@ impl Relay {
     pub(crate) fn is_to_be_linked(&self) -> bool {
         match &self.link {
             Some(link) => link.stage() == Stage::Queued,
-            None => self.start.is_some() && (self.body.has_ended() || self.is_full()),
+            None => self.start.is_some() && self.body.is_gathered(),
         }
-    }
-
-    /// There is more of the body than may be held.
-    fn is_full(&self) -> bool {
-        self.body.len() > self.held_max
     }
 
     /// Opens its link, if that is free by now.
     pub(crate) fn link_up(&mut self, now: &Now) {
         if let Some(mut start) = self.start.take() {
-            if self.is_full() && start.needs_length() {
-                let why = "its body came in chunks, and is longer than may be held";
-                return self.fail(Failure::Unmeasured, why);
-            }
-            if !self.is_full() && told_len(&self.request).is_none() {
-                start.measured(self.body.len() as u64);
+            if told_len(&self.request).is_none() {
+                start.measured(self.body.len());
             }
             self.begin(*start);
             (self.began_ms, self.link_ms, self.since_ms) = (now.ms(), now.ms(), now.ms());
@@ -300,12 +289,18 @@ impl Relay {
 
     /// Goes on without waiting: passes the request on, and takes of the answer what is wanted: its
     /// head, or once that was given a piece if `wants_piece`.
-    pub fn advance(&mut self, wants_piece: bool, now: &Now) -> Went {
-        if self.start.is_some() {
-            return Went::Wait;
+    pub fn advance(&mut self, wants_piece: bool, spool: Option<&Arc<Spool>>, now: &Now) -> Went {
+        if self.body.is_working() {
+            return Went::Working;
         }
         while self.feed() | self.push() {
             self.moved(now);
+        }
+        if let Some(plan) = self.body_work(spool) {
+            return Went::Work(plan);
+        }
+        if self.start.is_some() {
+            return Went::Wait;
         }
         match self.phase {
             Phase::Head => self.advance_head(now),
@@ -314,6 +309,56 @@ impl Relay {
             Phase::Body => Went::Wait,
             Phase::Over if wants_piece => Went::Piece(Piece::Failed),
             Phase::Over => Went::Wait,
+        }
+    }
+
+    /// The work with the request body that is to be done now.
+    fn body_work(&mut self, spool: Option<&Arc<Spool>>) -> Option<Box<Plan>> {
+        if self.start.is_none() {
+            let room = self.link.as_ref().map_or(0, |link| link.room());
+            return if room > 0 { self.body.fetch() } else { None };
+        }
+        let told = told_len(&self.request).unwrap_or(0);
+        match self.body.store(told, spool) {
+            Ok(plan) => return plan,
+            Err(Refused::Full) => {
+                self.fail(Failure::SpoolFull, "the place for request bodies is full");
+            }
+            Err(Refused::TooLong) => self.refuse_body(),
+        }
+        None
+    }
+
+    /// There is no place for more of the request body than memory holds.
+    fn refuse_body(&mut self) {
+        match told_len(&self.request) {
+            Some(_) => self.fail(Failure::TooLong, "its body is longer than may be held"),
+            None => {
+                let why = "its body came in chunks, and is longer than may be held";
+                self.fail(Failure::Unmeasured, why);
+            }
+        }
+    }
+
+    /// Whether work with the request body is under way.
+    pub(crate) fn is_working(&self) -> bool {
+        self.body.is_working()
+    }
+
+    /// That work is done.
+    pub(crate) fn worked(&mut self, plan: Plan, now: &Now) {
+        self.moved(now);
+        let Err(error) = self.body.worked(plan) else { return };
+        match error.kind() {
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => {
+                self.fail(Failure::SpoolFull, &format!("the place for request bodies: {error}"));
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                self.refuse_body();
+            }
+            _ => self.fail(Failure::Down, &format!("its body cannot be held: {error}")),
         }
     }
 
@@ -505,6 +550,7 @@ impl Relay {
     /// Ends it, whatever it does, and says why in the log.
     pub(crate) fn fail(&mut self, failure: Failure, why: &str) {
         (self.link, self.start) = (None, None);
+        self.body.forget();
         self.answer.clear();
         if failure != Failure::Missing {
             let name = name_of("backend", &self.request, &self.id);

@@ -1,10 +1,12 @@
 //! Requests that backends answer, and what becomes of what these say.
 
+use std::sync::Arc;
+
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::net::Server;
 
 use super::{Answer, Lookup, Service, Site, Sites, carried};
-use crate::backend::{Failure, Outcome, Relay, Reply};
+use crate::backend::{Failure, Outcome, Relay, Reply, Spool};
 
 /// How often one request may be sent elsewhere by programs.
 const REDIRECTS_MAX: u8 = 10;
@@ -25,6 +27,21 @@ impl Sites {
         self.sites.iter().flat_map(|site| site.gates.servers())
     }
 
+    /// Has long bodies wait in this place. To be called before the first fork.
+    pub fn set_spool(&mut self, spool: Spool) {
+        self.spool = Some(Arc::new(spool));
+    }
+
+    /// Where long bodies wait, if there is such a place.
+    pub fn spool(&self) -> Option<&Spool> {
+        self.spool.as_deref()
+    }
+
+    /// Whether backends answer for any of the sites.
+    pub fn have_backends(&self) -> bool {
+        self.sites.iter().any(|site| !site.gates.is_empty())
+    }
+
     /// What is not there yet and may come later, and what is shown where it may not be meant to.
     /// Blocks on the disk.
     pub fn warnings(&self) -> Vec<String> {
@@ -40,6 +57,11 @@ impl Sites {
 }
 
 impl Service {
+    /// Where bodies go that memory does not hold.
+    pub(crate) fn spool(&self) -> Option<&Arc<Spool>> {
+        self.sites.spool.as_ref()
+    }
+
     /// What `begin` opens belongs to this process, where others have the same table of descriptors:
     /// else it would be closed when one of them dies.
     pub(super) fn owned(&self, begin: impl FnOnce() -> Option<Box<Relay>>) -> Option<Box<Relay>> {
@@ -109,7 +131,7 @@ impl Service {
     }
 
     pub(super) fn backend_failed(&mut self, relay: &mut Relay, failure: Failure) -> Lookup<'_> {
-        relay.failed = true;
+        relay.failed = Some(failure);
         let request = relay.request().request();
         self.fields.clear();
         if failure.status() == Status::SERVICE_UNAVAILABLE {

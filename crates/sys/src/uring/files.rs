@@ -46,7 +46,9 @@ impl Ring {
             | Op::List { .. }
             | Op::Digest { .. }
             | Op::Compute { .. }
-            | Op::Keep { .. }) => return Some(op),
+            | Op::Keep { .. }
+            | Op::Nameless { .. }
+            | Op::Write { .. }) => return Some(op),
         }
         None
     }

@@ -1,0 +1,50 @@
+//! Where bodies of requests wait that memory does not hold: which directory that is, and whether
+//! workers can write there.
+
+use std::path::PathBuf;
+
+use flyball_site::{Sites, Spool};
+
+use crate::sandbox::Confinement;
+use crate::settings::Settings;
+
+/// The directory that is used where none is named and TMPDIR says nothing: on a disk, where there
+/// is one, since /tmp is often memory.
+const DIRECTORY: &str = "/var/tmp";
+
+/// The directory by these settings.
+pub(crate) fn directory(settings: &Settings) -> PathBuf {
+    let from_environment = || std::env::var_os("TMPDIR").map(PathBuf::from);
+    let named = settings.running.spool.directory.clone().or_else(from_environment);
+    named.filter(|path| path.is_absolute()).unwrap_or_else(|| DIRECTORY.into())
+}
+
+/// Opens the place for the sites, if they have backends and workers can write there. Blocks on the
+/// disk; to be called by a process of one thread.
+pub(crate) fn open(settings: &Settings, confinement: &Confinement, sites: &mut Sites) {
+    let Some(bytes_max) = settings.running.spool.bytes_max.filter(|_| sites.have_backends()) else {
+        return;
+    };
+    if let Ok(spool) = Spool::open(&directory(settings), bytes_max)
+        && confinement.lets_workers(|| spool.can_be_written())
+    {
+        sites.set_spool(spool);
+    }
+}
+
+/// What is to be said where there is no such place although there shall be.
+pub(crate) fn warning(settings: &Settings, sites: &Sites) -> Option<String> {
+    let is_wanted = settings.running.spool.bytes_max.is_some() && sites.have_backends();
+    let is_lacking = is_wanted && sites.spool().is_none();
+    is_lacking.then(|| {
+        let directory = directory(settings);
+        settings.blame(
+            "spool.directory",
+            format!(
+                "workers cannot write in {}: request bodies that are longer than `hold` are \
+                 refused",
+                directory.display()
+            ),
+        )
+    })
+}
