@@ -173,7 +173,7 @@ impl Link {
         params
     }
 
-    fn say(&mut self, bytes: &[u8]) {
+    pub(crate) fn say(&mut self, bytes: &[u8]) {
         self.0.write_all(bytes).expect("somebody reads");
     }
 
@@ -188,13 +188,13 @@ impl Link {
     }
 }
 
-fn record(kind: u8, content: &[u8]) -> Vec<u8> {
+pub(crate) fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     let [high, low] = (content.len() as u16).to_be_bytes();
     // Padding of our own kind: it may be anything.
     [&[1, kind, 0, 1, high, low, 3, 0], content, b"pad"].concat()
 }
 
-fn end(status: u8) -> Vec<u8> {
+pub(crate) fn end(status: u8) -> Vec<u8> {
     vec![1, 3, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, status, 0, 0, 0]
 }
 

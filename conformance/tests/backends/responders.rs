@@ -15,7 +15,7 @@ use flyball_testkit::{Launch, Server, as_ourselves, free_address, skip, wait};
 pub(crate) struct Responder(Child);
 
 impl Responder {
-    fn start(command: &mut Command) -> Responder {
+    pub(crate) fn start(command: &mut Command) -> Responder {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Responder(command.spawn().expect("it starts"))
     }
@@ -29,7 +29,7 @@ impl Drop for Responder {
     }
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
 }
 

@@ -1,11 +1,21 @@
-//! Slow clients hold no backend: what is too long for memory waits in files until it is whole.
+//! Slow clients hold no backend: what is too long for memory waits in files, on its way to the
+//! backend until it is whole, and on its way back until the client takes it.
 
+use std::fs::{Permissions, set_permissions};
+use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
-use crate::common_programs::{noise, on_every_architecture};
-use crate::fastcgi::{AT_MOST, Front, answer, chunked, get, start, start_workers, value};
+use crate::backend_faults::children;
+use crate::common_programs::served::put;
+use crate::common_programs::{have, noise, on_every_architecture};
+use crate::fastcgi::{
+    AT_MOST, Front, Link, answer, chunked, end, get, record, start, start_workers, value,
+};
 use crate::links::{expect_given, nobody_connects};
-use flyball_testkit::{Client, wait};
+use crate::responders::{Responder, is_root};
+use flyball_testkit::{Client, Launch, Server, free_address, wait};
 
 /// Clients that are slow at the same time.
 const SLOW: usize = 8;
@@ -14,7 +24,8 @@ const SLOW: usize = 8;
 const WORKERS_OF_MP: usize = SLOW + 2;
 
 /// A server with one child: the test, which takes a link when it is ready for one.
-const TABLE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nhold = \"64KiB\"\n";
+const TABLE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nhold = \"64KiB\"\n\
+                     buffer = \"128KiB\"\n";
 
 fn one_child(architecture: &str, more: &str) -> Option<Front> {
     let workers = if architecture == "mp" { WORKERS_OF_MP } else { 1 };
@@ -23,12 +34,16 @@ fn one_child(architecture: &str, more: &str) -> Option<Front> {
 
 /// An upload without its last bytes, and these.
 fn upload(number: usize, body: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    upload_to("/one/slow", number, body)
+}
+
+fn upload_to(path: &str, number: usize, body: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let (framing, mut all) = match number % 2 {
         0 => (format!("Content-Length: {}", body.len()), body.to_vec()),
         _ => ("Transfer-Encoding: chunked".to_string(), chunked(body)),
     };
     let last = all.split_off(all.len() - 7);
-    let head = format!("POST /one/slow HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
+    let head = format!("POST {path} HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n");
     ([head.into_bytes(), all].concat(), last)
 }
 
@@ -82,6 +97,15 @@ fn expect_counted(front: &Front, name: &str, count: u64) {
     assert!(wait::until(AT_MOST, counted).is_some(), "{name}: {}", front.server.status());
 }
 
+/// A client whose request is passed on, unless it is refused.
+fn served(front: &Front, request: &[u8]) -> Option<(Client, Link)> {
+    let mut client = Client::try_connect(front.server.address())?;
+    client.try_send(request);
+    let refused = |client: &mut Client| client.arrived().then_some(None);
+    let outcome = || front.try_accept().map(Some).or_else(|| refused(&mut client));
+    wait::until(AT_MOST, outcome)?.map(|link| (client, link))
+}
+
 fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
     let Some(front) = one_child(architecture, "[spool]\nmax = \"1MiB\"\n") else { return };
     let body = noise(3, 900_000);
@@ -102,14 +126,26 @@ fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
     assert_eq!(front.counted("backend_failures_503"), 0);
     slow.reset();
     let whole = [first, last].concat();
-    let served = || {
-        let mut next = front.server.connect();
-        next.try_send(&whole);
-        let refused = |next: &mut Client| next.arrived().then_some(None);
-        let outcome = || front.try_accept().map(Some).or_else(|| refused(&mut next));
-        wait::until(AT_MOST, outcome)?.map(|link| (next, link))
-    };
-    let (mut next, mut link) = wait::until(AT_MOST, served).expect("there is room again");
+    let (mut next, mut link) = wait::until(AT_MOST, || served(&front, &whole)).expect("room");
+    link.params(0);
+    assert!(link.stream(5) == body, "another body came");
+    link.answer("A: b\r\n\r\nnext");
+    assert_eq!(answer(&mut next).1, "next");
+}
+
+/// What a worker had there is free when it has died.
+fn a_worker_that_dies_gives_its_room_back(architecture: &str) {
+    let Some(front) = one_child(architecture, "[spool]\nmax = \"1MiB\"\n") else { return };
+    let body = noise(12, 900_000);
+    let (first, last) = upload(0, &body);
+    let mut slow = front.server.connect();
+    slow.send(&first);
+    expect_given(&front, 1);
+    for process in children(&front.server) {
+        let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
+    }
+    let whole = [first, last].concat();
+    let (mut next, mut link) = wait::until(AT_MOST, || served(&front, &whole)).expect("room");
     link.params(0);
     assert!(link.stream(5) == body, "another body came");
     link.answer("A: b\r\n\r\nnext");
@@ -137,7 +173,7 @@ fn expect_memory_alone(front: &Front) {
 
 fn without_a_place_that_can_be_written_a_long_body_is_refused(architecture: &str) {
     let place = tempfile::tempdir().unwrap();
-    std::fs::set_permissions(place.path(), std::fs::Permissions::from_mode(0o555)).unwrap();
+    set_permissions(place.path(), Permissions::from_mode(0o555)).unwrap();
     let more = format!("[spool]\ndirectory = \"{}\"\n", place.path().display());
     let Some(front) = one_child(architecture, &more) else { return };
     front.expect_logged("workers cannot write in");
@@ -153,10 +189,238 @@ fn without_files_a_long_body_is_refused() {
     expect_memory_alone(&front);
 }
 
+/// What the kernel holds of an answer to a slow client.
+const IN_SOCKETS: usize = 64 * 1024;
+
+/// Sockets that hold little, in a file for all of them.
+const NARROW: &str = "[send]\nbuffer = \"64KiB\"\n";
+
+/// An answer in records.
+fn say(link: &mut Link, head: &str, body: &[u8]) {
+    let mut all = record(6, head.as_bytes());
+    body.chunks(60_000).for_each(|part| all.extend_from_slice(&record(6, part)));
+    all.extend_from_slice(&end(0));
+    link.say(&all);
+}
+
+fn read(client: &mut Client) -> Vec<u8> {
+    match client.response_head().content_length() {
+        Some(len) => client.take(len),
+        None => client.chunks().concat(),
+    }
+}
+
+/// A client that asks and does not read.
+fn ask(front: &Front, path: &str) -> Client {
+    let mut client = Client::connect_narrow(front.server.address(), IN_SOCKETS);
+    client.send(get(path));
+    client
+}
+
+/// The child answers a request, all of it before it goes on.
+fn serve_next(front: &Front, body: &[u8], tells_length: bool) {
+    let mut link = front.accept();
+    link.params(0);
+    assert_eq!(link.stream(5), b"");
+    let length = match tells_length {
+        true => format!("Content-Length: {}\r\n", body.len()),
+        false => String::new(),
+    };
+    say(&mut link, &format!("Content-Type: a/b\r\n{length}\r\n"), body);
+    link.expect_end();
+}
+
+/// Eight that do not read are under way, and an honest request is answered; then all read.
+fn read_slowly(front: &Front, body: &[u8]) {
+    let mut slow: Vec<Client> = Vec::new();
+    for number in 0..SLOW {
+        slow.push(ask(front, "/one/slow"));
+        serve_next(front, body, number % 2 == 0);
+    }
+    let mut honest = front.server.connect();
+    honest.send(get("/one/honest"));
+    serve_next(front, b"honest", true);
+    assert_eq!(answer(&mut honest).1, "honest");
+    for client in &mut slow {
+        assert!(read(client) == body, "another body came");
+    }
+}
+
+fn slow_readers_keep_the_only_child_from_nobody(architecture: &str) {
+    let Some(front) = one_child(architecture, NARROW) else { return };
+    read_slowly(&front, &noise(5, 2_500_001));
+}
+
+/// What is coded on the way is coded when the client takes it.
+fn a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all(architecture: &str) {
+    let Some(front) = one_child(architecture, NARROW) else { return };
+    let text: String = noise(11, 1_500_000).iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut client = Client::connect_narrow(front.server.address(), IN_SOCKETS);
+    client.send("GET /one/a HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
+    let mut link = front.accept();
+    link.params(0);
+    assert_eq!(link.stream(5), b"");
+    say(&mut link, "Content-Type: text/html\r\n\r\n", text.as_bytes());
+    link.expect_end();
+    let head = client.response_head();
+    assert_eq!(head.field("Content-Encoding"), Some("gzip"));
+    let mut plain = String::new();
+    let coded = client.chunks().concat();
+    flate2::read::GzDecoder::new(&*coded).read_to_string(&mut plain).unwrap();
+    assert!(plain == text, "another body came");
+}
+
+#[test]
+fn slow_readers_of_20_mb_keep_the_only_child_from_nobody() {
+    let Some(front) = start("n-copy", "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\n") else {
+        return;
+    };
+    read_slowly(&front, &noise(6, 20_000_000));
+}
+
+/// Where there is no room its program waits for the client, and nothing is lost.
+fn an_answer_for_which_there_is_no_room_waits_for_its_client(architecture: &str) {
+    let body = noise(7, 2_500_001);
+    for more in ["[spool]\nmax = \"1MiB\"\n", "[spool]\nmax = \"off\"\n"] {
+        let Some(front) = one_child(architecture, &format!("{NARROW}{more}")) else { return };
+        let mut client = ask(&front, "/one/slow");
+        std::thread::scope(|scope| {
+            let child = scope.spawn(|| serve_next(&front, &body, false));
+            let took = || (front.counted("bytes_sent") > 0).then_some(());
+            assert!(wait::until(AT_MOST, took).is_some(), "{}", front.server.status());
+            assert!(read(&mut client) == body, "another body came");
+            child.join().unwrap();
+        });
+    }
+}
+
+/// Bytes leave as they come, whatever may be held.
+fn the_first_bytes_do_not_wait_for_others(architecture: &str) {
+    let Some(front) = one_child(architecture, "") else { return };
+    let mut client = front.server.connect();
+    client.send(get("/one/a"));
+    let mut link = front.accept();
+    link.params(0);
+    assert_eq!(link.stream(5), b"");
+    link.say(&record(6, b"Content-Length: 400000\r\n\r\nfirst"));
+    client.response_head();
+    assert_eq!(client.take(5), b"first");
+    let rest = noise(8, 399_995);
+    say(&mut link, "", &rest);
+    assert!(client.take(rest.len()) == rest, "another body came");
+}
+
+/// What came before an answer was broken off is passed on, and then that is told.
+fn an_answer_that_breaks_off_behind_a_slow_client_breaks_off_there(architecture: &str) {
+    let Some(front) = one_child(architecture, NARROW) else { return };
+    let mut client = ask(&front, "/one/a");
+    let mut link = front.accept();
+    link.params(0);
+    assert_eq!(link.stream(5), b"");
+    let body = noise(9, 1_000_000);
+    let mut all = record(6, b"Content-Length: 2000000\r\n\r\n");
+    body.chunks(60_000).for_each(|part| all.extend_from_slice(&record(6, part)));
+    link.say(&all);
+    drop(link);
+    front.expect_logged("backend: ");
+    client.response_head();
+    assert!(client.take(body.len()) == body, "another body came");
+    assert_eq!(client.rest_before_end(), b"");
+}
+
+const FPM: &str = "\
+[global]
+error_log = HERE/fpm.log
+daemonize = no
+[one]
+USER
+listen = SOCKET
+pm = static
+pm.max_children = 1
+php_admin_value[post_max_size] = 100M
+";
+
+const SUM: &str =
+    "<?php $sum = hash_init('md5'); hash_update_stream($sum, fopen('php://input', 'r'));
+echo $_SERVER['CONTENT_LENGTH'] ?? 'none', ' ', hash_final($sum);";
+
+const LONG: &str = "<?php for ($n = 0; $n < 200; $n++) echo str_repeat(chr(65 + $n % 26), 100000);";
+
+/// php-fpm with one child, and a server before it.
+fn php(here: &Path) -> (Responder, Server) {
+    for (name, text) in
+        [("sum.php", SUM), ("long.php", LONG), ("index.php", "<?php echo 'honest';")]
+    {
+        put(&here.join("root").join(name), text);
+    }
+    set_permissions(here, Permissions::from_mode(0o755)).unwrap();
+    let (socket, shown) = (free_address().to_string(), here.display().to_string());
+    let user = if is_root() { "user = www-data\ngroup = www-data" } else { "" };
+    let table = FPM.replace("HERE", &shown).replace("USER", user).replace("SOCKET", &socket);
+    put(&here.join("fpm.conf"), table);
+    let mut command = Command::new("php-fpm8.2");
+    let fpm = Responder::start(command.arg("-F").arg("-y").arg(here.join("fpm.conf")));
+    let log = || std::fs::read_to_string(here.join("fpm.log")).ok();
+    let ready = || log().filter(|log| log.contains("ready to handle"));
+    assert!(wait::until(AT_MOST, ready).is_some(), "php-fpm is not ready: {:?}", log());
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[site]]\nroot = \"{shown}/root\"\n\
+         index = [\"index.php\"]\n[[site.fastcgi]]\nextensions = [\"php\"]\nsocket = \"{socket}\"\n"
+    );
+    let server = Launch::config(config).start().unwrap_or_else(|refused| panic!("{refused}"));
+    (fpm, server)
+}
+
+/// Eight uploads of 60 MB and eight downloads of 20 MB are under way, and php-fpm has one child.
+#[test]
+fn an_honest_request_to_php_ends_while_slow_ones_are_under_way() {
+    if !have(&["php-fpm8.2", "php8.2"]) {
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let (_fpm, server) = php(here.path());
+    let body = noise(10, 60_000_000);
+    let mut uploads: Vec<(Client, Vec<u8>)> = Vec::new();
+    let mut downloads: Vec<Client> = Vec::new();
+    for number in 0..SLOW {
+        let (first, last) = upload_to("/sum.php", number, &body);
+        let mut client = server.connect();
+        client.send(first);
+        uploads.push((client, last));
+        let mut client = Client::connect_narrow(server.address(), IN_SOCKETS);
+        client.send(get("/long.php"));
+        downloads.push(client);
+    }
+    let mut honest = server.connect();
+    honest.send(get("/"));
+    assert_eq!(answer(&mut honest).1, "honest");
+    let sum = crate::common_programs::run(
+        Command::new("php8.2").args(["-r", "echo md5_file($argv[1]);"]).arg({
+            let path = here.path().join("body");
+            put(&path, &body);
+            path
+        }),
+    );
+    for (client, last) in &mut uploads {
+        client.send(last);
+        assert_eq!(answer(client).1, format!("{} {}", body.len(), sum.0.trim()));
+    }
+    let long: Vec<u8> = (0..200).flat_map(|n| vec![65 + n % 26; 100_000]).collect();
+    for client in &mut downloads {
+        assert!(read(client) == long, "another body came");
+    }
+}
+
 on_every_architecture! {
     [
         slow_uploads_keep_the_only_child_from_nobody,
+        slow_readers_keep_the_only_child_from_nobody,
+        a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all,
         a_full_spool_is_503_and_counted_until_there_is_room,
+        a_worker_that_dies_gives_its_room_back,
         without_a_place_that_can_be_written_a_long_body_is_refused,
+        an_answer_for_which_there_is_no_room_waits_for_its_client,
+        the_first_bytes_do_not_wait_for_others,
+        an_answer_that_breaks_off_behind_a_slow_client_breaks_off_there,
     ]
 }

@@ -18,7 +18,7 @@ use crate::awaited::{Awaited, BackendPoll, Client};
 use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Beside, Exchange, Step};
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -392,8 +392,35 @@ fn parse(slot: &mut Slot, desk: &mut Desk) -> bool {
     }
 }
 
-/// Lets a connection go on until it has to wait.
+/// Lets a connection go on until it has to wait. While its client has no room it takes what a
+/// backend says.
 fn go_on(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
+    let turn = go_as_far_as_it_can(slot, token, desk, callbacks);
+    if !matches!(turn, Turn::Wait(interest) if interest.write) {
+        return turn;
+    }
+    match slot.exchange.beside(desk) {
+        Beside::Nothing => {
+            slot.backend.forget(&mut callbacks.ring, token.bits() | BACKEND);
+            turn
+        }
+        Beside::Await(awaited) => {
+            callbacks.link_backend(slot, token, &awaited);
+            turn
+        }
+        Beside::Disk(plan) => {
+            slot.plan = Some(plan);
+            Turn::Tail
+        }
+    }
+}
+
+fn go_as_far_as_it_can(
+    slot: &mut Slot,
+    token: Token,
+    desk: &mut Desk,
+    callbacks: &mut Callbacks,
+) -> Turn {
     let mut reads = 0;
     loop {
         step_plan(slot, token, desk, callbacks);

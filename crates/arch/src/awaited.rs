@@ -112,6 +112,13 @@ impl BackendPoll {
         true
     }
 
+    /// Has the ring poll for nothing, so that it holds no descriptor whose link has ended.
+    pub fn forget(&mut self, ring: &mut Ring, bits: u64) {
+        if self.polled.take().is_some() {
+            ring.cancel(bits);
+        }
+    }
+
     /// An operation has completed. Which one is not told: after the last of them nothing is polled.
     pub fn completed(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);

@@ -24,7 +24,7 @@ use flyball_sys::{clock, net};
 use crate::awaited::{Awaited, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Beside, Exchange, Step};
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -575,6 +575,7 @@ impl Line<'_> {
             Sent::All | Sent::Absent => {}
             // However fast the client takes it, the drain deadline must be seen.
             Sent::Piece => self.look_around(desk),
+            Sent::Full if self.exchange.is_relayed() => self.await_room(desk),
             Sent::Full => {
                 self.look_around(desk);
                 self.expired(desk);
@@ -613,6 +614,30 @@ impl Line<'_> {
             }
             Ok([_, true]) => {}
             Ok(_) => self.expired(desk),
+            Err(_) => self.exchange.abort(CloseReason::SocketError),
+        }
+    }
+
+    /// The client is slow, and a backend answers: waits for either.
+    fn await_room(&mut self, desk: &mut Desk) {
+        let awaited = match self.exchange.beside(desk) {
+            Beside::Disk(plan) => return self.run_on_disk(plan, desk),
+            Beside::Await(awaited) => Some(awaited),
+            Beside::Nothing => None,
+        };
+        self.look_around(desk);
+        let ready = match &awaited {
+            Some(Awaited { descriptor, interest, .. }) => {
+                let client = (self.socket.as_fd(), Interest::WRITE);
+                let two = [client, (descriptor.as_fd(), *interest)];
+                net::wait_for_two(two, BLOCKING_TICK_MS).map(|ready| ready.contains(&true))
+            }
+            None => net::wait_writable(self.socket, BLOCKING_TICK_MS),
+        };
+        desk.tick();
+        match ready {
+            Ok(true) => {}
+            Ok(false) => self.expired(desk),
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }

@@ -17,6 +17,7 @@ use flyball_site::{
 use flyball_sys::clock;
 use flyball_sys::signal::Masked;
 
+pub use self::backend::Beside;
 use self::backend::{Relayed, begin_relay};
 use crate::awaited::Awaited;
 use crate::chunks::ChunkInUse;

@@ -17,7 +17,7 @@ use crate::registry::{self, Architecture};
 use crate::sandbox::{self, SandboxMode};
 use crate::server::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::settings::{ResidencyTest, Settings};
-use crate::warnings;
+use crate::{spool, warnings};
 
 pub use machine::{Fact, facts};
 
@@ -66,6 +66,7 @@ pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effe
     effects.sockets();
     effects.residency();
     effects.sandbox();
+    effects.spool();
     effects.list
 }
 
@@ -90,6 +91,14 @@ impl Effects<'_> {
 
     fn is_given(&self, key: &str) -> bool {
         self.settings.given.contains_key(key)
+    }
+
+    /// Where long bodies wait that nobody has named a directory for.
+    fn spool(&mut self) {
+        let (directory, by) = spool::directory(self.settings);
+        if let Some(by) = by {
+            self.derived("spool.directory", directory.display(), by.into());
+        }
     }
 
     /// Whether the architecture can run, and which settings it makes nothing of.

@@ -15,7 +15,7 @@ use flyball_sys::uring::{
 
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Beside, Exchange, Step};
 use crate::offload::Offload;
 use crate::pieces::Pieces;
 use crate::settings::CompletionOrder;
@@ -204,6 +204,7 @@ impl Operations {
         };
         reads && self.start_receive(slot, token, desk)
             || writes && self.start_send(slot, token, desk)
+            || writes && self.beside(slot, token, desk)
     }
 
     /// Waits for a backend, and for input or that the client leaves: true when the connection can
@@ -230,6 +231,25 @@ impl Operations {
         }
         slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
         false
+    }
+
+    /// Output is on its way: takes meanwhile what a backend says, and waits for more of that. True
+    /// when there is work on the disk.
+    fn beside(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+        match slot.exchange.beside(desk) {
+            Beside::Nothing => {
+                slot.backend.forget(&mut self.ring, token.bits() | BACKEND);
+                false
+            }
+            Beside::Await(awaited) => {
+                slot.backend.set(&mut self.ring, token.bits() | BACKEND, &awaited);
+                false
+            }
+            Beside::Disk(plan) => {
+                slot.plan = Some(plan);
+                true
+            }
+        }
     }
 
     /// Input is wanted, now: true when there was some, else it is on its way.

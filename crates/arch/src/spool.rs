@@ -12,11 +12,16 @@ use crate::settings::Settings;
 /// is one, since /tmp is often memory.
 const DIRECTORY: &str = "/var/tmp";
 
-/// The directory by these settings.
-pub(crate) fn directory(settings: &Settings) -> PathBuf {
-    let from_environment = || std::env::var_os("TMPDIR").map(PathBuf::from);
-    let named = settings.running.spool.directory.clone().or_else(from_environment);
-    named.filter(|path| path.is_absolute()).unwrap_or_else(|| DIRECTORY.into())
+/// The directory by these settings, and who has said so if not they.
+pub(crate) fn directory(settings: &Settings) -> (PathBuf, Option<&'static str>) {
+    if let Some(named) = &settings.running.spool.directory {
+        return (named.clone(), None);
+    }
+    let from_environment = std::env::var_os("TMPDIR").map(PathBuf::from);
+    match from_environment.filter(|path| path.is_absolute()) {
+        Some(path) => (path, Some("TMPDIR says so")),
+        None => (DIRECTORY.into(), Some("TMPDIR says nothing")),
+    }
 }
 
 /// Opens the place for the sites, if they have backends and workers can write there. Blocks on the
@@ -25,7 +30,7 @@ pub(crate) fn open(settings: &Settings, confinement: &Confinement, sites: &mut S
     let Some(bytes_max) = settings.running.spool.bytes_max.filter(|_| sites.have_backends()) else {
         return;
     };
-    if let Ok(spool) = Spool::open(&directory(settings), bytes_max)
+    if let Ok(spool) = Spool::open(&directory(settings).0, bytes_max)
         && confinement.lets_workers(|| spool.can_be_written())
     {
         sites.set_spool(spool);
@@ -37,7 +42,7 @@ pub(crate) fn warning(settings: &Settings, sites: &Sites) -> Option<String> {
     let is_wanted = settings.running.spool.bytes_max.is_some() && sites.have_backends();
     let is_lacking = is_wanted && sites.spool().is_none();
     is_lacking.then(|| {
-        let directory = directory(settings);
+        let (directory, _) = directory(settings);
         settings.blame(
             "spool.directory",
             format!(

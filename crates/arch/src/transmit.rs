@@ -109,7 +109,10 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
         };
         let call = match out.front() {
             Front::Empty => return Sent::All,
-            Front::Memory => send_memory(socket, out, ends, desk),
+            Front::Memory => {
+                let waits = !desk.only_sendfile_waits && !exchange.is_relayed();
+                send_memory(socket, out, ends, waits, desk)
+            }
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
                 match part.way(exchange.chunk(), desk, only) {
@@ -240,7 +243,7 @@ fn gather(
 
 /// One gather write of everything up to the next large body, or the end of the stream, either of
 /// which shares the last segment.
-fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, desk: &Desk) -> Call {
+fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, waits: bool, desk: &Desk) -> Call {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
     let gathers = desk.settings.lab.gather;
     let most = if gathers { GATHER_MAX } else { 1 };
@@ -253,7 +256,7 @@ fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, desk: &Desk) -> Ca
         return Call::Error(error);
     }
     let more = file_follows && !corks || ends;
-    match gather(socket, slices, more, !desk.only_sendfile_waits) {
+    match gather(socket, slices, more, waits) {
         Ok(sent) => Call::Took { sent, offered, large: false },
         Err(error) => Call::Error(error),
     }

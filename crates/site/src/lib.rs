@@ -43,8 +43,8 @@ mod upload;
 mod variant;
 
 pub use backend::{
-    BackendLimits, CgiSettings, Failure as BackendFailure, PoolSettings, Relay, ResponderSettings,
-    Spawner, Spool, Went,
+    BackendLimits, CgiSettings, Failure as BackendFailure, Fill, PoolSettings, Relay,
+    ResponderSettings, Spawner, Spool, Went,
 };
 pub use compress::{CompressCounts, CompressSettings, Overloaded};
 pub use counts::{AccessCounts, CacheCounts};

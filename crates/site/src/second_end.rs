@@ -9,7 +9,7 @@ use flyball_http::h1::Wants;
 use flyball_http::{Now, OwnedRequest};
 use flyball_sys::readiness::Interest;
 
-use crate::backend::{Failure, Relay, Went};
+use crate::backend::{Failure, Fill, Relay, Went};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
 
@@ -32,6 +32,11 @@ pub trait SecondEnd: Debug + Send {
 
     /// Goes on without waiting: takes of the answer what is wanted, its head first.
     fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went;
+
+    /// Takes of the answer what is there for a client that has no room for it now.
+    fn fill(&mut self, _: &mut Service, _: &Now) -> Fill {
+        Fill::Done
+    }
 
     /// Whether work that [`Went::Work`] gave out is under way.
     fn is_working(&self) -> bool {
@@ -109,13 +114,22 @@ impl SecondEnd for Relay {
         if self.is_to_be_linked() {
             service.owning(self, |relay| relay.link_up(now));
         }
+        // What is queued leaves before the answer is broken off.
+        let wants_piece = wants.piece && !(wants.write && self.breaks_off());
         match self.coded.take() {
             Some(mut coded) => {
-                let went = coded.advance(self, wants.piece, service.spool(), now);
+                let went = coded.advance(self, wants_piece, service.spool(), now);
                 self.coded = Some(coded);
                 went
             }
-            None => self.advance(wants.piece, service.spool(), now),
+            None => self.advance(wants_piece, service.spool(), now),
+        }
+    }
+
+    fn fill(&mut self, service: &mut Service, now: &Now) -> Fill {
+        match &self.coded {
+            Some(coded) if coded.is_away => Fill::Done,
+            _ => self.fill(service.spool(), now),
         }
     }
 

@@ -335,7 +335,7 @@ fn write(thread: &mut Thread, mut connection: Connection) {
         if connection.exchange.has_input() {
             return thread.queue_for_read(connection);
         }
-        let waits = sent == Sent::Full && !thread.desk.settings.send_blocking;
+        let waits = sent == Sent::Full && thread.may_await_room(&connection);
         match connection.exchange.advance(&mut thread.desk) {
             Step::Disk(plan) => work(thread, &mut connection, plan),
             Step::Read | Step::ReadWrite if connection.readable => {

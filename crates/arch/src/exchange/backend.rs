@@ -2,7 +2,8 @@
 
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
-use flyball_site::{BackendFailure, Lookup, Out, Plan, SecondEnd, Went};
+use flyball_site::{BackendFailure, Fill, Lookup, Out, Plan, SecondEnd, Went};
+use flyball_sys::clock;
 
 use super::{Exchange, Step};
 use crate::awaited::Awaited;
@@ -15,6 +16,17 @@ pub(super) enum Relayed {
     Again,
     /// This is needed.
     Needs(Step),
+}
+
+/// What is to be done while the client's socket has no room.
+#[derive(Debug)]
+pub enum Beside {
+    /// Nothing but to wait for room.
+    Nothing,
+    /// Its backend is waited for as well.
+    Await(Awaited),
+    /// This work, which may wait on the disk; then [`Exchange::resume`].
+    Disk(Box<Plan>),
 }
 
 /// A backend answers the request: it takes the body, and keeps time itself.
@@ -147,6 +159,36 @@ impl Exchange {
             relay.end();
         }
         Relayed::Again
+    }
+
+    /// Whether a backend's answer is on its way: sending must not block then, since the backend is
+    /// heard beside it.
+    pub fn is_relayed(&self) -> bool {
+        self.relay.is_some() && self.conn.awaits_piece()
+    }
+
+    /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
+    /// backend says, so that a slow client does not hold it up.
+    pub fn beside(&mut self, desk: &mut Desk) -> Beside {
+        if !self.is_relayed() {
+            return Beside::Nothing;
+        }
+        let Some(relay) = &mut self.relay else { return Beside::Nothing };
+        match relay.fill(&mut desk.service, &desk.now) {
+            Fill::Done => {
+                relay.rests();
+                Beside::Nothing
+            }
+            Fill::Wait(descriptor, interest) => {
+                Beside::Await(Awaited { descriptor, interest, reads: false })
+            }
+            Fill::Work(mut plan) => {
+                plan.set_asked_ns(clock::monotonic_ns());
+                self.trace.ask(&plan);
+                desk.tally.add(Counter::DiskWaits, 1);
+                Beside::Disk(plan)
+            }
+        }
     }
 
     /// The backend has said all, or nobody wants the rest.

@@ -13,7 +13,7 @@ use super::DiskWork;
 use crate::awaited::{Awaited, BackendWatch, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Beside, Exchange, Step};
 use crate::settings::{CloseAfter, Events};
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
@@ -134,6 +134,24 @@ pub(super) fn drive<D: DiskWork>(
     desk: &mut Desk,
     disk: &mut D,
 ) -> Turn {
+    let turn = go_on(slot, token, desk, disk);
+    if !matches!(turn, Turn::Wait(interest) if interest.write) {
+        return turn;
+    }
+    match slot.exchange.beside(desk) {
+        Beside::Nothing => turn,
+        Beside::Await(awaited) => {
+            slot.backend.get_or_insert_default().wanted = Some(awaited);
+            turn
+        }
+        Beside::Disk(plan) => match disk.submit(token, plan) {
+            Some(done) => resume(slot, *done, token, desk, disk).unwrap_or(Turn::Again),
+            None => Turn::Wait(Interest::NONE),
+        },
+    }
+}
+
+fn go_on<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut D) -> Turn {
     let mut reads = 0;
     loop {
         match slot.exchange.advance(desk) {

@@ -15,6 +15,7 @@ use crate::accept::Room;
 use crate::awaited::{Awaited, Client};
 use crate::counters::Counter;
 use crate::desk::{Desk, SpareBuffers};
+use crate::exchange::Beside;
 use crate::histogram::Timing;
 use crate::settings::Events;
 use crate::standing::StateChanges;
@@ -239,10 +240,24 @@ impl Thread {
         }
     }
 
-    /// Lets a connection wait for room in its socket, or for input as well.
+    /// Whether a connection whose socket is full waits in a poll stage: else it blocks in sending.
+    pub(crate) fn may_await_room(&self, connection: &Connection) -> bool {
+        !self.desk.settings.send_blocking || connection.exchange.is_relayed()
+    }
+
+    /// Lets a connection wait for room in its socket, or for input as well, and for its backend.
     pub(crate) fn await_room(&mut self, mut connection: Connection, interest: Interest) {
+        match connection.exchange.beside(&mut self.desk) {
+            Beside::Nothing => {}
+            Beside::Await(awaited) => connection.awaited = Some(Box::new(awaited)),
+            Beside::Disk(plan) => {
+                connection.plan = Some(plan);
+                return self.queue_for_write(connection);
+            }
+        }
         connection.count(&mut self.changes);
-        if let Some(untold) = self.pipeline.write_poll.park(connection, interest) {
+        if let Some(mut untold) = self.pipeline.write_poll.park(connection, interest) {
+            untold.awaited = None;
             self.queue_for_write(untold);
         }
     }

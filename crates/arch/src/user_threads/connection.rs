@@ -13,7 +13,7 @@ use flyball_sys::readiness::Interest;
 
 use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::{Awaited, BackendWatch, Client};
-use crate::exchange::{Exchange, Step};
+use crate::exchange::{Beside, Exchange, Step};
 use crate::room::Yields;
 use crate::transmit::{Sent, transmit};
 use crate::worker::Order;
@@ -77,7 +77,8 @@ impl Connection {
                 self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
             }
             let step = self.exchange.advance(&mut here.desk);
-            if self.backend.is_set() && !matches!(step, Step::Await(_)) {
+            let may_await = matches!(step, Step::Await(_) | Step::Write | Step::ReadWrite);
+            if self.backend.is_set() && !may_await {
                 here.watch_backend(&mut self.backend, None);
             }
             match step {
@@ -138,7 +139,7 @@ impl Connection {
         match transmit(&self.socket, &mut self.exchange, &mut here.desk) {
             Sent::All => {}
             Sent::Full if self.readable && interest.read => self.park_for_turn(here),
-            Sent::Full => self.wait(here, interest),
+            Sent::Full => self.wait_for_room(here, interest),
             Sent::Piece => self.park_for_turn(here),
             Sent::Absent => {
                 if let Some(plan) = self.exchange.warm(&here.desk) {
@@ -147,6 +148,19 @@ impl Connection {
             }
             Sent::Failed(reason) => self.exchange.abort(reason),
         }
+    }
+
+    /// Parks until there is room, or until the backend has more that can be taken meanwhile.
+    fn wait_for_room(&mut self, here: &mut Here<'_>, interest: Interest) {
+        match self.exchange.beside(&mut here.desk) {
+            Beside::Nothing => here.watch_backend(&mut self.backend, None),
+            Beside::Await(awaited) => here.watch_backend(&mut self.backend, Some(&awaited)),
+            Beside::Disk(plan) => {
+                here.watch_backend(&mut self.backend, None);
+                return self.disk(here, plan);
+            }
+        }
+        self.wait(here, interest);
     }
 
     /// A backend works: parks until it can go on, until there is input that is wanted, or until the

@@ -75,6 +75,11 @@ const CGI: &[Setting<SiteSettings>] = &[
         |s, bytes| limits_of(s).held_bytes_max = Some(bytes),
         |s| limits_of(s).held_bytes_max = None,
     ),
+    limits::buffer(|s, bytes| limits_of(s).buffer_bytes = bytes, |s| limits_of(s).buffer_bytes = 0),
+    limits::buffer_max(
+        |s, bytes| limits_of(s).spooled_bytes_max = bytes,
+        |s| limits_of(s).spooled_bytes_max = 0,
+    ),
     limits::answer_timeout(
         |s, ms| limits_of(s).answer_ms = ms,
         "Time until a program has begun to answer once it has the request",

@@ -24,10 +24,40 @@ pub(super) const fn hold(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
         doc: "Bytes of a request body that are held in memory until it is whole",
         more: "Per connection. Before that no program is started and no link is taken, so that a \
                slow client keeps neither from others, and a body in chunks has a length. What is \
-               longer waits in a file (`spool.directory`). `off` \
-               passes a body on as it comes: in chunks it then comes without its length, of which \
-               PHP reads nothing, and is 411 for SCGI.",
+               longer waits in a file (`spool.directory`). `off` passes a body on as it comes: in \
+               chunks it then comes without its length, of which PHP reads nothing, and is 411 \
+               for SCGI.",
         source: "RFC 3875 section 4.1.2; fastcgi_request_buffering of nginx",
+    }
+}
+
+pub(super) const fn buffer(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
+    Setting {
+        key: "buffer",
+        flag: None,
+        kind: Kind::Size { least: 128 << 10, most: 1 << 30, set },
+        word: Some(Word { name: "off", set: off }),
+        default: Some("1MiB"),
+        doc: "Bytes of an answer that are taken into memory for a client that is slow",
+        more: "Per connection. A client gets each byte as soon as it has room for it; what it has \
+               no room for is taken here, so that the program need not wait and is free for \
+               others. `off` has it wait.",
+        source: "fastcgi_buffers of nginx",
+    }
+}
+
+pub(super) const fn buffer_max(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
+    Setting {
+        key: "buffer-max",
+        flag: None,
+        kind: Kind::Size { least: 1, most: 1 << 50, set },
+        word: Some(Word { name: "off", set: off }),
+        default: Some("64MiB"),
+        doc: "Bytes of it beyond `buffer` that are taken into a file",
+        more: "Per connection. When that is full too, or three quarters of `spool.max` are in \
+               use, or where no file can be made in `spool.directory`, the program waits for the \
+               client.",
+        source: "fastcgi_max_temp_file_size of nginx",
     }
 }
 

@@ -136,6 +136,14 @@ macro_rules! settings_of {
                 |s, bytes| $last(s).limits.held_bytes_max = Some(bytes),
                 |s| $last(s).limits.held_bytes_max = None,
             ),
+            limits::buffer(
+                |s, bytes| $last(s).limits.buffer_bytes = bytes,
+                |s| $last(s).limits.buffer_bytes = 0,
+            ),
+            limits::buffer_max(
+                |s, bytes| $last(s).limits.spooled_bytes_max = bytes,
+                |s| $last(s).limits.spooled_bytes_max = 0,
+            ),
             Setting {
                 key: "links",
                 flag: None,

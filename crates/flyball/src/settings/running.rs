@@ -76,12 +76,13 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Path { set: |s, path| s.running.spool.directory = Some(path) },
         word: Some(Word { name: "auto", set: |s| s.running.spool.directory = None }),
         default: Some("auto"),
-        doc: "The directory for request bodies that memory does not hold",
-        more: "What goes to a program or a server and is longer than its `hold` waits there until \
-               it is whole, in a file without a name, which is gone with its worker. Workers may \
-               write there and nowhere else. `auto` is what TMPDIR says, else /var/tmp. Where the \
-               workers' user cannot write, which is told at the start, a longer body is 413, or \
-               411 if it comes in chunks, and nothing is run.",
+        doc: "The directory for request bodies and answers that memory does not hold",
+        more: "A body for a program or a server that is longer than its `hold` waits there until \
+               it is whole, and of an answer what a slow client leaves beyond `buffer`: in files \
+               without a name, which are gone with their worker. Workers may write there and \
+               nowhere else. `auto` is what TMPDIR says, else /var/tmp. Where the workers' user \
+               cannot write, which is told at the start, a longer body is 413, or 411 if it comes \
+               in chunks, and nothing is run; programs wait for slow clients.",
         source: "O_TMPFILE in open(2); client_body_temp_path of nginx",
     },
     Setting {
@@ -96,7 +97,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("1GiB"),
         doc: "Most bytes there, of all workers together",
         more: "Requests for whose bodies there is no room are answered 503 and counted \
-               (`spool_full`). `off` has no such files: longer bodies are refused.",
+               (`spool_full`). Answers leave a quarter of it to requests. `off` has no such \
+               files: longer bodies are refused.",
         source: "",
     },
     Setting {

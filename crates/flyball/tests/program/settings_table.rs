@@ -350,7 +350,7 @@ fn each_key_of_a_table_fills_the_table_that_was_begun() {
         ("module", "on-panic") => text("abort"),
         (_, "environment" | "params") => field.clone(),
         (_, "processes" | "processes-min" | "idle-links" | "links" | "queue") => text("3"),
-        (_, "output-max" | "memory" | "hold") => text("3MiB"),
+        (_, "output-max" | "memory" | "hold" | "buffer" | "buffer-max") => text("3MiB"),
         (_, key) if key.ends_with("-timeout") || matches!(key, "cpu-time" | "process-idle") => {
             text("3s")
         }

@@ -118,9 +118,9 @@ impl Body {
         if self.window.len() < WINDOW_BYTES && !self.ended {
             return Ok(None);
         }
-        let file = self.file.get_or_insert_with(|| Spooled::new(spool));
+        let file = self.file.get_or_insert_with(|| Spooled::of_request(spool));
         let window = std::mem::take(&mut self.window);
-        let plan = file.store(window.into()).map_err(|Full| Refused::Full)?;
+        let plan = file.store(window.into()).map_err(|Full(_)| Refused::Full)?;
         self.works = true;
         Ok(Some(plan))
     }
@@ -139,7 +139,7 @@ impl Body {
     pub(super) fn worked(&mut self, plan: Plan) -> io::Result<()> {
         self.works = false;
         let Some(file) = &mut self.file else { return Ok(()) };
-        let fetched = file.done(plan)?;
+        let fetched = file.done(plan).map_err(|(error, _)| error)?;
         if !fetched.is_empty() {
             (self.memory, self.at) = (fetched, 0);
         }

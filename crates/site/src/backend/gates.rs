@@ -35,7 +35,7 @@ struct Gate {
     path: String,
     /// What a name of the path must end in, with the dot; empty is anything.
     extensions: Vec<String>,
-    limits: BackendLimits,
+    limits: Arc<BackendLimits>,
     sendfile_roots: Arc<[PathBuf]>,
     /// Whether a script must be a regular file of the site before it is asked for.
     requires_script: bool,
@@ -211,7 +211,7 @@ impl Gate {
         Gate {
             path: cgi.path.trim_end_matches('/').to_owned(),
             extensions: Vec::new(),
-            limits: cgi.limits.clone(),
+            limits: Arc::new(cgi.limits.clone()),
             sendfile_roots: cgi.sendfile_roots.clone().into(),
             requires_script: false,
             searches: cgi.program.is_none(),
@@ -227,7 +227,7 @@ impl Gate {
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),
-            limits: settings.limits.clone(),
+            limits: Arc::new(settings.limits.clone()),
             sendfile_roots: settings.sendfile_roots.clone().into(),
             requires_script: settings.requires_script(),
             searches: false,

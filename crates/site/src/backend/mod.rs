@@ -7,6 +7,7 @@
 mod body;
 mod cgi;
 mod coded;
+mod content;
 mod environment;
 mod errors;
 mod fastcgi;
@@ -30,7 +31,7 @@ mod stream;
 
 pub use manager::PoolSettings;
 pub use records::{Ended, Reader as RecordReader};
-pub use relay::{Relay, Went};
+pub use relay::{Fill, Relay, Went};
 pub use reply::{Reply, SentFile, head_len};
 pub use settings::{BackendLimits, CgiSettings, ResponderSettings};
 pub use spawner::Spawner;

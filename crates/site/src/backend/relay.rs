@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use bytes::BytesMut;
 use flyball_http::{Now, OwnedRequest, Segment};
 use flyball_sys::error_log::Level;
 use flyball_sys::readiness::Interest;
@@ -16,6 +15,7 @@ use flyball_sys::{process, say};
 
 use super::body::{Body, Refused};
 use super::coded::CodedAnswer;
+use super::content::Content;
 use super::reply::{HEAD_BYTES_MAX, Reply, head_len};
 use super::request::name_of;
 use super::settings::BackendLimits;
@@ -62,6 +62,17 @@ pub enum Went {
     Working,
 }
 
+/// How far an answer was taken while its client was slow.
+#[derive(Debug)]
+pub enum Fill {
+    /// As far as it goes now: the next move is the client's.
+    Done,
+    /// More can come: this must be waited for.
+    Wait(Arc<OwnedFd>, Interest),
+    /// Work that may wait; then [`SecondEnd::worked`](crate::SecondEnd::worked).
+    Work(Box<Plan>),
+}
+
 /// What came of a request.
 #[derive(Debug)]
 pub(crate) enum Outcome {
@@ -93,16 +104,18 @@ pub struct Relay {
     request: OwnedRequest,
     site: usize,
     id: String,
-    limits: BackendLimits,
+    limits: Arc<BackendLimits>,
     phase: Phase,
     /// Bytes of the answer that are not passed on.
-    answer: BytesMut,
+    content: Content,
     /// The link has given all.
     at_end: bool,
+    /// That is not all of the answer.
+    is_broken: bool,
     /// Since when all has come but how its program ended.
     untold_ms: Option<u64>,
-    /// Bytes of content that the head promised and that were not passed on; `None` when it did not
-    /// say, or is not there.
+    /// Bytes of content that the head promised and that have not come; `None` when it did not say,
+    /// or is not there.
     left: Option<u64>,
     output: u64,
     began_ms: u64,
@@ -130,7 +143,7 @@ impl Relay {
         start: Start,
         request: OwnedRequest,
         site: usize,
-        limits: &BackendLimits,
+        limits: &Arc<BackendLimits>,
         id: String,
         now_ms: u64,
     ) -> Relay {
@@ -141,10 +154,11 @@ impl Relay {
             request,
             site,
             id,
-            limits: limits.clone(),
+            limits: Arc::clone(limits),
             phase: Phase::Head,
-            answer: BytesMut::new(),
+            content: Content::default(),
             at_end: false,
+            is_broken: false,
             untold_ms: None,
             left: None,
             output: 0,
@@ -290,7 +304,7 @@ impl Relay {
     /// Goes on without waiting: passes the request on, and takes of the answer what is wanted: its
     /// head, or once that was given a piece if `wants_piece`.
     pub fn advance(&mut self, wants_piece: bool, spool: Option<&Arc<Spool>>, now: &Now) -> Went {
-        if self.body.is_working() {
+        if self.is_working() {
             return Went::Working;
         }
         while self.feed() | self.push() {
@@ -340,14 +354,21 @@ impl Relay {
         }
     }
 
-    /// Whether work with the request body is under way.
+    /// Whether work with the request body or the answer is under way.
     pub(crate) fn is_working(&self) -> bool {
-        self.body.is_working()
+        self.body.is_working() || self.content.is_working()
     }
 
     /// That work is done.
     pub(crate) fn worked(&mut self, plan: Plan, now: &Now) {
         self.moved(now);
+        if self.content.is_working() {
+            if let Err(error) = self.content.worked(plan) {
+                self.content.forget();
+                self.fail(Failure::Down, &format!("its answer cannot be held: {error}"));
+            }
+            return;
+        }
         let Err(error) = self.body.worked(plan) else { return };
         match error.kind() {
             io::ErrorKind::StorageFull
@@ -368,13 +389,14 @@ impl Relay {
 
     fn advance_head(&mut self, now: &Now) -> Went {
         while let Phase::Head = self.phase {
-            if let Some(len) = head_len(&self.answer) {
-                let head = self.answer.split_to(len);
+            let answer = self.content.memory();
+            if let Some(len) = head_len(answer) {
+                let head = answer.split_to(len);
                 match Reply::parse(&head) {
                     Ok(reply) => self.phase = Phase::Told(Outcome::Reply(Box::new(reply))),
                     Err(why) => self.fail(Failure::Malformed, &format!("its head has {why}")),
                 }
-            } else if self.answer.len() > HEAD_BYTES_MAX {
+            } else if answer.len() > HEAD_BYTES_MAX {
                 self.fail(Failure::Malformed, "its head is too long");
             } else if self.at_end {
                 self.fail(Failure::Gone, "it ended within its head");
@@ -391,42 +413,75 @@ impl Relay {
 
     fn next_piece(&mut self, now: &Now) -> Went {
         loop {
-            if !self.answer.is_empty() {
-                let content = self.answer.split().freeze();
-                self.left = self.left.map(|left| left - content.len() as u64);
-                let content = Segment::Bytes(content);
-                return Went::Piece(Piece::More(content));
+            if let Some(content) = self.content.next() {
+                return Went::Piece(Piece::More(Segment::Bytes(content)));
+            }
+            if let Some(plan) = self.content.fetch() {
+                return Went::Work(plan);
             }
             if self.at_end {
                 self.end();
-                return Went::Piece(Piece::bytes("", true));
+                return Went::Piece(match self.is_broken {
+                    true => Piece::Failed,
+                    false => Piece::bytes("", true),
+                });
             }
             match self.pull(now) {
-                // As long as its head says, it is whole, however its program ends.
-                Ok(Flow::Untold) if self.left == Some(0) => self.at_end = true,
-                Ok(Flow::Wait | Flow::Untold) => return Went::Wait,
+                Ok(Flow::Wait | Flow::Untold) if !self.at_end => return Went::Wait,
                 Ok(_) => {}
-                Err((failure, why)) => {
-                    self.fail(failure, &why);
-                    return Went::Piece(Piece::Failed);
-                }
+                Err((failure, why)) => self.fail(failure, &why),
             }
         }
     }
 
-    fn pull(&mut self, now: &Now) -> Result<Flow, (Failure, String)> {
-        let before = self.answer.len();
-        let Some(link) = &mut self.link else { return Ok(Flow::End) };
-        let flow = link.pull(&mut self.answer)?;
-        self.output += (self.answer.len() - before) as u64;
-        self.at_end |= flow == Flow::End;
-        if flow == Flow::Untold {
-            self.untold_ms.get_or_insert(now.ms());
+    /// Takes of the answer what its program has for a client that has no room for it now, so that
+    /// the program need not wait. Never blocks.
+    pub fn fill(&mut self, spool: Option<&Arc<Spool>>, now: &Now) -> Fill {
+        let BackendLimits { buffer_bytes, spooled_bytes_max, .. } = *self.limits;
+        while matches!(self.phase, Phase::Body) && !self.at_end && !self.is_working() {
+            if let Some(plan) = self.content.store(spool) {
+                return Fill::Work(plan);
+            }
+            if !self.content.has_room(buffer_bytes, spooled_bytes_max, spool.is_some()) {
+                return Fill::Done;
+            }
+            match self.pull(now) {
+                Ok(Flow::Wait | Flow::Untold) if !self.at_end => {
+                    let awaited = self.awaited(now);
+                    return awaited.map_or(Fill::Done, |(fd, interest)| Fill::Wait(fd, interest));
+                }
+                Ok(_) => {}
+                Err((failure, why)) => self.fail(failure, &why),
+            }
         }
+        if self.at_end && matches!(self.phase, Phase::Body) {
+            // It has said all, and is free, however slow the client is.
+            self.leave();
+        }
+        Fill::Done
+    }
+
+    fn pull(&mut self, now: &Now) -> Result<Flow, (Failure, String)> {
+        let Some(link) = &mut self.link else { return Ok(Flow::End) };
+        let tail = self.content.tail(self.limits.buffer_bytes);
+        let before = tail.len();
+        let flow = link.pull(tail)?;
+        let came = tail.len() - before;
+        let surplus = surplus(&mut self.left, came);
+        tail.truncate(tail.len() - surplus);
+        self.output += came as u64;
+        self.at_end |= flow == Flow::End;
         if flow == Flow::Came {
             self.moved(now);
         }
-        self.drop_surplus();
+        if surplus > 0 {
+            self.drop_surplus();
+        }
+        if flow == Flow::Untold {
+            self.untold_ms.get_or_insert(now.ms());
+            // As long as its head says, it is whole, however its program ends.
+            self.at_end |= self.left == Some(0);
+        }
         match self.limits.output_max {
             Some(most) if self.output > most => {
                 Err((Failure::Malformed, format!("its answer is longer than {most} bytes")))
@@ -439,16 +494,16 @@ impl Relay {
     /// feed at the end of a script, is dropped.
     pub(crate) fn promise(&mut self, len: Option<u64>) {
         self.left = len;
-        self.drop_surplus();
+        let came = self.content.memory();
+        let surplus = surplus(&mut self.left, came.len());
+        came.truncate(came.len() - surplus);
+        if surplus > 0 {
+            self.drop_surplus();
+        }
     }
 
     /// Where the next answer begins behind a surplus is not known: the link is not kept.
     fn drop_surplus(&mut self) {
-        let Some(left) = self.left.and_then(|left| usize::try_from(left).ok()) else { return };
-        if self.answer.len() <= left {
-            return;
-        }
-        self.answer.truncate(left);
         (self.link, self.at_end) = (None, true);
         let name = name_of("backend", &self.request, &self.id);
         say!(Level::Warn, "{name}: its content is longer than its head says, and was cut there");
@@ -468,11 +523,11 @@ impl Relay {
 
     /// How long the content is, if all of it is here.
     pub(crate) fn whole_len(&mut self, now: &Now) -> Option<u64> {
-        if !self.at_end && self.answer.len() < HEAD_BYTES_MAX {
+        if !self.at_end && self.content.memory().len() < HEAD_BYTES_MAX {
             // Often the end is there already.
             let _ = self.pull(now);
         }
-        self.at_end.then_some(self.answer.len() as u64)
+        self.at_end.then_some(self.content.memory().len() as u64)
     }
 
     /// What must be waited for before it can go on.
@@ -541,29 +596,48 @@ impl Relay {
 
     /// The client wants no more, or has all there is: the program may end by itself.
     pub fn end(&mut self) {
+        self.leave();
+        self.phase = Phase::Over;
+    }
+
+    /// The next that is passed on is that there is no more, although the answer is not whole.
+    pub(crate) fn breaks_off(&self) -> bool {
+        self.is_broken && self.content.is_empty()
+    }
+
+    /// Of its program nothing more is wanted.
+    fn leave(&mut self) {
         if let Some(link) = self.link.take() {
             link.leave();
         }
-        self.phase = Phase::Over;
     }
 
     /// Ends it, whatever it does, and says why in the log.
     pub(crate) fn fail(&mut self, failure: Failure, why: &str) {
         (self.link, self.start) = (None, None);
         self.body.forget();
-        self.answer.clear();
         if failure != Failure::Missing {
             let name = name_of("backend", &self.request, &self.id);
             let code = failure.status().code();
             say!(Level::Warn, "{name}: {code}: {why}");
         }
-        self.phase = match self.phase {
-            Phase::Head | Phase::Told(_) => Phase::Told(Outcome::Failed(failure)),
-            Phase::Body | Phase::Over => Phase::Over,
-        };
+        match self.phase {
+            Phase::Head | Phase::Told(_) => self.phase = Phase::Told(Outcome::Failed(failure)),
+            // What has come is passed on before it is broken off.
+            Phase::Body => (self.at_end, self.is_broken) = (true, true),
+            Phase::Over => {}
+        }
     }
 
     fn moved(&mut self, now: &Now) {
         self.since_ms = now.ms();
     }
+}
+
+/// So many bytes came where so many are `left` to come: how many of them are too many.
+fn surplus(left: &mut Option<u64>, came: usize) -> usize {
+    let Some(left) = left else { return 0 };
+    let surplus = (came as u64).saturating_sub(*left);
+    *left = left.saturating_sub(came as u64);
+    surplus as usize
 }

@@ -149,6 +149,11 @@ pub struct BackendLimits {
     /// Bytes of a request body that are held in memory until it is whole, per connection; `None`
     /// passes it on as it comes.
     pub held_bytes_max: Option<u64>,
+    /// Bytes of an answer that are taken into memory while the client has no room for them; zero
+    /// takes none.
+    pub buffer_bytes: u64,
+    /// And further bytes of it in a file.
+    pub spooled_bytes_max: u64,
     /// Time that a request waits for a link to its server, in milliseconds.
     pub queue_ms: u64,
     /// Time until the server is connected, in milliseconds.
@@ -173,6 +178,8 @@ impl Default for BackendLimits {
     fn default() -> BackendLimits {
         BackendLimits {
             held_bytes_max: Some(HELD_BYTES_MAX),
+            buffer_bytes: 1024 * 1024,
+            spooled_bytes_max: 64 * 1024 * 1024,
             queue_ms: 10_000,
             connect_ms: 10_000,
             answer_ms: 60_000,

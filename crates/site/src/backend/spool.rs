@@ -84,13 +84,13 @@ impl Spool {
         }
     }
 
-    /// Takes so many bytes, if there is room. Of several processes that come at the same time fewer
-    /// may find room than there is, never more.
-    fn reserve(&self, bytes: u64) -> bool {
+    /// Takes so many bytes, if no more than `most` are in use then. Of several processes that come
+    /// at the same time fewer may find room than there is, never more.
+    fn reserve(&self, bytes: u64, most: u64) -> bool {
         let (words, own) = self.words();
         words[own].fetch_add(bytes, SeqCst);
         let sum = words.iter().fold(0u64, |sum, word| sum.saturating_add(word.load(SeqCst)));
-        let has_room = sum <= self.bytes_max;
+        let has_room = sum <= most;
         if !has_room {
             self.release(bytes);
         }
@@ -103,14 +103,16 @@ impl Spool {
     }
 }
 
-/// The spool has no room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+/// The spool has no room for these bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Full(pub(super) Bytes);
 
 /// Bytes in a file of their own: what was stored first is fetched first.
 #[derive(Debug)]
 pub(super) struct Spooled {
     spool: Arc<Spool>,
+    /// Most bytes that may be in use in the whole spool when this one takes some.
+    most: u64,
     file: Option<Arc<Descriptor>>,
     /// Bytes that were stored, or are being stored.
     stored: u64,
@@ -118,8 +120,18 @@ pub(super) struct Spooled {
 }
 
 impl Spooled {
-    pub(super) fn new(spool: &Arc<Spool>) -> Spooled {
-        Spooled { spool: Arc::clone(spool), file: None, stored: 0, fetched: 0 }
+    /// Bytes of a request, which is refused where there is no room.
+    pub(super) fn of_request(spool: &Arc<Spool>) -> Spooled {
+        Spooled::new(spool, spool.bytes_max)
+    }
+
+    /// Bytes of an answer, whose program can wait: a quarter of the room is left to requests.
+    pub(super) fn of_answer(spool: &Arc<Spool>) -> Spooled {
+        Spooled::new(spool, spool.bytes_max / 4 * 3)
+    }
+
+    fn new(spool: &Arc<Spool>, most: u64) -> Spooled {
+        Spooled { spool: Arc::clone(spool), most, file: None, stored: 0, fetched: 0 }
     }
 
     /// Bytes that are there.
@@ -127,10 +139,15 @@ impl Spooled {
         self.stored - self.fetched
     }
 
+    /// Bytes that the file takes, those included that were fetched.
+    pub(super) fn stored(&self) -> u64 {
+        self.stored
+    }
+
     /// The work that adds bytes. One piece of work is under way at a time.
     pub(super) fn store(&mut self, bytes: Bytes) -> Result<Box<Plan>, Full> {
-        if !self.spool.reserve(bytes.len() as u64) {
-            return Err(Full);
+        if !self.spool.reserve(bytes.len() as u64, self.most) {
+            return Err(Full(bytes));
         }
         let start = self.stored;
         self.stored += bytes.len() as u64;
@@ -153,16 +170,22 @@ impl Spooled {
     /// That work is done: the bytes that were fetched.
     ///
     /// # Errors
-    /// Why it could not be done; nothing more can be then.
-    pub(super) fn done(&mut self, plan: Plan) -> io::Result<Vec<u8>> {
-        let transfer = plan.into_steps::<Transfer>().ok_or(io::ErrorKind::Other)?;
+    /// Why it could not be done, with the bytes that were not stored.
+    pub(super) fn done(&mut self, plan: Plan) -> Result<Vec<u8>, (io::Error, Option<Bytes>)> {
+        let lost = || io::Error::from(io::ErrorKind::Other);
+        let transfer = plan.into_steps::<Transfer>().ok_or_else(|| (lost(), None))?;
         let Transfer { file, what, ended, .. } = *transfer;
         self.file = file;
-        ended.unwrap_or(Err(io::ErrorKind::Other.into()))?;
-        Ok(match what {
-            What::Store(_) => Vec::new(),
-            What::Fetch { buffer, .. } => buffer,
-        })
+        match (what, ended.unwrap_or_else(|| Err(lost()))) {
+            (What::Store(_), Ok(())) => Ok(Vec::new()),
+            (What::Fetch { buffer, .. }, Ok(())) => Ok(buffer),
+            (What::Store(bytes), Err(error)) => {
+                self.stored -= bytes.len() as u64;
+                self.spool.release(bytes.len() as u64);
+                Err((error, Some(bytes)))
+            }
+            (What::Fetch { .. }, Err(error)) => Err((error, None)),
+        }
     }
 }
 
@@ -240,31 +263,34 @@ impl Steps for Transfer {
 mod tests {
     use super::*;
 
-    fn run(spooled: &mut Spooled, mut plan: Box<Plan>) -> io::Result<Vec<u8>> {
+    fn run(spooled: &mut Spooled, mut plan: Box<Plan>) -> Vec<u8> {
         plan.run();
-        spooled.done(*plan)
+        spooled.done(*plan).unwrap()
     }
 
     #[test]
     fn what_is_stored_is_fetched_in_its_order_and_makes_room_at_its_end() {
         let directory = tempfile::tempdir().unwrap();
         let spool = Arc::new(Spool::open(directory.path(), 1_000_000).unwrap());
-        let mut spooled = Spooled::new(&spool);
+        let mut spooled = Spooled::of_request(&spool);
         let body: Vec<u8> = (0..700_000_u32).map(|n| (n / 7) as u8).collect();
         for part in body.chunks(300_000) {
             let plan = spooled.store(Bytes::copy_from_slice(part)).unwrap();
-            assert_eq!(run(&mut spooled, plan).unwrap(), b"");
+            assert_eq!(run(&mut spooled, plan), b"");
         }
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "it has a name");
-        let mut other = Spooled::new(&spool);
-        assert_eq!(other.store(Bytes::from(vec![0; 300_001])).unwrap_err(), Full);
+        let mut other = Spooled::of_request(&spool);
+        assert!(other.store(Bytes::from(vec![0; 300_001])).is_err());
         let mut back = Vec::new();
         while spooled.len() > 0 {
             let plan = spooled.fetch();
-            back.extend_from_slice(&run(&mut spooled, plan).unwrap());
+            back.extend_from_slice(&run(&mut spooled, plan));
         }
         assert!(back == body);
+        // Answers leave room to requests.
+        assert!(Spooled::of_answer(&spool).store(Bytes::from(vec![0; 50_001])).is_err());
         drop(spooled);
+        assert!(Spooled::of_answer(&spool).store(Bytes::from(vec![0; 750_001])).is_err());
         assert!(other.store(Bytes::from(vec![0; 1_000_000])).is_ok());
     }
 
@@ -278,9 +304,9 @@ mod tests {
             spool
         });
         let bytes = |len| Bytes::from(vec![0; len]);
-        let [mut first, mut second] = [Spooled::new(&one), Spooled::new(&other)];
+        let [mut first, mut second] = [Spooled::of_request(&one), Spooled::of_request(&other)];
         assert!(first.store(bytes(600)).is_ok());
-        assert_eq!(second.store(bytes(401)).unwrap_err(), Full);
+        assert_eq!(second.store(bytes(401)).unwrap_err(), Full(bytes(401)));
         assert!(second.store(bytes(400)).is_ok());
         words.all()[2].store(0, SeqCst);
         assert!(first.store(bytes(400)).is_ok());
