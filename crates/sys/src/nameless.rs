@@ -16,7 +16,8 @@ use crate::random;
 pub fn make(directory: impl AsFd) -> io::Result<(OwnedFd, bool)> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let nameless = flags | OFlags::TMPFILE;
+    // Nobody can give it a name later.
+    let nameless = flags | OFlags::TMPFILE | OFlags::EXCL;
     match openat(directory.as_fd(), c".", nameless, mode) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {}
         opened => return Ok((opened?, false)),

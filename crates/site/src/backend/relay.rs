@@ -525,9 +525,11 @@ impl Relay {
     pub(crate) fn whole_len(&mut self, now: &Now) -> Option<u64> {
         if !self.at_end && self.content.memory().len() < HEAD_BYTES_MAX {
             // Often the end is there already.
-            let _ = self.pull(now);
+            if let Err((failure, why)) = self.pull(now) {
+                self.fail(failure, &why);
+            }
         }
-        self.at_end.then_some(self.content.memory().len() as u64)
+        (self.at_end && !self.is_broken).then_some(self.content.memory().len() as u64)
     }
 
     /// What must be waited for before it can go on.
