@@ -1,5 +1,8 @@
 //! Conditional requests, in the order of precedence of RFC 9110, section 13.2.2.
 
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
 use flyball_testkit::{Client, MODIFIED};
 
 use crate::mount::Mount;
@@ -163,4 +166,23 @@ pub(crate) fn if_range_lets_a_range_through_only_when_it_matches(mount: &Mount) 
     assert_eq!(alone.status(), 200);
     let beyond = ["Range: bytes=90-", "If-Range: \"x\""];
     assert_eq!(client.ask(request("GET", "/hello.txt", &beyond)).status(), 200);
+}
+
+pub(crate) fn a_date_in_if_range_is_strong_once_it_is_a_minute_old(mount: &Mount) {
+    let root = tempfile::tempdir().expect("a directory");
+    let path = root.path().join("a.txt");
+    let file = File::create(&path).expect("a file");
+    std::fs::write(&path, "0123456789").expect("the file can be written");
+    let site = format!("[[site]]\nroot = \"{}\"\n", root.path().display());
+    let server = mount.start_with_sites("cache.revalidate = 0\nworkers = 1\n", &site);
+    let mut client = server.connect();
+    for (age_s, status) in [(10, 200), (90, 206)] {
+        file.set_modified(SystemTime::now() - Duration::from_secs(age_s)).expect("its time is set");
+        let date = client.ask(get("/a.txt")).expect("Last-Modified").to_owned();
+        let fields = ["Range: bytes=0-4", &format!("If-Range: {date}")];
+        assert_eq!(client.ask(request("GET", "/a.txt", &fields)).status(), status, "{age_s} s");
+        let fields = [&*format!("If-Modified-Since: {date}")];
+        assert_eq!(client.ask(request("GET", "/a.txt", &fields)).status(), 304, "{age_s} s");
+    }
+    server.assert_sound();
 }

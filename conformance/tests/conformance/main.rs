@@ -121,6 +121,7 @@ for_each_architecture! {
         the_order_of_precedence_holds,
         what_does_not_exist_has_no_preconditions,
         if_range_lets_a_range_through_only_when_it_matches,
+        a_date_in_if_range_is_strong_once_it_is_a_minute_old,
     ],
     ranges: [
         one_range_is_sent_as_it_is,
