@@ -19,4 +19,5 @@ mod pools;
 mod recipes;
 mod responders;
 mod rules;
+mod sent;
 mod spool;

@@ -11,9 +11,7 @@ use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
-use flyball_site::{
-    Answer, Lookup, Out, Piece, Plan, SecondEnd, Service, Source, Upload, fields_beside,
-};
+use flyball_site::{Answer, Lookup, Out, Piece, Plan, SecondEnd, Service, Source, Upload};
 use flyball_sys::clock;
 use flyball_sys::signal::Masked;
 
@@ -77,8 +75,6 @@ pub struct Exchange {
     source: Option<Box<dyn Source>>,
     /// Who answers in the place of the site.
     relay: Option<Box<dyn SecondEnd>>,
-    /// What a backend says beside the file that it has sent.
-    beside: Option<Box<[u8]>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -115,7 +111,6 @@ impl Exchange {
             logged: None,
             source: None,
             relay: None,
-            beside: None,
             buffers: None,
             warming: false,
             fetching: false,
@@ -602,8 +597,6 @@ impl Exchange {
                 return None;
             }
         };
-        let mut fields = Vec::new();
-        let answer = join(self.beside.take(), answer, &mut fields);
         let status = answer.status;
         self.trace.answers(status, Some(&buffers.out));
         if let Some(request) = logged {
@@ -751,13 +744,6 @@ impl Exchange {
         self.unseen = !buffers.input.is_empty();
         desk.answered(status);
     }
-}
-
-/// An answer with a file, and what the backend says beside it that has the file sent.
-fn join<'a>(beside: Option<Box<[u8]>>, answer: Answer<'a>, fields: &'a mut Vec<u8>) -> Answer<'a> {
-    let Some(beside) = beside else { return answer };
-    *fields = fields_beside(&beside, answer.fields, answer.status);
-    Answer { fields, ..answer }
 }
 
 /// The answer to a client that asks too fast.

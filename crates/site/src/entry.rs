@@ -268,11 +268,6 @@ impl FileEntry {
         std::str::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// `Content-Type`, and coding and language if there are any, each with its CRLF.
-    pub(crate) fn kind_fields(&self) -> &[u8] {
-        self.between(0, self.cuts.length_at)
-    }
-
     /// Coding and language, if there are any, each with its CRLF.
     pub(crate) fn coding_fields(&self) -> &[u8] {
         let after = TYPE.len() as u32 + self.cuts.type_len + 2;

@@ -17,6 +17,7 @@ use flyball_sys::file::{Failure, Stamp, failure};
 use flyball_sys::mapping::Mapping;
 
 use crate::access::Verification;
+use crate::backend::Reply;
 use crate::coded::{Beside, Keep};
 use crate::compress::Compression;
 use crate::configure::Configure;
@@ -56,11 +57,21 @@ pub(crate) struct Job {
 pub(crate) enum Origin {
     /// The path of the request: the outcome may be remembered under that path.
     Path,
-    /// A backend. The outcome holds for this one answer: another request for the same path may
-    /// get another file, or none.
-    Backend,
+    /// A backend, in this reply. The outcome holds for this one answer: another request for the
+    /// same path may get another file, or none.
+    Backend(Box<Reply>),
     /// The URL of a script, which is only looked for: a backend runs it if it is there.
     Script(Vec<u8>),
+}
+
+impl Origin {
+    /// The reply of the backend that named the file.
+    pub(crate) fn reply(&self) -> Option<&Reply> {
+        match self {
+            Origin::Backend(reply) => Some(reply),
+            Origin::Path | Origin::Script(_) => None,
+        }
+    }
 }
 
 impl Job {

@@ -80,11 +80,6 @@ pub trait SecondEnd: Debug + Send {
     /// The client wants no more, or has all there is.
     fn end(&mut self);
 
-    /// What is said beside the answer of the site that stands in its place.
-    fn take_beside(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-
     /// How often the request was sent elsewhere before.
     fn set_redirects(&mut self, _: u8) {}
 }
@@ -179,10 +174,6 @@ impl SecondEnd for Relay {
 
     fn end(&mut self) {
         self.end();
-    }
-
-    fn take_beside(&mut self) -> Option<Vec<u8>> {
-        self.take_beside()
     }
 
     fn set_redirects(&mut self, redirects: u8) {

@@ -9,16 +9,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flyball_http::coding::{Class, Classes, Coding};
-use flyball_http::conditional::CONDITIONAL;
 use flyball_http::head::TargetForm;
-use flyball_http::range::ByteRange;
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 
 use crate::access::{Access, Check, Scratch};
 use crate::backend::{Gates, Spawner, Spool};
-use crate::caches::{Place, Target};
+use crate::caches::Target;
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
 use crate::configure::Configure;
 use crate::counts::{AccessCounts, CacheCounts};
@@ -44,6 +42,8 @@ mod ahead;
 mod backends;
 mod coded_answers;
 mod codings;
+mod file_answers;
+mod lines;
 mod listings;
 mod modules;
 mod moved_roots;
@@ -56,10 +56,9 @@ mod sent_files;
 mod urls;
 
 use ahead::Ahead;
+use file_answers::Source;
 pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
-use partial::conditional_answer;
-pub use sent_files::fields_beside;
 use urls::{Asker, Verdict, carried, takes_path};
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
@@ -208,13 +207,6 @@ pub struct Service {
     /// Room for a plan that is never one. Memory that nobody uses goes back to the kernel at once:
     /// beside this block the next plan finds its place, whatever else is of that size.
     _place: Box<MaybeUninit<Plan>>,
-}
-
-/// Where the entry of an answer is.
-#[derive(Clone, Copy)]
-enum Source {
-    Cached(Place),
-    Transient,
 }
 
 impl Service {
@@ -378,7 +370,9 @@ impl Service {
     fn look_up(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         let scope = self.scope(site, &request);
         match self.caches.path(scope, request.path(), now.ms()) {
-            Some(Target::File(file)) => self.answer_file(Source::Cached(file), site, &request, now),
+            Some(Target::File(file)) => {
+                self.answer_file(Source::Cached(file), site, &request, None, now)
+            }
             Some(Target::Redirect(rule)) => self.redirect(site, rule, &request),
             Some(Target::NeedsSlash) => self.redirect_to_slash(site, &request),
             Some(Target::Missing(status)) => self.refuse(&request, status),
@@ -540,61 +534,7 @@ impl Service {
                 Source::Transient
             }
         };
-        self.answer_file(source, site, &request, now)
-    }
-
-    /// A 200, 206, 304, 412 or 416, by RFC 9110, section 13.2.2.
-    fn answer_file(
-        &mut self,
-        source: Source,
-        site: usize,
-        request: &Request<'_>,
-        now: &Now,
-    ) -> Lookup<'_> {
-        let entry = match source {
-            Source::Cached(handle) => self.caches.entry(handle),
-            Source::Transient => self.transient.as_deref(),
-        };
-        let Some(entry) = entry else {
-            let status = Status::INTERNAL_SERVER_ERROR;
-            self.fields.clear();
-            let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
-            return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
-        };
-        let with_body = request.method() == Method::Get;
-        if request.has_any(CONDITIONAL) {
-            let served = &self.sites.sites[site];
-            let conditional = conditional_answer(entry, served, request, &mut self.fields, now);
-            if let Some((status, body)) = conditional {
-                return Lookup::Answer(Answer { status, fields: &self.fields, body, close: false });
-            }
-        }
-        if with_body && let Some(coding) = entry.coded_on_the_way() {
-            return match self.sites.begin_coding(site, entry, coding) {
-                Ok(source) => {
-                    let (status, body) = (Status::OK, h1::Body::Stream { len: None });
-                    let answer = Answer { status, fields: entry.head(), body, close: false };
-                    Lookup::Stream(answer, Box::new(source))
-                }
-                Err(shed) => {
-                    self.compress_counts.shed += u64::from(shed);
-                    self.fields.clear();
-                    entry.write_plain_head(&mut self.fields);
-                    let body = whole_body(entry);
-                    let status = Status::OK;
-                    Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
-                }
-            };
-        }
-        let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
-        let fields = if self.caches.settings().heads {
-            entry.head()
-        } else {
-            self.fields.clear();
-            entry.write_head(&mut self.fields);
-            &self.fields
-        };
-        Lookup::Answer(Answer { status: Status::OK, fields, body, close: false })
+        self.answer_file(source, site, &request, job.origin.reply(), now)
     }
 
     /// The next window of an upload, as work that may wait; its bytes are copied.
@@ -771,18 +711,4 @@ fn page_body(request: &Request<'_>, page: Bytes) -> h1::Body<File> {
 
 fn file_name(path: &[u8]) -> &[u8] {
     path.rsplit(|&b| b == b'/').next().unwrap_or(path)
-}
-
-fn whole_body(entry: &FileEntry) -> h1::Body<File> {
-    part_of_body(entry, ByteRange { start: 0, end: entry.len() })
-}
-
-fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
-    let len = range.end - range.start;
-    match &entry.content {
-        Content::Memory(body) => {
-            h1::Body::Bytes(body.slice(range.start as usize..range.end as usize))
-        }
-        Content::Open(file) => h1::Body::File { file: Arc::clone(file), offset: range.start, len },
-    }
 }

@@ -120,7 +120,6 @@ impl Exchange {
                 return Relayed::Again;
             }
             Lookup::Wait(plan) => {
-                self.beside = relay.take_beside().map(Vec::into_boxed_slice);
                 self.conn.set_backend(false);
                 return Relayed::Needs(Step::Disk(plan));
             }

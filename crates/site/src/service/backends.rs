@@ -93,7 +93,7 @@ impl Service {
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
             Outcome::Reply(mut reply) => match (reply.redirect.take(), reply.file.take()) {
-                (_, Some(file)) => self.send_file(relay, &reply, &file),
+                (_, Some(file)) => self.send_file(relay, reply, &file),
                 (Some(path), None) => self.backend_redirects(relay, &path, now),
                 (None, None) => self.backend_replies(relay, &reply, now),
             },

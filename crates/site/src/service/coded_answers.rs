@@ -5,6 +5,7 @@ use std::io::Write;
 use flyball_http::{Method, Status};
 
 use super::Service;
+use super::lines::{has_word, is_any_of, lines, varies_by};
 use crate::backend::{CodedAnswer, Relay, Reply};
 use crate::filter::FilterKind;
 
@@ -62,34 +63,17 @@ impl Service {
     }
 }
 
-/// Lines with their ends, each with its name and its value.
-fn lines(fields: &[u8]) -> impl Iterator<Item = (&[u8], &[u8], &[u8])> {
-    fields.split_inclusive(|&byte| byte == b'\n').map(|line| {
-        let colon = memchr::memchr(b':', line).unwrap_or(line.len());
-        (line, &line[..colon], line.get(colon + 1..).unwrap_or_default().trim_ascii())
-    })
-}
-
-/// Whether a list of a field has a word, in whatever case.
-fn has_word(value: &[u8], word: &[u8]) -> bool {
-    value.split(|&byte| byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(word))
-}
-
 /// Whether the fields say that the content must stay as it is.
 fn is_as_it_is(fields: &[u8]) -> bool {
     lines(fields).any(|(_, name, value)| {
-        OF_THE_CONTENT.iter().any(|of| name.eq_ignore_ascii_case(of))
+        is_any_of(name, &OF_THE_CONTENT)
             || name.eq_ignore_ascii_case(b"cache-control") && has_word(value, b"no-transform")
     })
 }
 
 /// Says that the answer depends on what a client accepts, unless that is said.
 fn add_vary(fields: &mut Vec<u8>) {
-    let is_said = lines(fields).any(|(_, name, value)| {
-        name.eq_ignore_ascii_case(b"vary")
-            && (has_word(value, b"*") || has_word(value, b"accept-encoding"))
-    });
-    if !is_said {
+    if !varies_by(fields, b"accept-encoding") {
         fields.extend_from_slice(b"Vary: Accept-Encoding\r\n");
     }
 }

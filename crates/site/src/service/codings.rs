@@ -74,7 +74,8 @@ impl Service {
         let name = variant.name(&found.name);
         if let Some(file) = self.caches.file(variant.scope(job.site), &name, &found.stamp) {
             self.remember(&job, Target::File(file), now);
-            return self.answer_file(Source::Cached(file), job.site, &job.request.request(), now);
+            let (request, reply) = (job.request.request(), job.origin.reply());
+            return self.answer_file(Source::Cached(file), job.site, &request, reply, now);
         }
         match found.served {
             Served::Here(coding) => return self.code(job, found, coding, now),

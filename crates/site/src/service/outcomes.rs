@@ -57,7 +57,7 @@ impl Service {
             return self.looked_for_script(&job, url, None, now);
         }
         let is_taken = matches!(job.request.request().method(), Method::Get | Method::Head);
-        let is_open = job.origin == Origin::Backend || self.is_open_to(&job, &found);
+        let is_open = job.origin.reply().is_some() || self.is_open_to(&job, &found);
         match (is_open, is_taken) {
             (false, _) => self.by_rules_of(&job, &found, now),
             (true, false) => self.not_taken(&job.request.request()),

@@ -5,14 +5,17 @@ use flyball_http::conditional::{self, Verdict};
 use flyball_http::range::{self, ByteRange, Multipart, Ranges};
 use flyball_http::{Now, Request, Segment, Status, h1};
 
-use super::{File, Site, part_of_body};
+use super::file_answers::part_of_body;
+use super::{File, Site};
 use crate::entry::FileEntry;
 
-/// The answer to a conditional or range request; `None` when it is a plain 200 after all.
+/// The answer to a conditional or range request for a file of this media type; `None` when it is a
+/// plain 200 after all.
 pub(super) fn conditional_answer(
     entry: &FileEntry,
     served: &Site,
     request: &Request<'_>,
+    media_type: &[u8],
     fields: &mut Vec<u8>,
     now: &Now,
 ) -> Option<(Status, h1::Body<File>)> {
@@ -35,7 +38,7 @@ pub(super) fn conditional_answer(
             match range::requested(request, entry.len()) {
                 Ranges::Whole => return None,
                 Ranges::Unsatisfiable => unsatisfiable(entry, served, request, fields),
-                Ranges::Parts(parts) => partial(entry, &parts, fields, now),
+                Ranges::Parts(parts) => partial(entry, media_type, &parts, fields, now),
             }
         }
     })
@@ -57,6 +60,7 @@ fn unsatisfiable(
 /// RFC 9110, section 15.3.7: one range as it is, several as multipart/byteranges.
 fn partial(
     entry: &FileEntry,
+    media_type: &[u8],
     parts: &[ByteRange],
     fields: &mut Vec<u8>,
     now: &Now,
@@ -66,13 +70,15 @@ fn partial(
         fields.extend_from_slice(b"Content-Range: ");
         range::write_content_range(*range, entry.len(), fields);
         fields.extend_from_slice(b"\r\n");
-        fields.extend_from_slice(entry.kind_fields());
+        fields.extend_from_slice(b"Content-Type: ");
+        fields.extend_from_slice(media_type);
+        fields.extend_from_slice(b"\r\n");
+        fields.extend_from_slice(entry.coding_fields());
         let length = format!("Content-Length: {}\r\n\r\n", range.end - range.start);
         fields.extend_from_slice(length.as_bytes());
         return (Status::PARTIAL_CONTENT, part_of_body(entry, *range));
     }
     let seed = now.unix_ms() ^ entry.stamp.inode << 32 ^ entry.stamp.size;
-    let media_type = entry.media_type().as_bytes();
     let multipart = Multipart::new(seed, media_type, entry.len(), parts);
     fields.extend_from_slice(b"Content-Type: ");
     multipart.write_content_type(fields);

@@ -1,32 +1,48 @@
 //! Files that a backend has sent: it names one, and the site answers with it as with any other.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use flyball_http::Status;
+use flyball_http::{Now, Request, Status};
 
-use super::{Lookup, Service};
+use super::file_answers::{FileAnswer, Source};
+use super::lines::{is_any_of, lines, value, varies_by, words};
+use super::{Answer, Lookup, Service};
 use crate::backend::{Failure, Relay, Reply, SentFile};
 use crate::path::{self, Mapped};
 use crate::plan::{Job, Origin, Plan};
 use crate::routes::Place;
 use crate::translate::Translate;
 
-/// Fields that the file says better than who names it.
-const OF_THE_FILE: [&[u8]; 6] = [
-    b"content-length",
-    b"content-range",
-    b"content-encoding",
-    b"accept-ranges",
-    b"etag",
-    b"last-modified",
+/// Fields of the bytes that are sent, which whoever sends them says.
+const OF_THE_BYTES: [&[u8]; 4] =
+    [b"content-length", b"content-range", b"content-encoding", b"accept-ranges"];
+
+/// What the file says of itself, where it is the answer.
+const VALIDATORS: [&[u8]; 2] = [b"etag", b"last-modified"];
+
+/// Fields of a content that does not follow, since the client has it (RFC 9110, section 15.4.5).
+const OF_NO_CONTENT: [&[u8]; 5] = [
+    b"content-type",
+    b"content-language",
+    b"content-disposition",
+    b"content-digest",
+    b"content-md5",
 ];
+
+impl Reply {
+    /// The media type with its parameters.
+    pub(super) fn content_type(&self) -> Option<&[u8]> {
+        value(&self.fields, b"content-type")
+    }
+}
 
 impl Service {
     /// The file that a backend names (`X-Sendfile`), if it may: looked for as any other is.
     pub(super) fn send_file(
         &mut self,
         relay: &mut Relay,
-        reply: &Reply,
+        reply: Box<Reply>,
         file: &SentFile,
     ) -> Lookup<'_> {
         relay.end();
@@ -43,10 +59,42 @@ impl Service {
             return self.backend_failed(relay, Failure::Malformed);
         };
         let exactly = served.exactly(place);
-        relay.beside = Some(reply.fields.clone());
         // The answer is the script's: it is remembered under no path.
-        let job = Job { request, site, origin: Origin::Backend, redirects: relay.redirects };
+        let job = Job { request, site, origin: Origin::Backend(reply), redirects: relay.redirects };
         Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
+    }
+
+    /// The answer with such a file: the backend's, by the rules of the site, but for what the file
+    /// says of itself.
+    pub(super) fn sent_file(
+        &mut self,
+        source: Source,
+        site: usize,
+        request: &Request<'_>,
+        reply: &Reply,
+        now: &Now,
+    ) -> FileAnswer<'_> {
+        let sites = Arc::clone(&self.sites);
+        let kind = match &*reply.media_type {
+            "" => {
+                let entry = source.entry(&self.caches, self.transient.as_deref());
+                entry.map(|entry| entry.media_type().to_owned()).unwrap_or_default()
+            }
+            kind => kind.to_owned(),
+        };
+        let mut told = reply.fields.clone();
+        sites.sites[site].amend(request, &kind, false, &mut told);
+        let (answer, produced) = self.file_answer(source, site, request, Some(reply), now);
+        let Answer { status, fields, body, close } = answer;
+        let (status, fields) = match status {
+            Status::OK | Status::PARTIAL_CONTENT | Status::NOT_MODIFIED => {
+                (status, beside_file(&told, fields, status))
+            }
+            // A refusal is not the backend's answer.
+            _ => (status, fields.to_vec()),
+        };
+        self.fields = fields;
+        (Answer { status, fields: &self.fields, body, close }, produced)
     }
 }
 
@@ -74,32 +122,36 @@ fn beneath<'a>(roots: &'a [PathBuf], file: &SentFile) -> Option<(&'a Path, Vec<u
     below.split(|&byte| byte == b'/').all(is_name).then(|| (root.as_path(), below.to_vec()))
 }
 
-/// The fields of an answer with a file, together with those of the backend that has it sent.
-pub fn fields_beside(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
-    // A refusal is not the backend's answer. What the client has already is, without the fields
-    // of a content that does not follow (RFC 9110, section 15.4.5).
-    let is_known = status == Status::NOT_MODIFIED;
-    if status.class() != 2 && !is_known {
-        return file.to_vec();
+/// What a backend says beside a file that is the answer, whole, in parts or known already.
+fn beside_file(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
+    let kept = |name: &[u8]| match status {
+        _ if is_any_of(name, &OF_THE_BYTES) || is_any_of(name, &VALIDATORS) => false,
+        // The parts have the backend's type.
+        Status::PARTIAL_CONTENT => !name.eq_ignore_ascii_case(b"content-type"),
+        Status::NOT_MODIFIED => !is_any_of(name, &OF_NO_CONTENT),
+        _ => true,
+    };
+    joined(backend, kept, file)
+}
+
+/// The lines of a backend and of a file that are kept: of the latter those that the backend does
+/// not say itself, and all on which the answer depends.
+fn joined(backend: &[u8], of_backend: impl Fn(&[u8]) -> bool, file: &[u8]) -> Vec<u8> {
+    let kept: Vec<_> = lines(backend).filter(|(_, name, _)| of_backend(name)).collect();
+    let mut all: Vec<u8> = kept.iter().flat_map(|(line, ..)| *line).copied().collect();
+    let backend_len = all.len();
+    for (line, name, value) in lines(file) {
+        let is_told = if name.eq_ignore_ascii_case(b"vary") {
+            words(value).all(|word| varies_by(&all[..backend_len], word))
+        } else {
+            kept.iter().any(|(_, other, _)| name.eq_ignore_ascii_case(other))
+        };
+        let is_end = line == b"\r\n";
+        if is_end || !is_told {
+            all.extend_from_slice(line);
+        }
     }
-    let lines = |all: &'_ [u8]| -> Vec<Vec<u8>> {
-        all.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect()
-    };
-    let name = |line: &[u8]| {
-        let end = memchr::memchr(b':', line).unwrap_or(0);
-        line[..end].to_ascii_lowercase()
-    };
-    let is_told = |line: &Vec<u8>| {
-        let name = name(line);
-        !(OF_THE_FILE.contains(&&name[..]) || is_known && name.starts_with(b"content-"))
-    };
-    let backend: Vec<Vec<u8>> = lines(backend).into_iter().filter(is_told).collect();
-    let file = lines(file).into_iter().filter(|line| {
-        let own = name(line);
-        own.is_empty() || !backend.iter().any(|other| name(other) == own)
-    });
-    let file: Vec<Vec<u8>> = file.collect();
-    [backend.concat(), file.concat()].concat()
+    all
 }
 
 #[cfg(test)]
@@ -141,11 +193,29 @@ mod tests {
         let file = b"Content-Type: text/plain\r\nETag: \"f\"\r\nContent-Length: 9\r\n\r\n";
         let both =
             b"Content-Type: a/b\r\nSet-Cookie: c\r\nETag: \"f\"\r\nContent-Length: 9\r\n\r\n";
-        assert_eq!(fields_beside(backend, file, Status::OK), both);
-        assert_eq!(fields_beside(backend, file, Status::NOT_FOUND), file);
+        assert_eq!(beside_file(backend, file, Status::OK), both);
         let known = b"Cache-Control: max-age=9\r\nETag: \"f\"\r\n\r\n";
-        let backend = b"Content-Type: a/b\r\nCache-Control: no-store\r\n";
-        let both = b"Cache-Control: no-store\r\nETag: \"f\"\r\n\r\n";
-        assert_eq!(fields_beside(backend, known, Status::NOT_MODIFIED), both);
+        let backend = b"Content-Type: a/b\r\nContent-Location: /x\r\nCache-Control: no-store\r\n";
+        let both = b"Content-Location: /x\r\nCache-Control: no-store\r\nETag: \"f\"\r\n\r\n";
+        assert_eq!(beside_file(backend, known, Status::NOT_MODIFIED), both);
+        let part = b"ETag: \"f\"\r\nContent-Type: multipart/byteranges; boundary=b\r\n\r\n";
+        let backend = b"content-type: a/b\r\nA: c\r\n";
+        let both = [&b"A: c\r\n"[..], part].concat();
+        assert_eq!(beside_file(backend, part, Status::PARTIAL_CONTENT), both);
+    }
+
+    #[test]
+    fn an_answer_depends_on_what_either_says_and_says_it_once() {
+        let file = b"Vary: Accept-Encoding\r\nVary: Origin\r\n\r\n";
+        for (backend, both) in [
+            ("", "Vary: Accept-Encoding\r\nVary: Origin\r\n"),
+            ("Vary: A\r\n", "Vary: A\r\nVary: Accept-Encoding\r\nVary: Origin\r\n"),
+            ("vary: A, origin\r\n", "vary: A, origin\r\nVary: Accept-Encoding\r\n"),
+            ("Vary: *\r\n", "Vary: *\r\n"),
+        ] {
+            let both = format!("{both}\r\n").into_bytes();
+            assert_eq!(beside_file(backend.as_bytes(), file, Status::OK), both);
+            assert_eq!(beside_file(backend.as_bytes(), file, Status::NOT_MODIFIED), both);
+        }
     }
 }

@@ -1,0 +1,171 @@
+//! Files that a backend has sent: what of the answer is the backend's, and what is the file's.
+
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::common_programs::on_every_architecture;
+use flyball_testkit::{Launch, Response, Server, as_ourselves};
+use tempfile::TempDir;
+
+/// Says the fields that the request tells in `Says`, separated by bars, and has a file sent.
+const PROGRAM: &str = "#!/bin/sh\n\
+    set -f; IFS='|'; for field in $HTTP_SAYS; do echo \"$field\"; done\n\
+    case \"$HTTP_SAYS\" in *X-Sendfile*) ;; *) echo X-Sendfile: HERE/files/doc.txt ;; esac\n\
+    echo A: b; echo\n";
+
+/// Sites by host: one whose files are coded at once, one where it is while they are sent.
+const SITES: &str = "[[site]]\nhosts = [\"whole\"]\nSETTINGS\
+    [[site]]\nhosts = [\"streams\"]\ncompress.max-size = \"1KiB\"\nSETTINGS";
+
+/// It is told by the clock what coding costs: on a busy machine that may be too much.
+const SETTINGS: &str = "root = \"HERE/files\"\ncompress.cpu = 10000\n\
+    [[site.cgi]]\npath = \"/run\"\nroot = \"HERE/programs\"\nsendfile-roots = [\"HERE/files\"]\n\
+    [[site.header]]\npath = \"/run/ruled\"\nremove = [\"X-Powered-By\"]\n\
+    set = { Vary = \"Origin\", Cache-Control = \"no-store\" }\n\
+    add = { Link = \"</a>\" }\n";
+
+const TYPE: &str = "Content-Type: text/x-own; v=1";
+
+struct House {
+    server: Server,
+    _here: TempDir,
+}
+
+fn start(architecture: &str) -> Option<House> {
+    let here = tempfile::tempdir().unwrap();
+    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let shown = here.path().display().to_string();
+    for directory in ["files", "programs"] {
+        fs::create_dir(here.path().join(directory)).unwrap();
+    }
+    fs::write(here.path().join("files/doc.txt"), text()).unwrap();
+    for name in ["send", "ruled"] {
+        let path = here.path().join("programs").join(name);
+        fs::write(&path, PROGRAM.replace("HERE", &shown)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let log = here.path().join("access.log");
+    let sites = SITES.replace("SETTINGS", SETTINGS).replace("HERE", &shown);
+    let config = format!(
+        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\naccess-log = {log:?}\n{sites}",
+        as_ourselves()
+    );
+    let server = Launch::config(config).start_where_possible()?;
+    Some(House { server, _here: here })
+}
+
+fn text() -> String {
+    (0..1_000).map(|n| format!("line {n}\n")).collect()
+}
+
+impl House {
+    /// Asks for the file, of which the program says this.
+    fn get(&self, says: &str, fields: &[&str]) -> Response {
+        self.ask("GET", "whole/run/send", says, fields)
+    }
+
+    fn ask(&self, method: &str, url: &str, says: &str, fields: &[&str]) -> Response {
+        let (host, path) = url.split_once('/').unwrap();
+        let lines: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+        let head = format!("{method} /{path} HTTP/1.1\r\nHost: {host}\r\nSays: {says}\r\n");
+        let mut client = self.server.connect();
+        client.send(format!("{head}{lines}\r\n"));
+        let mut answer = client.response_head();
+        if method != "HEAD" && !matches!(answer.status(), 204 | 304) {
+            answer.body = match answer.content_length() {
+                Some(len) => client.take(len),
+                None => client.chunks().concat(),
+            };
+        }
+        answer
+    }
+}
+
+/// The words of all lines of a field, in order.
+fn words(answer: &Response, name: &str) -> Vec<String> {
+    let lines = answer.fields.iter().filter(|(one, _)| one.eq_ignore_ascii_case(name));
+    let mut words: Vec<String> =
+        lines.flat_map(|(_, value)| value.split(", ").map(str::to_lowercase)).collect();
+    words.sort();
+    words
+}
+
+/// Nothing that can be said once is said twice.
+fn assert_once(answer: &Response) {
+    for name in ["ETag", "Last-Modified", "Cache-Control", "Content-Type", "Content-Length"] {
+        answer.field(name);
+    }
+    for name in ["Content-Encoding", "Content-Range", "Accept-Ranges", "A", "Link"] {
+        answer.field(name);
+    }
+}
+
+fn gunzipped(answer: &Response) -> String {
+    assert_eq!(answer.expect("Content-Encoding"), "gzip");
+    let mut plain = String::new();
+    flate2::read::GzDecoder::new(&answer.body[..]).read_to_string(&mut plain).unwrap();
+    plain
+}
+
+fn parts_have_the_type_that_the_backend_says(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    let parts = ["Range: bytes=0-1,3000-3001"];
+    for (says, kind) in [(TYPE, "text/x-own; v=1"), ("B: c", "text/plain; charset=utf-8")] {
+        let answer = house.get(says, &parts);
+        assert_eq!((answer.status(), answer.expect("A")), (206, "b"));
+        assert_once(&answer);
+        let whole = answer.expect("Content-Type");
+        let boundary = whole.strip_prefix("multipart/byteranges; boundary=").expect(whole);
+        let of_parts = format!("\r\n--{boundary}\r\nContent-Type: {kind}\r\nContent-Range: bytes ");
+        assert_eq!(answer.text().matches(&of_parts).count(), 2, "{}", answer.text());
+        assert!(answer.text().ends_with(&format!("\r\n--{boundary}--\r\n")));
+        let answer = house.get(says, &["Range: bytes=0-3"]);
+        assert_eq!((answer.status(), answer.text()), (206, "line"));
+        assert_eq!(answer.expect("Content-Type"), kind);
+        assert_eq!(answer.expect("Content-Range"), format!("bytes 0-3/{}", text().len()));
+    }
+}
+
+fn fields_of_both_are_said_once(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    let tag = |accepts: &str| house.get("B: c", &[accepts]).expect("ETag").to_owned();
+    let (gzip, none) = ("Accept-Encoding: gzip", "Accept: */*");
+    let of_gzip = format!("If-None-Match: {}", tag(gzip));
+    let of_plain = format!("If-None-Match: {}", tag(none));
+    let says = "Vary: Cookie|Cache-Control: private|ETag: \"x\"|Last-Modified: x|X-Powered-By: me";
+    for (fields, status) in [
+        (&[none][..], 200),
+        (&[gzip], 200),
+        (&[none, "Range: bytes=0-3"], 206),
+        (&[gzip, "Range: bytes=0-3"], 206),
+        (&[none, &of_plain], 304),
+        (&[gzip, &of_gzip], 304),
+    ] {
+        for (url, also, control) in
+            [("whole/run/send", None, "private"), ("whole/run/ruled", Some("origin"), "no-store")]
+        {
+            let answer = house.ask("GET", url, says, fields);
+            assert_eq!(answer.status(), status, "{fields:?}");
+            let mut varies = vec!["accept-encoding", "cookie"];
+            varies.extend(also);
+            assert_eq!(words(&answer, "Vary"), varies, "{:?}", answer.head);
+            assert_once(&answer);
+            assert_eq!((answer.expect("Cache-Control"), answer.expect("A")), (control, "b"));
+            assert!(answer.expect("ETag") != "\"x\"" && answer.expect("Last-Modified") != "x");
+            assert_eq!(answer.field("Link"), also.map(|_| "</a>"));
+            assert_eq!(answer.field("X-Powered-By").is_some(), also.is_none());
+            let is_coded = fields.first() == Some(&gzip) && status == 200;
+            assert_eq!(answer.field("Content-Encoding").is_some(), is_coded);
+        }
+    }
+    // What the backend says itself is not repeated.
+    let answer = house.get("Vary: Cookie, accept-encoding", &[gzip]);
+    assert_eq!(words(&answer, "Vary"), ["accept-encoding", "cookie"]);
+    assert_eq!(gunzipped(&answer), text());
+    let answer = house.ask("GET", "streams/run/send", says, &[gzip]);
+    assert_eq!(words(&answer, "Vary"), ["accept-encoding", "cookie"]);
+    assert_eq!((gunzipped(&answer), answer.expect("Cache-Control")), (text(), "private"));
+}
+
+on_every_architecture!([fields_of_both_are_said_once, parts_have_the_type_that_the_backend_says,]);

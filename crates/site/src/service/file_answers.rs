@@ -1,0 +1,126 @@
+//! Answers with files, of what the caches hold of them.
+
+use std::sync::Arc;
+
+use flyball_http::conditional::CONDITIONAL;
+use flyball_http::range::ByteRange;
+use flyball_http::{Method, Now, Request, Status, h1};
+
+use super::partial::conditional_answer;
+use super::{Answer, File, Lookup, Service};
+use crate::backend::Reply;
+use crate::caches::Place;
+use crate::entry::{Content, FileEntry};
+use crate::held::HeldCaches;
+use crate::source;
+
+/// An answer with a file, and what produces its body where that is coded while it is sent.
+pub(super) type FileAnswer<'a> = (Answer<'a>, Option<Box<dyn source::Source>>);
+
+/// Where the entry of an answer is.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    Cached(Place),
+    Transient,
+}
+
+impl Source {
+    pub(super) fn entry<'a>(
+        self,
+        caches: &'a HeldCaches,
+        transient: Option<&'a FileEntry>,
+    ) -> Option<&'a FileEntry> {
+        match self {
+            Source::Cached(handle) => caches.entry(handle),
+            Source::Transient => transient,
+        }
+    }
+}
+
+impl Service {
+    /// Answers with a file, which may be one that a backend named in its reply.
+    pub(super) fn answer_file(
+        &mut self,
+        source: Source,
+        site: usize,
+        request: &Request<'_>,
+        reply: Option<&Reply>,
+        now: &Now,
+    ) -> Lookup<'_> {
+        let (answer, produced) = match reply {
+            Some(reply) => self.sent_file(source, site, request, reply, now),
+            None => self.file_answer(source, site, request, None, now),
+        };
+        match produced {
+            Some(produced) => Lookup::Stream(answer, produced),
+            None => Lookup::Answer(answer),
+        }
+    }
+
+    /// A 200, 206, 304, 412 or 416, by RFC 9110, section 13.2.2.
+    pub(super) fn file_answer(
+        &mut self,
+        source: Source,
+        site: usize,
+        request: &Request<'_>,
+        reply: Option<&Reply>,
+        now: &Now,
+    ) -> FileAnswer<'_> {
+        let Some(entry) = source.entry(&self.caches, self.transient.as_deref()) else {
+            let status = Status::INTERNAL_SERVER_ERROR;
+            self.fields.clear();
+            let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
+            return (Answer { status, fields: &self.fields, body, close: false }, None);
+        };
+        let with_body = request.method() == Method::Get;
+        if request.has_any(CONDITIONAL) {
+            let served = &self.sites.sites[site];
+            let kind = reply.and_then(Reply::content_type).unwrap_or(entry.media_type().as_bytes());
+            let fields = &mut self.fields;
+            let conditional = conditional_answer(entry, served, request, kind, fields, now);
+            if let Some((status, body)) = conditional {
+                return (Answer { status, fields: &self.fields, body, close: false }, None);
+            }
+        }
+        if with_body && let Some(coding) = entry.coded_on_the_way() {
+            return match self.sites.begin_coding(site, entry, coding) {
+                Ok(source) => {
+                    let (status, body) = (Status::OK, h1::Body::Stream { len: None });
+                    let answer = Answer { status, fields: entry.head(), body, close: false };
+                    (answer, Some(Box::new(source)))
+                }
+                Err(shed) => {
+                    self.compress_counts.shed += u64::from(shed);
+                    self.fields.clear();
+                    entry.write_plain_head(&mut self.fields);
+                    let body = whole_body(entry);
+                    let status = Status::OK;
+                    (Answer { status, fields: &self.fields, body, close: false }, None)
+                }
+            };
+        }
+        let body = if with_body { whole_body(entry) } else { h1::Body::Empty };
+        let fields = if self.caches.settings().heads {
+            entry.head()
+        } else {
+            self.fields.clear();
+            entry.write_head(&mut self.fields);
+            &self.fields
+        };
+        (Answer { status: Status::OK, fields, body, close: false }, None)
+    }
+}
+
+fn whole_body(entry: &FileEntry) -> h1::Body<File> {
+    part_of_body(entry, ByteRange { start: 0, end: entry.len() })
+}
+
+pub(super) fn part_of_body(entry: &FileEntry, range: ByteRange) -> h1::Body<File> {
+    let len = range.end - range.start;
+    match &entry.content {
+        Content::Memory(body) => {
+            h1::Body::Bytes(body.slice(range.start as usize..range.end as usize))
+        }
+        Content::Open(file) => h1::Body::File { file: Arc::clone(file), offset: range.start, len },
+    }
+}
