@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::common_programs::on_every_architecture;
-use flyball_testkit::{Launch, Response, Server, as_ourselves};
+use flyball_testkit::{Launch, Response, Server, as_ourselves, wait};
 use tempfile::TempDir;
 
 /// Says the fields that the request tells in `Says`, separated by bars, and has a file sent.
@@ -29,7 +29,7 @@ const TYPE: &str = "Content-Type: text/x-own; v=1";
 
 struct House {
     server: Server,
-    _here: TempDir,
+    here: TempDir,
 }
 
 fn start(architecture: &str) -> Option<House> {
@@ -52,7 +52,7 @@ fn start(architecture: &str) -> Option<House> {
         as_ourselves()
     );
     let server = Launch::config(config).start_where_possible()?;
-    Some(House { server, _here: here })
+    Some(House { server, here })
 }
 
 fn text() -> String {
@@ -99,6 +99,10 @@ fn assert_once(answer: &Response) {
     for name in ["Content-Encoding", "Content-Range", "Accept-Ranges", "A", "Link"] {
         answer.field(name);
     }
+}
+
+fn is_whole(answer: &Response) -> bool {
+    answer.text() == text() && answer.field("Content-Range").is_none()
 }
 
 fn gunzipped(answer: &Response) -> String {
@@ -168,4 +172,72 @@ fn fields_of_both_are_said_once(architecture: &str) {
     assert_eq!((gunzipped(&answer), answer.expect("Cache-Control")), (text(), "private"));
 }
 
-on_every_architecture!([fields_of_both_are_said_once, parts_have_the_type_that_the_backend_says,]);
+fn what_a_program_has_done_is_answered_whole(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    let fields = [
+        "If-None-Match: *",
+        "If-Match: \"x\"",
+        "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:37 GMT",
+        "Range: bytes=0-1",
+    ];
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "PROPFIND"] {
+        let answer = house.ask(method, "whole/run/send", TYPE, &fields);
+        assert_eq!(answer.status(), 200, "{method}");
+        assert!(is_whole(&answer) && answer.expect("Content-Type") == &TYPE[14..]);
+        let none = format!("X-Sendfile: {}/files/none", house.here.path().display());
+        assert_eq!(house.ask(method, "whole/run/send", &none, &[]).status(), 404, "{method}");
+    }
+    // Those of GET and HEAD are asked for the file itself.
+    let head = |field| house.ask("HEAD", "whole/run/send", TYPE, &[field]).status();
+    assert_eq!(fields.map(head), [304, 412, 412, 200]);
+    let get = |field| house.get(TYPE, &[field]).status();
+    assert_eq!(fields.map(get), [304, 412, 412, 206]);
+    let is_logged = |method: &&str| {
+        let log = fs::read_to_string(house.here.path().join("access.log")).unwrap_or_default();
+        log.contains(&format!("\"{method} /run/send HTTP/1.1\" 200 "))
+    };
+    let all = || ["POST", "PROPFIND", "HEAD"].iter().all(is_logged).then_some(());
+    assert!(wait::until(wait::DEADLINE, all).is_some(), "the log names the methods");
+}
+
+fn a_status_of_the_backend_stays(architecture: &str) {
+    let Some(house) = start(architecture) else { return };
+    let fields = ["If-None-Match: *", "If-Match: \"x\"", "Range: bytes=0-1,3000-"];
+    for status in [201, 302, 401, 404, 500] {
+        let says = format!("Status: {status} X|WWW-Authenticate: Basic|{TYPE}|ETag: \"of it\"");
+        let answer = house.get(&says, &fields);
+        assert_eq!((answer.status(), answer.expect("A")), (status, "b"));
+        assert!(is_whole(&answer) && answer.expect("Content-Type") == &TYPE[14..]);
+        assert_eq!(answer.expect("WWW-Authenticate"), "Basic");
+        assert_eq!(answer.expect("ETag"), "\"of it\"");
+        for of_the_file in ["Last-Modified", "Accept-Ranges", "Cache-Control"] {
+            assert_eq!(answer.field(of_the_file), None, "{status}");
+        }
+        for url in ["whole/run/send", "streams/run/send"] {
+            let answer = house.ask("GET", url, &says, &["Accept-Encoding: gzip"]);
+            assert_eq!((answer.status(), gunzipped(&answer)), (status, text()));
+            assert_eq!(answer.expect("Vary"), "Accept-Encoding");
+        }
+        let answer = house.ask("HEAD", "whole/run/send", &says, &[]);
+        assert_eq!((answer.status(), answer.content_length()), (status, Some(text().len())));
+        let answer = house.ask("POST", "whole/run/send", &says, &[]);
+        assert!(answer.status() == status && is_whole(&answer));
+    }
+    // Which part is sent is not the backend's to say, and some have no content.
+    for (says, status) in [("Status: 206|Content-Range: bytes 0-1/2", 200), ("Location: /x", 302)] {
+        let answer = house.get(says, &[]);
+        assert!(answer.status() == status && is_whole(&answer), "{says}");
+    }
+    assert_eq!(house.get("Status: 206", &["Range: bytes=0-3"]).text(), "line");
+    for status in [204, 304] {
+        assert_eq!(house.get(&format!("Status: {status}"), &[]).status(), status);
+    }
+    house.server.assert_sound();
+}
+
+on_every_architecture!([
+    a_status_of_the_backend_stays,
+    fields_of_both_are_said_once,
+    parts_have_the_type_that_the_backend_says,
+    what_a_program_has_done_is_answered_whole,
+]);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::net::Server;
 
+use super::modules::has_no_content;
 use super::{Answer, Lookup, Service, Site, Sites, carried};
 use crate::backend::{Failure, Outcome, Relay, Reply, Spool};
 
@@ -92,11 +93,14 @@ impl Service {
         self.answers_for(Some(relay.site()), None);
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
-            Outcome::Reply(mut reply) => match (reply.redirect.take(), reply.file.take()) {
-                (_, Some(file)) => self.send_file(relay, reply, &file),
-                (Some(path), None) => self.backend_redirects(relay, &path, now),
-                (None, None) => self.backend_replies(relay, &reply, now),
-            },
+            Outcome::Reply(mut reply) => {
+                let file = reply.file.take().filter(|_| !has_no_content(reply.status));
+                match (reply.redirect.take(), file) {
+                    (_, Some(file)) => self.send_file(relay, reply, &file),
+                    (Some(path), None) => self.backend_redirects(relay, &path, now),
+                    (None, None) => self.backend_replies(relay, &reply, now),
+                }
+            }
         }
     }
 
@@ -107,8 +111,8 @@ impl Service {
         let (site, request) = (&self.sites.sites[relay.site()], relay.request().request());
         let with_content = request.method() != Method::Head;
         site.amend(&request, &reply.media_type, status.class() >= 4, &mut self.fields);
-        // RFC 9110, sections 15.3.5 and 15.4.5: no content, whatever the program sends.
-        let body = if matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED) {
+        // Whatever the program sends.
+        let body = if has_no_content(status) {
             relay.end();
             h1::Body::Empty
         } else {

@@ -72,8 +72,8 @@ impl Service {
             let body = self.sites.sites[site].write_refusal(request, status, &mut self.fields);
             return (Answer { status, fields: &self.fields, body, close: false }, None);
         };
-        let with_body = request.method() == Method::Get;
-        if request.has_any(CONDITIONAL) {
+        let with_body = request.method() != Method::Head;
+        if request.has_any(CONDITIONAL) && reply.is_none_or(|reply| reply.is_of_file(request)) {
             let served = &self.sites.sites[site];
             let kind = reply.and_then(Reply::content_type).unwrap_or(entry.media_type().as_bytes());
             let fields = &mut self.fields;

@@ -250,7 +250,7 @@ fn part_of(lookup: Lookup<'_>, wish: &FileWish) -> FilePart {
 }
 
 /// RFC 9110, sections 15.3.5 and 15.4.5.
-fn has_no_content(status: Status) -> bool {
+pub(super) fn has_no_content(status: Status) -> bool {
     matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED)
 }
 

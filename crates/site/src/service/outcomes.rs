@@ -32,6 +32,8 @@ impl Service {
         }
         let request = job.request.request();
         match request.method() {
+            // Of a backend's any method may be answered with a file.
+            _ if job.origin.reply().is_some() => self.refuse(&request, status),
             Method::Options | Method::Other => self.not_taken(&request),
             _ => self.refuse(&request, status),
         }
@@ -56,8 +58,11 @@ impl Service {
         if let Origin::Script(url) = &job.origin {
             return self.looked_for_script(&job, url, None, now);
         }
+        if job.origin.reply().is_some() {
+            return self.choose(job, found, now);
+        }
         let is_taken = matches!(job.request.request().method(), Method::Get | Method::Head);
-        let is_open = job.origin.reply().is_some() || self.is_open_to(&job, &found);
+        let is_open = self.is_open_to(&job, &found);
         match (is_open, is_taken) {
             (false, _) => self.by_rules_of(&job, &found, now),
             (true, false) => self.not_taken(&job.request.request()),

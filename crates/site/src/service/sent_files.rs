@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use flyball_http::{Now, Request, Status};
+use flyball_http::{Method, Now, Request, Status};
 
 use super::file_answers::{FileAnswer, Source};
 use super::lines::{is_any_of, lines, value, varies_by, words};
@@ -21,6 +21,11 @@ const OF_THE_BYTES: [&[u8]; 4] =
 /// What the file says of itself, where it is the answer.
 const VALIDATORS: [&[u8]; 2] = [b"etag", b"last-modified"];
 
+/// What is still told of the file where the answer is another with its content, unless the backend
+/// tells it.
+const OF_THE_CONTENT: [&[u8]; 5] =
+    [b"content-type", b"content-language", b"content-encoding", b"content-length", b"vary"];
+
 /// Fields of a content that does not follow, since the client has it (RFC 9110, section 15.4.5).
 const OF_NO_CONTENT: [&[u8]; 5] = [
     b"content-type",
@@ -31,6 +36,13 @@ const OF_NO_CONTENT: [&[u8]; 5] = [
 ];
 
 impl Reply {
+    /// Whether the answer is the file, so that conditions and ranges are of it. Those of a client
+    /// say nothing of what a program has done for another method, or found to be wrong (RFC 9110,
+    /// sections 13.1.2, 13.2.1 and 14.2).
+    pub(super) fn is_of_file(&self, request: &Request<'_>) -> bool {
+        self.status == Status::OK && matches!(request.method(), Method::Get | Method::Head)
+    }
+
     /// The media type with its parameters.
     pub(super) fn content_type(&self) -> Option<&[u8]> {
         value(&self.fields, b"content-type")
@@ -42,7 +54,7 @@ impl Service {
     pub(super) fn send_file(
         &mut self,
         relay: &mut Relay,
-        reply: Box<Reply>,
+        mut reply: Box<Reply>,
         file: &SentFile,
     ) -> Lookup<'_> {
         relay.end();
@@ -51,14 +63,16 @@ impl Service {
         let found = beneath(relay.sendfile_roots(), file).and_then(|(root, path)| {
             Some(Place { root: served.routes.sent_from(root)?, path, mapped: Mapped::File })
         });
-        let request = relay.request().request();
-        // A body has been for the backend.
-        let asked = request.redirected(request.target());
-        let (Some(place), Some(request)) = (found, asked) else {
+        let Some(place) = found else {
             relay.fail(Failure::Malformed, "it names a file that is not below `sendfile-roots`");
             return self.backend_failed(relay, Failure::Malformed);
         };
         let exactly = served.exactly(place);
+        // Which part is sent is not the backend's to say.
+        if reply.status == Status::PARTIAL_CONTENT {
+            reply.status = Status::OK;
+        }
+        let request = relay.request().clone();
         // The answer is the script's: it is remembered under no path.
         let job = Job { request, site, origin: Origin::Backend(reply), redirects: relay.redirects };
         Lookup::Wait(Plan::translate(job, Translate::new(exactly)))
@@ -83,10 +97,11 @@ impl Service {
             kind => kind.to_owned(),
         };
         let mut told = reply.fields.clone();
-        sites.sites[site].amend(request, &kind, false, &mut told);
+        sites.sites[site].amend(request, &kind, reply.status.class() >= 4, &mut told);
         let (answer, produced) = self.file_answer(source, site, request, Some(reply), now);
         let Answer { status, fields, body, close } = answer;
         let (status, fields) = match status {
+            Status::OK if reply.status != Status::OK => (reply.status, with_content(&told, fields)),
             Status::OK | Status::PARTIAL_CONTENT | Status::NOT_MODIFIED => {
                 (status, beside_file(&told, fields, status))
             }
@@ -131,12 +146,24 @@ fn beside_file(backend: &[u8], file: &[u8], status: Status) -> Vec<u8> {
         Status::NOT_MODIFIED => !is_any_of(name, &OF_NO_CONTENT),
         _ => true,
     };
-    joined(backend, kept, file)
+    joined(backend, kept, file, |_| true)
+}
+
+/// An answer of a backend with the content of a file, to which the status gives another meaning:
+/// nothing of how long that file may be kept, or be compared with, holds for it.
+fn with_content(backend: &[u8], file: &[u8]) -> Vec<u8> {
+    let kept = |name: &[u8]| !is_any_of(name, &OF_THE_BYTES);
+    joined(backend, kept, file, |name| is_any_of(name, &OF_THE_CONTENT))
 }
 
 /// The lines of a backend and of a file that are kept: of the latter those that the backend does
 /// not say itself, and all on which the answer depends.
-fn joined(backend: &[u8], of_backend: impl Fn(&[u8]) -> bool, file: &[u8]) -> Vec<u8> {
+fn joined(
+    backend: &[u8],
+    of_backend: impl Fn(&[u8]) -> bool,
+    file: &[u8],
+    of_file: impl Fn(&[u8]) -> bool,
+) -> Vec<u8> {
     let kept: Vec<_> = lines(backend).filter(|(_, name, _)| of_backend(name)).collect();
     let mut all: Vec<u8> = kept.iter().flat_map(|(line, ..)| *line).copied().collect();
     let backend_len = all.len();
@@ -147,7 +174,7 @@ fn joined(backend: &[u8], of_backend: impl Fn(&[u8]) -> bool, file: &[u8]) -> Ve
             kept.iter().any(|(_, other, _)| name.eq_ignore_ascii_case(other))
         };
         let is_end = line == b"\r\n";
-        if is_end || !is_told {
+        if is_end || of_file(name) && !is_told {
             all.extend_from_slice(line);
         }
     }
@@ -205,6 +232,17 @@ mod tests {
     }
 
     #[test]
+    fn of_a_page_that_goes_with_an_error_no_more_is_told_than_its_content() {
+        let file = b"Content-Type: text/html\r\nContent-Length: 9\r\nAccept-Ranges: bytes\r\n\
+            Vary: Accept-Encoding\r\nCache-Control: max-age=9\r\nETag: \"f\"\r\n\
+            Last-Modified: then\r\n\r\n";
+        let backend = b"ETag: \"b\"\r\nContent-Range: bytes 0-1/2\r\nA: b\r\n";
+        let both = b"ETag: \"b\"\r\nA: b\r\nContent-Type: text/html\r\nContent-Length: 9\r\n\
+            Vary: Accept-Encoding\r\n\r\n";
+        assert_eq!(with_content(backend, file), both);
+    }
+
+    #[test]
     fn an_answer_depends_on_what_either_says_and_says_it_once() {
         let file = b"Vary: Accept-Encoding\r\nVary: Origin\r\n\r\n";
         for (backend, both) in [
@@ -216,6 +254,7 @@ mod tests {
             let both = format!("{both}\r\n").into_bytes();
             assert_eq!(beside_file(backend.as_bytes(), file, Status::OK), both);
             assert_eq!(beside_file(backend.as_bytes(), file, Status::NOT_MODIFIED), both);
+            assert_eq!(with_content(backend.as_bytes(), file), both);
         }
     }
 }
