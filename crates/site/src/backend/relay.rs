@@ -134,8 +134,6 @@ pub struct Relay {
     pub(crate) coded: Option<Box<CodedAnswer>>,
     /// Why the answer is not its program's, if it is not.
     pub(crate) failed: Option<Failure>,
-    /// Fields of an answer whose content is a file.
-    pub(crate) beside: Option<Vec<u8>>,
 }
 
 impl Relay {
@@ -171,7 +169,6 @@ impl Relay {
             sendfile_roots: [].into(),
             coded: None,
             failed: None,
-            beside: None,
         };
         match relay.holds(&start) {
             Some(body) => (relay.start, relay.body) = (Some(Box::new(start)), body),
@@ -224,11 +221,6 @@ impl Relay {
 
     pub(crate) fn sendfile_roots(&self) -> &[PathBuf] {
         &self.sendfile_roots
-    }
-
-    /// Fields that stand beside those of the file which is sent as the content, once it was named.
-    pub fn take_beside(&mut self) -> Option<Vec<u8>> {
-        self.beside.take()
     }
 
     pub(crate) fn site(&self) -> usize {
