@@ -152,8 +152,12 @@ impl Counted {
             .set("cache.revalidate=1h")
             .args(&["--set", "amped.helpers=1", "--set", "mt.threads=2"])
             .env(COUNT_FILE, &file);
+        // Written when all have begun, which the master sees a moment after the first answer.
+        let ready = common::within(&directory, "pid");
+        let launch = launch.set(&format!("pid-file={}", common::text(&ready)));
         let launch = settings.iter().fold(launch, |launch, setting| launch.set(setting));
         let server = launch.start();
+        common::wait_for("the master to say that it serves", || ready.exists().then_some(()));
         Counted { server, file, _directory: directory }
     }
 
