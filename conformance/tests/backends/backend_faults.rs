@@ -150,7 +150,7 @@ pub(crate) fn children(server: &Server) -> BTreeSet<u32> {
 }
 
 /// Every process of the server, and of those that it has started.
-fn processes(server: &Server) -> BTreeMap<u32, Holding> {
+pub(crate) fn processes(server: &Server) -> BTreeMap<u32, Holding> {
     let mut parents: BTreeMap<u32, u32> = BTreeMap::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {

@@ -3,11 +3,11 @@
 
 use std::fs::{Permissions, set_permissions};
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
 
-use crate::backend_faults::children;
+use crate::backend_faults::{children, processes};
 use crate::common_programs::served::put;
 use crate::common_programs::{have, noise, on_every_architecture};
 use crate::fastcgi::{
@@ -106,6 +106,17 @@ fn served(front: &Front, request: &[u8]) -> Option<(Client, Link)> {
     wait::until(AT_MOST, outcome)?.map(|link| (client, link))
 }
 
+/// Waits until a file without a name holds so much of a body.
+fn expect_stored(front: &Front, least: u64) {
+    let holds = |pid: &u32| {
+        let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+        let mut files = open.filter_map(|fd| std::fs::metadata(fd.path()).ok());
+        files.any(|file| file.is_file() && file.nlink() == 0 && file.len() >= least)
+    };
+    let stored = || processes(&front.server).keys().any(holds).then_some(());
+    assert!(wait::until(AT_MOST, stored).is_some(), "never {least} bytes");
+}
+
 fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
     let Some(front) = one_child(architecture, "[spool]\nmax = \"1MiB\"\n") else { return };
     let body = noise(3, 900_000);
@@ -113,6 +124,8 @@ fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
     let mut slow = front.server.connect();
     slow.send(&first);
     expect_given(&front, 1);
+    // All but what is in memory, and less than what is written at a time.
+    expect_stored(&front, 768 * 1024);
     for number in 0..2 {
         let mut refused = front.server.connect();
         let (first, _) = upload(number, &body);
