@@ -25,13 +25,15 @@ const COUNTED_LARGE: usize = 8;
 /// Calls for a request by which two builds may differ and count as equal: timers fall into one
 /// count and not into the other.
 const EQUAL_WITHIN: f64 = 0.02;
+/// The same of large files, which leave as their client makes room.
+const EQUAL_WITHIN_LARGE: f64 = 2.0;
 /// Time that strace gets to attach to a server, and to end.
 const STRACE_MAX: Duration = Duration::from_secs(10);
 
 /// One architecture in one work, of two builds.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    work: &'static str,
+    work: &'static Work,
     /// The contestant of the build that is measured.
     own: String,
     /// Its CPU time as a share of the other's, in the same round.
@@ -59,7 +61,7 @@ impl Pair {
             .map(|(own, beside)| own.cpu_us() / beside.cpu_us());
         let ratio: Vec<f64> = ratio.collect();
         (!ratio.is_empty()).then(|| Pair {
-            work: work.name,
+            work,
             own: own.name(),
             ratio: Spread::of(ratio.into_iter()),
             calls,
@@ -68,20 +70,21 @@ impl Pair {
 
     /// Whether it makes no more calls, and is not dearer in every round.
     pub(crate) fn passed(&self) -> bool {
-        self.ratio.min <= 1.0 && self.calls.as_ref().map_or(true, |calls| more(calls).is_empty())
+        self.ratio.min <= 1.0
+            && self.calls.as_ref().map_or(true, |calls| self.more(calls).is_empty())
     }
 
     pub(crate) fn row(&self) -> Vec<String> {
         let calls = match &self.calls {
             Err(why) => why.clone(),
             Ok([own, _]) => {
-                let more = self.calls.as_ref().map(more).unwrap_or_default();
+                let more = self.calls.as_ref().map(|calls| self.more(calls)).unwrap_or_default();
                 let all = format!("{:.2} calls", own.values().sum::<f64>());
                 if more.is_empty() { all } else { format!("{all}, more: {}", more.join(", ")) }
             }
         };
         vec![
-            self.work.to_owned(),
+            self.work.name.to_owned(),
             self.own.clone(),
             self.ratio.text(),
             calls,
@@ -95,20 +98,24 @@ impl Pair {
             Err(why) => json!({ "not_counted": why }),
         };
         json!({
-            "work": self.work,
+            "work": self.work.name,
             "contestant": self.own,
             "cpu_ratio": self.ratio.json(),
             "calls_per_request": calls,
             "passed": self.passed(),
         })
     }
-}
 
-/// The calls that the first build makes more often than the second.
-fn more([own, beside]: &[Calls; 2]) -> Vec<String> {
-    let of_other = |name: &String| beside.get(name).copied().unwrap_or(0.0);
-    let more = own.iter().filter(|(name, count)| **count > of_other(name) + EQUAL_WITHIN);
-    more.map(|(name, count)| format!("{name} {count:.2} to {:.2}", of_other(name))).collect()
+    /// The calls that this build makes more often than the other.
+    fn more(&self, [own, beside]: &[Calls; 2]) -> Vec<String> {
+        let within = match self.work.unit {
+            Unit::Request => EQUAL_WITHIN,
+            Unit::Mebibyte => EQUAL_WITHIN_LARGE,
+        };
+        let of_other = |name: &String| beside.get(name).copied().unwrap_or(0.0);
+        let more = own.iter().filter(|(name, count)| **count > of_other(name) + within);
+        more.map(|(name, count)| format!("{name} {count:.2} to {:.2}", of_other(name))).collect()
+    }
 }
 
 /// The calls for a request of both builds; why not, if they cannot be counted here.

@@ -1,6 +1,8 @@
 //! Roots that are replaced: workers hold the directory that was there when they began, and landlock
 //! holds them to it, so that another is served by another generation.
 
+use std::path::Path;
+
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
 
@@ -35,9 +37,11 @@ impl Master {
         }
         let every_ms = self.server.settings.caches.revalidate_ms.max(LOOK_MS_MIN);
         self.root_watch.due_ms = now_ms.saturating_add(every_ms);
-        if !self.is_ready || self.upgrade.is_some() || !self.server.sites.has_moved_roots() {
+        if !self.is_ready || self.upgrade.is_some() {
             return;
         }
+        let Some(root) = self.server.sites.moved_root().map(Path::to_owned) else { return };
+        let root = root.display();
         self.root_watch.due_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
         // What was changed by hand holds for the next generation too.
         let (settings, changed) = ((*self.server.settings).clone(), self.changed.clone());
@@ -45,9 +49,9 @@ impl Master {
             Ok(()) => {
                 self.changed = changed;
                 let number = self.generation.number;
-                say!(Level::Info, "a root was replaced: generation {number} serves the new one");
+                say!(Level::Info, "{root} was replaced: generation {number} serves the new one");
             }
-            Err(why) => say!(Level::Error, "a root was replaced and is not served: {why}"),
+            Err(why) => say!(Level::Error, "{root} was replaced and is not served: {why}"),
         }
         self.refresh_admin();
     }

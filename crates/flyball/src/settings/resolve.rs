@@ -239,8 +239,8 @@ impl Resolver<'_> {
             (None, Some(origin)) if self.errors.iter().any(|error| &error.origin == origin) => {}
             (None, _) if site.needs_no_root() => {}
             (None, origin) => {
-                let why = "is missing: the directory that is served, which only a site of nothing \
-                           but redirects and returns needs not";
+                let why = "is missing: the directory that is served; only a site of nothing but \
+                           redirects and returns may leave it out";
                 self.errors.push(SettingError {
                     key: "site.root".into(),
                     value: None,

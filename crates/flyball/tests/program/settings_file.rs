@@ -560,8 +560,8 @@ fn a_root_is_a_directory_that_is_there() {
     assert_eq!(errors("\n[[site]]\nlisting = true"), [format!("flyball.toml:2: {MISSING}")]);
 }
 
-const MISSING: &str = "site.root: is missing: the directory that is served, which only a site of \
-                       nothing but redirects and returns needs not";
+const MISSING: &str = "site.root: is missing: the directory that is served; only a site of nothing \
+                       but redirects and returns may leave it out";
 
 #[test]
 fn a_site_of_redirects_and_returns_alone_needs_no_root() {
