@@ -67,7 +67,7 @@ def checksum(data):
 
 
 def half_open(raw, at, port):
-    """A SYN from an address at which nobody answers."""
+    """A SYN from an address that does not answer."""
     source = ELSEWHERE + str(1 + at % 250)
     ours, theirs = socket.inet_aton(source), socket.inet_aton(HERE)
     tcp = struct.pack("!HHIIBBHHH", 1024 + at // 250, port, at, 0, 5 << 4, 2, 65535, 0, 0)
@@ -139,12 +139,12 @@ def download(tcp_max):
 
 for command in (
     "ip link set lo mtu 1500 up",
-    # What goes out there is heard by nobody.
-    "ip link add out type veth peer name nobody",
+    # Packets sent there reach no host.
+    "ip link add out type veth peer name silent",
     "ip link set out arp off",
     f"ip addr add {HERE}/24 dev out",
     "ip link set out up",
-    "ip link set nobody up",
+    "ip link set silent up",
     f"ip route add {ELSEWHERE}0/24 dev out",
 ):
     subprocess.run(command.split(), check=True)

@@ -92,7 +92,7 @@ fn decode(coding: &str, body: &[u8]) -> Vec<u8> {
         "gzip" => flate2::read::GzDecoder::new(body).read_to_end(&mut plain),
         "br" => brotli::Decompressor::new(body, 4096).read_to_end(&mut plain),
         "zstd" => zstd::Decoder::new(body).unwrap().read_to_end(&mut plain),
-        other => panic!("nobody knows {other}"),
+        other => panic!("an unknown coding: {other}"),
     };
     whole.expect("a whole body in its coding");
     plain

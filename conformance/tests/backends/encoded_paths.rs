@@ -1,16 +1,14 @@
 //! Paths with encoded slashes and backslashes, and with bytes that are no text: what is on the disk
 //! is served, programs get them whole, and no rule is got around by them.
 
-use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::answer;
+use crate::house::{lay_out, serve};
 use crate::rules::responder;
-use flyball_testkit::{Launch, Response, Server, as_ourselves, wait};
+use flyball_testkit::{Response, Server, wait};
 use tempfile::TempDir;
 
 /// Files by name, below the directory of the test.
@@ -78,24 +76,11 @@ struct House {
 }
 
 fn start(architecture: &str) -> Option<House> {
-    let here = tempfile::tempdir().unwrap();
-    let open = || fs::Permissions::from_mode(0o755);
-    fs::set_permissions(here.path(), open()).unwrap();
-    for (name, text) in FILES {
-        let path = here.path().join(OsStr::from_bytes(name));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, open()).unwrap();
-    }
-    fs::write(here.path().join("users"), USERS).unwrap();
-    let sites = SITES.replace("HERE", &here.path().display().to_string());
-    let sites = sites.replace("SOCKET", &responder(reply));
-    let log = here.path().join("access.log");
-    let config = format!(
-        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\naccess-log = {log:?}\n{sites}",
-        as_ourselves()
-    );
-    let server = Launch::config(config).start_where_possible()?;
+    let users: (&[u8], &str) = (b"users", USERS);
+    let files = FILES.into_iter().chain([users]).map(|(name, text)| (name, text.to_owned()));
+    let here = lay_out(files);
+    let sites = SITES.replace("SOCKET", &responder(reply));
+    let server = serve(architecture, here.path(), &sites)?;
     Some(House { server, here })
 }
 
@@ -111,7 +96,7 @@ fn reply(head: &[u8]) -> Vec<u8> {
 }
 
 impl House {
-    /// The answer with what it holds; never what nobody may see.
+    /// The answer with its body, which never holds the secret.
     fn get(&self, host: &str, path: &[u8]) -> (Response, String) {
         let mut client = self.server.connect();
         client.send([b"GET ", path, b" HTTP/1.1\r\nHost: ", host.as_bytes(), b"\r\n\r\n"].concat());

@@ -84,7 +84,7 @@ type Record = (u8, Vec<u8>);
 
 impl Front {
     pub(crate) fn accept(&self) -> Link {
-        wait::until(AT_MOST, || self.try_accept()).expect("nobody connects")
+        wait::until(AT_MOST, || self.try_accept()).expect("a connection comes")
     }
 
     /// A link, if there is one. Does not block.

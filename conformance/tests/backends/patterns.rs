@@ -1,13 +1,11 @@
 //! Rules by pattern: who may come to what fits one, and what is refused whatever is there. They
 //! hold for the URL of whatever answers, however it was come by.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
-
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::{Answer, answer};
+use crate::house::{lay_out, serve};
 use crate::rules::scripts;
-use flyball_testkit::{Launch, Server, as_ourselves};
+use flyball_testkit::{Launch, Server};
 use tempfile::TempDir;
 
 const FILES: [(&str, &str); 14] = [
@@ -81,22 +79,10 @@ struct House {
 }
 
 fn start(architecture: &str) -> Option<House> {
-    let here = tempfile::tempdir().unwrap();
-    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    for (name, text) in FILES {
-        let path = here.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let site = SITE.replace("HERE", &here.path().display().to_string());
-    let site = site.replace("SOCKET", &scripts());
-    let config = format!(
-        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\n\
-         client.address = \"x-forwarded-for\"\nclient.trusted = [\"127.0.0.1\"]\n{site}",
-        as_ourselves()
-    );
-    let server = Launch::config(config).start_where_possible()?;
+    let here = lay_out(FILES.map(|(name, text)| (name, text.to_owned())));
+    let site = SITE.replace("SOCKET", &scripts());
+    let client = "client.address = \"x-forwarded-for\"\nclient.trusted = [\"127.0.0.1\"]\n";
+    let server = serve(architecture, here.path(), &(client.to_owned() + &site))?;
     Some(House { server, _files: here })
 }
 

@@ -4,12 +4,12 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::{Answer, answer};
-use flyball_testkit::{Launch, Server, as_ourselves};
+use crate::house::{lay_out, serve};
+use flyball_testkit::Server;
 use tempfile::TempDir;
 
 /// `ann:secret`, by a hash of the lowest cost.
@@ -143,27 +143,13 @@ struct House {
 }
 
 fn start(architecture: &str) -> Option<House> {
-    let here = tempfile::tempdir().unwrap();
-    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let shown = here.path().display().to_string();
-    for (name, text) in FILES {
-        let path = here.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text.replace("HERE", &shown)).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
+    let here = lay_out(FILES.map(|(name, text)| (name, text.to_owned())));
     let link = here.path().join("programs/link.sh");
     std::os::unix::fs::symlink(here.path().join("elsewhere/out.sh"), link).unwrap();
     let document = here.path().join("protected/doc.txt");
     let address = responder(move |head| reply(head, &document));
-    let sites = [SITES, FORGETS].concat().replace("HERE", &shown);
-    let sites = sites.replace("SOCKET", &format!("socket = \"{address}\""));
-    let log = here.path().join("access.log");
-    let config = format!(
-        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\naccess-log = {log:?}\n{sites}",
-        as_ourselves()
-    );
-    let server = Launch::config(config).start_where_possible()?;
+    let sites = [SITES, FORGETS].concat().replace("SOCKET", &format!("socket = \"{address}\""));
+    let server = serve(architecture, here.path(), &sites)?;
     Some(House { server, here })
 }
 

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::PermissionsExt;
 
 use crate::common_programs::on_every_architecture;
-use flyball_testkit::{Launch, Response, Server, as_ourselves, wait};
+use crate::house::{lay_out, serve};
+use flyball_testkit::{Response, Server, wait};
 use tempfile::TempDir;
 
 /// Says the fields that the request tells in `Says`, separated by bars, and has a file sent.
@@ -33,25 +33,13 @@ struct House {
 }
 
 fn start(architecture: &str) -> Option<House> {
-    let here = tempfile::tempdir().unwrap();
-    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let shown = here.path().display().to_string();
-    for directory in ["files", "programs"] {
-        fs::create_dir(here.path().join(directory)).unwrap();
-    }
-    fs::write(here.path().join("files/doc.txt"), text()).unwrap();
-    for name in ["send", "ruled"] {
-        let path = here.path().join("programs").join(name);
-        fs::write(&path, PROGRAM.replace("HERE", &shown)).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    }
-    let log = here.path().join("access.log");
-    let sites = SITES.replace("SETTINGS", SETTINGS).replace("HERE", &shown);
-    let config = format!(
-        "{}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\naccess-log = {log:?}\n{sites}",
-        as_ourselves()
-    );
-    let server = Launch::config(config).start_where_possible()?;
+    let program = || PROGRAM.to_owned();
+    let here = lay_out([
+        ("files/doc.txt", text()),
+        ("programs/send", program()),
+        ("programs/ruled", program()),
+    ]);
+    let server = serve(architecture, here.path(), &SITES.replace("SETTINGS", SETTINGS))?;
     Some(House { server, here })
 }
 

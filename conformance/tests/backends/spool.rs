@@ -106,6 +106,15 @@ fn served(front: &Front, request: &[u8]) -> Option<(Client, Link)> {
     wait::until(AT_MOST, outcome)?.map(|link| (client, link))
 }
 
+/// Waits until there is room for this request, whose body reaches the backend whole.
+fn expect_room(front: &Front, request: &[u8], body: &[u8]) {
+    let (mut client, mut link) = wait::until(AT_MOST, || served(front, request)).expect("room");
+    link.params(0);
+    assert!(link.stream(5) == body, "another body came");
+    link.answer("A: b\r\n\r\nnext");
+    assert_eq!(answer(&mut client).1, "next");
+}
+
 /// Waits until a file without a name holds so much of a body.
 fn expect_stored(front: &Front, least: u64) {
     let holds = |pid: &u32| {
@@ -138,12 +147,7 @@ fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
     nobody_connects(&front);
     assert_eq!(front.counted("backend_failures_503"), 0);
     slow.reset();
-    let whole = [first, last].concat();
-    let (mut next, mut link) = wait::until(AT_MOST, || served(&front, &whole)).expect("room");
-    link.params(0);
-    assert!(link.stream(5) == body, "another body came");
-    link.answer("A: b\r\n\r\nnext");
-    assert_eq!(answer(&mut next).1, "next");
+    expect_room(&front, &[first, last].concat(), &body);
 }
 
 /// What a worker had there is free when it has died.
@@ -157,12 +161,7 @@ fn a_worker_that_dies_gives_its_room_back(architecture: &str) {
     for process in children(&front.server) {
         let _ = Command::new("kill").args(["-9", &process.to_string()]).status();
     }
-    let whole = [first, last].concat();
-    let (mut next, mut link) = wait::until(AT_MOST, || served(&front, &whole)).expect("room");
-    link.params(0);
-    assert!(link.stream(5) == body, "another body came");
-    link.answer("A: b\r\n\r\nnext");
-    assert_eq!(answer(&mut next).1, "next");
+    expect_room(&front, &[first, last].concat(), &body);
 }
 
 /// Without a place that can be written nothing is run for a body that memory does not hold.

@@ -93,7 +93,7 @@ impl Effects<'_> {
         self.settings.given.contains_key(key)
     }
 
-    /// Where long bodies wait that nobody has named a directory for.
+    /// The spool directory, where the settings name none.
     fn spool(&mut self) {
         let (directory, by) = spool::directory(self.settings);
         if let Some(by) = by {

@@ -137,8 +137,7 @@ fn decode(segment: &[u8], relative: &mut Vec<u8>) -> Result<(), PathError> {
     Ok(())
 }
 
-/// True when a name would be several, one of them a dot segment, for whoever takes an encoded slash
-/// or a backslash for a separator.
+/// True when a name holds a dot segment once an encoded slash or a backslash counts as a separator.
 fn has_dot_part(name: &[u8]) -> bool {
     memchr::memchr2(ENCODED_SLASH, b'\\', name).is_some()
         && name

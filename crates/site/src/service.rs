@@ -204,8 +204,8 @@ pub struct Service {
     answered_by: Option<usize>,
     /// Who owns descriptors, where processes have one table of them.
     member: Option<Arc<Member>>,
-    /// Room for a plan that is never one. Memory that nobody uses goes back to the kernel at once:
-    /// beside this block the next plan finds its place, whatever else is of that size.
+    /// A block of the size of a plan, never filled. It keeps the allocator's run of such blocks in
+    /// use: an empty run goes back to the kernel, which would cost each plan two calls.
     _place: Box<MaybeUninit<Plan>>,
 }
 

@@ -24,8 +24,8 @@ pub const DESCRIPTORS_MAX: usize = 4;
 /// Empty records that are dropped before others than their sender have their turn.
 const EMPTY_MAX: usize = 16;
 
-/// Says, once in the life of this process, that another one sent what makes no sense. Whoever finds
-/// such a record drops it and goes on.
+/// Says, once in the life of this process, that another one sent what makes no sense. The caller
+/// drops the record and goes on.
 pub fn say_dropped() {
     static SAID: Once = Once::new();
     SAID.call_once(|| {

@@ -26,8 +26,8 @@ pub struct LogState {
 
 impl LogFile {
     /// Opens a file for appending, and makes it if need be. Waits for nobody: writing to a pipe or
-    /// a terminal that is full gives `WouldBlock`. A link is not followed: whoever may write to the
-    /// directory could have the server append to any file (CVE-2016-1247).
+    /// a terminal that is full gives `WouldBlock`. A link is not followed: a user who may write to
+    /// the directory could have the server append to any file (CVE-2016-1247).
     ///
     /// # Errors
     /// When it is a link, or can be neither opened nor made; [`has_no_reader`] tells of a named

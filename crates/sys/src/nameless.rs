@@ -16,7 +16,7 @@ use crate::random;
 pub fn make(directory: impl AsFd) -> io::Result<(OwnedFd, bool)> {
     let mode = Mode::RUSR | Mode::WUSR;
     let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    // Nobody can give it a name later.
+    // O_EXCL: no link can be made to it later.
     let nameless = flags | OFlags::TMPFILE | OFlags::EXCL;
     match openat(directory.as_fd(), c".", nameless, mode) {
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {}

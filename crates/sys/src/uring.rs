@@ -462,7 +462,7 @@ mod tests {
         let (1, Completion::Connected(Err(_), false)) = one(&mut ring) else { panic!() };
     }
 
-    /// Whoever gives such a connection up may not name its socket, which may be another's by then.
+    /// The socket cannot be named to cancel such a send: its number may be another connection's.
     #[test]
     fn a_send_that_closes_is_cancelled_by_itself_and_then_has_not_closed() {
         for wanted in [Features::ALL, Features { direct: false, ..Features::ALL }] {

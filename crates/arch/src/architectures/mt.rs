@@ -92,7 +92,7 @@ impl Architecture for Mt {
         let crew = Crew::new(&worker)?;
         let gate = Mutex::new(());
         std::thread::scope(|scope| {
-            // Nobody accepts before all threads stand.
+            // The worker accepts only once all threads have started.
             let closed = gate.lock().unwrap_or_else(PoisonError::into_inner);
             let pass = || drop(gate.lock().unwrap_or_else(PoisonError::into_inner));
             for number in 0..running {

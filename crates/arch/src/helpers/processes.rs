@@ -113,8 +113,8 @@ impl Job {
                     self.plan.done(op.perform());
                     continue;
                 }
-                // A directory is not warmed by a look: each of its names is one. What is written
-                // is written by whoever has the file.
+                // A directory is not warmed by a look: each of its names is one. The process that
+                // has a file open writes to it.
                 Op::Compute { .. } | Op::List { .. } | Op::Nameless { .. } | Op::Write { .. } => {
                     self.plan.put_back(op);
                     return Needs::Thread;

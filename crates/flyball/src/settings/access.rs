@@ -167,9 +167,9 @@ const ACCESS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "none", set: |s| rule(s).pattern = None }),
         default: Some("none"),
         doc: "Or the paths that fit a pattern, as `from` of a redirect",
-        more: "What fits is refused under a path that does not, whoever asks: the URL of the file \
-               or script that was found is asked too. `/index.php/more` runs `/index.php`; for \
-               both write `~\\.php(/|$)`.",
+        more: "The URL of the file or script that was found is asked too: if it fits and the path \
+               of the request does not, every client is refused. `/index.php/more` runs \
+               `/index.php`; for both write `~\\.php(/|$)`.",
         source: "",
     },
     Setting {

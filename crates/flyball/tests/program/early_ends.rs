@@ -27,7 +27,7 @@ fn served(server: &Server) -> String {
     wait_for("an answer", ask).text().to_owned()
 }
 
-/// What the server says whose workers cannot begin, and that it has told nobody that it serves.
+/// The last words of a server whose workers cannot begin. It never reports that it is ready.
 #[track_caller]
 fn failed(arch: &str, inject: &str) -> String {
     let site = site();

@@ -232,7 +232,7 @@ fn row(experiment: &Experiment, kept: &[Kept]) -> Result<String, SetupError> {
     Ok(format!("| `{name}` | {rows} | {title} | {runs} | {lengths} | {quick} | {full} |"))
 }
 
-/// How long a run of a campaign is, by the definition of now and the command that it was made by.
+/// Seconds of a run of a campaign, by the current definition and the command that started it.
 fn seconds(experiment: &Experiment, outcome: &Outcome) -> Result<String, SetupError> {
     let wrong = |error: DefinitionError| SetupError(error.to_string());
     let claims = catalogue::claims_on(experiment).map_err(wrong)?;
@@ -309,7 +309,7 @@ mod tests {
     use crate::statistics::Interval;
     use crate::verdict::Verdict;
 
-    /// What came of an experiment by its definition of now, without figures.
+    /// The outcome of an experiment by its current definition, without figures.
     fn outcome_of(experiment: &Experiment, quick: bool, verdict: Verdict) -> Outcome {
         Outcome {
             experiment: experiment.name.clone(),

@@ -43,8 +43,8 @@ pub const VERIFICATIONS_MAX: usize = 6;
 /// Clients and users whose failures are known, in all; those that failed least make room.
 const FAILURES_KNOWN_MAX: usize = 16 * 1024;
 
-/// How long it is known from where a user has logged in, in seconds: a day, so that whoever logs in
-/// daily is never locked out by strangers.
+/// How long the address of a login is remembered, in seconds: a day, so that strangers never lock
+/// out a user who logs in daily.
 const KNOWN_S: u64 = 24 * 60 * 60;
 
 /// When somebody may try again who met too many others, in seconds.
@@ -654,7 +654,7 @@ mod tests {
             let mut scratch = Scratch::default();
             with_request(path, None, "10.1.0.1", |request| {
                 assert_eq!(access.restricts(request, &mut scratch), !network.is_empty(), "{path}");
-                // Whoever asks: what is found is remembered under the path for all.
+                // For all clients: what a path leads to is cached for all of them.
                 for (url, closed) in [("/b.php", "10.0.0.0"), ("/up/b", "10.1.0.0")] {
                     let around = access.is_got_around(request, url.as_bytes(), &mut scratch);
                     let both = path.ends_with("up/a.php");

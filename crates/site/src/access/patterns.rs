@@ -11,7 +11,7 @@ use crate::routes::Pattern;
 pub(super) struct Patterns(Vec<(Pattern, Admission)>);
 
 impl Patterns {
-    /// Whoever may come from anywhere needs no rule.
+    /// Rules that admit every client are left out.
     pub(super) fn new(rules: Vec<(Pattern, Admission)>) -> Patterns {
         Patterns(rules.into_iter().filter(|(_, admission)| !admission.is_open()).collect())
     }

@@ -96,7 +96,7 @@ impl Body {
         self.ended = true;
     }
 
-    /// Nobody wants it any more.
+    /// Drops what is left: the request is over.
     pub(super) fn forget(&mut self) {
         (self.memory, self.at, self.window, self.file) = (Vec::new(), 0, Vec::new(), None);
     }

@@ -41,7 +41,7 @@ impl Content {
 
     fn goes_on_in_file(&self, memory_max: u64) -> bool {
         let follows = self.file.is_some() || !self.window.is_empty() || !self.fetched.is_empty();
-        // Whoever passes everything on at once has no bound.
+        // Without a buffer, what comes is passed on at once.
         follows || memory_max > 0 && self.memory.len() as u64 >= memory_max
     }
 
@@ -136,7 +136,7 @@ impl Content {
         Ok(())
     }
 
-    /// Nobody wants it any more.
+    /// Drops what is left: the request is over.
     pub(super) fn forget(&mut self) {
         *self = Content { works: self.works, ..Content::default() };
     }

@@ -31,8 +31,8 @@ pub struct Spool {
     shares: OnceLock<Share>,
 }
 
-/// What each process uses is a word that all see, so that the limit is one for all of them, and
-/// whoever reaps a process sets its word to zero: its files are gone with it.
+/// Each process counts its bytes in a word that all processes see, so that they share one limit.
+/// The parent sets the word of a dead process to zero: the files of that process are gone.
 #[derive(Debug)]
 struct Share {
     words: Arc<SharedCounters>,

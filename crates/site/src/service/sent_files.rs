@@ -14,7 +14,7 @@ use crate::plan::{Job, Origin, Plan};
 use crate::routes::Place;
 use crate::translate::Translate;
 
-/// Fields of the bytes that are sent, which whoever sends them says.
+/// Fields that describe the bytes on the wire: the server sets them.
 const OF_THE_BYTES: [&[u8]; 4] =
     [b"content-length", b"content-range", b"content-encoding", b"accept-ranges"];
 

@@ -60,7 +60,7 @@ impl Service {
             return None;
         }
         let path = request.path();
-        // What is no path is refused by whoever looks for it.
+        // A malformed path is refused later, when the file is looked for.
         let url = canonical(path, &mut Vec::with_capacity(path.len())).ok()?;
         returns.of(&url)
     }

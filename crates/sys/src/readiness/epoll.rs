@@ -21,11 +21,11 @@ impl Epoll {
     /// A new one, which watches nothing yet.
     ///
     /// # Errors
-    /// When descriptors are out, or the machine lets nobody wait for events.
+    /// When descriptors are out, or the machine refuses to wait for events.
     pub fn new(edge: bool) -> io::Result<Epoll> {
         let instance = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let epoll = Epoll { instance, edge };
-        // A machine that lets nobody wait is found here, and not in the loop.
+        // A machine that refuses to wait is found out here, and not in the loop.
         epoll
             .wait_for(&mut Vec::new(), Some(&timespec(0)))
             .map_err(|error| io::Error::new(error.kind(), format!("epoll_pwait: {error}")))?;
