@@ -137,7 +137,7 @@ fn what_a_listing_links_to_is_served(architecture: &str) {
 fn programs_get_encoded_bytes_of_a_path(architecture: &str) {
     let Some(house) = start(architecture) else { return };
     for (host, path, expected) in [
-        ("front", "/index.php/AC%2FDC", "/index.php /AC/DC /index.php/AC%2FDC"),
+        ("front", "/index.php/AC%2FDC", "/index.php /AC%2FDC /index.php/AC%2FDC"),
         ("front", "/index.php/caf%E9/a%5Cb", "/index.php /caf\\xe9/a\\\\b /index.php/caf%E9/a%5Cb"),
         ("front", "/@scope%2fname", "/index.php  /@scope%2fname"),
         ("front", "/caf%E8", "/index.php  /caf%E8"),
@@ -145,8 +145,8 @@ fn programs_get_encoded_bytes_of_a_path(architecture: &str) {
         ("front", "/x%2Findex.php", "/index.php  /x%2Findex.php"),
         ("front", "/x%2Fy/index.php/z", "/index.php  /x%2Fy/index.php/z"),
         ("front", "/run%2Fenv", "/index.php  /run%2Fenv"),
-        ("front", "/r/AC%2fDC/caf%e9", "/index.php /AC/DC/caf\\xe9 /r/AC%2fDC/caf%e9"),
-        ("app", "/@scope%2fname/%FF", " /@scope/name/\\xff /@scope%2fname/%FF"),
+        ("front", "/r/AC%2fDC/caf%e9", "/index.php /AC%2FDC/caf\\xe9 /r/AC%2fDC/caf%e9"),
+        ("app", "/@scope%2fname/%FF", " /@scope%2Fname/\\xff /@scope%2fname/%FF"),
     ] {
         assert_eq!(house.twice(host, path), (200, expected.into()), "{path}");
     }
@@ -155,7 +155,7 @@ fn programs_get_encoded_bytes_of_a_path(architecture: &str) {
     for line in ["SCRIPT_NAME=/run/env", "REQUEST_URI=/run/env/AC%2FDC%5C/%E9"] {
         assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
     }
-    assert!(text.contains("PATH_INFO=/AC/DC\\/\u{fffd}\n"), "{text}");
+    assert!(text.contains("PATH_INFO=/AC%2FDC\\/\u{fffd}\n"), "{text}");
     assert_eq!(house.twice("front", "/run/dir%2Fenv").0, 404);
     for (path, location) in [
         ("/old/AC%2fDC/a%5Cb/caf%E9", "/new/AC%2FDC/a%5Cb/caf%E9"),

@@ -70,7 +70,7 @@ enum {
 enum {
     FLYBALL_METHOD = 0,
     FLYBALL_TARGET = 1, /* As it was sent. */
-    FLYBALL_PATH = 2,   /* Decoded, without dot segments. */
+    FLYBALL_PATH = 2,   /* Decoded except for %2F, without dot segments. */
     FLYBALL_BELOW = 3,  /* What of the path follows that of the module. */
     FLYBALL_QUERY = 4,  /* Without its question mark, as it was sent. */
     FLYBALL_ID = 5      /* A name that no other request of this server has. */

@@ -79,7 +79,7 @@ pub mod part {
     pub const METHOD: u32 = 0;
     /// The target as it was sent.
     pub const TARGET: u32 = 1;
-    /// The path, decoded.
+    /// The path, decoded except for `%2F`.
     pub const PATH: u32 = 2;
     /// What of the path follows that of the module.
     pub const BELOW: u32 = 3;

@@ -40,7 +40,7 @@ pub trait Exchange {
     /// The target as it was sent.
     fn target(&self) -> &[u8];
 
-    /// The path, decoded, without dot segments.
+    /// The path, decoded except for `%2F`, without dot segments.
     fn path(&self) -> &[u8];
 
     /// What of the path follows that of the module: empty, or with a slash at its start.

@@ -3,6 +3,8 @@
 //! The path is the client's choice, so this is where traversal is stopped by syntax. The second
 //! line of defence is the kernel's: files are opened beneath the root whatever their name is.
 
+use std::borrow::Cow;
+
 /// Longest name of one file, in bytes (Linux: `NAME_MAX`).
 pub const SEGMENT_BYTES_MAX: usize = 255;
 
@@ -164,9 +166,14 @@ pub(crate) fn read_as_separators(path: &[u8]) -> Option<Vec<u8>> {
     Some(read)
 }
 
-/// Decodes the encoded slashes too, for a variable that is not percent-encoded.
-pub(crate) fn decode_slashes(path: &mut [u8]) {
-    path.iter_mut().filter(|byte| **byte == ENCODED_SLASH).for_each(|byte| *byte = b'/');
+/// Writes the encoded slashes of a decoded path as `%2F`, for programs and modules: decoded they
+/// could not be told from separators (RFC 3875, section 4.1.5: "a loss of information").
+pub(crate) fn write_slashes(path: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memchr(ENCODED_SLASH, path).is_none() {
+        return Cow::Borrowed(path);
+    }
+    let names: Vec<&[u8]> = path.split(|&byte| byte == ENCODED_SLASH).collect();
+    Cow::Owned(names.join(&b"%2F"[..]))
 }
 
 fn hex_digit(digit: u8) -> Option<u8> {

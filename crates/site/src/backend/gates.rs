@@ -260,8 +260,7 @@ impl Reached {
         };
         environment.add_parts("SCRIPT_FILENAME", &[directory.as_os_str().as_bytes(), name]);
         if !info.is_empty() {
-            let mut info = info.to_vec();
-            path::decode_slashes(&mut info);
+            let info = path::write_slashes(info);
             let (directory, name) = routes.file_of(&info);
             environment.add("PATH_INFO", &info);
             environment.add_parts("PATH_TRANSLATED", &[directory.as_os_str().as_bytes(), name]);

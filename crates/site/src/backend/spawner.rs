@@ -25,7 +25,7 @@ use super::environment::{Environment, PATH};
 use super::manager::{self, Manager, PoolRule, PoolSettings};
 use super::request::{RECORD_BYTES_MAX, StartRequest, Told};
 use super::settings::{BackendLimits, CgiSettings};
-use crate::path::{ENCODED_SLASH, decode_slashes, has_hidden_segment};
+use crate::path::{ENCODED_SLASH, has_hidden_segment, write_slashes};
 use crate::settings::SiteSettings;
 
 /// Time that a program which nobody waits for has to end by itself before it is killed, in
@@ -559,8 +559,7 @@ fn complete(
     environment.add_parts("SCRIPT_NAME", &[rule.path.as_bytes(), script]);
     environment.add("SCRIPT_FILENAME", program.as_os_str().as_bytes());
     if !info.is_empty() {
-        let mut info = info.to_vec();
-        decode_slashes(&mut info);
+        let info = write_slashes(info);
         environment.add("PATH_INFO", &info);
         environment.add_parts("PATH_TRANSLATED", &[root, &info]);
     }

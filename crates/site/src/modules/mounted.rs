@@ -120,10 +120,13 @@ impl Modules {
             &*path
         };
         let module = self.answering(seen)?;
+        let at = self.mounted[module].path.len();
         if !as_sent {
-            path::decode_slashes(path);
+            let below = path::write_slashes(&path[at..]).into_owned();
+            path.truncate(at);
+            path.extend_from_slice(&below);
         }
-        Some(Place { module, at: self.mounted[module].path.len(), as_sent })
+        Some(Place { module, at, as_sent })
     }
 }
 
