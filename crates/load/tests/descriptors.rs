@@ -1,5 +1,6 @@
 //! A client that is out of descriptors: alone in its process, whose limit it lowers.
 
+#[path = "generator/common.rs"]
 mod common;
 
 use std::io::Read;

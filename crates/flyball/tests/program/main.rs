@@ -5,60 +5,89 @@
 
 mod common;
 
-mod ablations;
-mod access_log;
-mod admin;
-mod admin_requests;
-mod beside;
-mod budgets;
-mod cache_memory;
-mod cache_simulate;
-mod cli;
-mod client_limits;
-mod clock;
-mod ctl;
-mod descriptors;
-mod documents;
-mod early_ends;
-mod examples;
-mod explain;
-mod faults;
-mod generations;
-mod held;
-mod helpers;
-mod honoured;
-mod interrupted;
-mod knobs;
-mod lab;
-mod links;
-mod listings;
-mod load;
-mod load_logs;
-mod load_terminal;
-mod mapped;
-mod memory;
-mod overlaps;
-mod peers;
-mod pinned;
-mod policies;
-mod reload;
-mod ring;
-mod roots;
-mod sandbox;
-mod sandbox_backends;
-#[cfg(target_arch = "x86_64")]
-mod sandbox_rings;
-mod settings_file;
-mod settings_hostile;
-mod settings_table;
-mod settings_together;
-mod shared_symped;
-mod specweb99;
-mod supervision;
-mod systemd;
-mod top;
-mod trace;
-mod tune;
-mod upgrade;
-mod user_threads;
-mod watpipe;
+mod architectures {
+    mod amped_helpers;
+    mod mechanisms;
+    mod offloaded_work;
+    mod overlapping_operations;
+    mod shared_symped;
+    mod uring;
+    mod user_threads;
+    mod watpipe;
+}
+
+mod backends {
+    mod specweb99;
+    mod unreachable;
+}
+
+mod caches {
+    mod mapped_files;
+    mod memory_limit;
+    mod pinned;
+    mod policies;
+    mod replaced_roots;
+    mod simulate;
+    mod warmed_and_locked;
+}
+
+mod lab {
+    mod interrupted;
+    mod program;
+    mod switches;
+    mod tune;
+}
+
+mod load {
+    mod logs_and_filesets;
+    mod program;
+    mod terminal;
+}
+
+mod observability {
+    mod access_log;
+    mod admin;
+    mod hostile_admin_requests;
+    mod request_traces;
+    mod top;
+}
+
+mod resources {
+    mod client_limits;
+    mod descriptors;
+    mod huge_listings;
+    mod idle_connections;
+    mod system_calls;
+}
+
+mod sandbox {
+    mod backends;
+    mod processes;
+    #[cfg(target_arch = "x86_64")]
+    mod rings;
+}
+
+mod settings {
+    mod command_line;
+    mod examples;
+    mod explain;
+    mod file;
+    mod generated_documents;
+    mod honoured_by_architectures;
+    mod hostile_files;
+    mod table;
+    mod together;
+}
+
+mod supervision {
+    mod clock_jumps;
+    mod ctl;
+    mod early_worker_exits;
+    mod generations;
+    mod isolated_processes;
+    mod machine_faults;
+    mod master;
+    mod reload;
+    mod systemd;
+    mod upgrade;
+}

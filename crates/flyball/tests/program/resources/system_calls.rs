@@ -1,6 +1,6 @@
 //! The hot path, counted: how many system calls a real worker makes for what a client does.
 
-mod large;
+mod large_bodies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;

@@ -125,7 +125,7 @@ pub(crate) mod forbidden {
             }
             assert_eq!(proc_status(process, "NoNewPrivs").as_deref(), Some("1"));
             try_everything(process, server.master());
-            let has_ring = crate::sandbox_rings::try_ring(process);
+            let has_ring = crate::sandbox::rings::try_ring(process);
             assert_eq!(has_ring, ["tux", "uring"].contains(&arch), "{process}");
         }
         // The hand has left, and it goes on as if nothing had been.

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use flyball_testkit::{Launch, binary};
 
-use crate::settings_file::{SITE, line_errors, settings, told_of_a_site};
+use crate::settings::file::{SITE, line_errors, settings, told_of_a_site};
 
 /// Each of these lines, above a site that is right, has this one error.
 #[track_caller]

@@ -1,7 +1,5 @@
 //! How clients behave: what the server sees of them.
 
-mod common;
-
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{OK, answer_all, options, rate, request, run, server};
+use crate::common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::engine::Closing;
 use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Http10, Job, Load};

@@ -1,14 +1,12 @@
 //! The percentiles are those of the server, whatever it does: delays and pauses are injected.
 
-mod common;
-
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use common::{OK, answer_all, options, rate, request, run, server};
+use crate::common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::job::{Job, Load};
 use flyball_load::observe::{Live, Report};
 use flyball_sys::clock::monotonic_ns;

@@ -15,7 +15,7 @@ use tempfile::TempDir;
 use crate::common::{
     Server, Site, descendants, get, proc_status, text, wait_for, within, write_script,
 };
-use crate::sandbox::forbidden::{EACCES, EPERM, configured, try_what_nobody_may};
+use crate::sandbox::processes::forbidden::{EACCES, EPERM, configured, try_what_nobody_may};
 
 const EINPROGRESS: i64 = -115;
 

@@ -1,8 +1,6 @@
-//! What is said before a run: alone in its process, whose limit of descriptors it raises.
+//! What is said before a run. It raises the limit of descriptors, which disturbs no other test.
 
-mod common;
-
-use common::{options, rate};
+use crate::common::{options, rate};
 use flyball_load::engine::Share;
 use flyball_load::job::{Job, Load};
 use flyball_sys::process;

@@ -1,14 +1,12 @@
 //! The dynamic requests of SPECweb99 against a server that keeps their rules, or breaks one.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::SeqCst;
 
-use common::{options, request, run, server};
+use crate::common::{options, request, run, server};
 use flyball_load::fileset::{FileContent, Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Job, Load, Options};
 use flyball_load::observe::{Kind as Failure, Report, json};
@@ -144,7 +142,7 @@ fn posts_that_are_missing_in_the_log_are_told() {
 #[test]
 fn without_the_script_there_is_no_run() {
     let address = server(|_, stream| {
-        common::answer_all(stream, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+        crate::common::answer_all(stream, b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
     });
     let mut options = options(address, Load::Connections(1), 100);
     options.asking = Asking::Mix(Manifest { kind: Kind::SpecWeb99, parameters: ONE });

@@ -1,13 +1,11 @@
 //! Every way in which a request can fail, each by a real socket.
 
-mod common;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{OK, answer_all, options, rate, request, run, server};
+use crate::common::{OK, answer_all, options, rate, request, run, server};
 use flyball_load::fileset::{Kind as Set, Manifest};
 use flyball_load::job::{Asking, Job, Load};
 use flyball_load::observe::{Kind, Report, csv, json};
