@@ -35,23 +35,14 @@ const CONNECTIONS_MIN: usize = 16;
 pub struct Server {
     /// Reads the settings again, if that can be done.
     pub(crate) configuration: Option<Box<dyn Configuration>>,
-    pub(crate) architecture: &'static dyn Architecture,
-    pub(crate) settings: Arc<Settings>,
-    pub(crate) sites: Arc<Sites>,
+    /// What the workers that begin now run by.
+    pub(crate) setup: Setup,
     pub(crate) listening: Listening,
     pub(crate) admin: Option<Arc<OwnedFd>>,
-    /// Where workers send lines of the access log.
-    pub(crate) log: LogSender,
-    /// Who takes them.
-    pub(crate) appender: Option<Arc<Appender>>,
-    /// What is locked around accept, if anything is.
-    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
     /// Whether somebody else goes on listening when the server ends.
     pub(crate) is_lent: bool,
-    /// What its children give up.
-    pub(crate) confinement: Confinement,
 }
 
 /// What a generation of workers runs by.
@@ -60,9 +51,13 @@ pub(crate) struct Setup {
     pub(crate) architecture: &'static dyn Architecture,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sites: Arc<Sites>,
+    /// Where workers send lines of the access log.
     pub(crate) log: LogSender,
+    /// The process that takes them.
     pub(crate) appender: Option<Arc<Appender>>,
+    /// What is locked around accept, if anything is.
     pub(crate) accept_lock: Option<Arc<OwnedFd>>,
+    /// What children of the master give up.
     pub(crate) confinement: Confinement,
 }
 
@@ -142,22 +137,7 @@ impl Server {
             (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
             _ => bind_admin(&setup.settings)?,
         };
-        let Setup { architecture, settings, sites, log, appender, accept_lock, confinement } =
-            setup;
-        Ok(Server {
-            configuration: None,
-            architecture,
-            settings,
-            sites,
-            listening,
-            admin,
-            log,
-            appender,
-            accept_lock,
-            before,
-            is_lent,
-            confinement,
-        })
+        Ok(Server { configuration: None, setup, listening, admin, before, is_lent })
     }
 
     /// The same, and its settings can be read again while it runs.
@@ -165,27 +145,10 @@ impl Server {
         Server { configuration: Some(configuration), ..self }
     }
 
-    /// What a generation of workers that begins now runs by.
-    pub(crate) fn setup(&self) -> Setup {
-        Setup {
-            architecture: self.architecture,
-            settings: Arc::clone(&self.settings),
-            sites: Arc::clone(&self.sites),
-            log: self.log.clone(),
-            appender: self.appender.clone(),
-            accept_lock: self.accept_lock.clone(),
-            confinement: self.confinement.clone(),
-        }
-    }
-
     /// Later generations run by this.
     pub(crate) fn use_setup(&mut self, setup: Setup) {
-        let Setup { architecture, settings, sites, log, appender, accept_lock, confinement } =
-            setup;
-        (self.architecture, self.settings, self.sites) = (architecture, settings, sites);
-        (self.log, self.appender, self.accept_lock) = (log, appender, accept_lock);
-        self.confinement = confinement;
-        error_log::set_level(self.settings.log.level);
+        self.setup = setup;
+        error_log::set_level(self.setup.settings.log.level);
     }
 
     /// Whether a server with these settings could open its sites, and its workers enter them; the
@@ -222,12 +185,12 @@ impl Server {
 
     /// The user that workers become, when it is another than that of the master.
     pub fn user(&self) -> Option<&str> {
-        self.confinement.user()
+        self.setup.confinement.user()
     }
 
     /// How many workers there will be.
     pub fn workers(&self) -> usize {
-        self.architecture.workers(&self.settings)
+        self.setup.architecture.workers(&self.setup.settings)
     }
 
     /// Where `/status` and `/metrics` are, when that is a TCP address.
@@ -237,7 +200,7 @@ impl Server {
 
     /// What is not as asked for, for whoever started the server.
     pub fn warnings(&self) -> Vec<String> {
-        let Server { architecture, settings, sites, confinement, .. } = self;
+        let Setup { architecture, settings, sites, confinement, .. } = &self.setup;
         let mut warnings = warnings::all(*architecture, settings, sites, confinement);
         if self.is_lent {
             warnings.extend(self.listening.unlisted().iter().map(|address| {
@@ -252,8 +215,8 @@ impl Server {
     /// # Errors
     /// Never, in practice.
     pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
-        self.sites = Arc::new(Sites::open(&[])?);
-        (self.log, self.appender) = (LogSender::off(), None);
+        self.setup.sites = Arc::new(Sites::open(&[])?);
+        (self.setup.log, self.setup.appender) = (LogSender::off(), None);
         Ok(())
     }
 
@@ -263,7 +226,7 @@ impl Server {
     /// # Errors
     /// When the first workers cannot be started.
     pub fn run(self) -> io::Result<bool> {
-        self.confinement.confine_master()?;
+        self.setup.confinement.confine_master()?;
         Master::new(self)?.run()
     }
 }

@@ -98,17 +98,17 @@ impl Master {
     /// When memory or descriptors are out.
     pub(crate) fn new(server: Server) -> io::Result<Master> {
         let blocks_of = |arch: &&dyn Architecture| {
-            arch.workers(&server.settings) * arch.threads(&server.settings)
+            arch.workers(&server.setup.settings) * arch.threads(&server.setup.settings)
         };
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
         error_log::share()?;
-        error_log::set_level(server.settings.log.level);
+        error_log::set_level(server.setup.settings.log.level);
         // One generation more for one that is taken back while the others finish, and its log.
-        let clients = ClientLimits::new(&server.settings)?;
+        let clients = ClientLimits::new(&server.setup.settings)?;
         let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
-        let blocks = Arc::new(blocks.with_names(&server.settings.sites)?);
-        let architecture = server.architecture;
-        blocks.set_accept_limit(registry::accept_limit(architecture, &server.settings));
+        let blocks = Arc::new(blocks.with_names(&server.setup.settings.sites)?);
+        let architecture = server.setup.architecture;
+        blocks.set_accept_limit(registry::accept_limit(architecture, &server.setup.settings));
         blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("poll")?;

@@ -53,7 +53,7 @@ impl Master {
             bound_files(&mut settings);
             Ok::<_, String>(Arc::new(settings))
         };
-        let settings = change(&self.server.settings)?;
+        let settings = change(&self.server.setup.settings)?;
         let mut more = String::new();
         let architecture = self.generation.architecture;
         let is_unused = registry::unused_keys(architecture, &settings).contains(&key);
@@ -66,10 +66,10 @@ impl Master {
                 previous.setup.settings = settings;
                 previous.changed.insert(key.to_owned(), value.to_owned());
             }
-            self.server.settings = settings;
+            self.server.setup.settings = settings;
             self.use_in_place();
         } else {
-            let next = Setup { settings, ..self.server.setup() };
+            let next = Setup { settings, ..self.server.setup.clone() };
             let listening = self.server.listening.clone();
             self.renew(next, listening, GENERATIONS_MAX)
                 .map_err(|why| format!("{key} stays {before}: {why}"))?;
@@ -84,9 +84,10 @@ impl Master {
 
     /// Has all processes look at the settings that they take over as they are.
     pub(super) fn use_in_place(&self) {
-        let settings = &self.server.settings;
+        let settings = &self.server.setup.settings;
         self.blocks.live().set(&settings.limits);
-        self.blocks.set_accept_limit(registry::accept_limit(self.server.architecture, settings));
+        self.blocks
+            .set_accept_limit(registry::accept_limit(self.server.setup.architecture, settings));
         error_log::set_level(settings.log.level);
     }
 
@@ -116,7 +117,7 @@ impl Master {
     }
 
     fn effects(&self) -> Vec<Effect> {
-        explain::effects(self.generation.architecture, &self.server.settings)
+        explain::effects(self.generation.architecture, &self.server.setup.settings)
     }
 
     fn value_among(&self, key: &str, effects: &[Effect]) -> Option<String> {

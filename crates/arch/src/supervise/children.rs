@@ -24,7 +24,7 @@ use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
 use crate::log::Appender;
 use crate::sandbox::Part;
-use crate::server::{Server, connections_that_fit};
+use crate::server::{Setup, connections_that_fit};
 use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
@@ -144,7 +144,7 @@ impl Master {
             Role::Worker { index, .. } => {
                 // A worker that was told to stop by somebody else has closed its queue.
                 for listener in self.listeners_of(index) {
-                    listen(&listener, &self.server.settings)?;
+                    listen(&listener, &self.server.setup.settings)?;
                 }
                 let (accepting, held) = process::lifeline()?;
                 let child = &mut self.children[at];
@@ -217,9 +217,9 @@ impl Master {
     /// Starts the process that writes the log of this generation, unless it runs; one that writes
     /// the log of others ends when nobody sends it lines any more.
     pub(super) fn change_log(&mut self) -> io::Result<()> {
-        let ms = self.server.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
+        let ms = self.server.setup.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
         let kill_at_ms = clock::monotonic_ms() + ms;
-        let wanted = self.server.appender.as_ref();
+        let wanted = self.server.setup.appender.as_ref();
         let mut runs = false;
         for child in self.children.iter_mut().filter(|child| child.role == Role::Log) {
             let is_it = wanted.zip(child.appender.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
@@ -239,14 +239,14 @@ impl Master {
     /// Starts the process that starts the programs of this generation, unless it runs; that of
     /// earlier ones ends when none of their workers can ask it for anything any more.
     pub(super) fn change_spawner(&mut self) -> io::Result<()> {
-        let Some(spawner) = self.server.sites.spawner().cloned() else { return Ok(()) };
+        let Some(spawner) = self.server.setup.sites.spawner().cloned() else { return Ok(()) };
         let is_it = |child: &Child| {
             child.spawner.as_ref().is_some_and(|known| Arc::ptr_eq(known, &spawner))
         };
         if self.children.iter().any(is_it) {
             return Ok(());
         }
-        let ms = self.server.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
+        let ms = self.server.setup.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
         let kill_at_ms = clock::monotonic_ms() + ms;
         for child in self.children.iter_mut().filter(|child| child.role == Role::Spawner) {
             // A copy of the master's would keep it waiting for requests.
@@ -283,7 +283,7 @@ impl Master {
 
     fn listeners_of(&self, index: usize) -> Vec<Arc<OwnedFd>> {
         let Generation { architecture, workers, .. } = self.generation;
-        self.server.listening.of_worker(architecture, &self.server.settings, index, workers)
+        self.server.listening.of_worker(architecture, &self.server.setup.settings, index, workers)
     }
 
     /// Where every child begins, after its fork and before any work of its own: it ends with its
@@ -310,17 +310,17 @@ impl Master {
                 (child.accepting, child.appender, child.spawner) = (None, None, None);
             }
             // A worker asks for programs; none of what others ask for comes to it.
-            if let Some(spawner) = self.server.sites.spawner() {
+            if let Some(spawner) = self.server.setup.sites.spawner() {
                 spawner.leave_desk();
             }
         }
         match role {
             // It keeps the listening sockets, whose queues it shows, and no file of any site.
             Role::Admin => self.server.let_files_go()?,
-            Role::Worker { .. } => (self.server.admin, self.server.appender) = (None, None),
+            Role::Worker { .. } => (self.server.admin, self.server.setup.appender) = (None, None),
             Role::Log | Role::Spawner => {}
         }
-        let Server { confinement, settings, sites, .. } = &self.server;
+        let Setup { confinement, settings, sites, .. } = &self.server.setup;
         confinement.confine(part, settings, sites, parent)
     }
 
@@ -330,7 +330,7 @@ impl Master {
             socket: Arc::clone(socket),
             blocks: Arc::clone(&self.blocks),
             commands,
-            hosts: admin::hosts(socket, &self.server.settings),
+            hosts: admin::hosts(socket, &self.server.setup.settings),
             addresses: self.server.addresses(),
             listeners: self.server.listening.all(),
             started_ms: self.started_ms,
@@ -346,7 +346,7 @@ impl Master {
     ) -> io::Result<()> {
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
-        let settings = Arc::clone(&server.settings);
+        let settings = Arc::clone(&server.setup.settings);
         if architecture.pins_workers()
             && let Some(cpu) = cpu_of_worker(&settings, index)
         {
@@ -357,18 +357,18 @@ impl Master {
             index,
             listeners: self.listeners_of(index),
             shares_listeners: architecture.sockets_are_shared() && workers > 1,
-            sites: Arc::clone(&server.sites),
+            sites: Arc::clone(&server.setup.sites),
             blocks: Arc::clone(&self.blocks),
             block: self.children[child].block,
             threads: self.children[child].blocks,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
-            log: server.log.of_worker(index),
+            log: server.setup.log.of_worker(index),
             chunks: Chunks::of(&settings),
             in_group: false,
             lends_listeners: self.generation.lends_listeners,
-            accept_lock: server.accept_lock.clone(),
-            rings: server.confinement.rings(),
+            accept_lock: server.setup.accept_lock.clone(),
+            rings: server.setup.confinement.rings(),
             accepting: Mutex::new(lifeline),
             settings,
         };

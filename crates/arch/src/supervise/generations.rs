@@ -63,7 +63,8 @@ impl Generation {
 impl Master {
     /// Starts the workers of the server's architecture, on sockets that are prepared for it.
     pub(super) fn begin_generation(&mut self) -> io::Result<()> {
-        let (settings, architecture) = (&self.server.settings, self.server.architecture);
+        let (settings, architecture) =
+            (&self.server.setup.settings, self.server.setup.architecture);
         let (workers, threads) = (architecture.workers(settings), architecture.threads(settings));
         let number = self.generation.number + 1;
         let started_ms = clock::monotonic_ms();
@@ -121,17 +122,18 @@ impl Master {
             return Ok(Reply::Done(format!("architecture is {name} already")));
         }
         to.probe().map_err(|why| format!("{name} cannot run here: {why}"))?;
-        let settings = Settings { arch: name.into(), ..Settings::clone(&self.server.settings) };
+        let settings =
+            Settings { arch: name.into(), ..Settings::clone(&self.server.setup.settings) };
         // It may need what the one before did without, as rings that can be restricted.
         let confinement = Confinement::new(to, &settings)
             .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
         let settings = Arc::new(settings);
-        let next = Setup { architecture: to, settings, confinement, ..self.server.setup() };
+        let next = Setup { architecture: to, settings, confinement, ..self.server.setup.clone() };
         let listening = self.server.listening.clone();
         self.renew(next, listening, GENERATIONS_MAX)
             .map_err(|why| format!("architecture stays {}: {why}", from.name()))?;
         let mut said = format!("architecture is {name}; it was {}", from.name());
-        for warning in registry::unused_settings(to, &self.server.settings) {
+        for warning in registry::unused_settings(to, &self.server.setup.settings) {
             said += &format!("; warning: {warning}");
         }
         Ok(Reply::Done(said))
@@ -171,7 +173,7 @@ impl Master {
         self.retire();
         let counters_before = std::mem::replace(&mut self.blocks, counters);
         self.server.listening = listening;
-        self.replaced = Some(self.server.setup());
+        self.replaced = Some(self.server.setup.clone());
         self.server.use_setup(next);
         let begun = self.prepare_and_begin();
         let Some(before) = self.replaced.take() else { return begun };
@@ -199,7 +201,7 @@ impl Master {
             let connections = clients.connections_per_address;
             (connections, clients.requests_per_address, clients.requests_burst)
         };
-        let clients = match limits(next) == limits(&self.server.settings) {
+        let clients = match limits(next) == limits(&self.server.setup.settings) {
             true => Arc::clone(self.blocks.clients()),
             false => ClientLimits::new(next).map(Arc::new).map_err(|error| error.to_string())?,
         };
@@ -207,8 +209,8 @@ impl Master {
     }
 
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {
-        let architecture = self.server.architecture;
-        self.server.listening.prepare(architecture, &self.server.settings)?;
+        let architecture = self.server.setup.architecture;
+        self.server.listening.prepare(architecture, &self.server.setup.settings)?;
         self.use_in_place();
         self.change_log().map_err(|error| format!("the log process: {error}"))?;
         self.change_spawner().map_err(|error| format!("programs cannot be started: {error}"))?;
@@ -228,7 +230,7 @@ impl Master {
     /// calls that fit another generation's sockets.
     pub(super) fn retire(&mut self) {
         let now_ms = clock::monotonic_ms();
-        let kill_at_ms = now_ms + self.server.settings.drain_ms + KILL_AFTER_MS;
+        let kill_at_ms = now_ms + self.server.setup.settings.drain_ms + KILL_AFTER_MS;
         let mut waiting: Vec<&mut Child> = Vec::new();
         for child in &mut self.children {
             if child.generation().is_none() || child.is_retired() {

@@ -25,6 +25,6 @@ impl Master {
     }
 
     fn pid_file(&self) -> Option<&Path> {
-        self.server.settings.running.pid_file.as_deref()
+        self.server.setup.settings.running.pid_file.as_deref()
     }
 }

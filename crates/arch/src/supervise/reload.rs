@@ -35,9 +35,9 @@ impl Master {
     /// Why all stays as it is.
     pub(super) fn reload(&mut self) -> Result<String, String> {
         self.notifier.reloading();
-        let pid_file = self.server.settings.running.pid_file.clone();
+        let pid_file = self.server.setup.settings.running.pid_file.clone();
         let done = self.load_and_renew();
-        if pid_file != self.server.settings.running.pid_file {
+        if pid_file != self.server.setup.settings.running.pid_file {
             self.write_pid_file();
             if let Some(path) = pid_file {
                 flyball_sys::pid_file::remove(&path, process::own_id());
@@ -83,9 +83,9 @@ impl Master {
             .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
         // Nothing else of what there was may be held by this function: children that are forked
         // meanwhile would hold it for all their lives.
-        let before = Arc::clone(&self.server.settings);
+        let before = Arc::clone(&self.server.setup.settings);
         let mut next = Setup::open(architecture, settings)?;
-        next.keep_log_of(&self.server.setup());
+        next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;
         let way = |settings: &Settings| {
             let running = &settings.running;

@@ -35,16 +35,16 @@ impl Master {
         if now_ms < self.root_watch.due_ms {
             return;
         }
-        let every_ms = self.server.settings.caches.revalidate_ms.max(LOOK_MS_MIN);
+        let every_ms = self.server.setup.settings.caches.revalidate_ms.max(LOOK_MS_MIN);
         self.root_watch.due_ms = now_ms.saturating_add(every_ms);
         if !self.is_ready || self.upgrade.is_some() {
             return;
         }
-        let Some(root) = self.server.sites.moved_root().map(Path::to_owned) else { return };
+        let Some(root) = self.server.setup.sites.moved_root().map(Path::to_owned) else { return };
         let root = root.display();
         self.root_watch.due_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
         // What was changed by hand holds for the next generation too.
-        let (settings, changed) = ((*self.server.settings).clone(), self.changed.clone());
+        let (settings, changed) = ((*self.server.setup.settings).clone(), self.changed.clone());
         match self.renew_by(settings) {
             Ok(()) => {
                 self.changed = changed;

@@ -36,7 +36,7 @@ impl Master {
             process::terminate(child);
         }
         self.stop_listening();
-        let until_ms = clock::monotonic_ms() + self.server.settings.drain_ms + KILL_AFTER_MS;
+        let until_ms = clock::monotonic_ms() + self.server.setup.settings.drain_ms + KILL_AFTER_MS;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(self.signals.as_fd(), SIGNALS, Interest::READ)?;
         let ended = self.wait_for_children(mechanism.as_mut(), until_ms, serves)?;

@@ -97,7 +97,7 @@ impl Master {
             }
             Forked::Parent(process) => {
                 let added = self.mechanism.add(way.as_fd(), HANDOVER, Interest::READ);
-                let most_ms = self.server.settings.running.upgrade_ms;
+                let most_ms = self.server.setup.settings.running.upgrade_ms;
                 let until_ms = clock::monotonic_ms() + most_ms;
                 let has_begun = false;
                 self.upgrade =
@@ -219,7 +219,8 @@ impl Master {
             return Err(std::io::Error::other("the master before does not hand over"));
         }
         self.server.listening.leave();
-        let (architecture, settings) = (self.server.architecture, &self.server.settings);
+        let (architecture, settings) =
+            (self.server.setup.architecture, &self.server.setup.settings);
         self.server.listening.prepare(architecture, settings).map_err(std::io::Error::other)?;
         Ok(())
     }
