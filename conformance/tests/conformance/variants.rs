@@ -120,12 +120,15 @@ pub(crate) fn the_mechanisms_do_not_change_an_answer(mount: &Mount) {
 pub(crate) fn switches_for_measurements_do_not_change_an_answer(mount: &Mount) {
     check(
         mount,
-        "lab.gather = false\nlab.copy-loop = true\nlab.directory-config = true\n\
+        "lab.gather = false\ncache.content = 0\nsend.mode = \"copy\"\nlab.directory-config = true\n\
          lab.signal-mask = true\nlab.date-cache = false\n",
     );
-    check(mount, "lab.path-cache = false\nlab.head-cache = false\nlab.entry-locks = \"global\"\n");
+    check(mount, "cache.paths = 0\ncache.heads = false\nlab.entry-locks = \"global\"\n");
     check(mount, "lab.entry-locks = \"global\"\nlab.accept-lock = \"fcntl\"\n");
-    check(mount, "lab.content-cache = false\nlab.gather = false\nlab.accept-lock = \"flock\"\n");
+    check(
+        mount,
+        "cache.content = 0\ncache.files = 0\nlab.gather = false\nlab.accept-lock = \"flock\"\n",
+    );
 }
 
 pub(crate) fn heads_are_padded_and_anonymous_when_asked(mount: &Mount) {

@@ -57,7 +57,6 @@ pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effe
     let mut effects = Effects { list: Vec::new(), architecture, settings: &settings };
     effects.architecture();
     effects.own_defaults();
-    effects.lab();
     effects.processors();
     effects.caches(descriptors);
     let mut cut = settings.clone();
@@ -119,24 +118,6 @@ impl Effects<'_> {
         for (of, key, value) in registry::OWN_DEFAULTS {
             if of == name && !self.is_given(key) {
                 self.derived(key, value, format!("the default of {name}"));
-            }
-        }
-    }
-
-    /// What follows from the switches of the lab.
-    fn lab(&mut self) {
-        let lab = &self.settings.lab;
-        let switched = [
-            (!lab.path_cache, "cache.paths", "0", "lab.path-cache"),
-            (!lab.head_cache, "cache.heads", "false", "lab.head-cache"),
-            (!lab.content_cache, "cache.content", "0B", "lab.content-cache"),
-            (!lab.content_cache, "cache.files", "0", "lab.content-cache"),
-            (lab.copy_loop, "cache.content", "0B", "lab.copy-loop"),
-            (lab.copy_loop, "send.mode", "copy", "lab.copy-loop"),
-        ];
-        for (is_so, key, value, by) in switched {
-            if is_so {
-                self.cut(key, value, format!("by {by}"));
             }
         }
     }
@@ -345,15 +326,6 @@ mod tests {
         let written = [("accept.limit", String::new())].into();
         let given = Settings { given: written, ..settings };
         assert_eq!(find(&of("uring", &given), "accept.limit", Kind::Derived), None);
-    }
-
-    #[test]
-    fn a_switch_of_the_lab_shows_in_what_it_switches_off() {
-        let mut settings = Settings::default();
-        settings.lab.content_cache = false;
-        let cut = find(&of("sped", &settings), "cache.content", Kind::Cut).unwrap();
-        assert_eq!(cut.value.as_deref(), Some("0B"));
-        assert_eq!(cut.why, "by lab.content-cache");
     }
 
     #[test]

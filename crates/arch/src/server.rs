@@ -12,7 +12,7 @@ use flyball_sys::{error_log, lock, process};
 
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
-use crate::lab::{self, AcceptLock};
+use crate::lab::AcceptLock;
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
 use crate::registry::Architecture;
@@ -233,7 +233,7 @@ impl Server {
 
 /// Sets whatever follows from other settings and from this machine.
 fn derive(settings: &mut Settings) {
-    lab::apply(settings);
+    settings.limits.joins_bodies = settings.lab.gather;
     bound_files(settings);
     settings.caches.promise = settings.send.promise();
     // A call that blocks makes others wait for a slow client.

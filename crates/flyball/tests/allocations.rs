@@ -398,10 +398,10 @@ fn an_uncached_request_is_seen_by_the_counter() {
     assert!(allocations >= u64::from(ROUNDS), "{allocations} allocations in {ROUNDS} lookups");
 }
 
-/// What two switches of `lab` take away: nothing else shows it from outside.
+/// What two switches take away: nothing else shows it from outside.
 fn a_head_and_a_date_that_are_made_anew_allocate() {
     let site = small_site();
-    for switch in ["lab.head-cache=false", "lab.date-cache=false"] {
+    for switch in ["cache.heads=false", "lab.date-cache=false"] {
         let counted = Counted::start_with(&site, "sped", &[switch]);
         let mut client = counted.server.connect();
         let (allocations, _) =

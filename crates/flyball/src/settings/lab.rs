@@ -9,37 +9,6 @@ use super::table::{Setting, Word};
 /// Every switch, in the order of the documentation.
 pub(super) const ROWS: &[Setting] = &[
     Setting {
-        key: "lab.path-cache",
-        flag: None,
-        kind: Kind::Switch { set: |s, on| s.lab.path_cache = on },
-        word: None,
-        default: Some("true"),
-        doc: "Whether there is a path-translation cache, to be measured",
-        more: "`false` is `cache.paths` 0: each request opens its file and looks at it.",
-        source: "S2 section 5.2 and figure 11 (M89, M117)",
-    },
-    Setting {
-        key: "lab.head-cache",
-        flag: None,
-        kind: Kind::Switch { set: |s, on| s.lab.head_cache = on },
-        word: None,
-        default: Some("true"),
-        doc: "Whether heads are kept with their files, to be measured",
-        more: "`false` is `cache.heads` false: each head is formatted anew.",
-        source: "S2 section 5.3 and figure 11 (M90), S3 section 3.2.2 (M117, M123)",
-    },
-    Setting {
-        key: "lab.content-cache",
-        flag: None,
-        kind: Kind::Switch { set: |s, on| s.lab.content_cache = on },
-        word: None,
-        default: Some("true"),
-        doc: "Whether bodies and open files are kept, to be measured",
-        more: "`false` is `cache.content` 0 and `cache.files` 0: nothing is kept of a file. With \
-               nothing to lead to, the path-translation cache only holds what is not there.",
-        source: "S2 section 5.4 and figure 11 (M91), S3 section 4 (M121)",
-    },
-    Setting {
         key: "lab.date-cache",
         flag: None,
         kind: Kind::Switch { set: |s, on| s.limits.date_cached = on },
@@ -87,16 +56,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Whether each directory is asked for a file of settings, to be measured",
         more: "`true` tries to open `.htaccess` in every directory of the path of each request, \
                at most 64 of them, and forgets what it finds.",
-        source: "S3 section 2.4 (M125)",
-    },
-    Setting {
-        key: "lab.copy-loop",
-        flag: None,
-        kind: Kind::Switch { set: |s, on| s.lab.copy_loop = on },
-        word: None,
-        default: Some("false"),
-        doc: "Whether every body is read and written for each request, to be measured",
-        more: "`true` holds no body in memory and is `send.mode` copy, for small bodies too.",
         source: "S3 section 2.4 (M125)",
     },
     Setting {

@@ -27,6 +27,7 @@ mod limits;
 mod markdown;
 mod mechanisms;
 mod modules;
+mod moved;
 mod origins;
 mod pools;
 mod raw;

@@ -21,7 +21,7 @@ use super::site::{SITE_SETTINGS, SITE_TABLES};
 use super::suggest::nearest;
 use super::table::{Setting, find, has_keys_beneath, keys_beneath};
 use super::typed::{Typed, TypedSite, TypedTable, Written};
-use super::{access_files, contradictions, duplicates};
+use super::{access_files, contradictions, duplicates, moved};
 
 /// The port on 127.0.0.1 that is listened on when no address is given.
 pub const PORT: u16 = 8080;
@@ -480,6 +480,9 @@ fn unknown_server_key(_: &Keys<Settings>, written: &Written) -> Option<String> {
             "the settings of a site are written in its [[site]] table in a file".to_owned()
         }
         key => {
+            if let Some(why) = moved::instead(key) {
+                return Some(why);
+            }
             let keys = SETTINGS.iter().map(|setting| setting.key);
             let tables = keys.clone().filter_map(|key| key.split_once('.')).map(|(table, _)| table);
             let near = nearest(key, keys).or_else(|| nearest(key, tables.chain([SITE])));

@@ -63,14 +63,10 @@ fn switches_at_their_defaults_cost_no_call() {
         return;
     }
     let switches = [
-        "lab.path-cache=true",
-        "lab.head-cache=true",
-        "lab.content-cache=true",
         "lab.date-cache=true",
         "lab.gather=true",
         "lab.entry-locks=entry",
         "lab.directory-config=false",
-        "lab.copy-loop=false",
         "lab.accept-lock=off",
         "lab.signal-mask=false",
     ];
@@ -82,7 +78,7 @@ fn without_the_path_cache_each_request_opens_its_file_and_looks_at_it() {
     if !has("strace") {
         return;
     }
-    let looked = calls("sped", &["lab.path-cache=false"]);
+    let looked = calls("sped", &["cache.paths=0"]);
     assert_each(&looked, &[&PLAIN[..], &[("openat2", 1), ("stat", 1), ("close", 1)]].concat());
 }
 
@@ -94,7 +90,7 @@ fn without_the_content_cache_nothing_is_kept_of_a_file() {
     // Translated, settled, and read from its descriptor with a look before the end. When memory
     // goes back to the system depends on what lies beside it.
     let read = [("openat2", 1), ("lseek", 1), ("pread64", 1), ("close", 1), ("read", 1)];
-    let mut found = calls("sped", &["lab.content-cache=false", "send.mode=copy"]);
+    let mut found = calls("sped", &["cache.content=0", "cache.files=0", "send.mode=copy"]);
     found.retain(|call| call.name != "madvise");
     assert_each(&found, &[&read[..], &[("stat", 2), ("write", 2)]].concat());
 }
@@ -104,7 +100,7 @@ fn without_the_head_cache_and_the_date_cache_no_call_is_made_and_the_answer_is_t
     if !has("strace") {
         return;
     }
-    for switch in ["lab.head-cache=false", "lab.date-cache=false"] {
+    for switch in ["cache.heads=false", "lab.date-cache=false"] {
         assert_each(&calls("sped", &[switch]), &PLAIN);
     }
     let site = site();
@@ -118,7 +114,7 @@ fn without_the_head_cache_and_the_date_cache_no_call_is_made_and_the_answer_is_t
         let date = format!("Date: {}", answer.expect("Date"));
         (answer.head.replacen(&date, "", 1), date.len())
     };
-    assert_eq!(head(&["lab.head-cache=false", "lab.date-cache=false"]), head(&[]));
+    assert_eq!(head(&["cache.heads=false", "lab.date-cache=false"]), head(&[]));
 }
 
 #[test]
@@ -159,7 +155,7 @@ fn every_body_is_read_and_written_by_a_copy_loop() {
     if !has("strace") {
         return;
     }
-    let found = calls("sped", &["lab.copy-loop=true", "send.mode=sendfile"]);
+    let found = calls("sped", &["cache.content=0", "send.mode=copy"]);
     assert_each(&found, &[("read", 1), ("pread64", 1), ("stat", 1), ("write", 2)]);
 }
 

@@ -44,17 +44,8 @@ const GLOBAL_TABLES: &[&str] =
     &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
 
 /// Keys of a table that is otherwise not global.
-const GLOBAL_OF_LAB: &[&str] = &[
-    "lab.head-align",
-    "lab.path-cache",
-    "lab.head-cache",
-    "lab.content-cache",
-    "lab.date-cache",
-    "lab.gather",
-    "lab.directory-config",
-    "lab.copy-loop",
-    "lab.signal-mask",
-];
+const GLOBAL_OF_LAB: &[&str] =
+    &["lab.head-align", "lab.date-cache", "lab.gather", "lab.directory-config", "lab.signal-mask"];
 
 fn is_global(key: &str) -> bool {
     let of_table = GLOBAL_TABLES.iter().any(|table| key.starts_with(table));

@@ -139,15 +139,7 @@ fn different_sandbox() -> SandboxSettings {
 }
 
 fn different_lab() -> Lab {
-    Lab {
-        path_cache: false,
-        head_cache: false,
-        content_cache: false,
-        gather: false,
-        copy_loop: true,
-        accept_lock: AcceptLock::Flock,
-        signal_mask: true,
-    }
+    Lab { gather: false, accept_lock: AcceptLock::Flock, signal_mask: true }
 }
 
 fn different_log() -> LogSettings {

@@ -1,0 +1,30 @@
+//! Keys that there were, and what is written in their place.
+
+/// Each with what is written instead.
+const GONE: &[(&str, &str)] = &[
+    ("lab.path-cache", "cache.paths = 0, where it was false"),
+    ("lab.head-cache", "cache.heads = false, where it was false"),
+    ("lab.content-cache", "cache.content = 0 and cache.files = 0, where it was false"),
+    ("lab.copy-loop", "cache.content = 0 and send.mode = \"copy\", where it was true"),
+];
+
+/// What an error says about a key that is no longer there.
+pub(super) fn instead(key: &str) -> Option<String> {
+    let (_, instead) = GONE.iter().find(|(gone, _)| *gone == key)?;
+    Some(format!("is gone; write {instead}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{SETTINGS, find};
+
+    #[test]
+    fn what_is_gone_is_no_setting_and_what_is_written_instead_is_one() {
+        for (gone, instead) in GONE {
+            assert!(find(SETTINGS, gone).is_none(), "{gone}");
+            let mut keys = instead.split_whitespace().filter(|word| word.contains('.'));
+            assert!(keys.all(|key| find(SETTINGS, key).is_some()), "{gone}: {instead}");
+        }
+    }
+}
