@@ -67,7 +67,7 @@ pub(super) struct Timeline {
     ahead: u64,
 }
 
-/// As docs/operations.md says.
+/// As docs/operations/logs-and-metrics.md says.
 const _: () = assert!(size_of::<Timeline>() < 500);
 
 impl Timeline {

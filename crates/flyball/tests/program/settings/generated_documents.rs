@@ -100,13 +100,17 @@ fn the_document_names_each_system_call_that_a_process_may_make() {
     assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it anew");
 }
 
-/// Whoever runs the server finds every bound where limits are told, with its default.
+/// Every bound is on a page of docs/operations, with its default.
 #[test]
 fn every_bound_is_among_the_limits_with_its_default() {
     const BOUNDS: [&str; 7] =
         ["Most", "Longest", "Largest", "Threads", "Processes", "User-level", "Time"];
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations.md");
-    let text = std::fs::read_to_string(path).expect("the document is there");
+    let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations");
+    let pages = std::fs::read_dir(pages).expect("the pages are there");
+    let read = |page: std::io::Result<std::fs::DirEntry>| {
+        std::fs::read_to_string(page.expect("a page").path()).expect("text")
+    };
+    let text: String = pages.map(read).collect();
     // Sizes and times are written with a space there, and large numbers with a comma.
     let text: String = text.chars().filter(|c| *c != ' ' && *c != ',').collect();
     let is_bound = |doc: &str| BOUNDS.contains(&doc.split(' ').next().unwrap_or_default());
@@ -139,7 +143,7 @@ fn the_example_of_sizing_adds_up() {
         let path = format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR"));
         std::fs::read_to_string(path).expect("the document is there")
     };
-    let operations = read("operations.md");
+    let operations = read("operations/start.md");
     let (_, table) = operations.split_once("| what | each | how many | memory |").expect("a table");
     let table: Vec<Vec<&str>> = table
         .lines()
