@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md stays short and true.
+//! ARCHITECTURE.md stays short and true, and docs/internals.md stays true.
 
 use super::Finding;
 use super::markdown::{code_spans, prose};
@@ -7,10 +7,14 @@ use super::tree::Tree;
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
+/// The mechanisms that the map leaves out.
+const INTERNALS: &str = "docs/internals.md";
+
 /// Lines that one can read in a sitting.
 const LINES_MAX: usize = 300;
 
-/// ARCHITECTURE.md exists, is short, and names only files and symbols that exist.
+/// ARCHITECTURE.md exists and is short; it and docs/internals.md name only files and symbols that
+/// exist.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(file) = tree.file(ARCHITECTURE) else {
         return vec![Finding::new(ARCHITECTURE, 1, "it is missing", "write the map of the code")];
@@ -22,10 +26,12 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
         findings.push(Finding::new(ARCHITECTURE, lines, what, "move detail next to the code"));
     }
     let symbols = Symbols::of(tree);
-    for (line, text) in prose(&file.text) {
-        for missing in code_spans(text).into_iter().filter_map(|span| symbols.missing(span)) {
-            let instead = "name what is there, or write it without backticks if it is not ours";
-            findings.push(Finding::new(ARCHITECTURE, line, missing, instead));
+    for file in [ARCHITECTURE, INTERNALS].into_iter().filter_map(|path| tree.file(path)) {
+        for (line, text) in prose(&file.text) {
+            for missing in code_spans(text).into_iter().filter_map(|span| symbols.missing(span)) {
+                let instead = "name what is there, or write it without backticks if it is not ours";
+                findings.push(Finding::new(&file.path, line, missing, instead));
+            }
         }
     }
     findings
