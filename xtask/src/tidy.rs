@@ -15,6 +15,7 @@ mod layers;
 mod length;
 mod limits;
 mod markdown;
+mod plain;
 mod ratchet;
 mod reasons;
 mod rows;
@@ -41,6 +42,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     rows::check,
     limits::check,
     words::check,
+    plain::check,
     changelog::check,
 ];
 

@@ -149,7 +149,7 @@ impl Request {
     pub(crate) fn whose(&self) -> String {
         match &self.peer {
             Some(peer) => format!("user {}, process {}", peer.user, peer.process),
-            None => "somebody unknown".into(),
+            None => "an unknown process".into(),
         }
     }
 }

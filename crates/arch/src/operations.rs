@@ -388,7 +388,7 @@ impl Operations {
             Completion::Shut => slot.shutting = false,
             // Its backend is ready, or the wait for it was ended.
             Completion::Ready(_) => slot.backend.completed(),
-            _ => debug_assert!(false, "nobody asked for this"),
+            _ => debug_assert!(false, "this was not asked for"),
         }
     }
 
@@ -524,7 +524,7 @@ impl Operations {
                 }
             }
             Some(Purpose::Piece) => {}
-            None => debug_assert!(false, "nobody asked for this"),
+            None => debug_assert!(false, "this was not asked for"),
         }
     }
 
@@ -583,7 +583,7 @@ pub(crate) fn found() -> Vec<(String, String)> {
         (name.to_string(), if has { with } else { without }.to_string())
     };
     let buffers = ["taken by the kernel when bytes come", "one for each connection that waits"];
-    let receives = ["started once", "started anew for each request"];
+    let receives = ["started once", "started for each request"];
     let sockets = [
         "direct descriptors, unless clients' addresses are asked for",
         "descriptors of the process",

@@ -298,7 +298,7 @@ fn ctl() -> clap::Command {
         .about("Ask a running server, or change a setting of it")
         .long_about(
             "Ask a running server, or change a setting of it, through the Unix-domain socket that \
-             its --admin names. Whoever may write to that socket may change the server.",
+             its --admin names. Every user who may write to that socket may change the server.",
         )
         .subcommand_required(true)
         .subcommand(

@@ -622,7 +622,7 @@ fn network(
     let made = Network::new(server[0], client, experiment.machine.backlog).map(Some);
     // In a container root has less rights.
     made.map_err(|error| {
-        SetupError(format!("{error}; whoever is not root runs it reduced, on loopback"))
+        SetupError(format!("{error}; users other than root run it reduced, on loopback"))
     })
 }
 

@@ -1,29 +1,49 @@
 //! Blanking of comments and literals, so that a brace in a string is not a brace of the code.
 
-/// `source` with every comment and every string, byte and character literal replaced by spaces.
+/// What a part of a source is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Code,
+    Comment,
+    /// A string, byte or character literal.
+    Literal,
+}
+
+/// `source` in its parts, each with its text, in order.
 ///
-/// Line breaks and byte offsets stay as they were. Lifetimes stay. An unfinished literal or
-/// comment runs to the end of the text.
-pub(crate) fn mask(source: &str) -> String {
-    let mut masked = String::with_capacity(source.len());
-    let mut at = 0;
-    while let Some(first) = source[at..].chars().next() {
-        let rest = &source[at..];
+/// Lifetimes are code. An unfinished literal or comment runs to the end of the text.
+pub(crate) fn parts(source: &str) -> impl Iterator<Item = (Part, &str)> {
+    let mut rest = source;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
         let hidden = hidden_length(rest);
-        if hidden > 0 {
-            for byte in rest.as_bytes()[..hidden].iter() {
-                masked.push(if *byte == b'\n' { '\n' } else { ' ' });
-            }
-            at += hidden;
-            continue;
-        }
-        // A word is copied whole: the `r` that ends `for` opens no raw string.
+        // A word is taken whole: the `r` that ends `for` opens no raw string.
         let length = match first.is_alphanumeric() || first == '_' {
+            _ if hidden > 0 => hidden,
             true => rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()),
             false => first.len_utf8(),
         };
-        masked.push_str(&rest[..length]);
-        at += length;
+        let part = match first {
+            _ if hidden == 0 => Part::Code,
+            '/' => Part::Comment,
+            _ => Part::Literal,
+        };
+        let (text, after) = rest.split_at(length);
+        rest = after;
+        Some((part, text))
+    })
+}
+
+/// `source` with every comment and every literal replaced by spaces.
+///
+/// Line breaks and byte offsets stay as they were.
+pub(crate) fn mask(source: &str) -> String {
+    let mut masked = String::with_capacity(source.len());
+    for (part, text) in parts(source) {
+        match part {
+            Part::Code => masked.push_str(text),
+            _ => masked.extend(text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })),
+        }
     }
     masked
 }

@@ -49,7 +49,24 @@ pub(crate) const SLEEPS: Limit = Limit {
     instead: "wait for what you wait for, with a deadline",
 };
 
-const LIMITS: [Limit; 4] = [FILE_LINES, FUNCTION_LINES, COLUMNS, SLEEPS];
+/// Words of [`super::plain`] in the comments and in the tests of a crate.
+pub(crate) const COMMENT_WORDS: Limit = Limit {
+    section: "comment-words",
+    most: 0,
+    unit: "words that read badly, in comments and tests",
+    instead: "say it plainly: the subject first, in the terms of the field",
+};
+
+/// The same in the texts that the program shows.
+pub(crate) const MESSAGE_WORDS: Limit = Limit {
+    section: "message-words",
+    most: 0,
+    unit: "words that read badly, in messages",
+    instead: "say it plainly: the subject first, in the terms of the field",
+};
+
+const LIMITS: [Limit; 6] =
+    [FILE_LINES, FUNCTION_LINES, COLUMNS, SLEEPS, COMMENT_WORDS, MESSAGE_WORDS];
 
 /// Something that was counted.
 #[derive(Clone, Debug)]

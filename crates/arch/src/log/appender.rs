@@ -276,7 +276,7 @@ impl Run<'_> {
             Err(error) => {
                 self.open_ms = clock::monotonic_ms() + AGAIN_MS;
                 self.say(match log_file::has_no_reader(&error) {
-                    true => format!("nobody reads the {}", self.name()),
+                    true => format!("the {} has no reader", self.name()),
                     false => format!("the {} cannot be opened: {error}", self.name()),
                 });
             }

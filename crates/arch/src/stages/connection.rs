@@ -82,7 +82,7 @@ impl Connection {
 
     /// It waits for work that nobody does.
     pub(crate) fn give_up(&mut self) {
-        debug_assert!(false, "what is under way is in the hands of whoever has the connection");
+        debug_assert!(false, "the owner of the connection has what is under way");
         self.exchange.abort(CloseReason::SocketError);
     }
 

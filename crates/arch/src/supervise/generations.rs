@@ -163,7 +163,7 @@ impl Master {
         if blocks > self.blocks_max {
             return Err(format!(
                 "{} would have {blocks} workers or threads, and this server has made room for {}; \
-                 start it anew",
+                 restart it",
                 architecture.name(),
                 self.blocks_max
             ));

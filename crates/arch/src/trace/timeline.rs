@@ -44,7 +44,7 @@ labelled! {
     /// What a request waits for.
     Wait {
         Client "client" "Bytes from the client.",
-        Disk "disk" "Work on the disk, by whoever does it.",
+        Disk "disk" "Work on the disk, in place or by a helper or thread.",
         Compute "compute" "A password verified, a body compressed.",
         File "file" "Calls that send from a file, and read it where it is not in memory.",
         Socket "socket" "Room in the socket: the network, or a client that reads slowly.",

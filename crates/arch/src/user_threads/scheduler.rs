@@ -125,8 +125,8 @@ impl Here<'_> {
     /// Gives everybody else their turn until there is a reason to go on. `until_ms` is when it
     /// shall go on anyway, `stand` where its connection stands.
     pub(crate) fn park(&mut self, why: Why, until_ms: u64, stand: Option<Stand>) -> Wake {
-        let commons = self.commons.take().expect("whoever runs has the commons");
-        debug_assert!(!self.ends, "the worker ends: nobody wakes this thread again");
+        let commons = self.commons.take().expect("the running thread has the commons");
+        debug_assert!(!self.ends, "the worker ends: nothing wakes this thread again");
         let woken = self.parker.park(Parked { commons, why, until_ms, stand });
         self.commons = Some(woken.commons);
         self.reported = woken.reported;
@@ -165,13 +165,13 @@ impl Deref for Here<'_> {
     type Target = Commons;
 
     fn deref(&self) -> &Commons {
-        self.commons.as_deref().expect("whoever runs has the commons")
+        self.commons.as_deref().expect("the running thread has the commons")
     }
 }
 
 impl DerefMut for Here<'_> {
     fn deref_mut(&mut self) -> &mut Commons {
-        self.commons.as_deref_mut().expect("whoever runs has the commons")
+        self.commons.as_deref_mut().expect("the running thread has the commons")
     }
 }
 
@@ -221,7 +221,7 @@ impl Scheduler {
             let ends = matches!(wake, Wake::End);
             let mut here = Here { parker, commons: Some(commons), me, reported, ends };
             life(&mut here);
-            here.commons.take().expect("whoever runs has the commons")
+            here.commons.take().expect("the running thread has the commons")
         });
         let (why, reported, until_ms) = (Why::Turn, Reported::default(), u64::MAX);
         let record = Record { thread, why, until_ms, reported, stand: None, wake: None };

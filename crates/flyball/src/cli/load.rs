@@ -319,8 +319,8 @@ fn reports() -> Vec<Arg> {
         text("agent", "ADDRESS", "Generate load for coordinators that connect to this address")
             .long_help(
                 "Generate load for coordinators that connect to this address, until it is \
-                 stopped. Whoever can connect to it decides what it loads: give it an address \
-                 that only the coordinator reaches.",
+                 stopped. Every client that can connect to it decides what it loads: give it an \
+                 address that only the coordinator reaches.",
             )
             .value_parser(value_parser!(SocketAddr))
             .conflicts_with_all(["url", "agents"]),

@@ -30,8 +30,8 @@ pub(super) fn program() -> Command {
             "Print timelines of requests as they happen: when the connection was accepted, the \
              head was whole, the caches had answered, work was asked for and done, and the first \
              and the last byte of the answer were sent, and what the request waited for. Requests \
-             are traced only while somebody asks. What is not taken in time is lost, and how many \
-             were is told at the end.",
+             are traced only while this command runs. Timelines that are not read in time are \
+             lost, and their number is printed at the end.",
         )
         .arg(
             Arg::new("sample")

@@ -56,7 +56,7 @@ impl Feed {
     /// # Errors
     /// Why there is nothing to see.
     pub fn wait(&self) -> News {
-        self.news.recv().unwrap_or_else(|_| Err("nobody looks any more".into()))
+        self.news.recv().unwrap_or_else(|_| Err("the feed has ended".into()))
     }
 }
 

@@ -151,8 +151,8 @@ fn cautions(campaign: &Campaign) -> Vec<String> {
     }
     if !campaign.is_set_up_as_now() {
         cautions.push(
-            "Its definition was changed since: what this page says of load, machine and servers is \
-             that of now."
+            "Its definition was changed since: what this page says of load, machine and servers \
+             follows the current one."
                 .into(),
         );
     }
@@ -230,8 +230,9 @@ fn unsteady(runs: &Runs) -> Option<String> {
         format!(
             "In {} of the {all} runs that are long enough to tell, and that count, the rate of \
              replies changed by more than {:.0} % while it was measured, in {rising} of them \
-             upwards in the first half: the warm-up may have been too short. Where a load waits \
-             for nobody and is kept up with, replies are what arrives, and nothing is seen so.",
+             upwards in the first half: the warm-up may have been too short. Where a load does \
+             not wait for replies and the server keeps up, replies arrive at the rate of the load, \
+             and a change cannot be seen.",
             shifts.len(),
             (SHIFT_MIN - 1.0) * 100.0
         )

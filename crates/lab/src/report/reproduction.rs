@@ -26,8 +26,8 @@ const HEAD: &str = "\
 Each figure and table of the papers is an experiment of [`flyball lab`](lab.md), with predicates
 that follow from what the paper says. They were written down before anything was run, and many were
 put otherwise after an audit of the first records found that they did not say what the paper says;
-what is shown was run, or judged again, by those of now unless it says otherwise. What came of them
-on a recorded machine:
+what is shown was run, or judged again, by the current ones unless it says otherwise. What came of
+them on a recorded machine:
 
 * *reproduced*: every claim holds, and by as much as its predicate asks.
 * *weaker*: a claim holds by less, no difference is shown, or there is one the other way round that
@@ -43,8 +43,8 @@ on a recorded machine:
 * *withdrawn*, *cannot fail*, *cannot hold*: results that an audit found not to show what is
   claimed, whatever came out; why is told at the end.
 
-A quick run is short: *seconds* is how long one lasts, a fifth of it warm-up, as the definition of
-now plans it. The papers measured for minutes. Clients give up after 10 s and try a dropped
+A quick run is short: *seconds* is how long one lasts, a fifth of it warm-up, as its current
+definition plans it. The papers measured for minutes. Clients give up after 10 s and try a dropped
 connection again after 1 s: within a run of less than a second neither occurs, and what it shows of
 overload is the beginning of it. The congestion control that a record was made under is named
 beside its machine; pacing by BBR costs more than the copies that it paces, so that figures of files
@@ -262,7 +262,7 @@ fn note(fault: Fault) -> &'static str {
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
     *text += "\n## Claim by claim\n\n\
               Left by right of each claim, with its 95 % interval; from the full campaign where \
-              there is\none by the definition of now.\n\n\
+              there is\none by the current definition.\n\n\
               | experiment | claim | paper | here | verdict |\n\
               | --- | --- | --- | --- | --- |\n";
     for (experiment, outcome) in shown {

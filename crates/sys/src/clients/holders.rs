@@ -82,7 +82,7 @@ impl Holders {
             _ => Some(word - 1),
         };
         let left = word.fetch_update(SeqCst, SeqCst, one_less);
-        debug_assert!(left.is_ok(), "nobody was counted there");
+        debug_assert!(left.is_ok(), "no client was counted there");
     }
 
     /// Process `owner` is dead: all that it held is over. Looks at the whole table.

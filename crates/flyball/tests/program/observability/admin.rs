@@ -359,8 +359,7 @@ fn wrong_passwords_and_denied_networks_are_counted() {
 
 /// Names in the first column of the tables of that page that start with one of these.
 fn documented(section: &str, prefixes: &[&str]) -> BTreeSet<String> {
-    let path =
-        concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/logs-and-metrics.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operations/logs-and-metrics.md");
     let text = std::fs::read_to_string(path).expect("the document is there");
     let (_, text) = text.split_once(section).expect("the section is there");
     let text = text.split("\n#").next().unwrap_or_default();

@@ -426,7 +426,7 @@ fn more_workers_than_room_was_made_for_at_the_start_are_refused() {
     let refusal = "n-copy would have 1000 workers or threads, and this server has made room for ";
     configured.write("arch = \"n-copy\"\nworkers = 1000\n");
     let said = configured.refused();
-    assert!(said.contains(refusal) && said.contains("; start it anew"), "{said}");
+    assert!(said.contains(refusal) && said.contains("; restart it"), "{said}");
     assert_eq!(children(configured.server.master()), before);
     assert_eq!(told(&socket, &["get", "workers"]), "1\n");
     assert_eq!(told(&socket, &["get", "arch"]), "sped\n");
