@@ -41,6 +41,30 @@ pub enum Ended {
     Closed,
 }
 
+/// Why accepting is paused: the process has no more descriptors.
+pub(crate) const OUT_OF_DESCRIPTORS: &str = "descriptors are out";
+
+/// Why accepting is paused: the limit on connections is reached.
+pub(crate) const FULL: &str = "as many connections as allowed are open";
+
+/// What is said when accepting pauses, with so many connections open.
+pub(crate) fn paused(why: &str, open: usize) -> String {
+    format!("accepting is paused: {why} ({open} connections open)")
+}
+
+impl Ended {
+    /// Why accepting is paused after a phase that ended so, if that is worth a message. A closed
+    /// socket is not: another worker closed the queue and is about to end, and the master opens it
+    /// again, or ends this worker too.
+    pub(crate) fn why_paused(self) -> Option<&'static str> {
+        match self {
+            Ended::OutOfDescriptors => Some(OUT_OF_DESCRIPTORS),
+            Ended::Full => Some(FULL),
+            Ended::Drained | Ended::Limit | Ended::Closed => None,
+        }
+    }
+}
+
 impl AcceptPolicy {
     /// A policy with this limit for ever.
     pub fn new(limit: AcceptLimit) -> AcceptPolicy {

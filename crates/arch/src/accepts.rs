@@ -3,6 +3,8 @@
 use flyball_http::CloseReason;
 use flyball_sys::uring::Ring;
 
+use crate::accept;
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::operations::Slot;
 use crate::room::{self, Yields};
 use crate::settings::AcceptLimit;
@@ -14,9 +16,6 @@ const LISTENERS: u64 = FIRST_RESERVED + 16;
 
 /// Single accepts kept submitted, at most; per listening socket.
 const SINGLES_MAX: usize = 64;
-
-/// How long accepting rests after descriptors ran out, in milliseconds, if none is freed before.
-const REST_MS: u64 = 250;
 
 /// Least time between two looks at whether somebody waits for room, in milliseconds.
 const LOOK_MS: u64 = 50;
@@ -105,7 +104,7 @@ impl Accepts {
             }
         }
         if open >= most && self.under_way() == 0 {
-            self.say(worker, "accepting is paused: as many connections as allowed are open");
+            self.say_paused(worker, accept::FULL, open);
         }
     }
 
@@ -154,11 +153,8 @@ impl Accepts {
     }
 
     /// None can be accepted now: descriptors are out, or the socket does not listen.
-    pub(crate) fn rest(&mut self, worker: &Worker, now_ms: u64, out_of_descriptors: bool) {
-        self.rests_until_ms = Some(now_ms + REST_MS);
-        if out_of_descriptors {
-            self.say(worker, "accepting is paused: descriptors are out");
-        }
+    pub(crate) fn rest(&mut self, now_ms: u64) {
+        self.rests_until_ms = Some(now_ms + ACCEPT_PAUSE_MS);
     }
 
     /// True while it rests, and its time is not over.
@@ -175,10 +171,10 @@ impl Accepts {
         }
     }
 
-    /// Whoever runs the server is told once.
-    fn say(&mut self, worker: &Worker, message: &str) {
+    /// Says once why accepting is paused, with so many connections open.
+    pub(crate) fn say_paused(&mut self, worker: &Worker, why: &str, open: usize) {
         if !std::mem::replace(&mut self.said, true) {
-            worker.say(message);
+            worker.say(&accept::paused(why, open));
         }
     }
 }

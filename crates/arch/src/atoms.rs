@@ -19,14 +19,12 @@ use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
+use crate::limits::READS_PER_TURN;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::Worker;
-
-/// Reads of one connection in one turn; then others have theirs.
-const READS_PER_TURN: u32 = 4;
 
 /// Submissions that are handed over together.
 const SUBMIT_BATCH: u32 = 16;
@@ -79,7 +77,7 @@ impl WorkPending {
     }
 
     /// Adds one that comes after all others.
-    pub(crate) fn push_tail(&mut self, token: Token) {
+    fn push_tail(&mut self, token: Token) {
         self.0.push_back(token);
     }
 

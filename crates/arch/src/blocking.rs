@@ -25,6 +25,7 @@ use crate::awaited::{Awaited, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
 use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
@@ -32,9 +33,6 @@ use crate::worker::{BLOCKING_TICK_MS, Order, Worker};
 /// Least time between two answers that are cut to make room, in milliseconds: time enough for the
 /// client that waited to be accepted.
 const CUTS_APART_MS: u64 = 1_000;
-
-/// How long a thread that found no descriptor for a connection rests.
-const DESCRIPTOR_PAUSE: Duration = Duration::from_millis(250);
 
 /// Threads at each of several sockets: fewer could all be held by connections that are kept, while
 /// others wait at another socket for somebody to come.
@@ -112,7 +110,12 @@ impl<'a> Crew<'a> {
         has_room()
     }
 
-    /// Says whether a thread that accepts for all others waits for somebody to come.
+    /// How many threads run.
+    pub(crate) fn running(&self) -> usize {
+        self.running.load(SeqCst)
+    }
+
+    /// Says whether a thread that accepts for all others waits for new connections.
     pub(crate) fn opens(&self, is_open: bool) {
         self.is_open.store(is_open, SeqCst);
     }
@@ -333,13 +336,13 @@ impl<'a> Thread<'a> {
                 }
                 Err(error) if net::is_out_of_descriptors(&error) => {
                     self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                    std::thread::park_timeout(DESCRIPTOR_PAUSE);
+                    std::thread::park_timeout(Duration::from_millis(ACCEPT_PAUSE_MS));
                 }
                 Err(error) if net::is_not_listening(&error) => {
                     // Another worker was told to stop, or this one.
                     self.look_now();
                     if self.order().is_none() {
-                        std::thread::park_timeout(DESCRIPTOR_PAUSE);
+                        std::thread::park_timeout(Duration::from_millis(ACCEPT_PAUSE_MS));
                     }
                 }
                 Err(error) if is_timeout(&error) => {

@@ -126,7 +126,7 @@ counters! {
 
 impl Counter {
     /// The counter of this status's class.
-    pub fn of_status(status: Status) -> Counter {
+    fn of_status(status: Status) -> Counter {
         match status.class() {
             1 => Counter::Status1,
             2 => Counter::Status2,

@@ -139,7 +139,7 @@ impl Effects<'_> {
         let is_group = name == "shared-symped";
         match settings.workers {
             None if is_group => self.derived("workers", group::processes(settings), why.clone()),
-            None if workers == cpus && architecture.settings().contains(&"workers") => {
+            None if workers == cpus && architecture.honours("workers") => {
                 self.derived("workers", workers, why.clone());
             }
             None => self.derived("workers", workers, format!("what {name} runs")),

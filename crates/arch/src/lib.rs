@@ -29,6 +29,7 @@ mod helpers;
 pub mod histogram;
 pub mod hosts;
 mod lab;
+mod limits;
 mod listening;
 mod live;
 mod log;

@@ -143,7 +143,7 @@ impl Listening {
         let each = most.unwrap_or(1).max(wanted);
         let mut grew = false;
         let addresses = self.bound.len();
-        let by_address = settings.by_address && architecture.settings().contains(&BY_ADDRESS);
+        let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         for (number, bound) in self.bound.iter_mut().enumerate() {
             let address = bound.address;
             let fail = |error: io::Error| format!("cannot listen on {address}: {error}");
@@ -168,7 +168,7 @@ impl Listening {
                     net::prefer_cpu(&**socket, cpu as u32).map_err(fail)?;
                 }
                 net::admit_newcomers(&**socket);
-                net::set_blocking(&**socket, architecture.listener_blocks()).map_err(fail)?;
+                net::set_nonblocking(&**socket, !architecture.listener_blocks()).map_err(fail)?;
                 listen(socket, settings).map_err(fail)?;
             }
         }
@@ -184,7 +184,7 @@ impl Listening {
         index: usize,
         workers: usize,
     ) -> Vec<Arc<OwnedFd>> {
-        let by_address = settings.by_address && architecture.settings().contains(&BY_ADDRESS);
+        let by_address = settings.by_address && architecture.honours(BY_ADDRESS);
         let sockets = self.bound.iter().enumerate().flat_map(|(number, bound)| {
             let of = bound.sockets.len();
             let share = Share::of(number, self.bound.len(), index, workers, by_address);

@@ -616,7 +616,7 @@ fn arrange(found: &mut [(u64, Completion)], order: CompletionOrder) {
 fn queue_of(completion: &Completion) -> usize {
     match completion {
         Completion::Sent(..) | Completion::Writable | Completion::Shut => 0,
-        Completion::Accepted(..) | Completion::Connected(..) => 2,
+        Completion::Connected(..) => 2,
         _ => 1,
     }
 }

@@ -21,14 +21,15 @@ use crate::accept::{AcceptPolicy, Rejections};
 use crate::awaited::BACKEND;
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
-use crate::settings::{AcceptLimit, CloseAfter, Events};
+use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
+use crate::settings::{AcceptLimit, CloseAfter};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Report, Worker};
 
 use connection::{Slot, Turn, drive, finish, watch};
-use listeners::{DESCRIPTOR_PAUSE_MS, Pause};
+use listeners::Pause;
 use order::Arranger;
 
 /// The settings that the loop honours, whoever does its disk work and however many there are.
@@ -52,9 +53,6 @@ pub const SETTINGS: &[&str] = &[
     "lab.reject-rate",
     "lab.close-after",
 ];
-
-/// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
-const WAIT_MS_MAX: u64 = 500;
 
 /// The token of the worker's signals.
 const SIGNALS: u64 = FIRST_RESERVED;
@@ -154,13 +152,7 @@ impl<D: DiskWork> Phases<D> {
         desk.resident_only = disk.reads_large_bodies();
         desk.only_sendfile_waits = worker.settings.send_blocking;
         desk.closes_parsed = worker.settings.close_after == CloseAfter::Parse;
-        let name = match worker.settings.events {
-            Events::Select => "select",
-            Events::Poll => "poll",
-            Events::Epoll => "epoll",
-            Events::EpollEdge => "epoll-edge",
-        };
-        let mut mechanism = readiness::open(name)?;
+        let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
             mechanism.add(completions, COMPLETIONS, Interest::READ)?;
@@ -205,7 +197,7 @@ impl<D: DiskWork> Phases<D> {
     /// When the event mechanism fails.
     pub fn getevents(&mut self) -> io::Result<()> {
         let waits = self.carried.is_empty() && self.ready_listeners.is_empty();
-        let most_ms = if self.paused.is_some() { DESCRIPTOR_PAUSE_MS } else { WAIT_MS_MAX };
+        let most_ms = if self.paused.is_some() { ACCEPT_PAUSE_MS } else { WAIT_MS_MAX };
         let wait_ms = if waits { self.timers.wait_ms(self.desk.now.ms(), most_ms) } else { 0 };
         self.mechanism.wait(&mut self.events, wait_ms as i32)?;
         self.desk.woke();

@@ -30,8 +30,14 @@ pub trait Architecture: Sync + fmt::Debug {
     /// The paper that describes it.
     fn paper(&self) -> &'static str;
 
-    /// The settings that it honours, of those that some architecture does not.
-    fn settings(&self) -> &'static [&'static str];
+    /// The settings that it honours, of those that some architecture does not: its own, and those
+    /// of what it shares with others.
+    fn settings(&self) -> &'static [&'static [&'static str]];
+
+    /// Whether it honours this setting, of those that some architecture does not.
+    fn honours(&self, key: &str) -> bool {
+        self.settings().iter().any(|keys| keys.contains(&key))
+    }
 
     /// What it needs of the kernel.
     fn needs(&self) -> &'static str;
@@ -137,21 +143,6 @@ pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
 }
 
-/// Two lists of settings as one, for [`Architecture::settings`].
-pub(crate) const fn join<const N: usize>(
-    first: &[&'static str],
-    then: &[&'static str],
-) -> [&'static str; N] {
-    assert!(first.len() + then.len() == N);
-    let mut all = [""; N];
-    let mut at = 0;
-    while at < N {
-        all[at] = if at < first.len() { first[at] } else { then[at - first.len()] };
-        at += 1;
-    }
-    all
-}
-
 /// Defaults that are an architecture's own: its name, the key, and the value. [`accept_limit`] and
 /// `mp` go by them.
 pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
@@ -173,10 +164,10 @@ pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings)
 
 /// Whether this architecture makes nothing of a setting, while another does.
 pub(crate) fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
-    let is_of_others = || ALL.iter().any(|other| other.settings().contains(&key));
+    let is_of_others = || ALL.iter().any(|other| other.honours(key));
     let name = architecture.name();
     let is_ignored = WITHOUT_USE.iter().any(|(of, keys)| *of == name && keys.contains(&key));
-    is_ignored || !architecture.settings().contains(&key) && is_of_others()
+    is_ignored || !architecture.honours(key) && is_of_others()
 }
 
 /// The keys that this architecture makes nothing of, written or not.
@@ -184,7 +175,7 @@ pub(crate) fn unused_keys(
     architecture: &dyn Architecture,
     settings: &Settings,
 ) -> Vec<&'static str> {
-    let of_all = ALL.iter().flat_map(|other| other.settings());
+    let of_all = ALL.iter().flat_map(|other| other.settings()).copied().flatten();
     let of_all = of_all.chain(WITHOUT_USE.iter().flat_map(|(_, keys)| *keys));
     let mut keys: Vec<&'static str> = of_all
         .copied()

@@ -266,7 +266,7 @@ pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, St
         None => return Ok(None),
         Some(AdminAddress::Tcp(address)) => net::bind(*address, false)
             .and_then(|socket| {
-                net::set_blocking(&socket, true)?;
+                net::set_nonblocking(&socket, false)?;
                 net::listen(&socket, 16, &ListenOptions::default())?;
                 Ok(socket)
             })

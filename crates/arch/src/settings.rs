@@ -177,6 +177,23 @@ pub enum Events {
     EpollEdge,
 }
 
+impl Events {
+    /// The mechanism's name in the table of the kernel's.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Events::Select => "select",
+            Events::Poll => "poll",
+            Events::Epoll => "epoll",
+            Events::EpollEdge => "epoll-edge",
+        }
+    }
+
+    /// Whether it tells a change once, so that readiness must be remembered.
+    pub(crate) fn is_edge_triggered(self) -> bool {
+        self == Events::EpollEdge
+    }
+}
+
 /// The order in which a work phase takes the connections that are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkOrder {

@@ -64,7 +64,7 @@ impl Tracer {
     }
 
     /// The number of a connection that was accepted now: no other has it.
-    pub(crate) fn next_connection(&self) -> u64 {
+    fn next_connection(&self) -> u64 {
         let count = self.connections.get() + 1;
         self.connections.set(count);
         self.base + count % CONNECTIONS_MAX

@@ -23,7 +23,7 @@ use flyball_sys::{file, net};
 use crate::chunks::ChunkInUse;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, SEEN_HOLDS_MS};
-use crate::settings::{Events, SendMode};
+use crate::settings::SendMode;
 
 /// Memory segments that one gather write carries.
 const GATHER_MAX: usize = 64;
@@ -430,7 +430,7 @@ impl Part<'_> {
             Ok(0) => Call::Spoilt(CloseReason::FileChanged),
             Ok(sent)
                 if sent < most
-                    && desk.settings.events == Events::EpollEdge
+                    && desk.settings.events.is_edge_triggered()
                     && !self.keeps_promise() =>
             {
                 Call::Spoilt(CloseReason::FileChanged)

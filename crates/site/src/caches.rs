@@ -290,7 +290,7 @@ impl Caches {
 }
 
 /// The name of a file: what is behind a NUL tells its variants apart.
-pub(crate) fn plain_name(name: &[u8]) -> &[u8] {
+fn plain_name(name: &[u8]) -> &[u8] {
     name.split(|&byte| byte == 0).next().unwrap_or(name)
 }
 

@@ -138,7 +138,7 @@ impl Channel {
     ///
     /// # Errors
     /// As [`Channel::receive`].
-    pub fn receive_with(&self, record: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
+    fn receive_with(&self, record: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
         self.receive_by(record, RecvFlags::CMSG_CLOEXEC)
     }
 

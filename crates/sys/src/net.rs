@@ -151,6 +151,7 @@ pub fn set_cork(socket: impl AsFd, corked: bool) -> io::Result<()> {
 }
 
 /// Lets calls on the socket wait, or makes them fail with `WouldBlock` instead (`O_NONBLOCK`).
+/// Accepted sockets do not inherit it.
 ///
 /// # Errors
 /// Never, in practice.
@@ -247,14 +248,6 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
         libc::setsockopt(socket.as_raw_fd(), libc::IPPROTO_TCP, option, value, len)
     };
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-/// Makes calls on a socket wait, or not. Accepted sockets do not inherit it.
-///
-/// # Errors
-/// Never, in practice.
-pub fn set_blocking(socket: impl AsFd, blocking: bool) -> io::Result<()> {
-    Ok(rustix::io::ioctl_fionbio(socket, !blocking)?)
 }
 
 /// A listening Unix-domain socket at `path`, which it replaces when nobody listens there. Only its

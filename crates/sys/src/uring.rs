@@ -56,7 +56,6 @@ pub struct Received {
 
 /// What an operation under way needs to stay where it is.
 enum Held {
-    Accept { _listener: Arc<OwnedFd> },
     Connect { _listener: Arc<OwnedFd>, direct: bool },
     Receive { buffer: Vec<u8> },
     Send { outgoing: Box<Outgoing> },
@@ -171,27 +170,6 @@ impl Ring {
             spare_pieces: Vec::new(),
             spare_outgoing: Vec::new(),
         })
-    }
-
-    /// Starts accepting from a listening socket, once or until it fails.
-    ///
-    /// # Errors
-    /// When the ring cannot take the submission.
-    pub fn accept(
-        &mut self,
-        listener: &Arc<OwnedFd>,
-        token: u64,
-        multishot: bool,
-    ) -> io::Result<()> {
-        let fd = Fd(listener.as_raw_fd());
-        let entry = if multishot {
-            opcode::AcceptMulti::new(fd).flags(libc::SOCK_CLOEXEC).build()
-        } else {
-            let none = std::ptr::null_mut();
-            opcode::Accept::new(fd, none, none.cast()).flags(libc::SOCK_CLOEXEC).build()
-        };
-        self.start(entry, token, Held::Accept { _listener: Arc::clone(listener) });
-        Ok(())
     }
 
     /// Watches a descriptor: completes each time it becomes readable, until it says otherwise.
@@ -401,7 +379,7 @@ mod tests {
     /// A client, and the socket that the ring has accepted from it; the accept goes on.
     fn connected(ring: &mut Ring) -> (TcpStream, Socket) {
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
-        net::set_blocking(&listener, true).unwrap();
+        net::set_nonblocking(&listener, false).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let listener = Arc::new(listener);
         ring.accept_socket(&listener, 1, true);
@@ -458,7 +436,7 @@ mod tests {
         let mut answer = Vec::new();
         client.read_to_end(&mut answer).unwrap();
         assert_eq!(answer, [b"answer", &body[..]].concat());
-        ring.cancel_accepts();
+        ring.cancel(1);
         let (1, Completion::Connected(Err(_), false)) = one(&mut ring) else { panic!() };
     }
 

@@ -51,6 +51,7 @@ const PRODUCT: &[Allowed] = &[
             ("flyball-module", "the trait of modules"),
             ("flyball-sys", "files, pipes and backend sockets"),
             ("argon2", "verifies passwords"),
+            ("base64ct", "decodes logins"),
             ("bcrypt", "verifies passwords"),
             ("blake2", "the keyed hash of a login"),
             ("brotli", "codes bodies"),

@@ -36,7 +36,7 @@ use flyball_sys::residency::Probe;
 
 use crate::helpers::Helpers;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets, join};
+use crate::registry::{Architecture, Sockets};
 use crate::worker::{Report, Worker};
 
 /// Asymmetric multi-process event-driven.
@@ -55,8 +55,6 @@ const OWN: &[&str] = &[
     "accept.by-address",
 ];
 
-const SETTINGS: [&str; phases::SETTINGS.len() + OWN.len()] = join(phases::SETTINGS, OWN);
-
 impl Architecture for Amped {
     fn name(&self) -> &'static str {
         "amped"
@@ -70,8 +68,8 @@ impl Architecture for Amped {
         "Pai et al., USENIX 1999"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[phases::SETTINGS, OWN]
     }
 
     fn needs(&self) -> &'static str {

@@ -56,8 +56,8 @@ impl Architecture for KnotA {
         "Brecht et al., USENIX 2004"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "knot.stack",
             "knot.order",
             "amped.helpers",
@@ -74,7 +74,7 @@ impl Architecture for KnotA {
             "send.mode",
             "send.piece",
             "send.cork",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {

@@ -60,8 +60,8 @@ impl Architecture for KnotC {
         "Brecht et al., USENIX 2004"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "knot.threads",
             "knot.stack",
             "knot.order",
@@ -79,7 +79,7 @@ impl Architecture for KnotC {
             "send.mode",
             "send.piece",
             "send.cork",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {

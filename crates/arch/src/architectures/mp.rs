@@ -61,8 +61,8 @@ impl Architecture for Mp {
         "Pai et al., USENIX 1999"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &["mp.processes", "pin", "send.mode", "send.piece", "send.cork", "lab.accept-lock"]
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&["mp.processes", "pin", "send.mode", "send.piece", "send.cork", "lab.accept-lock"]]
     }
 
     fn needs(&self) -> &'static str {

@@ -46,8 +46,8 @@ impl Architecture for Mt {
         "Pai et al., USENIX 1999; Hu et al., INFOCOM 1998"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "mt.threads",
             "thread.stack",
             "workers",
@@ -57,7 +57,7 @@ impl Architecture for Mt {
             "send.cork",
             "lab.entry-locks",
             "lab.accept-lock",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {

@@ -23,15 +23,12 @@ use std::io;
 
 use crate::helpers::Inline;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets, join};
+use crate::registry::{Architecture, Sockets};
 use crate::worker::{Report, Worker};
 
 /// Partitioned copies.
 #[derive(Debug)]
 pub struct NCopy;
-
-const SETTINGS: [&str; phases::SETTINGS.len() + 4] =
-    join(phases::SETTINGS, &["workers", "pin", "accept.incoming-cpu", "accept.by-address"]);
 
 impl Architecture for NCopy {
     fn name(&self) -> &'static str {
@@ -46,8 +43,8 @@ impl Architecture for NCopy {
         "Harji et al., SYSTOR 2012"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[phases::SETTINGS, &["workers", "pin", "accept.incoming-cpu", "accept.by-address"]]
     }
 
     fn needs(&self) -> &'static str {

@@ -35,26 +35,13 @@ use std::io;
 
 use crate::group::{self, Group};
 use crate::phases;
-use crate::registry::{Architecture, Sockets, join};
+use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
 /// Symmetric multi-process event-driven, with a shared cache.
 #[derive(Debug)]
 pub struct SharedSymped;
-
-const SETTINGS: [&str; phases::SETTINGS.len() + 7] = join(
-    phases::SETTINGS,
-    &[
-        "shared-symped.partitions",
-        "workers",
-        "pin",
-        "accept.exclusive",
-        "accept.incoming-cpu",
-        "accept.by-address",
-        "lab.entry-locks",
-    ],
-);
 
 impl Architecture for SharedSymped {
     fn name(&self) -> &'static str {
@@ -69,8 +56,19 @@ impl Architecture for SharedSymped {
         "Harji et al., SYSTOR 2012"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[
+            phases::SETTINGS,
+            &[
+                "shared-symped.partitions",
+                "workers",
+                "pin",
+                "accept.exclusive",
+                "accept.incoming-cpu",
+                "accept.by-address",
+                "lab.entry-locks",
+            ],
+        ]
     }
 
     fn needs(&self) -> &'static str {

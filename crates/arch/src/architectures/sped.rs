@@ -28,15 +28,13 @@ use std::io;
 
 use crate::helpers::Inline;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets, join};
+use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Report, Worker};
 
 /// Single-process event-driven.
 #[derive(Debug)]
 pub struct Sped;
-
-const SETTINGS: [&str; phases::SETTINGS.len() + 1] = join(phases::SETTINGS, &["pin"]);
 
 impl Architecture for Sped {
     fn name(&self) -> &'static str {
@@ -51,8 +49,8 @@ impl Architecture for Sped {
         "Brecht et al., USENIX 2004; Pai et al., USENIX 1999"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[phases::SETTINGS, &["pin"]]
     }
 
     fn needs(&self) -> &'static str {

@@ -25,15 +25,12 @@ use std::io;
 
 use crate::helpers::Inline;
 use crate::phases::{self, Phases};
-use crate::registry::{Architecture, Sockets, join};
+use crate::registry::{Architecture, Sockets};
 use crate::worker::{Report, Worker};
 
 /// Symmetric multi-process event-driven.
 #[derive(Debug)]
 pub struct Symped;
-
-const SETTINGS: [&str; phases::SETTINGS.len() + 4] =
-    join(phases::SETTINGS, &["workers", "pin", "accept.exclusive", "lab.accept-lock"]);
 
 impl Architecture for Symped {
     fn name(&self) -> &'static str {
@@ -48,8 +45,8 @@ impl Architecture for Symped {
         "Shukla et al., CASCON 2004; Harji et al., SYSTOR 2012"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &SETTINGS
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[phases::SETTINGS, &["workers", "pin", "accept.exclusive", "lab.accept-lock"]]
     }
 
     fn needs(&self) -> &'static str {

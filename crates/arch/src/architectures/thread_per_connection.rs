@@ -34,9 +34,11 @@ use flyball_site::SharedCaches;
 use flyball_sys::net;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
+use crate::accept;
 use crate::blocking::{Crew, Thread};
 use crate::counters::Counter;
 use crate::desk::Desk;
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::worker::{Order, Report, Worker};
@@ -46,9 +48,6 @@ const BLOCKS: usize = 16;
 
 /// Desks that are kept for later threads.
 const SPARE_DESKS_MAX: usize = 64;
-
-/// How long the acceptor rests when it cannot take a connection, in milliseconds.
-const PAUSE_MS: i32 = 250;
 
 /// How often it looks after the lines of the access log that ended threads left, in milliseconds.
 const LOG_MS: i32 = 1_000;
@@ -70,8 +69,8 @@ impl Architecture for ThreadPerConnection {
         "Hu et al., INFOCOM 1998"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "thread.stack",
             "workers",
             "pin",
@@ -79,7 +78,7 @@ impl Architecture for ThreadPerConnection {
             "send.piece",
             "send.cork",
             "lab.entry-locks",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {
@@ -277,7 +276,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
             if told.is_some() {
                 return Ok(());
             }
-            wait_ms = if matches!(ended, Ended::Failed) { PAUSE_MS } else { idle_ms };
+            wait_ms = if matches!(ended, Ended::Failed) { ACCEPT_PAUSE_MS as i32 } else { idle_ms };
             self.listen(matches!(ended, Ended::Drained))?;
         }
     }
@@ -295,7 +294,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
         for listener in &self.worker.listeners {
             loop {
                 if !self.crew.has_room(self.worker.connections_max) {
-                    self.say_once("as many connections as allowed are open");
+                    self.say_once(accept::FULL);
                     return Ended::Full;
                 }
                 let (socket, peer) = match net::accept(&**listener, false) {
@@ -303,7 +302,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) if net::is_out_of_descriptors(&error) => {
                         self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                        self.say_once("descriptors are out");
+                        self.say_once(accept::OUT_OF_DESCRIPTORS);
                         return Ended::Failed;
                     }
                     Err(error) if net::is_not_listening(&error) => return Ended::Failed,
@@ -325,7 +324,7 @@ impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
 
     fn say_once(&mut self, why: &str) {
         if !std::mem::replace(&mut self.warned, true) {
-            self.worker.say(&format!("accepting is paused: {why}"));
+            self.worker.say(&accept::paused(why, self.crew.running()));
         }
     }
 }

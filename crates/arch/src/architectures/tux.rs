@@ -35,10 +35,11 @@ use flyball_site::Service;
 use flyball_sys::clock;
 use flyball_sys::uring::{Completion, Ring};
 
-use crate::accept::{AcceptPolicy, Ended};
+use crate::accept::{self, AcceptPolicy, Ended};
 use crate::atoms::{Callbacks, Requests};
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
+use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::registry::{Architecture, Sockets};
 use crate::settings::{AcceptLimit, Settings};
 use crate::slots::{FIRST_RESERVED, Token};
@@ -61,8 +62,8 @@ impl Architecture for Tux {
         "Brecht et al., USENIX 2004"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]]
     }
 
     fn needs(&self) -> &'static str {
@@ -100,12 +101,6 @@ const LISTENERS: u64 = FIRST_RESERVED + 16;
 /// Turns of connections after which the clock, deadlines, orders and counters are looked at,
 /// however much work there is.
 const TURNS_UNATTENDED_MAX: u64 = 64;
-
-/// Longest sleep, in milliseconds: how late counters are published when nothing happens.
-const SLEEP_MS_MAX: u64 = 500;
-
-/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
-const DESCRIPTOR_PAUSE_MS: u64 = 250;
 
 struct EventLoop {
     desk: Desk,
@@ -318,7 +313,7 @@ impl EventLoop {
 
     /// Waits for a callback or a deadline: there is nothing else to do.
     fn sleep(&mut self) -> io::Result<()> {
-        let most_ms = self.paused_until_ms.map_or(SLEEP_MS_MAX, |_| DESCRIPTOR_PAUSE_MS);
+        let most_ms = self.paused_until_ms.map_or(WAIT_MS_MAX, |_| ACCEPT_PAUSE_MS);
         let wait_ms = self.requests.timers.wait_ms(self.desk.now.ms(), most_ms);
         self.callbacks.ring.wait(&mut self.completions, wait_ms)?;
         self.desk.woke();
@@ -363,17 +358,12 @@ impl EventLoop {
 
     /// Leaves new connections in the accept queue until there is room.
     fn pause_accepting(&mut self, ended: Ended) {
-        self.paused_until_ms = Some(self.desk.now.ms() + DESCRIPTOR_PAUSE_MS);
+        self.paused_until_ms = Some(self.desk.now.ms() + ACCEPT_PAUSE_MS);
         self.requests.make_room(&self.worker, self.desk.now.ms());
-        // Another worker closed the queue and is about to end: the master opens it again, or ends
-        // this one too.
-        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
-            let why = match ended {
-                Ended::OutOfDescriptors => "descriptors are out",
-                _ => "as many connections as allowed are open",
-            };
-            let open = self.requests.slots.len();
-            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+        if let Some(why) = ended.why_paused()
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            self.worker.say(&accept::paused(why, self.requests.slots.len()));
         }
     }
 

@@ -32,10 +32,12 @@ use flyball_http::CloseReason;
 use flyball_sys::net;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
+use crate::accept;
 use crate::accepts::Accepts;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
+use crate::limits::WAIT_MS_MAX;
 use crate::operations::{self, Operations, Purpose, Slot};
 use crate::registry::{Architecture, Sockets};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -59,8 +61,8 @@ impl Architecture for Uring {
         "Hu et al., INFOCOM 1998"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "uring.entries",
             "uring.buffers",
             "uring.features",
@@ -73,7 +75,7 @@ impl Architecture for Uring {
             "accept.limit",
             "send.mode",
             "send.piece",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {
@@ -111,9 +113,6 @@ const SIGNALS: u64 = FIRST_RESERVED;
 
 /// The token of the threads that do disk work.
 const OFFLOADED: u64 = FIRST_RESERVED + 1;
-
-/// Longest wait for completions, in milliseconds.
-const WAIT_MS_MAX: u64 = 500;
 
 struct Loop {
     desk: Desk,
@@ -237,10 +236,11 @@ impl Loop {
             Err(error) if uring::is_cancelled(&error) => {}
             Err(error) if net::is_out_of_descriptors(&error) => {
                 self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                self.accepts.rest(&self.worker, self.desk.now.ms(), true);
+                self.accepts.rest(self.desk.now.ms());
+                self.accepts.say_paused(&self.worker, accept::OUT_OF_DESCRIPTORS, self.slots.len());
             }
             Err(error) if net::is_not_listening(&error) => {
-                self.accepts.rest(&self.worker, self.desk.now.ms(), false);
+                self.accepts.rest(self.desk.now.ms());
             }
             Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }

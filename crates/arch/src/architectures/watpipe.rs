@@ -45,6 +45,7 @@ use flyball_sys::{clock, net};
 use crate::counters::Counter;
 use crate::exchange::Step;
 use crate::histogram::Timing;
+use crate::limits::READS_PER_TURN;
 use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
@@ -53,9 +54,6 @@ use crate::stages::{
 };
 use crate::transmit::{Sent, transmit};
 use crate::worker::{Order, Report, Worker};
-
-/// Reads of one connection in one turn; then others have theirs.
-const READS_PER_TURN: u32 = 4;
 
 /// Threads that poll: ReadPoll's and WritePoll's.
 const POLLERS: usize = 2;
@@ -77,8 +75,8 @@ impl Architecture for WatPipe {
         "Harji et al., SYSTOR 2012"
     }
 
-    fn settings(&self) -> &'static [&'static str] {
-        &[
+    fn settings(&self) -> &'static [&'static [&'static str]] {
+        &[&[
             "watpipe.partitions",
             "watpipe.readers",
             "watpipe.writers",
@@ -92,7 +90,7 @@ impl Architecture for WatPipe {
             "send.piece",
             "send.cork",
             "lab.entry-locks",
-        ]
+        ]]
     }
 
     fn needs(&self) -> &'static str {

@@ -14,13 +14,11 @@ use crate::awaited::{Awaited, BackendWatch, Client};
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
-use crate::settings::{CloseAfter, Events};
+use crate::limits::READS_PER_TURN;
+use crate::settings::CloseAfter;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
-
-/// Reads of one connection in one work phase; then others have their turn.
-const READS_PER_TURN: u32 = 4;
 
 /// A connection in its slot.
 #[derive(Debug)]
@@ -321,7 +319,7 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
     let sent = transmit(&slot.socket, &mut slot.exchange, desk);
     if !desk.settings.eager_write {
         // An edge is told again only after the socket was full.
-        let edge = desk.settings.events == Events::EpollEdge;
+        let edge = desk.settings.events.is_edge_triggered();
         slot.ready.write = edge && sent != Sent::Full;
     }
     match sent {

@@ -9,12 +9,10 @@ use flyball_sys::readiness::Interest;
 
 use super::connection::{Slot, open_slot, watch};
 use super::{DiskWork, LISTENERS, Phases};
-use crate::accept::{Ended, Room};
+use crate::accept::{self, Ended, Room};
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
 use crate::settings::CloseAfter;
-
-/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
-pub(super) const DESCRIPTOR_PAUSE_MS: u64 = 250;
 
 /// Accepting is paused.
 #[derive(Debug)]
@@ -216,7 +214,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// Leaves new connections in the accept queue until there is room.
     fn pause_accepting(&mut self, ended: Ended) {
-        let until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+        let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
         let full = ended == Ended::Full;
         let kept = match &self.paused {
             Some(pause) => pause.kept,
@@ -231,15 +229,10 @@ impl<D: DiskWork> Phases<D> {
             }
         };
         self.paused = Some(Pause { until_ms, full, kept });
-        // Another worker closed the queue and is about to end: the master opens it again, or ends
-        // this one too.
-        if ended != Ended::Closed && !std::mem::replace(&mut self.warned, true) {
-            let why = match ended {
-                Ended::OutOfDescriptors => "descriptors are out",
-                _ => "as many connections as allowed are open",
-            };
-            let open = self.slots.len();
-            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+        if let Some(why) = ended.why_paused()
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            self.worker.say(&accept::paused(why, self.slots.len()));
         }
     }
 
@@ -260,7 +253,7 @@ impl<D: DiskWork> Phases<D> {
             self.resume_when_free();
         }
         if let Some(pause) = &mut self.paused {
-            pause.until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+            pause.until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
         }
     }
 
@@ -275,7 +268,7 @@ impl<D: DiskWork> Phases<D> {
         // Re-adding can fail only for want of memory: the pause then starts over.
         if self.watch_listeners().is_err() {
             self.unwatch_listeners();
-            let until_ms = self.desk.now.ms() + DESCRIPTOR_PAUSE_MS;
+            let until_ms = self.desk.now.ms() + ACCEPT_PAUSE_MS;
             self.paused = Some(Pause { until_ms, full: false, kept: false });
         }
     }

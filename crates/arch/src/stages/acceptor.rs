@@ -11,13 +11,11 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{net, say};
 
 use super::pipeline::{Pipeline, Thread};
-use crate::accept::{AcceptPolicy, Ended};
+use crate::accept::{self, AcceptPolicy, Ended};
 use crate::histogram::Timing;
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::settings::AcceptLimit;
 use crate::worker::{Order, Worker};
-
-/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
-const DESCRIPTOR_PAUSE_MS: i32 = 250;
 
 /// The token of the acceptor's wake-up, beyond those of its listening sockets.
 const WAKE: u64 = u64::MAX;
@@ -68,7 +66,7 @@ impl Acceptor {
     ) -> io::Result<bool> {
         let pipeline = Arc::clone(&thread.pipeline);
         self.mechanism
-            .wait(&mut self.events, if self.paused { DESCRIPTOR_PAUSE_MS } else { -1 })?;
+            .wait(&mut self.events, if self.paused { ACCEPT_PAUSE_MS as i32 } else { -1 })?;
         thread.desk.begin_turn();
         if self.events.iter().any(|event| event.token == WAKE) {
             pipeline.acceptors[self.partition].clear();
@@ -148,17 +146,11 @@ impl Acceptor {
         }
         self.paused = true;
         thread.pipeline.paused.fetch_add(1, SeqCst);
-        // Another process closed the queue and is about to end.
-        if ended != Ended::Closed && !thread.pipeline.warned.swap(true, SeqCst) {
-            let why = match ended {
-                Ended::OutOfDescriptors => "descriptors are out",
-                _ => "as many connections as allowed are open",
-            };
-            let (worker, open) = (thread.pipeline.worker, thread.pipeline.open());
-            say!(
-                Level::Warn,
-                "worker {worker}: accepting is paused: {why} ({open} connections open)"
-            );
+        if let Some(why) = ended.why_paused()
+            && !thread.pipeline.warned.swap(true, SeqCst)
+        {
+            let paused = accept::paused(why, thread.pipeline.open());
+            say!(Level::Warn, "worker {}: {paused}", thread.pipeline.worker);
         }
     }
 }

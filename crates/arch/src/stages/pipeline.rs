@@ -17,7 +17,6 @@ use crate::counters::Counter;
 use crate::desk::{Desk, SpareBuffers};
 use crate::exchange::Beside;
 use crate::histogram::Timing;
-use crate::settings::Events;
 use crate::standing::StateChanges;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
@@ -70,12 +69,7 @@ impl Pipeline {
         partitions: usize,
         now_ms: u64,
     ) -> io::Result<(Pipeline, [Poller; 2])> {
-        let mechanism = match worker.settings.events {
-            Events::Select => "select",
-            Events::Poll => "poll",
-            Events::Epoll => "epoll",
-            Events::EpollEdge => "epoll-edge",
-        };
+        let mechanism = worker.settings.events.name();
         let (read_poll, read_poller) = PollStage::new(0, mechanism, now_ms)?;
         let (write_poll, write_poller) = PollStage::new(1, mechanism, now_ms)?;
         let acceptors: io::Result<Vec<Wake>> = (0..partitions).map(|_| Wake::new()).collect();

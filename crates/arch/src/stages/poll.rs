@@ -14,13 +14,11 @@ use flyball_sys::wake::Wake;
 
 use super::connection::{Connection, rank};
 use crate::awaited::BACKEND;
+use crate::limits::WAIT_MS_MAX;
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::worker::Order;
-
-/// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
-const WAIT_MS_MAX: u64 = 500;
 
 /// The token of what wakes the thread.
 const WAKE: u64 = FIRST_RESERVED;

@@ -75,7 +75,7 @@ impl Master {
 
     /// Waits until no child of these roles is left: true. False when it is later than that, or the
     /// server is told to stop once more.
-    pub(super) fn wait_for_children(
+    fn wait_for_children(
         &mut self,
         mechanism: &mut dyn Readiness,
         until_ms: u64,

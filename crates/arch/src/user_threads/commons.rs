@@ -9,20 +9,17 @@ use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
-use crate::accept::{AcceptPolicy, Ended};
+use crate::accept::{self, AcceptPolicy, Ended};
 use crate::awaited::BACKEND;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::helpers::Helpers;
+use crate::limits::ACCEPT_PAUSE_MS;
 use crate::phases::DiskWork;
-use crate::settings::Events;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
-
-/// How long accepting stops after descriptors ran out, in milliseconds, if none is freed before.
-pub(super) const PAUSE_MS: u64 = 250;
 
 /// The token of the worker's signals.
 const SIGNALS: u64 = FIRST_RESERVED;
@@ -101,13 +98,7 @@ impl Commons {
         let disk = Helpers::start(&worker)?;
         let mut desk = worker.desk();
         desk.resident_only = disk.reads_large_bodies();
-        let name = match worker.settings.events {
-            Events::Select => "select",
-            Events::Poll => "poll",
-            Events::Epoll => "epoll",
-            Events::EpollEdge => "epoll-edge",
-        };
-        let mut mechanism = readiness::open(name)?;
+        let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
             mechanism.add(completions, COMPLETIONS, Interest::READ)?;
@@ -158,14 +149,7 @@ impl Commons {
         self.desk.accepted(start_ns);
         match self.ended {
             Ended::Full | Ended::OutOfDescriptors | Ended::Closed => {
-                let why = match self.ended {
-                    Ended::OutOfDescriptors => Some("descriptors are out"),
-                    Ended::Full => Some("as many connections as allowed are open"),
-                    // Another worker closed the queue and is about to end: the master opens it
-                    // again, or ends this one too.
-                    _ => None,
-                };
-                self.pause_accepting(why);
+                self.pause_accepting(self.ended.why_paused());
             }
             // An edge is reported once: what the limit left in the queue is remembered here.
             Ended::Limit if self.mechanism.is_edge_triggered() => {
@@ -266,7 +250,7 @@ impl Commons {
 
     /// How long the scheduler may wait at most because accepting is paused.
     pub(super) fn pause_ms(&self) -> Option<u64> {
-        self.paused_until_ms.or(self.look_for_room_ms).map(|_| PAUSE_MS)
+        self.paused_until_ms.or(self.look_for_room_ms).map(|_| ACCEPT_PAUSE_MS)
     }
 
     /// Nobody accepts: it shall be looked whether connections can make room.
@@ -280,7 +264,7 @@ impl Commons {
         if self.order.is_some() || self.look_for_room_ms.is_none_or(|look_ms| now_ms < look_ms) {
             return 0;
         }
-        self.look_for_room_ms = Some(now_ms + PAUSE_MS);
+        self.look_for_room_ms = Some(now_ms + ACCEPT_PAUSE_MS);
         self.worker.waits_for_room()
     }
 
@@ -327,13 +311,12 @@ impl Commons {
     /// Leaves new connections in the accept queue until there is room; says why once.
     fn pause_accepting(&mut self, why: Option<&str>) {
         self.ignore_listeners();
-        self.paused_until_ms = Some(self.desk.now.ms() + PAUSE_MS);
+        self.paused_until_ms = Some(self.desk.now.ms() + ACCEPT_PAUSE_MS);
         self.want_room();
         if let Some(why) = why
             && !std::mem::replace(&mut self.warned, true)
         {
-            let open = self.open;
-            self.worker.say(&format!("accepting is paused: {why} ({open} connections open)"));
+            self.worker.say(&accept::paused(why, self.open));
         }
     }
 

@@ -14,12 +14,10 @@ use flyball_sys::readiness::Interest;
 use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::{Awaited, BackendWatch, Client};
 use crate::exchange::{Beside, Exchange, Step};
+use crate::limits::READS_PER_TURN;
 use crate::room::Yields;
 use crate::transmit::{Sent, transmit};
 use crate::worker::Order;
-
-/// Reads of one connection between two times that it parks; then others have their turn.
-const READS_PER_TURN: u32 = 4;
 
 /// A connection, owned by the thread that serves it.
 struct Connection {

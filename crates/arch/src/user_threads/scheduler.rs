@@ -18,6 +18,7 @@ use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::{Awaited, BackendWatch};
 use crate::counters::Counter;
+use crate::limits::WAIT_MS_MAX;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;
@@ -25,9 +26,6 @@ use crate::slots::{Slots, Token};
 use crate::standing::Standing;
 use crate::timers::Timers;
 use crate::worker::{Order, Report};
-
-/// Longest wait for events, in milliseconds: how late counters are published when nothing happens.
-const WAIT_MS_MAX: u64 = 500;
 
 /// Stacks kept for reuse when no thread needs them.
 const SPARE_STACKS_MAX: usize = 256;

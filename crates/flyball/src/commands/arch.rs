@@ -25,7 +25,7 @@ fn as_json(arch: &dyn Architecture) -> serde_json::Value {
         "about": arch.about(),
         "paper": arch.paper(),
         "needs": arch.needs(),
-        "settings": arch.settings(),
+        "settings": arch.settings().concat(),
         "runs_here": probe.is_ok(),
         "why_not": probe.err(),
         "found": found.collect::<serde_json::Map<_, _>>(),
@@ -41,7 +41,7 @@ fn as_text(arch: &dyn Architecture) -> String {
     let mut line = |what: &str, more: &str| text += &format!("    {what}: {more}\n");
     line("paper", arch.paper());
     line("needs", &format!("{}; {here}", arch.needs()));
-    line("settings", &arch.settings().join(", "));
+    line("settings", &arch.settings().concat().join(", "));
     for (feature, here) in arch.found() {
         line("found", &format!("{feature}: {here}"));
     }

@@ -156,7 +156,7 @@ fn workers() -> Vec<Value> {
 
 /// The architectures that honour a setting; none are named for one that all do.
 fn honoured_by(key: &str) -> Option<Vec<String>> {
-    let honouring = ALL.iter().filter(|arch| arch.settings().contains(&key));
+    let honouring = ALL.iter().filter(|arch| arch.honours(key));
     let names: Vec<String> = honouring.map(|arch| arch.name().to_owned()).collect();
     (!names.is_empty()).then_some(names)
 }

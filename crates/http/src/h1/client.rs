@@ -88,11 +88,6 @@ impl Client {
         self.to_head = to_head;
     }
 
-    /// True when the last answer is complete and the connection may carry another request.
-    pub fn is_reusable(&self) -> bool {
-        self.keep_alive && matches!(self.state, State::Idle | State::Done)
-    }
-
     /// Takes input: how many bytes of it are consumed, and what comes next. Interim answers (1xx)
     /// are passed over.
     pub fn recv(&mut self, input: &[u8]) -> (usize, Event) {

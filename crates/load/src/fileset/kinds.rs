@@ -118,7 +118,7 @@ impl fmt::Display for Kind {
 }
 
 /// The size of SPECweb99's file `number` of 0 to 8 in class 0 to 3.
-pub(super) fn spec_size(class: u64, number: u64) -> u64 {
+fn spec_size(class: u64, number: u64) -> u64 {
     match class {
         // Tenths of a KiB, cut off.
         0 => (number + 1) * 1_024 / 10,
@@ -129,7 +129,7 @@ pub(super) fn spec_size(class: u64, number: u64) -> u64 {
 }
 
 /// The name of a SPECweb99 file.
-pub(super) fn spec_name(directory: u64, class: u64, number: u64) -> String {
+fn spec_name(directory: u64, class: u64, number: u64) -> String {
     format!("file_set/dir{directory:05}/class{class}_{number}")
 }
 

@@ -27,11 +27,6 @@ impl Times {
         Times(Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("constant bounds"))
     }
 
-    /// One from a histogram that was read.
-    pub fn from_histogram(histogram: Histogram<u64>) -> Times {
-        Times(histogram)
-    }
-
     /// One from what [`Times::pairs`] gave.
     pub fn from_pairs(pairs: &[(u64, u64)]) -> Times {
         let mut times = Times::new();
@@ -95,11 +90,6 @@ impl Times {
         self.0.mean() / 1e3
     }
 
-    /// How many of them took at most `ns`.
-    pub fn count_within(&self, ns: u64) -> u64 {
-        self.0.count_between(0, ns)
-    }
-
     /// The histogram itself, for files.
     pub fn histogram(&self) -> &Histogram<u64> {
         &self.0
@@ -122,7 +112,6 @@ mod tests {
             assert!((found / us - 1.0).abs() < 0.001, "p{percentile}: {found}");
         }
         assert!((one.mean_us() - 500.5).abs() < 0.6);
-        assert!((one.count_within(100_000) as f64 - 100.0).abs() < 1.5);
     }
 
     #[test]

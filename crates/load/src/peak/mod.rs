@@ -89,13 +89,13 @@ impl Curve {
     }
 
     /// The highest rate that was offered and sustained.
-    pub fn saturation(&self) -> Option<f64> {
+    fn saturation(&self) -> Option<f64> {
         let sustained = self.points.iter().filter(|point| point.is_sustained());
         sustained.map(|point| point.offered).reduce(f64::max)
     }
 
     /// Whether the client came to its limit before the server did.
-    pub fn is_client_limited(&self) -> bool {
+    fn is_client_limited(&self) -> bool {
         let beyond = self.points.iter().find(|point| !point.is_sustained());
         beyond.is_none_or(|point| !point.is_valid())
     }

@@ -29,7 +29,7 @@ pub struct Expected {
 
 impl Expected {
     /// Whether anything would be wrong.
-    pub(crate) fn is_something(&self) -> bool {
+    fn is_something(&self) -> bool {
         self.status.is_some()
             || self.length.is_some()
             || self.content.is_some()

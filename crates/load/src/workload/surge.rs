@@ -71,7 +71,7 @@ impl SurgeParameters {
     }
 
     /// Share of the inactive and of the active off periods that the caps cut off.
-    pub fn cut_off(&self) -> (f64, f64) {
+    fn cut_off(&self) -> (f64, f64) {
         let inactive = (self.inactive_k / self.inactive_cap).min(1.0).powf(self.inactive_alpha);
         let active = (-(self.active_cap / self.active_scale).powf(self.active_shape)).exp();
         (inactive, active)

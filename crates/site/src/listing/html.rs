@@ -171,7 +171,7 @@ fn push_name(name: &[u8], directory: bool, page: &mut Vec<u8>) {
 
 /// Text as element content or quoted attribute value (HTML, section 13.3). What is not UTF-8, and
 /// what [`is_deceptive`], shows as U+FFFD.
-pub(super) fn push_text(text: &[u8], page: &mut Vec<u8>) {
+fn push_text(text: &[u8], page: &mut Vec<u8>) {
     for character in String::from_utf8_lossy(text).chars() {
         match character {
             '&' => page.extend_from_slice(b"&amp;"),

@@ -69,7 +69,7 @@ impl Service {
     }
 
     /// It is decided how the body leaves: answers, or says what has to be waited for.
-    pub(super) fn represent(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
+    fn represent(&mut self, job: Job, found: Found, now: &Now) -> Lookup<'_> {
         let variant = self.variant(job.site, &job.request.request(), &found);
         let name = variant.name(&found.name);
         if let Some(file) = self.caches.file(variant.scope(job.site), &name, &found.stamp) {

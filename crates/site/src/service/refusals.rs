@@ -15,7 +15,7 @@ impl Service {
     }
 
     /// The same, behind fields that are there already.
-    pub(super) fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
+    fn refuse_with(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         let Some(site) = self.sites.hosts.choose(request.host()) else {
             return self.refuse_without_site(request, status);
         };
@@ -23,11 +23,7 @@ impl Service {
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
     }
 
-    pub(super) fn refuse_without_site(
-        &mut self,
-        request: &Request<'_>,
-        status: Status,
-    ) -> Lookup<'_> {
+    fn refuse_without_site(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         let page = pages::page(status);
         pages::write_fields(page.len(), &mut self.fields);
         let body = page_body(request, Bytes::from_static(page));

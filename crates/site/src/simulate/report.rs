@@ -82,7 +82,7 @@ impl Report {
     }
 
     /// The share of bytes that an outcome answered; 0 when there was none.
-    pub fn byte_hit_ratio(&self, outcome: &Outcome) -> f64 {
+    fn byte_hit_ratio(&self, outcome: &Outcome) -> f64 {
         ratio(outcome.hit_bytes, self.bytes)
     }
 

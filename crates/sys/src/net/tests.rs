@@ -202,7 +202,7 @@ fn what_is_there_is_received_without_waiting_and_its_coming_can_be_waited_for() 
     let mut client = TcpStream::connect(address).unwrap();
     assert!(wait_readable(&listener, 10_000).unwrap());
     let socket = accepted(&listener);
-    set_blocking(&socket, true).unwrap();
+    set_nonblocking(&socket, false).unwrap();
     let mut buffer = [0; 8];
     let nothing = recv_now(&socket, &mut buffer).unwrap_err();
     assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);

@@ -15,8 +15,6 @@ use crate::readiness::Interest;
 /// A completed operation.
 #[derive(Debug)]
 pub enum Completion {
-    /// A connection, and whether the accept goes on by itself.
-    Accepted(io::Result<OwnedFd>, bool),
     /// A connection that the ring owns, and whether the accept goes on by itself.
     Connected(io::Result<Socket>, bool),
     /// What was received, and whether the receive goes on by itself.
@@ -88,7 +86,6 @@ pub(super) fn complete(
     let Some(slot) = flights.get_mut(index) else { return };
     if more && let Some(Flight { token, held }) = slot {
         let completion = match held {
-            Held::Accept { .. } => Completion::Accepted(own(result), true),
             Held::Connect { direct, .. } => Completion::Connected(connect(result, *direct), true),
             _ => Completion::Readable(true),
         };
@@ -98,7 +95,6 @@ pub(super) fn complete(
     let Some(Flight { token, held }) = slot.take() else { return };
     free.push(index as u32);
     let completion = match held {
-        Held::Accept { .. } => Completion::Accepted(own(result), false),
         Held::Connect { direct, .. } => Completion::Connected(connect(result, direct), false),
         Held::Receive { buffer } => {
             let received = result.map(|len| Received { place: Place::Own(buffer), len });

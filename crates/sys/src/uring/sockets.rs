@@ -94,17 +94,6 @@ impl Ring {
         self.start(entry, token, Held::Connect { _listener: Arc::clone(listener), direct });
     }
 
-    /// Cancels every accept that is under way: each completes, with a connection or an error.
-    pub fn cancel_accepts(&mut self) {
-        for index in 0..self.flights.len() {
-            let held = self.flights[index].as_ref().map(|flight| &flight.held);
-            if matches!(held, Some(Held::Connect { .. } | Held::Accept { .. })) {
-                let entry = opcode::AsyncCancel::new(index as u64).build();
-                self.start_unheld(entry, Kind::Quiet, 0);
-            }
-        }
-    }
-
     /// The other end's address; unspecified where only a plain descriptor could tell.
     pub fn peer_address(&self, socket: &Socket) -> Address {
         socket.plain().map_or_else(net::no_address, net::peer_address)
