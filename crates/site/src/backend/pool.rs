@@ -8,8 +8,12 @@
 /// A responder that fails sooner after its start than this has failed at once.
 const QUICK_FAILURE_MS: u64 = 1_000;
 
-/// A responder that ends well, as some do after so many requests, did so at once if sooner.
+/// A responder that ends well, as some do after so many requests, may have done none if sooner.
 const QUICK_END_MS: u64 = 5;
+
+/// So many that end well that soon, one after the other, are replaced without a pause: fifty small
+/// requests take no longer, and while there is a pause and no responder, clients are turned away.
+const QUICK_ENDS_MAX: u32 = 20;
 
 /// Pause after a first failure, doubled by each that follows.
 const PAUSE_MS_MIN: u64 = 100;
@@ -44,12 +48,14 @@ pub(super) struct Pool {
     bounds: Bounds,
     members: Vec<Member>,
     failures: u32,
+    /// Good ends in a row that came at once.
+    quick_ends: u32,
     not_before_ms: u64,
 }
 
 impl Pool {
     pub(super) fn new(bounds: Bounds) -> Pool {
-        Pool { bounds, members: Vec::new(), failures: 0, not_before_ms: 0 }
+        Pool { bounds, members: Vec::new(), failures: 0, quick_ends: 0, not_before_ms: 0 }
     }
 
     /// Those that were not told to end.
@@ -96,12 +102,16 @@ impl Pool {
         let member = self.members.swap_remove(at);
         let lived_ms = now_ms.saturating_sub(member.started_ms);
         let was_told = member.kill_at_ms.is_some();
-        let quick_ms = if well { QUICK_END_MS } else { QUICK_FAILURE_MS };
+        let is_quick = lived_ms < if well { QUICK_END_MS } else { QUICK_FAILURE_MS };
         let mut pause_ms = 0;
-        if !was_told && lived_ms < quick_ms {
+        if was_told {
+            // It says nothing about the next.
+        } else if is_quick && well && self.quick_ends < QUICK_ENDS_MAX {
+            self.quick_ends += 1;
+        } else if is_quick {
             pause_ms = self.failed(now_ms);
-        } else if !was_told {
-            self.failures = 0;
+        } else {
+            (self.failures, self.quick_ends) = (0, 0);
         }
         Some(Ended { lived_ms, was_told, pause_ms })
     }
@@ -227,12 +237,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_well_after_its_requests_is_no_failure_unless_it_did_none() {
+    fn one_that_ends_well_is_no_failure_unless_many_do_so_at_once() {
         let mut pool = pool(0, 1);
-        pool.started(1, 0);
-        assert_eq!(pool.ended(1, true, QUICK_END_MS).unwrap().pause_ms, 0);
-        pool.started(2, 200);
-        assert_eq!(pool.ended(2, true, 200).unwrap().pause_ms, PAUSE_MS_MIN);
+        let mut end = |lived_ms| {
+            pool.started(1, 200);
+            pool.ended(1, true, 200 + lived_ms).unwrap().pause_ms
+        };
+        for _ in 0..2 {
+            assert_eq!(end(QUICK_END_MS), 0);
+            for _ in 0..QUICK_ENDS_MAX {
+                assert_eq!(end(QUICK_END_MS - 1), 0);
+            }
+        }
+        assert_eq!(end(0), PAUSE_MS_MIN);
+        assert_eq!(end(0), PAUSE_MS_MIN * 2);
+        assert_eq!(end(QUICK_END_MS), 0);
+        assert_eq!(end(0), 0);
     }
 
     #[test]
