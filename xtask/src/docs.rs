@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
-/// Where the table of settings goes.
+/// Where the tables of settings go.
 const SETTINGS: &str = "docs/settings.md";
+const EXPERIMENTS: &str = "docs/experiment-settings.md";
 
 /// Where what came of the experiments goes, and what it is made from.
 const REPRODUCTION: &str = "docs/reproduction.md";
@@ -22,9 +23,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The table of settings, printed by the binary that reads them.
+/// The tables of settings, printed by the binary that reads them.
 fn settings(root: &Path) -> Result<(), String> {
-    printed(root, &["docs".into(), "settings".into()], SETTINGS)
+    printed(root, &["docs".into(), "settings".into()], SETTINGS)?;
+    printed(root, &["docs".into(), "experiments".into()], EXPERIMENTS)
 }
 
 /// The table of experiments, from what was kept of campaigns.

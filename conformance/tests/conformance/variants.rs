@@ -120,19 +120,21 @@ pub(crate) fn the_mechanisms_do_not_change_an_answer(mount: &Mount) {
 pub(crate) fn switches_for_measurements_do_not_change_an_answer(mount: &Mount) {
     check(
         mount,
-        "lab.gather = false\ncache.content = 0\nsend.mode = \"copy\"\nlab.directory-config = true\n\
-         lab.signal-mask = true\nlab.date-cache = false\n",
+        "experiment.gather = false\ncache.content = 0\nsend.mode = \"copy\"\n\
+         experiment.directory-config = true\nexperiment.signal-mask = true\n\
+         experiment.date-cache = false\n",
     );
-    check(mount, "cache.paths = 0\ncache.heads = false\nlab.entry-locks = \"global\"\n");
-    check(mount, "lab.entry-locks = \"global\"\nlab.accept-lock = \"fcntl\"\n");
+    check(mount, "cache.paths = 0\ncache.heads = false\nexperiment.entry-locks = \"global\"\n");
+    check(mount, "experiment.entry-locks = \"global\"\nexperiment.accept-lock = \"fcntl\"\n");
     check(
         mount,
-        "cache.content = 0\ncache.files = 0\nlab.gather = false\nlab.accept-lock = \"flock\"\n",
+        "cache.content = 0\ncache.files = 0\nexperiment.gather = false\n\
+         experiment.accept-lock = \"flock\"\n",
     );
 }
 
 pub(crate) fn heads_are_padded_and_anonymous_when_asked(mount: &Mount) {
-    let server = mount.start("lab.head-align = 32\nhead.server = false\n");
+    let server = mount.start("experiment.head-align = 32\nhead.server = false\n");
     let mut client = server.connect();
     for target in ["/hello.txt", "/digits.txt", "/missing", "/dir", "/large.bin", "/../x"] {
         for fields in [&[][..], &["Range: bytes=1-5"], &["If-Match: *", "Connection: keep-alive"]] {

@@ -185,30 +185,6 @@ impl Room for Cell<usize> {
     }
 }
 
-/// Which connections are closed right after accept: so many of a hundred, evenly (M55).
-#[derive(Debug)]
-pub struct Rejections {
-    percent: u64,
-    credit: u64,
-}
-
-impl Rejections {
-    /// So many of a hundred.
-    pub fn new(percent: u64) -> Rejections {
-        Rejections { percent, credit: 0 }
-    }
-
-    /// Whether the connection that was accepted now is one of them.
-    pub fn next(&mut self) -> bool {
-        self.credit += self.percent;
-        let rejected = self.credit >= 100;
-        if rejected {
-            self.credit -= 100;
-        }
-        rejected
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,18 +225,6 @@ mod tests {
         let taken: Vec<_> =
             accepted(AcceptLimit::At(1.5), 9, 4, 99).into_iter().map(|(n, _)| n).collect();
         assert_eq!(taken, [1, 2, 1, 2]);
-    }
-
-    #[test]
-    fn rejections_are_spread_evenly() {
-        let rejected = |percent| {
-            let mut rejections = Rejections::new(percent);
-            (0..8).map(|_| u8::from(rejections.next())).collect::<Vec<_>>()
-        };
-        assert_eq!(rejected(0), [0; 8]);
-        assert_eq!(rejected(25), [0, 0, 0, 1, 0, 0, 0, 1]);
-        assert_eq!(rejected(75), [0, 1, 1, 1, 0, 1, 1, 1]);
-        assert_eq!(rejected(100), [1; 8]);
     }
 
     #[test]

@@ -16,7 +16,6 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use flyball_http::CloseReason;
-use flyball_sys::lock::FileLock;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
@@ -264,8 +263,6 @@ pub(crate) struct Thread<'a> {
     desk: Desk,
     /// When it looks for orders itself, if it has nobody who does.
     look_at_ms: Option<u64>,
-    /// What is locked around accept, if anything is.
-    accept_lock: Option<FileLock>,
     _running: Running<'a>,
 }
 
@@ -285,7 +282,7 @@ impl<'a> Thread<'a> {
     /// A thread that is about to start.
     pub(crate) fn new(crew: &'a Crew<'a>, desk: Desk) -> Thread<'a> {
         crew.running.fetch_add(1, SeqCst);
-        Thread { crew, desk, look_at_ms: None, accept_lock: None, _running: Running(crew) }
+        Thread { crew, desk, look_at_ms: None, _running: Running(crew) }
     }
 
     /// The thread is all there is of its worker: it looks for orders itself.
@@ -305,7 +302,6 @@ impl<'a> Thread<'a> {
     /// # Errors
     /// When the kernel refuses to watch the sockets.
     pub(crate) fn run(mut self, number: usize, all: usize) -> io::Result<()> {
-        self.accept_lock = self.crew.worker.accept_lock()?;
         let mut door = Door::open(&self.crew.worker.listeners, number, all)?;
         if self.look_at_ms.is_some() {
             self.crew.worker.enter_loop();
@@ -360,19 +356,16 @@ impl<'a> Thread<'a> {
 
     /// Accepts a connection, where there is a lock while nobody else does.
     fn accept(&mut self, door: &mut Door<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
-        let Some(lock) = self.accept_lock.take().filter(|_| self.crew.told().is_none()) else {
+        let Some(lock) = self.desk.accept_lock().filter(|_| self.crew.told().is_none()) else {
             return door.accept();
         };
-        let accepted = lock.hold().and_then(|_held| {
-            // Many may have waited long, one behind the other.
-            self.look_now();
-            match self.order() {
-                None => door.accept(),
-                Some(_) => Err(ErrorKind::WouldBlock.into()),
-            }
-        });
-        self.accept_lock = Some(lock);
-        accepted
+        let _held = lock.hold()?;
+        // Many may have waited long, one behind the other.
+        self.look_now();
+        match self.order() {
+            None => door.accept(),
+            Some(_) => Err(ErrorKind::WouldBlock.into()),
+        }
     }
 
     /// The last order, by which time a thread that is alone has looked for it.

@@ -11,6 +11,7 @@ use flyball_sys::{clock, process};
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Blocks, Counter, Owner, Tally};
+use crate::experiment::Trial;
 use crate::hosts::NamedCounts;
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
@@ -160,8 +161,8 @@ pub struct Desk {
     pub residency: Residency,
     /// Whether sockets block and every call but sendfile shall return at once all the same (M149).
     pub only_sendfile_waits: bool,
-    /// Whether a connection ends as soon as a whole head is parsed (M55).
-    pub closes_parsed: bool,
+    /// What it does of an experiment; nothing in production.
+    pub(crate) trial: Option<Box<Trial>>,
     /// Files that are mapped to be sent, with the other threads of the worker.
     pub chunks: Arc<Chunks>,
     /// Who asks for timelines of requests.
@@ -216,7 +217,7 @@ impl Desk {
             resident_only: false,
             residency: Residency::by(settings.residency),
             only_sendfile_waits: false,
-            closes_parsed: false,
+            trial: Trial::of(settings),
             chunks: Chunks::of(settings),
             tracer: Tracer::new(block),
             piece: Vec::new(),

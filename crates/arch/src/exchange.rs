@@ -13,7 +13,6 @@ use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
 use flyball_site::{Answer, Lookup, Out, Piece, Plan, SecondEnd, Service, Source, Upload};
 use flyball_sys::clock;
-use flyball_sys::signal::Masked;
 
 pub use self::backend::Beside;
 use self::backend::{Relayed, begin_relay};
@@ -400,7 +399,7 @@ impl Exchange {
         if self.awaits_proxy && !self.take_proxy_header(desk) {
             return None;
         }
-        let Desk { head, now, closes_parsed, .. } = desk;
+        let Desk { head, now, .. } = desk;
         self.unseen &= self.buffers.is_some();
         let Buffers { input, out, .. } = self.buffers.as_deref_mut()?;
         let at = input.position();
@@ -412,17 +411,17 @@ impl Exchange {
             self.count_refusal(desk);
             return None;
         }
-        if *closes_parsed {
+        if desk.ends_parsed() {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
         desk.request_seen(&mut self.times);
+        let _masked = desk.masked();
         let Desk { service, settings, head, now, tally, log, blocks, .. } = desk;
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
         self.trace.head(&request);
-        let _masked = settings.lab.signal_mask.then(Masked::all);
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
             expect_login(log, service, &request);

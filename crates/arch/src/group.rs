@@ -303,7 +303,6 @@ impl Group {
             rings: self.worker.rings,
             in_group: true,
             lends_listeners: false,
-            accept_lock: None,
             accepting: Mutex::new(None),
         }
     }
@@ -522,7 +521,6 @@ mod tests {
             in_group: true,
             lends_listeners: false,
             rings: crate::sandbox::Rings::default(),
-            accept_lock: None,
             accepting: Mutex::new(None),
             settings,
         };

@@ -22,13 +22,13 @@ pub mod control;
 pub mod counters;
 mod desk;
 mod exchange;
+mod experiment;
 pub mod explain;
 mod group;
 mod handover;
 mod helpers;
 pub mod histogram;
 pub mod hosts;
-mod lab;
 mod limits;
 mod listening;
 mod live;
@@ -58,16 +58,16 @@ mod warnings;
 mod worker;
 
 pub use configuration::Configuration;
+pub use experiment::{AcceptLock, CloseAfter, Experiment};
 pub use flyball_sys::sandbox::Violation;
-pub use lab::{AcceptLock, Lab};
 pub use log::{FormatError, LogFormat};
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;
 pub use settings::{
-    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CloseAfter,
-    CompletionOrder, Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings,
-    RunningSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
+    AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CompletionOrder,
+    Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings, RunningSettings,
+    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
 };
 pub use surroundings::{Lack, lacks};
 pub use worker::{Order, Report, Worker};

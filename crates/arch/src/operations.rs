@@ -23,9 +23,6 @@ use crate::slots::Token;
 use crate::transmit::{Sent, goes_by_reference, transmit_reference};
 use crate::worker::Worker;
 
-/// Memory segments that one send carries.
-const GATHER_MAX: usize = 64;
-
 /// Longest output that is sent and closed in one go: no client's progress is seen meanwhile, so
 /// that it should fit into any socket's buffer. Where that is full already, see `apart`.
 const CLOSING_BYTES_MAX: usize = 16 * 1024;
@@ -147,7 +144,7 @@ impl Operations {
         let direct = ring.enable(wanted, settings.ring.buffers, sockets_max).direct;
         ring.register_chunks(settings.ring.registered, settings.piece_bytes);
         worker.rings.seal()?;
-        let gather_max = if settings.lab.gather { GATHER_MAX } else { 1 };
+        let gather_max = settings.gather_max();
         let (offload, order) = (Offload::new()?, settings.ring.order);
         Ok(Operations { ring, direct, offload, gather_max, order })
     }

@@ -13,16 +13,15 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use flyball_http::CloseReason;
 use flyball_site::{Plan, Service};
-use flyball_sys::lock::FileLock;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
-use crate::accept::{AcceptPolicy, Rejections};
+use crate::accept::AcceptPolicy;
 use crate::awaited::BACKEND;
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
-use crate::settings::{AcceptLimit, CloseAfter};
+use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::reset_if_cut_short;
@@ -50,8 +49,8 @@ pub const SETTINGS: &[&str] = &[
     "send.piece",
     "send.blocking",
     "send.cork",
-    "lab.reject-rate",
-    "lab.close-after",
+    "experiment.reject-rate",
+    "experiment.close-after",
 ];
 
 /// The token of the worker's signals.
@@ -117,10 +116,8 @@ pub struct Phases<D> {
     accept: AcceptPolicy,
     /// One connection for one that closes (M51).
     replacement: AcceptPolicy,
-    rejections: Rejections,
     arranger: Arranger,
     connections_max: usize,
-    accept_lock: Option<FileLock>,
     events: Vec<Event>,
     /// Connections to work on in this work phase, and those carried over to the next.
     work: Vec<Token>,
@@ -151,7 +148,6 @@ impl<D: DiskWork> Phases<D> {
         let mut desk = worker.desk_with(service, 0);
         desk.resident_only = disk.reads_large_bodies();
         desk.only_sendfile_waits = worker.settings.send_blocking;
-        desk.closes_parsed = worker.settings.close_after == CloseAfter::Parse;
         let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
@@ -161,10 +157,8 @@ impl<D: DiskWork> Phases<D> {
             timers: Timers::new(desk.now.ms()),
             accept: AcceptPolicy::shared(&worker.blocks),
             replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
-            rejections: Rejections::new(worker.settings.reject_percent),
             arranger: Arranger::new(worker.settings.work_order),
             connections_max: worker.connections_max,
-            accept_lock: worker.accept_lock()?,
             mechanism,
             disk,
             slots: Slots::default(),

@@ -22,7 +22,7 @@ use flyball_sys::uring::{Mode, Ring};
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{log_file, process};
 
-use crate::lab::AcceptLock;
+use crate::experiment::AcceptLock;
 use crate::registry::Architecture;
 use crate::settings::Settings;
 
@@ -271,7 +271,7 @@ impl Confinement {
                 let grants = grants_of_worker(settings, sites);
                 let row = row_of(architecture);
                 let mut calls = row.calls(settings);
-                if settings.lab.accept_lock != AcceptLock::Off {
+                if settings.experiment.as_ref().is_some_and(|e| e.accept_lock != AcceptLock::Off) {
                     calls.push(Calls::Locks);
                 }
                 // Pipes for programs, which another process starts, and waiting for them.

@@ -8,11 +8,10 @@ use flyball_site::Sites;
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::sandbox::Identity;
-use flyball_sys::{error_log, lock, process};
+use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
-use crate::lab::AcceptLock;
 use crate::listening::{Listening, explain};
 use crate::log::{self, Appender, LogSender};
 use crate::registry::Architecture;
@@ -55,8 +54,6 @@ pub(crate) struct Setup {
     pub(crate) log: LogSender,
     /// The process that takes them.
     pub(crate) appender: Option<Arc<Appender>>,
-    /// What is locked around accept, if anything is.
-    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// What children of the master give up.
     pub(crate) confinement: Confinement,
 }
@@ -84,14 +81,15 @@ impl Setup {
         confinement.check(&sites)?;
         spool::open(&settings, &confinement, &mut sites);
         let (log, appender) = log::open(&settings)?;
-        let accept_lock = open_accept_lock(settings.lab.accept_lock)?;
+        if let Some(experiment) = &mut settings.experiment {
+            experiment.make_lock()?;
+        }
         Ok(Setup {
             architecture,
             settings: Arc::new(settings),
             sites: Arc::new(sites),
             log,
             appender: appender.map(Arc::new),
-            accept_lock,
             confinement,
         })
     }
@@ -233,7 +231,7 @@ impl Server {
 
 /// Sets whatever follows from other settings and from this machine.
 fn derive(settings: &mut Settings) {
-    settings.limits.joins_bodies = settings.lab.gather;
+    settings.begin_experiment();
     bound_files(settings);
     settings.caches.promise = settings.send.promise();
     // A call that blocks makes others wait for a slow client.
@@ -244,15 +242,6 @@ fn derive(settings: &mut Settings) {
 pub(crate) fn bound_files(settings: &mut Settings) {
     let files = &mut settings.caches.files_max;
     *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
-}
-
-/// A file to lock around accept, if that shall be.
-fn open_accept_lock(way: AcceptLock) -> Result<Option<Arc<OwnedFd>>, String> {
-    if way == AcceptLock::Off {
-        return Ok(None);
-    }
-    let file = lock::file().map_err(|error| format!("lab.accept-lock: {error}"))?;
-    Ok(Some(Arc::new(file)))
 }
 
 /// How many connections a worker's descriptors leave room for, beside files and the rest.

@@ -14,7 +14,7 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
-use crate::lab::Lab;
+use crate::experiment::Experiment;
 use crate::log::LogFormat;
 use crate::sandbox::SandboxSettings;
 
@@ -70,10 +70,6 @@ pub struct Settings {
     pub close_reset: bool,
     /// Whether idle connections are closed when accepting is full (M56).
     pub close_idle_when_full: bool,
-    /// Percent of connections closed right after accept (M55).
-    pub reject_percent: u64,
-    /// The stage after which every connection is closed (M55).
-    pub close_after: CloseAfter,
     /// Most open connections, per worker; `None` takes what the descriptor limit allows.
     pub max_connections: Option<usize>,
     /// Length of the accept queue asked of the kernel.
@@ -143,8 +139,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     /// What children of the master give up.
     pub sandbox: SandboxSettings,
-    /// Switches for measurements.
-    pub lab: Lab,
+    /// What is tried, to be measured.
+    pub experiment: Option<Box<Experiment>>,
     /// Most bytes that a connection is sent in a second; `None` limits none.
     pub bandwidth: Option<u64>,
     /// What is written to it, and how long its files grow.
@@ -260,19 +256,6 @@ impl CompletionOrder {
             CompletionOrder::Arw => Some([2, 1, 0]),
         }
     }
-}
-
-/// After which stage every connection is closed: what the stages cost can then be told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseAfter {
-    /// None: connections are served.
-    Off,
-    /// Accepted.
-    Accept,
-    /// Accepted, and the first bytes read.
-    Read,
-    /// Accepted and read, and the first head parsed.
-    Parse,
 }
 
 /// Most connections accepted in one accept phase.
@@ -576,8 +559,6 @@ impl Default for Settings {
             full_read: false,
             close_reset: false,
             close_idle_when_full: true,
-            reject_percent: 0,
-            close_after: CloseAfter::Off,
             max_connections: None,
             backlog: 4096,
             defer_accept: true,
@@ -612,7 +593,7 @@ impl Default for Settings {
             admin: None,
             access_log: AccessLog::Off,
             sandbox: SandboxSettings::default(),
-            lab: Lab::default(),
+            experiment: None,
             bandwidth: None,
             log: LogSettings::default(),
             clients: ClientSettings::default(),

@@ -26,7 +26,7 @@ use crate::exchange::{Exchange, SEEN_HOLDS_MS};
 use crate::settings::SendMode;
 
 /// Memory segments that one gather write carries.
-const GATHER_MAX: usize = 64;
+pub(crate) const GATHER_MAX: usize = 64;
 
 /// Bytes that one sendfile may take, if the socket's buffer does.
 const SENDFILE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -245,10 +245,9 @@ fn gather(
 /// which shares the last segment.
 fn send_memory(socket: BorrowedFd<'_>, out: &Out, ends: bool, waits: bool, desk: &Desk) -> Call {
     let mut slices = [IoSlice::new(&[]); GATHER_MAX];
-    let gathers = desk.settings.lab.gather;
-    let most = if gathers { GATHER_MAX } else { 1 };
+    let most = desk.settings.gather_max();
     let (count, file_follows) = out.gather(&mut slices[..most]);
-    let ends = ends && (gathers || count == out.segments());
+    let ends = ends && (most > 1 || count == out.segments());
     let slices = &slices[..count];
     let offered = slices.iter().map(|slice| slice.len()).sum();
     let corks = file_follows && desk.settings.cork;

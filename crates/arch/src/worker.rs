@@ -1,19 +1,16 @@
 //! What an architecture is given to run: a worker, made by the master before it forked.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
-use flyball_sys::lock::{FileLock, Way};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
 use crate::counters::Blocks;
 use crate::desk::Desk;
-use crate::lab::AcceptLock;
 use crate::log::{AccessLogWriter, LogSender};
 use crate::overload::Overload;
 use crate::sandbox::Rings;
@@ -62,8 +59,6 @@ pub struct Worker {
     pub log: LogSender,
     /// Files that are mapped to be sent.
     pub chunks: Arc<Chunks>,
-    /// What is locked around accept, if anything is.
-    pub(crate) accept_lock: Option<Arc<OwnedFd>>,
     /// How its rings are made.
     pub(crate) rings: Rings,
     /// Whether it is one of a group, whose leader leaves the listening sockets for all.
@@ -118,19 +113,6 @@ impl Worker {
             self.connections_max.saturating_add(files).saturating_add(DESCRIPTORS_RESERVED);
         // Where it cannot be done nothing but that time is lost.
         let _ = process::grow_descriptor_table(wanted);
-    }
-
-    /// The lock around accept for one thread of control, if there shall be one.
-    ///
-    /// # Errors
-    /// When descriptors are out.
-    pub fn accept_lock(&self) -> io::Result<Option<FileLock>> {
-        let way = match self.settings.lab.accept_lock {
-            AcceptLock::Off => return Ok(None),
-            AcceptLock::Fcntl => Way::Fcntl,
-            AcceptLock::Flock => Way::Flock,
-        };
-        self.accept_lock.as_ref().map(|file| FileLock::on(file, way)).transpose()
     }
 
     /// Tells the master that the worker stands and serves from now on: to be called where its loop

@@ -87,6 +87,9 @@ pub enum Document {
     /// `docs/settings.md`, which is the result of
     /// [`settings_markdown`](crate::settings::settings_markdown).
     Settings,
+    /// `docs/experiment-settings.md`, which is the result of
+    /// [`experiments_markdown`](crate::settings::experiments_markdown).
+    Experiments,
     /// A page of the manual, in roff: of the subcommand, or of the program.
     Man(Option<String>),
     /// Completions for this shell.
@@ -363,12 +366,14 @@ fn docs() -> clap::Command {
         .hide(true)
         .subcommand_required(true)
         .subcommand(clap::Command::new("settings").about("Print docs/settings.md"))
+        .subcommand(clap::Command::new("experiments").about("Print docs/experiment-settings.md"))
         .subcommand(clap::Command::new("man").about("Print a page of the manual").arg(page))
         .subcommand(clap::Command::new("completions").about("Print completions").arg(shell))
 }
 
 fn document(given: &ArgMatches) -> Document {
     match given.subcommand() {
+        Some(("experiments", _)) => Document::Experiments,
         Some(("man", given)) => Document::Man(given.get_one::<String>("subcommand").cloned()),
         Some(("completions", given)) => match given.get_one::<Shell>("shell") {
             Some(shell) => Document::Completions(*shell),
@@ -434,7 +439,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
 /// What `--help` says about the keys of `--set`.
 fn settings_help() -> String {
     let mut text = String::from("Keys of --set, with their defaults:\n");
-    for setting in SETTINGS {
+    for setting in SETTINGS.iter().filter(|setting| !setting.is_experiment()) {
         let default = setting.default.unwrap_or_default();
         let _ = writeln!(text, "  {} ({default})\n      {}", setting.key, setting.doc);
     }

@@ -401,7 +401,7 @@ fn an_uncached_request_is_seen_by_the_counter() {
 /// What two switches take away: nothing else shows it from outside.
 fn a_head_and_a_date_that_are_made_anew_allocate() {
     let site = small_site();
-    for switch in ["cache.heads=false", "lab.date-cache=false"] {
+    for switch in ["cache.heads=false", "experiment.date-cache=false"] {
         let counted = Counted::start_with(&site, "sped", &[switch]);
         let mut client = counted.server.connect();
         let (allocations, _) =

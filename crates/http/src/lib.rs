@@ -27,7 +27,7 @@ pub mod status;
 pub use date::Now;
 pub use error::{CloseReason, Refusal};
 pub use head::{Head, Method, Name, OwnedRequest, Request, Version};
-pub use limits::Limits;
+pub use limits::{HeadStyle, Limits};
 pub use network::Network;
 pub use out::{Out, Segment};
 pub use status::Status;

@@ -37,12 +37,38 @@ pub struct Limits {
     pub keeps_slow: bool,
     /// Whether answers carry `Server: flyball`.
     pub server_field: bool,
+    /// How heads are written.
+    pub head_style: HeadStyle,
+}
+
+/// How heads are written: the default is for production, anything else for experiments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadStyle {
     /// Pads each head to a multiple of this many bytes (Flash, section 5.5); 1 is no padding.
-    pub head_align: usize,
+    pub align: usize,
     /// Whether the text of `Date` is formatted once a second, and not for each answer.
     pub date_cached: bool,
-    /// Whether a small body is copied behind its head, so that both are one segment.
+    /// Whether a head and its body leave in one write: a small body is copied behind its head, so
+    /// that both are one segment.
     pub joins_bodies: bool,
+}
+
+impl HeadStyle {
+    /// The spaces that pad a head that is `len` bytes long without them.
+    pub(crate) fn pad(self, len: impl FnOnce() -> usize) -> &'static [u8] {
+        const SPACES: [u8; 64] = [b' '; 64];
+        if self.align <= 1 {
+            return b"";
+        }
+        let len = len();
+        &SPACES[..(len.next_multiple_of(self.align) - len).min(SPACES.len())]
+    }
+}
+
+impl Default for HeadStyle {
+    fn default() -> HeadStyle {
+        HeadStyle { align: 1, date_cached: true, joins_bodies: true }
+    }
 }
 
 impl Default for Limits {
@@ -65,9 +91,7 @@ impl Default for Limits {
             send_rate_min: 512,
             keeps_slow: true,
             server_field: true,
-            head_align: 1,
-            date_cached: true,
-            joins_bodies: true,
+            head_style: HeadStyle::default(),
         }
     }
 }

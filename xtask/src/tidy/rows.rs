@@ -10,7 +10,7 @@ use super::tree::Tree;
 use crate::rust::functions::functions;
 
 const ROWS: &str = "docs/rows.md";
-const SETTINGS: &str = "docs/settings.md";
+const SETTINGS: [&str; 2] = ["docs/settings.md", "docs/experiment-settings.md"];
 
 /// Where the definitions of experiments are, which name rows themselves.
 const EXPERIMENTS: &str = "lab/experiments/";
@@ -35,7 +35,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let found = tables(&file.text);
     let known = Known {
         symbols: Symbols::of(tree),
-        settings: tree.file(SETTINGS).map_or("", |file| &file.text),
+        settings: SETTINGS.iter().filter_map(|path| tree.file(path)).map(|f| &*f.text).collect(),
         tests: tree.rust().flat_map(|file| functions(&file.tokens())).map(|f| f.name).collect(),
     };
     let rows = found.iter().flat_map(|table| check_table(&known, table));
@@ -69,7 +69,7 @@ fn check_complete(tree: &Tree, tables: &[Table<'_>]) -> Vec<Finding> {
 /// What the rows may name.
 struct Known<'a> {
     symbols: Symbols<'a>,
-    settings: &'a str,
+    settings: String,
     tests: HashSet<String>,
 }
 
@@ -134,7 +134,7 @@ fn check_row(known: &Known<'_>, cells: &[&str]) -> Vec<(String, &'static str)> {
     let holders = code_spans(holder).into_iter();
     let missing = holders.filter_map(|span| known.symbols.missing_strictly(span));
     told.extend(missing.map(|why| (why, "name what is there")));
-    for name in code_spans(setting).into_iter().filter(|name| !has_setting(known.settings, name)) {
+    for name in code_spans(setting).into_iter().filter(|name| !has_setting(&known.settings, name)) {
         told.push((format!("no setting `{name}`"), "name one of docs/settings.md"));
     }
     for name in code_spans(test) {
@@ -183,7 +183,7 @@ mod tests {
         let head = "| row | held by | setting | test | note |\n| --- | --- | --- | --- | --- |";
         let text = format!("{list}\n\n{head}\n{}\n", rows.join("\n"));
         let settings = "| `accept.limit` | 16 |";
-        let tree = Tree::of(&[(ROWS, &text), (SETTINGS, settings), ("a.rs", SOURCE)]);
+        let tree = Tree::of(&[(ROWS, &text), (SETTINGS[0], settings), ("a.rs", SOURCE)]);
         check(&tree).into_iter().map(|finding| finding.what).collect()
     }
 

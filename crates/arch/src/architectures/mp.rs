@@ -17,7 +17,7 @@
 //! and 5.4 for the sizes of its caches: [`caches`] and [`mapped_bytes_max`].
 //!
 //! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`,
-//! `lab.accept-lock`.
+//! `experiment.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -62,7 +62,14 @@ impl Architecture for Mp {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[&["mp.processes", "pin", "send.mode", "send.piece", "send.cork", "lab.accept-lock"]]
+        &[&[
+            "mp.processes",
+            "pin",
+            "send.mode",
+            "send.piece",
+            "send.cork",
+            "experiment.accept-lock",
+        ]]
     }
 
     fn needs(&self) -> &'static str {

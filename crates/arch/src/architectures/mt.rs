@@ -17,7 +17,7 @@
 //! **Reads with**: section 3.2, figure 3 of the Flash paper: a thread's life is [`Thread::run`].
 //!
 //! **Settings**: `mt.threads`, `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`,
-//! `send.cork`, `lab.entry-locks`, `lab.accept-lock`.
+//! `send.cork`, `experiment.entry-locks`, `experiment.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -55,8 +55,8 @@ impl Architecture for Mt {
             "send.mode",
             "send.piece",
             "send.cork",
-            "lab.entry-locks",
-            "lab.accept-lock",
+            "experiment.entry-locks",
+            "experiment.accept-lock",
         ]]
     }
 

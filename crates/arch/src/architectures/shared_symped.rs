@@ -27,7 +27,7 @@
 //!
 //! **Settings**: `shared-symped.partitions`, `workers` (the processes of the group), `pin` (each
 //! partition to a CPU), `accept.exclusive`, `accept.incoming-cpu`, `accept.by-address`,
-//! `lab.entry-locks`, and those of the event loop ([`phases::SETTINGS`]).
+//! `experiment.entry-locks`, and those of the event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: SO_REUSEPORT (3.9), `/proc`, and the chosen event mechanism.
 
@@ -66,7 +66,7 @@ impl Architecture for SharedSymped {
                 "accept.exclusive",
                 "accept.incoming-cpu",
                 "accept.by-address",
-                "lab.entry-locks",
+                "experiment.entry-locks",
             ],
         ]
     }

@@ -16,7 +16,7 @@
 //!
 //! **Reads with**: section 4.3 of the CASCON paper; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, `accept.exclusive`, `lab.accept-lock`, and those of the event
+//! **Settings**: `workers`, `pin`, `accept.exclusive`, `experiment.accept-lock`, and those of the event
 //! loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: the chosen event mechanism.
@@ -46,7 +46,7 @@ impl Architecture for Symped {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[phases::SETTINGS, &["workers", "pin", "accept.exclusive", "lab.accept-lock"]]
+        &[phases::SETTINGS, &["workers", "pin", "accept.exclusive", "experiment.accept-lock"]]
     }
 
     fn needs(&self) -> &'static str {

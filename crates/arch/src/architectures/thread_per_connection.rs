@@ -18,7 +18,7 @@
 //! [`serve`].
 //!
 //! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `send.cork`,
-//! `lab.entry-locks`.
+//! `experiment.entry-locks`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -77,7 +77,7 @@ impl Architecture for ThreadPerConnection {
             "send.mode",
             "send.piece",
             "send.cork",
-            "lab.entry-locks",
+            "experiment.entry-locks",
         ]]
     }
 

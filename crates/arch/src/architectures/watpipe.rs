@@ -27,7 +27,7 @@
 //!
 //! **Settings**: `watpipe.partitions`, `watpipe.readers`, `watpipe.writers`, `workers`, `pin`,
 //! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`,
-//! `send.cork`, `lab.entry-locks`.
+//! `send.cork`, `experiment.entry-locks`.
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
@@ -89,7 +89,7 @@ impl Architecture for WatPipe {
             "send.mode",
             "send.piece",
             "send.cork",
-            "lab.entry-locks",
+            "experiment.entry-locks",
         ]]
     }
 

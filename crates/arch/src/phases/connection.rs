@@ -15,7 +15,6 @@ use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::READS_PER_TURN;
-use crate::settings::CloseAfter;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
@@ -302,7 +301,7 @@ fn receive(slot: &mut Slot, desk: &mut Desk) {
         Ok(n) => {
             slot.ready.read = n == room || slot.hangup || desk.settings.full_read;
             slot.exchange.received(n, desk);
-            if desk.settings.close_after == CloseAfter::Read {
+            if desk.ends_read() {
                 slot.exchange.abort(CloseReason::LabStage);
             }
         }

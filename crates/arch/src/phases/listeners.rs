@@ -12,7 +12,6 @@ use super::{DiskWork, LISTENERS, Phases};
 use crate::accept::{self, Ended, Room};
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
-use crate::settings::CloseAfter;
 
 /// Accepting is paused.
 #[derive(Debug)]
@@ -111,23 +110,23 @@ impl<D: DiskWork> Phases<D> {
         let room = Cell::new(self.connections_max.saturating_sub(self.slots.len()));
         let settings = &*self.worker.settings;
         let (eager, nonblocking) = (settings.eager_read, !settings.send_blocking);
-        let rejects_all = settings.close_after == CloseAfter::Accept;
         let ready = Interest { read: true, write: settings.eager_write };
         let policy = match by {
             By::Limit => &mut self.accept,
             By::Replacement => &mut self.replacement,
         };
-        let (rejections, arranger) = (&mut self.rejections, &mut self.arranger);
-        let (desk, slots, work) = (&mut self.desk, &mut self.slots, &mut self.work);
+        let lock = self.desk.accept_lock();
+        let (desk, arranger) = (&mut self.desk, &mut self.arranger);
+        let (slots, work) = (&mut self.slots, &mut self.work);
         let (mechanism, timers, disk) = (&mut self.mechanism, &mut self.timers, &self.disk);
         let Some(socket) = self.worker.listeners.get(listener) else { return Ended::Drained };
         let mut tally = std::mem::take(&mut desk.tally);
         let mut rejected = 0;
         // Without it nobody is kept out, which is no harm.
-        let held = self.accept_lock.as_ref().and_then(|lock| lock.hold().ok());
+        let held = lock.as_ref().and_then(|lock| lock.hold().ok());
         disk.begin_accepting();
         let ended = policy.phase_within(socket, &room, nonblocking, &mut tally, |socket, peer| {
-            if rejects_all || rejections.next() {
+            if desk.ends_accepted() {
                 rejected += 1;
                 return room.leave();
             }

@@ -367,7 +367,6 @@ impl Master {
             chunks: Chunks::of(&settings),
             in_group: false,
             lends_listeners: self.generation.lends_listeners,
-            accept_lock: server.setup.accept_lock.clone(),
             rings: server.setup.confinement.rings(),
             accepting: Mutex::new(lifeline),
             settings,

@@ -1,17 +1,21 @@
-//! `flyball docs`: prints what is made from the program's own tables: docs/settings.md, pages of
-//! the manual, and completions for shells.
+//! `flyball docs`: prints what is made from the program's own tables: docs/settings.md and
+//! docs/experiment-settings.md, pages of the manual, and completions for shells.
 
 use std::io;
 use std::process::ExitCode;
 
 use flyball::cli::{Document, USAGE_EXIT, program};
-use flyball::settings::settings_markdown;
+use flyball::settings::{experiments_markdown, settings_markdown};
 
 pub(crate) fn run(document: &Document) -> ExitCode {
     let mut text = Vec::new();
     let made = match document {
         Document::Settings => {
             text.extend(settings_markdown().into_bytes());
+            Ok(())
+        }
+        Document::Experiments => {
+            text.extend(experiments_markdown().into_bytes());
             Ok(())
         }
         Document::Man(name) => page(name.as_deref(), &mut text),

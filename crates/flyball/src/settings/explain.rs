@@ -4,6 +4,7 @@ use flyball_arch::explain::{Effect, Kind};
 
 use super::error::Origin;
 use super::expand::process_environment;
+use super::moved;
 use super::raw::Raw;
 use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
@@ -79,7 +80,9 @@ pub fn explain(typed: &Typed, effects: &[Effect], keys: &[String]) -> Result<Vec
     }
     for group in &mut groups {
         let name = group.name.clone();
-        group.settings.retain(|setting| is_asked_for(&name, setting.key, keys));
+        group.settings.retain(|setting| {
+            is_asked_for(&name, setting.key, keys) && (!keys.is_empty() || !is_untried(setting))
+        });
     }
     groups.retain(|group| !group.settings.is_empty());
     Ok(groups)
@@ -178,6 +181,12 @@ fn is_asked_for(table: &str, key: &str, keys: &[String]) -> bool {
     keys.is_empty() || keys.iter().any(|asked| *asked == full || is_in(asked))
 }
 
+/// Whether it is for experiments only, and nothing was written of it.
+fn is_untried(explained: &Explained) -> bool {
+    explained.origin == Origin::Default
+        && find(SETTINGS, explained.key).is_some_and(Setting::is_experiment)
+}
+
 /// The keys of every table, in full.
 fn all_keys() -> Vec<String> {
     let mut keys: Vec<String> = SETTINGS.iter().map(|setting| setting.key.to_owned()).collect();
@@ -195,6 +204,9 @@ fn check(asked: &str) -> Result<(), String> {
         || keys.iter().any(|key| is_asked_for("", key, &[asked.into()]))
     {
         return Ok(());
+    }
+    if let Some(instead) = moved::instead(asked) {
+        return Err(format!("{asked:?} {instead}"));
     }
     let near = nearest(asked, keys.iter().map(String::as_str));
     let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();

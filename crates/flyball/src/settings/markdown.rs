@@ -1,4 +1,4 @@
-//! `docs/settings.md`, made from the tables.
+//! `docs/settings.md` and `docs/experiment-settings.md`, made from the tables.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,8 @@ Made from the tables in `crates/flyball/src/settings/` by `cargo xtask docs`.
 Every setting has a key. It is written in the configuration file (`flyball serve --config FILE`) or
 as `--set KEY=VALUE`; some have a flag of their own besides. Defaults hold first, then the file,
 then `--set` and flags in the order given. `flyball check --config FILE` says whether a file is
-right. [example.toml](example.toml) holds every setting.
+right. [example.toml](example.toml) holds every setting, but for those of
+[experiments](experiment-settings.md).
 
 The file is TOML. The key `accept.limit` is the key `limit` of the table `[accept]`:
 
@@ -68,14 +69,33 @@ to `localhost`, to addresses and to `admin-hosts`. Tables such as `[[site.redire
 keys of their site, and belong to the site above them.
 ";
 
+const EXPERIMENTS: &str = "\
+# Settings for experiments
+
+Made from the tables in `crates/flyball/src/settings/` by `cargo xtask docs`.
+
+These settings show what a mechanism of the papers is worth, or what a habit costs that they advise
+against. They are for measurements, and no server that is used needs one. The experiments in
+`lab/experiments` set them ([lab.md](lab.md)), and so does `--set experiment.KEY=VALUE`:
+
+```toml
+[experiment]
+date-cache = false
+gather = false
+```
+
+`flyball serve --help`, [example.toml](example.toml) and `flyball explain` leave them out, unless a
+configuration holds one. [settings.md](settings.md) has all others and says how values are written.
+
+";
+
 /// The text of `docs/settings.md`.
 pub fn settings_markdown() -> String {
     let mut text = String::from(INTRODUCTION);
     text.push_str("\n## Server\n\n");
-    overview(SETTINGS, &mut text);
-    for setting in SETTINGS {
-        section(setting, &mut text);
-    }
+    let settings = || SETTINGS.iter().filter(|setting| !setting.is_experiment());
+    overview(settings(), &mut text);
+    settings().for_each(|setting| section(setting, &mut text));
     text.push_str(SITES);
     for setting in SITE_SETTINGS {
         section(setting, &mut text);
@@ -86,7 +106,16 @@ pub fn settings_markdown() -> String {
     text
 }
 
-fn overview(table: &[Setting], text: &mut String) {
+/// The text of `docs/experiment-settings.md`.
+pub fn experiments_markdown() -> String {
+    let mut text = String::from(EXPERIMENTS);
+    let settings = || SETTINGS.iter().filter(|setting| setting.is_experiment());
+    overview(settings(), &mut text);
+    settings().for_each(|setting| section(setting, &mut text));
+    text
+}
+
+fn overview(table: impl Iterator<Item = &'static Setting>, text: &mut String) {
     text.push_str("| key | default | what it is |\n| --- | --- | --- |\n");
     for setting in table {
         let default = setting.default.unwrap_or_default();
@@ -148,11 +177,16 @@ mod tests {
             found == settings_markdown(),
             "docs/settings.md is stale: run `cargo xtask docs` and commit the result"
         );
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/experiment-settings.md");
+        assert!(
+            std::fs::read_to_string(path).unwrap_or_default() == experiments_markdown(),
+            "docs/experiment-settings.md is stale: run `cargo xtask docs` and commit the result"
+        );
     }
 
     #[test]
     fn each_setting_has_one_section() {
-        let text = settings_markdown();
+        let text = settings_markdown() + &experiments_markdown();
         let keys = SETTINGS.iter().map(|s| s.key).chain(SITE_SETTINGS.iter().map(|s| s.key));
         for key in keys {
             assert_eq!(text.matches(&format!("\n### `{key}`\n")).count(), 1, "{key}");

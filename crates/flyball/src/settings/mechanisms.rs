@@ -1,7 +1,7 @@
 //! The table of the mechanisms of event-driven servers and of their sockets: each can be switched
 //! alone, so that what it is worth can be measured.
 
-use flyball_arch::{CloseAfter, WorkOrder};
+use flyball_arch::WorkOrder;
 
 use super::kind::Kind;
 use super::table::{Setting, Word};
@@ -16,8 +16,6 @@ const FREE_MAX: u64 = 1 << 30;
 const BUFFER_BYTES_LEAST: u64 = 2048;
 /// Largest socket buffer: the kernel holds twice the size in a signed integer.
 const BUFFER_BYTES_MAX: u64 = 1 << 29;
-/// All connections.
-const PERCENT_MAX: u64 = 100;
 
 /// Every setting of a mechanism, in the order of the documentation.
 pub(super) const ROWS: &[Setting] = &[
@@ -258,35 +256,5 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Receive buffer of each connection",
         more: "As `send.buffer`, with `net.ipv4.tcp_rmem` and `net.core.rmem_max`.",
         source: "S3 section 4 (M124), SO_RCVBUF in socket(7)",
-    },
-    Setting {
-        key: "lab.reject-rate",
-        flag: None,
-        kind: Kind::Integer { least: 0, most: PERCENT_MAX, set: |s, n| s.reject_percent = n },
-        word: None,
-        default: Some("0"),
-        doc: "Percent of connections closed right after they are accepted",
-        more: "Not by chance: at 25, every fourth is closed. It is here to be measured, not to be \
-               used.",
-        source: "The µserver's rejection rate (M55)",
-    },
-    Setting {
-        key: "lab.close-after",
-        flag: None,
-        kind: Kind::OneOf {
-            names: &[
-                Word { name: "off", set: |s| s.close_after = CloseAfter::Off },
-                Word { name: "accept", set: |s| s.close_after = CloseAfter::Accept },
-                Word { name: "read", set: |s| s.close_after = CloseAfter::Read },
-                Word { name: "parse", set: |s| s.close_after = CloseAfter::Parse },
-            ],
-        },
-        word: None,
-        default: Some("off"),
-        doc: "The stage after which every connection is closed unanswered",
-        more: "What accepting, reading and parsing cost can then be told apart: `read` closes \
-               after the first bytes, `parse` after the first whole head. It is here to be \
-               measured, not to be used.",
-        source: "The µserver's close after accept, read and parse (M55)",
     },
 ];

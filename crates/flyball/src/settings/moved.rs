@@ -1,5 +1,8 @@
 //! Keys that there were, and what is written in their place.
 
+use super::server::SETTINGS;
+use super::table::find;
+
 /// Each with what is written instead.
 const GONE: &[(&str, &str)] = &[
     ("lab.path-cache", "cache.paths = 0, where it was false"),
@@ -10,14 +13,16 @@ const GONE: &[(&str, &str)] = &[
 
 /// What an error says about a key that is no longer there.
 pub(super) fn instead(key: &str) -> Option<String> {
-    let (_, instead) = GONE.iter().find(|(gone, _)| *gone == key)?;
-    Some(format!("is gone; write {instead}"))
+    if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == key) {
+        return Some(format!("is gone; write {instead}"));
+    }
+    let now = format!("experiment.{}", key.strip_prefix("lab.")?);
+    find(SETTINGS, &now).map(|_| format!("is {now} now"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{SETTINGS, find};
 
     #[test]
     fn what_is_gone_is_no_setting_and_what_is_written_instead_is_one() {
@@ -26,5 +31,12 @@ mod tests {
             let mut keys = instead.split_whitespace().filter(|word| word.contains('.'));
             assert!(keys.all(|key| find(SETTINGS, key).is_some()), "{gone}: {instead}");
         }
+    }
+
+    #[test]
+    fn a_key_that_moved_names_its_new_place() {
+        let said = instead("lab.accept-lock");
+        assert_eq!(said.as_deref(), Some("is experiment.accept-lock now"));
+        assert_eq!(instead("lab.other"), None);
     }
 }

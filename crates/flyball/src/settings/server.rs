@@ -6,7 +6,7 @@ use flyball_arch::{AccessLog, Events, SendMode};
 use super::kind::Kind;
 use super::table::{Flag, Setting, Word, count, join};
 use super::text::is_token;
-use super::{architectures, clients, holding, lab, mechanisms, requests, running, sandbox};
+use super::{architectures, clients, experiment, holding, mechanisms, requests, running, sandbox};
 
 /// Most worker processes; more than any machine has CPUs to share among them.
 pub(super) const WORKERS_MAX: u64 = 1024;
@@ -18,8 +18,6 @@ const BACKLOG_MAX: u64 = i32::MAX as u64;
 const PIECE_BYTES_MAX: u64 = 1 << 30;
 /// Longest time that a timer may be set to: a week.
 pub(super) const TIME_MS_MAX: u64 = 7 * 24 * 3_600_000;
-/// Most spaces that the head of an answer can be padded by.
-const HEAD_ALIGN_MAX: u64 = 64;
 
 /// Every setting of the server, in the order of the documentation.
 pub static SETTINGS: &[Setting] = &join::<_, { count(GROUPS) }>(GROUPS);
@@ -33,7 +31,7 @@ const GROUPS: &[&[Setting]] = &[
     architectures::ROWS,
     requests::ROWS,
     holding::ROWS,
-    lab::ROWS,
+    experiment::ROWS,
 ];
 
 /// What concerns the whole server, and all architectures or most of them.
@@ -279,19 +277,5 @@ const ROWS: &[Setting] = &[
                is appended to. SIGUSR1 opens it again. Another symbolic link is refused: who may \
                write to its directory could have the server append to any file.",
         source: "S3 section 4 (M122)",
-    },
-    Setting {
-        key: "lab.head-align",
-        flag: None,
-        kind: Kind::Integer {
-            least: 1,
-            most: HEAD_ALIGN_MAX,
-            set: |s, n| s.limits.head_align = n as usize,
-        },
-        word: None,
-        default: Some("1"),
-        doc: "Pads the head of each answer to a multiple of this many bytes",
-        more: "1 is no padding; Flash pads to 32. It is here to be measured, not to be used.",
-        source: "S2 section 5.5 (M93)",
     },
 ];

@@ -81,6 +81,11 @@ impl<T> Setting<T> {
         })
     }
 
+    /// Whether it is for experiments only, which have a page of their own.
+    pub fn is_experiment(&self) -> bool {
+        self.key.starts_with("experiment.")
+    }
+
     /// The form of a valid value in words.
     pub fn form(&self) -> String {
         match &self.word {

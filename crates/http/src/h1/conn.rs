@@ -486,7 +486,7 @@ impl Conn {
         // Nothing is read while a body is produced: what the client sends meanwhile could be long.
         let drains = !unread || !streams && self.body_can_be_drained();
         let keep = wanted && drains && !ends_body;
-        let joins = out.is_empty() && self.limits.joins_bodies;
+        let joins = out.is_empty() && self.limits.head_style.joins_bodies;
         let framing = stream.map(|stream| stream.field(self.head_only)).unwrap_or_default();
         let fields = [framing.as_bytes(), answer.fields];
         self.write_head(answer.status, fields, keep, out, now);
@@ -564,7 +564,6 @@ impl Conn {
         out: &mut Out<F>,
         now: &Now,
     ) {
-        const SPACES: [u8; 64] = [b' '; 64];
         let connection: &[u8] = match (keep, self.http10) {
             (true, false) => b"",
             (true, true) => b"Connection: keep-alive\r\n",
@@ -574,28 +573,21 @@ impl Conn {
         let private: &[u8] = if self.private { b"Cache-Control: private\r\n" } else { b"" };
         let line = status.line();
         let made;
-        let date = if self.limits.date_cached {
+        let style = self.limits.head_style;
+        let date: &[u8] = if style.date_cached {
             now.date()
         } else {
             made = format_date(now.unix());
             &made
         };
-        let date: [&[u8]; 3] = [b"Date: ", date, b"\r\n"];
-        let align = self.limits.head_align;
-        if align <= 1 {
-            let [name, value, end] = date;
-            out.push_inline(&[
-                line, server, name, value, end, connection, private, framing, fields,
-            ]);
-            return;
-        }
-        let own = private.len() + framing.len() + fields.len();
-        let len = line.len() + server.len() + 37 + connection.len() + own;
         // Trailing white space is not part of a field value (RFC 9110, section 5.5).
-        let pad = &SPACES[..(len.next_multiple_of(align) - len).min(SPACES.len())];
-        let [name, value, end] = date;
+        let pad = style.pad(|| {
+            let own = private.len() + framing.len() + fields.len();
+            line.len() + server.len() + 37 + connection.len() + own
+        });
+        let [name, end]: [&[u8]; 2] = [b"Date: ", b"\r\n"];
         out.push_inline(&[
-            line, server, name, value, pad, end, connection, private, framing, fields,
+            line, server, name, date, pad, end, connection, private, framing, fields,
         ]);
     }
 

@@ -1,7 +1,7 @@
 //! When a connection is kept (RFC 9112, section 9.3).
 
-use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
+use flyball_http::{CloseReason, HeadStyle};
 
 use crate::script::{Act, answer, kept, last, limits, play, play_with, send};
 
@@ -75,7 +75,11 @@ fn empty_lines_before_a_request_are_passed_over() {
 #[test]
 fn the_fields_of_every_answer_follow_the_settings() {
     let request = send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n");
-    let limits = flyball_http::Limits { server_field: false, head_align: 32, ..limits() };
+    let limits = flyball_http::Limits {
+        server_field: false,
+        head_style: HeadStyle { align: 32, ..HeadStyle::default() },
+        ..limits()
+    };
     let end = play_with(&limits, &[request]);
     let expected = "HTTP/1.1 200 OK\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT";
     assert!(end.wire.starts_with(expected), "{}", end.wire);

@@ -333,7 +333,7 @@ fn a_full_read_goes_on_until_it_would_block() {
 #[test]
 fn a_share_of_connections_is_rejected_evenly() {
     let site = site();
-    let server = start(&site, &["lab.reject-rate=25"]);
+    let server = start(&site, &["experiment.reject-rate=25"]);
     let answered: Vec<bool> =
         (0..8).map(|_| was_answered(outcome(&server, &last_get("/small.txt")))).collect();
     assert_eq!(answered, [true, true, true, false, true, true, true, false]);
@@ -350,7 +350,7 @@ fn connections_are_closed_after_the_stage_that_is_named() {
         ("read", true, false),
         ("parse", true, true),
     ] {
-        let server = start(&site, &[&format!("lab.close-after={stage}")]);
+        let server = start(&site, &[&format!("experiment.close-after={stage}")]);
         assert_eq!(was_answered(outcome(&server, &good)), stage == "off", "{stage}");
         assert_eq!(was_answered(outcome(&server, malformed)), answers_malformed, "{stage}");
         let closed = |status: &serde_json::Value| {

@@ -1,4 +1,4 @@
-//! Each switch of `lab.*` does what it says, counted in system calls, and nothing when it is not
+//! Each switch of `experiment.*` does what it says, counted in system calls, and nothing when it is not
 //! touched.
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,12 +63,12 @@ fn switches_at_their_defaults_cost_no_call() {
         return;
     }
     let switches = [
-        "lab.date-cache=true",
-        "lab.gather=true",
-        "lab.entry-locks=entry",
-        "lab.directory-config=false",
-        "lab.accept-lock=off",
-        "lab.signal-mask=false",
+        "experiment.date-cache=true",
+        "experiment.gather=true",
+        "experiment.entry-locks=entry",
+        "experiment.directory-config=false",
+        "experiment.accept-lock=off",
+        "experiment.signal-mask=false",
     ];
     assert_each(&calls("symped", &switches), &PLAIN);
 }
@@ -100,7 +100,7 @@ fn without_the_head_cache_and_the_date_cache_no_call_is_made_and_the_answer_is_t
     if !has("strace") {
         return;
     }
-    for switch in ["cache.heads=false", "lab.date-cache=false"] {
+    for switch in ["cache.heads=false", "experiment.date-cache=false"] {
         assert_each(&calls("sped", &[switch]), &PLAIN);
     }
     let site = site();
@@ -114,7 +114,7 @@ fn without_the_head_cache_and_the_date_cache_no_call_is_made_and_the_answer_is_t
         let date = format!("Date: {}", answer.expect("Date"));
         (answer.head.replacen(&date, "", 1), date.len())
     };
-    assert_eq!(head(&["cache.heads=false", "lab.date-cache=false"]), head(&[]));
+    assert_eq!(head(&["cache.heads=false", "experiment.date-cache=false"]), head(&[]));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn without_gathering_head_and_body_are_two_writes() {
         return;
     }
     for arch in ["sped", "mt"] {
-        let settings = ["lab.gather=false", "mt.threads=1"];
+        let settings = ["experiment.gather=false", "mt.threads=1"];
         let settings = if arch == "mt" { &settings[..] } else { &settings[..1] };
         let mut found = calls(arch, settings);
         // Nor what a thread does that has had nothing to do for half a second.
@@ -142,7 +142,7 @@ fn each_directory_of_a_path_is_asked_for_settings() {
     if !has("strace") {
         return;
     }
-    let found = calls("sped", &["lab.directory-config=true"]);
+    let found = calls("sped", &["experiment.directory-config=true"]);
     assert_each(&found, &[&PLAIN[..], &[("openat2", 3)]].concat());
     for name in ["\".htaccess\"", "\"a/.htaccess\"", "\"a/b/.htaccess\""] {
         let asked = found.iter().filter(|call| call.arguments.contains(name));
@@ -164,7 +164,7 @@ fn signals_are_masked_and_unmasked_around_each_request() {
     if !has("strace") {
         return;
     }
-    let found = calls("sped", &["lab.signal-mask=true"]);
+    let found = calls("sped", &["experiment.signal-mask=true"]);
     assert_each(&found, &[&PLAIN[..], &[("rt_sigprocmask", 2)]].concat());
 }
 
@@ -177,7 +177,7 @@ fn a_lock_is_taken_and_given_back_around_each_accept() {
     let site = site();
     for arch in ["symped", "mp", "mt"] {
         for (way, name) in [("off", "flock"), ("fcntl", "fcntl"), ("flock", "flock")] {
-            let lock = format!("lab.accept-lock={way}");
+            let lock = format!("experiment.accept-lock={way}");
             let one = match arch {
                 "mp" => "mp.processes=1",
                 "mt" => "mt.threads=1",
@@ -215,7 +215,7 @@ fn a_lock_is_taken_and_given_back_around_each_accept() {
 fn threads_that_share_one_lock_for_all_take_one_for_a_request() {
     let site = site();
     for (locks, each) in [("entry", 2), ("global", 1)] {
-        let lock = format!("lab.entry-locks={locks}");
+        let lock = format!("experiment.entry-locks={locks}");
         let launch = Launch::new(&site, "mt").args(&["--admin", "127.0.0.1:0"]);
         let launch = launch.set(&lock).set("mt.threads=2").set("cache.revalidate=1h");
         let server = launch.start();
@@ -247,7 +247,7 @@ fn processes_that_wait_for_a_lock_stop_and_hand_over_in_time() {
     let site = site();
     for arch in ["symped", "mp", "mt"] {
         for way in ["fcntl", "flock"] {
-            let launch = Launch::new(&site, arch).set(&format!("lab.accept-lock={way}"));
+            let launch = Launch::new(&site, arch).set(&format!("experiment.accept-lock={way}"));
             let launch = match arch {
                 "symped" => launch.args(&["--workers", "3"]),
                 _ => launch,

@@ -253,6 +253,23 @@ fn a_wrong_value_of_a_site_names_its_key() {
 }
 
 #[test]
+fn an_old_key_of_an_experiment_is_an_error_that_names_the_new_one() {
+    for (line, why) in [
+        ("lab.path-cache = false", "is gone; write cache.paths = 0, where it was false"),
+        (
+            "lab.copy-loop = true",
+            "is gone; write cache.content = 0 and send.mode = \"copy\", where",
+        ),
+        ("lab.gather = false", "is experiment.gather now"),
+        ("lab.head-align = 32", "is experiment.head-align now"),
+    ] {
+        let key = line.split(' ').next().unwrap();
+        let [found] = line_errors(line).try_into().expect("one error");
+        assert!(found.starts_with(&format!("flyball.toml:1: {key}: {why}")), "{found}");
+    }
+}
+
+#[test]
 fn an_unknown_key_of_a_site_gets_the_nearest_or_its_place() {
     let elsewhere =
         |key: &str| format!("unknown key of a site; {key} belongs above the first [[site]] table");

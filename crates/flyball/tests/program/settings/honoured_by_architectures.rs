@@ -44,8 +44,13 @@ const GLOBAL_TABLES: &[&str] =
     &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
 
 /// Keys of a table that is otherwise not global.
-const GLOBAL_OF_LAB: &[&str] =
-    &["lab.head-align", "lab.date-cache", "lab.gather", "lab.directory-config", "lab.signal-mask"];
+const GLOBAL_OF_LAB: &[&str] = &[
+    "experiment.head-align",
+    "experiment.date-cache",
+    "experiment.gather",
+    "experiment.directory-config",
+    "experiment.signal-mask",
+];
 
 fn is_global(key: &str) -> bool {
     let of_table = GLOBAL_TABLES.iter().any(|table| key.starts_with(table));

@@ -9,11 +9,11 @@ use flyball::settings::{
 };
 use flyball_arch::{
     AcceptLimit, AcceptLock, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings,
-    CloseAfter, CompletionOrder, Events, HelperKind, Lab, LogFormat, LogLevel, LogSettings,
+    CloseAfter, CompletionOrder, Events, Experiment, HelperKind, LogFormat, LogLevel, LogSettings,
     ResidencyTest, RingSettings, RunningSettings, SandboxMode, SandboxSettings, SendMode, Settings,
     SpoolSettings, StageSettings, ThreadOrder, Violation, WorkOrder,
 };
-use flyball_http::Limits;
+use flyball_http::{HeadStyle, Limits};
 use flyball_site::access::{AccessSettings, Admission, AuthSettings};
 use flyball_site::routes::{CacheControl, RouteSettings};
 use flyball_site::{
@@ -57,8 +57,6 @@ fn all_different() -> Settings {
         full_read: true,
         close_reset: true,
         close_idle_when_full: false,
-        reject_percent: 3,
-        close_after: CloseAfter::Parse,
         max_connections: Some(3),
         backlog: 3,
         defer_accept: false,
@@ -97,7 +95,7 @@ fn all_different() -> Settings {
         clients: different_clients(),
         running: different_running(),
         sandbox: different_sandbox(),
-        lab: different_lab(),
+        experiment: Some(different_experiment()),
         limits: different_limits(),
         sites: Vec::new(),
         caches: different_caches(),
@@ -138,8 +136,16 @@ fn different_sandbox() -> SandboxSettings {
     }
 }
 
-fn different_lab() -> Lab {
-    Lab { gather: false, accept_lock: AcceptLock::Flock, signal_mask: true }
+fn different_experiment() -> Box<Experiment> {
+    let mut experiment = Box::<Experiment>::default();
+    experiment.reject_percent = 3;
+    experiment.close_after = CloseAfter::Parse;
+    experiment.head = HeadStyle { align: 3, date_cached: false, joins_bodies: false };
+    experiment.global_lock = true;
+    experiment.directory_config = true;
+    experiment.accept_lock = AcceptLock::Flock;
+    experiment.signal_mask = true;
+    experiment
 }
 
 fn different_log() -> LogSettings {
@@ -184,9 +190,9 @@ fn different_caches() -> CacheSettings {
             never: vec!["other".into()],
         },
         pinned: false,
-        global_lock: true,
-        directory_config: true,
-        // Follows from how bodies are sent.
+        // These follow from experiments, and from how bodies are sent.
+        global_lock: false,
+        directory_config: false,
         promise: CacheSettings::default().promise,
     }
 }
@@ -211,10 +217,8 @@ fn different_limits() -> Limits {
         // Follows from other settings.
         keeps_slow: Limits::default().keeps_slow,
         server_field: false,
-        head_align: 3,
-        date_cached: false,
-        // Follows from a switch.
-        joins_bodies: true,
+        // Follows from experiments.
+        head_style: HeadStyle::default(),
     }
 }
 
@@ -497,7 +501,8 @@ fn the_example_file_is_right_and_holds_every_setting() {
     let typed = example();
     let written: Vec<&str> = typed.values.iter().map(|written| written.key.as_str()).collect();
     for setting in SETTINGS {
-        assert!(written.contains(&setting.key), "{} is missing", setting.key);
+        let is_there = written.contains(&setting.key);
+        assert_eq!(is_there, !setting.is_experiment(), "{}", setting.key);
     }
     for setting in SITE_SETTINGS {
         let site = &typed.sites[0];
