@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod changelog;
+mod dead_files;
 mod dependencies;
 mod documents;
 mod header;
@@ -18,11 +19,13 @@ mod markdown;
 mod plain;
 mod ratchet;
 mod reasons;
+mod repeats;
 mod rows;
 mod sleep;
 mod symbols;
 mod tree;
 mod unsafe_code;
+mod unused;
 mod words;
 mod workspace;
 
@@ -44,6 +47,9 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     words::check,
     plain::check,
     changelog::check,
+    unused::check,
+    dead_files::check,
+    repeats::check,
 ];
 
 /// A broken rule.

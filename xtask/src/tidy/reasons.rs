@@ -10,7 +10,7 @@ const MANIFEST: &str = "Cargo.toml";
 const RECORD: &str = "CONTRIBUTING.md";
 
 /// Head of the table of dependencies.
-const HEAD: [&str; 3] = ["crate", "why not our own", "used by"];
+pub(super) const HEAD: [&str; 3] = ["crate", "why not our own", "used by"];
 
 /// The table in CONTRIBUTING.md has a reason for each foreign dependency, and nothing else.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {

@@ -1,6 +1,6 @@
 //! The files that the checks look at, read once.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::Path;
 
@@ -20,6 +20,8 @@ pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
     /// Every file and, with a final `/`, every directory.
     pub(crate) names: BTreeSet<String>,
+    /// How many bytes each file has.
+    pub(crate) sizes: BTreeMap<String, u64>,
     /// The members of the workspace.
     pub(crate) packages: Vec<Package>,
 }
@@ -54,6 +56,7 @@ impl Tree {
         let mut tree = Tree::default();
         for (path, text) in files {
             tree.names.insert(path.to_string());
+            tree.sizes.insert(path.to_string(), text.len() as u64);
             tree.files.push(File::new(path, text));
         }
         tree.finish();
@@ -89,6 +92,7 @@ impl Tree {
                     let text = fs::read(entry.path())?;
                     self.files.push(File::new(&path, &String::from_utf8_lossy(&text)));
                 }
+                self.sizes.insert(path.clone(), entry.metadata()?.len());
                 self.names.insert(path);
             }
         }
