@@ -12,6 +12,7 @@ mod coded;
 mod dynamic;
 mod encoded_paths;
 mod fastcgi;
+mod given_way;
 mod house;
 mod links;
 mod modules;

@@ -249,10 +249,15 @@ fn host_len(value: &[u8]) -> Option<usize> {
         len
     };
     match &value[len..] {
-        [] => Some(len),
-        [b':', port @ ..] if port.len() <= 5 && port.iter().all(u8::is_ascii_digit) => Some(len),
+        [] | [b':'] => Some(len),
+        [b':', port @ ..] if is_port(port) => Some(len),
         _ => None,
     }
+}
+
+fn is_port(digits: &[u8]) -> bool {
+    let is_number = digits.len() <= 5 && digits.iter().all(u8::is_ascii_digit);
+    is_number && digits.iter().fold(0, |n, digit| n * 10 + u32::from(digit - b'0')) <= 65_535
 }
 
 /// RFC 9112, section 9.3: whether the connection persists.

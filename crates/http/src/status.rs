@@ -35,6 +35,7 @@ statuses! {
     CREATED 201 "Created",
     ACCEPTED 202 "Accepted",
     NO_CONTENT 204 "No Content",
+    RESET_CONTENT 205 "Reset Content",
     PARTIAL_CONTENT 206 "Partial Content",
     MULTI_STATUS 207 "Multi-Status",
     MOVED_PERMANENTLY 301 "Moved Permanently",

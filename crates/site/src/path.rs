@@ -152,6 +152,20 @@ pub(crate) fn can_be_asked_for(name: &[u8]) -> bool {
     !name.iter().any(u8::is_ascii_control) && !has_dot_part(name)
 }
 
+/// Whether a path that is still percent-encoded holds a dot segment (RFC 3986, section 3.3).
+pub(crate) fn has_dot_segment(path: &[u8]) -> bool {
+    let after_dot = |rest: &'_ [u8]| match rest {
+        [b'.', ..] => Some(1),
+        [b'%', b'2', b'e' | b'E', ..] => Some(3),
+        _ => None,
+    };
+    path.split(|&byte| byte == b'/').any(|segment| {
+        let first = after_dot(segment).unwrap_or(0);
+        let second = after_dot(&segment[first..]).unwrap_or(0);
+        first > 0 && first + second == segment.len()
+    })
+}
+
 /// The other reading of a decoded path or URL, in which each encoded slash ends a name; `None` when
 /// there is none.
 pub(crate) fn read_as_separators(path: &[u8]) -> Option<Vec<u8>> {
@@ -259,6 +273,18 @@ mod tests {
                 .unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
         };
         result.map(|mapped| (text(relative), mapped))
+    }
+
+    #[test]
+    fn a_segment_of_dots_is_found_however_it_is_written() {
+        for path in ["/a/../b", "/..", "/.", "/a/./b", "/%2e%2E/b", "/.%2e"] {
+            assert!(has_dot_segment(path.as_bytes()), "{path}");
+        }
+        for path in
+            ["", "/", "//", "/.well-known/a", "/a..b", "/a.", "/%2f", "/.%2fa", "/%2", "/..."]
+        {
+            assert!(!has_dot_segment(path.as_bytes()), "{path}");
+        }
     }
 
     fn accepts(cases: &[(&str, &str, Mapped)]) {

@@ -419,7 +419,8 @@ impl Service {
         }
     }
 
-    /// What was known of the path of a plan's request is not so any more.
+    /// What was known of the path of a plan's request is not so any more. Whatever a plan has found
+    /// is either remembered or forgotten: an entry that stays is believed for another while.
     fn forget(&mut self, job: &Job) {
         if job.origin == Origin::Path {
             let request = job.request.request();

@@ -279,8 +279,12 @@ fn resolve(links: Links) -> ResolveFlags {
     }
 }
 
-/// What openat2 does, for kernels before 5.6: a segment at a time, following no link at all.
+/// What openat2 does, for kernels before 5.6: a segment at a time, following no link at all. The
+/// empty path names nothing, not the root.
 fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result<OwnedFd> {
+    if path.is_empty() {
+        return Err(io::ErrorKind::NotFound.into());
+    }
     let mut directory: Option<OwnedFd> = None;
     let mut segments =
         path.split(|&b| b == b'/').filter(|s| !s.is_empty() && *s != b".").peekable();
@@ -618,8 +622,10 @@ mod tests {
                 let site = dir.path().join("site");
                 assert!(is_beneath(&site, b"sub/page", Links::Beneath));
                 assert!(!is_beneath(&site, b"outside", Links::Beneath));
-                let missing = open_beneath(root, b"none", Links::Beneath).unwrap_err();
-                assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+                for name in [&b"none"[..], b""] {
+                    let missing = open_beneath(root, name, Links::Beneath).unwrap_err();
+                    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+                }
                 let cached = open_cached(root, b"sub/page", Links::Beneath).unwrap_err();
                 assert_eq!(cached.kind(), io::ErrorKind::WouldBlock);
                 let directory = open_beneath(root, b"sub", Links::Beneath).unwrap();

@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         key: "auth.paths",
         flag: None,
         kind: Kind::Texts {
-            form: "an absolute path such as /private",
+            form: "an absolute path without `*`, such as /private",
             empty: false,
             valid: is_path,
             set: |s, paths| s.access.auth.paths = paths,
@@ -146,7 +146,7 @@ const ACCESS: &[Setting<SiteSettings>] = &[
         key: "path",
         flag: None,
         kind: Kind::Text {
-            form: "an absolute path such as /admin",
+            form: "an absolute path without `*`, such as /admin",
             valid: is_path,
             set: |s, path| rule(s).path = Some(path),
         },
@@ -206,8 +206,8 @@ const ACCESS: &[Setting<SiteSettings>] = &[
 
 /// Whether requests can have this path. One that names nothing would protect nothing.
 pub(super) fn is_path(text: &str) -> bool {
-    // `/private` covers all beneath it, and nothing is called `*`.
-    let plain = text.starts_with('/') && !text.contains(['?', '#']) && !text.ends_with("/*");
+    // `/private` covers all beneath it; a file that has a star in its name is written with `%2A`.
+    let plain = text.starts_with('/') && !text.contains(['?', '#', '*']);
     plain && path::map(text.as_bytes(), true, &mut Vec::new()).is_ok()
 }
 

@@ -246,7 +246,7 @@ const RETURN: &[Setting<SiteSettings>] = &[
         key: "path",
         flag: None,
         kind: Kind::Text {
-            form: "an absolute path such as /data",
+            form: "an absolute path without `*`, such as /data",
             valid: is_path,
             set: |s, path| returned(s).path = Some(path),
         },

@@ -81,12 +81,11 @@ pub(super) fn is_file_name(text: &str) -> bool {
         && !text.contains(['/', '\0'])
 }
 
-/// A normalised absolute path of a URL, not percent-encoded and without a query. A pattern that
-/// means all beneath a path is none.
+/// A normalised absolute path of a URL, not percent-encoded and without a query. A pattern is none:
+/// a star would be taken for a name.
 pub(super) fn is_url_path(text: &str) -> bool {
     text.strip_prefix('/').is_some_and(|rest| rest.split('/').all(is_file_name))
-        && !text.ends_with("/*")
-        && text.bytes().all(|b| b.is_ascii_graphic() && !b"?#%".contains(&b))
+        && text.bytes().all(|b| b.is_ascii_graphic() && !b"?#%*".contains(&b))
 }
 
 /// A host that a site can answer to: a name, `*.` and a name, an IPv4 or bracketed IPv6 address,
@@ -247,7 +246,7 @@ mod tests {
             assert!(is_url_path(text), "{text}");
         }
         for text in
-            ["", "/", "a", "/a/", "//a", "/a/../b", "/a?b", "/*", "/a/*", "/a%20b", "/a b", "/é"]
+            "|/|a|/a/|//a|/a/../b|/a?b|/*|/a/*|/a/**|/a*|/*/b|/a/*.txt|/a%20b|/a b|/é".split('|')
         {
             assert!(!is_url_path(text), "{text}");
         }

@@ -99,6 +99,7 @@ fn a_host_that_is_missing_repeated_or_none_is_refused_with_400() {
         "Host: [x]\r\n",
         "Host: [::1]x\r\n",
         "Host: a:800000\r\n",
+        "Host: a:65536\r\n",
     ] {
         for target in ["/", "http://a/"] {
             let request = format!("GET {target} HTTP/1.1\r\n{fields}\r\n");

@@ -6,6 +6,8 @@ use std::io::Write;
 use flyball_http::head::Framing;
 use flyball_http::{Request, Version};
 
+use crate::path::{self, Mapped};
+
 /// The variables, in the order of their being set. All their text is in one piece: there are some
 /// thirty for each request, and two allocations for each of those cost more than the rest.
 #[derive(Debug, Default)]
@@ -93,9 +95,7 @@ impl Environment {
             },
         );
         all.add("REQUEST_METHOD", request.method_token());
-        let uri = request.path_and_query();
-        let slash: &[u8] = if matches!(uri, [] | [b'?', ..]) { b"/" } else { b"" };
-        all.add_parts("REQUEST_URI", &[slash, uri]);
+        all.add_uri(request);
         all.add("REQUEST_SCHEME", b"http");
         all.add("QUERY_STRING", request.query());
         let host = request.host();
@@ -145,6 +145,24 @@ impl Environment {
     /// The same with a value in parts.
     pub(crate) fn add_parts(&mut self, name: &str, value: &[&[u8]]) {
         self.add_bytes(name.bytes(), value);
+    }
+
+    /// The path and the query as they were sent, except that dot segments are resolved, as they are
+    /// for rules: no program takes `/admin/../x` for a path beneath `/admin`.
+    fn add_uri(&mut self, request: &Request<'_>) {
+        let (uri, path) = (request.path_and_query(), request.path());
+        let (mut relative, mut resolved) = (Vec::new(), Vec::new());
+        if path::has_dot_segment(path)
+            && let Ok(mapped) = path::map(path, true, &mut relative)
+        {
+            path::encode_path(&relative, &mut resolved);
+            if mapped == Mapped::Directory && resolved != b"/" {
+                resolved.push(b'/');
+            }
+            return self.add_parts("REQUEST_URI", &[&resolved, &uri[path.len()..]]);
+        }
+        let slash: &[u8] = if matches!(uri, [] | [b'?', ..]) { b"/" } else { b"" };
+        self.add_parts("REQUEST_URI", &[slash, uri]);
     }
 
     /// The same with a value as it is shown.
@@ -286,6 +304,21 @@ mod tests {
         }
         assert!(all.iter().all(|(name, _)| is_of_request(name.as_bytes())), "{all:?}");
         assert_eq!(value(&all, "HTTP_CONTENT_LENGTH"), None);
+    }
+
+    #[test]
+    fn no_path_seems_to_lie_where_its_dot_segments_lead_away_from() {
+        for (sent, told) in [
+            ("/admin/../x?y=/../z", "/x?y=/../z"),
+            ("/admin/%2e%2E/a%20b/.", "/a%20b/"),
+            ("/a/..", "/"),
+            ("/.well-known/a:b//c", "/.well-known/a:b//c"),
+            ("?x", "/?x"),
+        ] {
+            let target = if sent.starts_with('/') { "" } else { "http://a" };
+            let all = of(&format!("GET {target}{sent} HTTP/1.1\r\nHost: a\r\n\r\n"));
+            assert_eq!(value(&all, "REQUEST_URI"), Some(told), "{sent}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::net::Server;
 
-use super::modules::has_no_content;
+use super::modules::framing_without_content;
 use super::{Answer, Lookup, Service, Site, Sites, carried};
 use crate::backend::{Failure, Outcome, Relay, Reply, Spool};
 
@@ -94,7 +94,8 @@ impl Service {
         match relay.take_outcome() {
             Outcome::Failed(failure) => self.backend_failed(relay, failure),
             Outcome::Reply(mut reply) => {
-                let file = reply.file.take().filter(|_| !has_no_content(reply.status));
+                let file =
+                    reply.file.take().filter(|_| framing_without_content(reply.status).is_none());
                 match (reply.redirect.take(), file) {
                     (_, Some(file)) => self.send_file(relay, reply, &file),
                     (Some(path), None) => self.backend_redirects(relay, &path, now),
@@ -112,7 +113,8 @@ impl Service {
         let with_content = request.method() != Method::Head;
         site.amend(&request, &reply.media_type, status.class() >= 4, &mut self.fields);
         // Whatever the program sends.
-        let body = if has_no_content(status) {
+        let body = if let Some(framing) = framing_without_content(status) {
+            self.fields.extend_from_slice(framing);
             relay.end();
             h1::Body::Empty
         } else {

@@ -113,7 +113,8 @@ impl Service {
             &mut self.fields,
         );
         let len = draft.len.unwrap_or(len as u64);
-        let body = if has_no_content(status) {
+        let body = if let Some(framing) = framing_without_content(status) {
+            self.fields.extend_from_slice(framing);
             self.fields.extend_from_slice(b"\r\n");
             h1::Body::Empty
         } else {
@@ -152,15 +153,18 @@ impl Service {
         self.fields.extend_from_slice(&draft.fields);
         let is_error = status.class() >= 4;
         self.sites.sites[site].amend(request, draft.media_type(), is_error, &mut self.fields);
-        let body = match whole {
-            _ if has_no_content(status) => h1::Body::Empty,
-            Some(whole) => {
+        let body = match (whole, framing_without_content(status)) {
+            (_, Some(framing)) => {
+                self.fields.extend_from_slice(framing);
+                h1::Body::Empty
+            }
+            (Some(whole), None) => {
                 let len = draft.len.unwrap_or(whole);
                 let line = format!("Content-Length: {len}\r\n");
                 self.fields.extend_from_slice(line.as_bytes());
                 if is_head { h1::Body::Empty } else { body }
             }
-            None => body,
+            (None, None) => body,
         };
         self.fields.extend_from_slice(b"\r\n");
         Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
@@ -249,9 +253,15 @@ fn part_of(lookup: Lookup<'_>, wish: &FileWish) -> FilePart {
     })
 }
 
-/// RFC 9110, sections 15.3.5 and 15.4.5.
-pub(super) fn has_no_content(status: Status) -> bool {
-    matches!(status, Status::NO_CONTENT | Status::NOT_MODIFIED)
+/// The field that frames an answer whose status allows no content, or `None` if it allows some: 204
+/// and 304 need none, 205 says that its length is zero (RFC 9110, sections 15.3.5, 15.3.6 and
+/// 15.4.5).
+pub(super) fn framing_without_content(status: Status) -> Option<&'static [u8]> {
+    match status {
+        Status::NO_CONTENT | Status::NOT_MODIFIED => Some(b""),
+        Status::RESET_CONTENT => Some(b"Content-Length: 0\r\n"),
+        _ => None,
+    }
 }
 
 /// The last field and the blank line.

@@ -41,6 +41,7 @@ impl Service {
 
     /// The path names nothing, and a backend answers for that.
     pub(super) fn falls_back(&mut self, job: &Job, now: &Now) -> Lookup<'_> {
+        self.forget(job);
         let request = job.request.request();
         let Some(url) = self.sites.sites[job.site].settings.routes.fallback.clone() else {
             return self.refuse(&request, Status::INTERNAL_SERVER_ERROR);

@@ -108,6 +108,7 @@ impl Service {
 
     /// The answer in the place of a file that was found and may not answer.
     pub(super) fn by_rules_of(&mut self, job: &Job, found: &Found, now: &Now) -> Lookup<'_> {
+        self.forget(job);
         let (site, request) = (job.site, job.request.request());
         let is_script = found.resource.is_none();
         for name in [found.resource(), &found.name] {
@@ -221,8 +222,13 @@ impl Service {
         let passage = self.sites.sites[job.site].gates.passage(url);
         let script = passage.and_then(|passage| Some(passage.required()?.to_vec()));
         let target = missing.map_or(Target::Script, Target::Missing);
-        if let Some(script) = script.filter(|_| missing.is_none_or(|s| s == Status::NOT_FOUND)) {
-            self.caches.set_path(Scope::of_scripts(job.site), &script, target, now.ms());
+        let scope = Scope::of_scripts(job.site);
+        match script {
+            Some(script) if missing.is_none_or(|status| status == Status::NOT_FOUND) => {
+                self.caches.set_path(scope, &script, target, now.ms());
+            }
+            Some(script) => self.caches.forget_path(scope, &script),
+            None => {}
         }
         match missing {
             Some(status) => self.refuse(&request, status),
