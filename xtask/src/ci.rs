@@ -1,25 +1,67 @@
-//! `cargo xtask ci`: what must pass before a change is merged.
+//! `cargo xtask ci`: what must pass before a change is merged, and how long it takes.
+//!
+//! Tests are in two tiers. `cargo test --workspace` runs the fast one. Those of the full tier are
+//! marked `#[ignore = "full tier"]`, so that libtest's `--ignored` runs exactly the rest.
 
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// The steps, cheapest first. All of them run, so that one report names every failure.
+mod executables;
+mod neighbours;
+mod options;
+mod timed;
+mod times;
+
+use options::{Options, What};
+
+/// The steps, of which the first is the README's command. All of them run, so that one report names
+/// every failure.
 const STEPS: &[(&str, &[&str])] = &[
+    ("fast", &["test", "--workspace", "--no-fail-fast"]),
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-    ("test", &["test", "--workspace"]),
+    ("full", &FULL),
 ];
 
-/// Runs every step, then prints a line for each with its time. Fails when one failed.
-pub fn main() -> ExitCode {
+/// The tests that the fast tier leaves out. Documentation has none of them.
+const FULL: [&str; 8] =
+    ["test", "--workspace", "--no-fail-fast", "--lib", "--bins", "--tests", "--", "--ignored"];
+
+/// Does what the arguments after `ci` say. Fails when anything failed.
+pub fn main(arguments: &[String]) -> ExitCode {
+    let options = match Options::parse(arguments) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("ci: {why}\n{}", options::USAGE);
+            return ExitCode::from(2);
+        }
+    };
     let root = crate::root();
+    let _neighbours = neighbours::start(options.beside, options.hog_bytes);
+    let passed = match options.what {
+        What::Steps => Ok((0..options.repeat).all(|_| steps(&root))),
+        What::Times => times::main(&root),
+        What::Timed => timed::main(&root, options.repeat),
+    };
+    match passed {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("ci: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs every step, then prints a line for each with its time. Whether all passed.
+fn steps(root: &Path) -> bool {
     let results: Vec<StepResult> =
-        STEPS.iter().map(|(name, arguments)| run(&root, name, arguments)).collect();
+        STEPS.iter().map(|(name, arguments)| run(root, name, arguments)).collect();
     for result in &results {
         println!("ci: {result}");
     }
-    if results.iter().all(|result| result.passed) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    results.iter().all(|result| result.passed)
 }
 
 struct StepResult {
@@ -38,11 +80,10 @@ impl std::fmt::Display for StepResult {
 fn run(root: &Path, name: &'static str, arguments: &[&str]) -> StepResult {
     println!("ci: cargo {}", arguments.join(" "));
     let start = Instant::now();
+    let mut cargo = crate::cargo(root);
     // The tests' own build has made the program when the first of them runs: another build of it
     // alone may choose other features of what it depends on, and take minutes.
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), Into::into);
-    let program = target.join("debug/flyball");
-    let mut cargo = crate::cargo(root);
+    let program = executables::program(root);
     let passed = match cargo.args(arguments).env("FLYBALL_BIN", program).status() {
         Ok(status) => status.success(),
         Err(error) => {

@@ -10,7 +10,7 @@ usage: cargo xtask CHORE
 
   tidy        check the house rules that a machine can check
   docs        regenerate the generated documents
-  ci          format, clippy and all tests, with the time of each
+  ci ...      format, clippy and all tests, with the time of each; --times, --timed
   package ... make a Debian package (deb) or a static archive (tar), and try it (--test)
   bench ...   compare with nginx and lighttpd";
 
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match chore.as_deref() {
         Some("tidy") => xtask::tidy::main(),
         Some("docs") => xtask::docs::main(),
-        Some("ci") => xtask::ci::main(),
+        Some("ci") => xtask::ci::main(&rest),
         Some("package") => xtask::package::main(&rest),
         Some("bench") => bench::main(rest),
         _ => {

@@ -23,9 +23,11 @@ mod repeats;
 mod rows;
 mod sleep;
 mod symbols;
-mod tree;
+mod tiers;
+pub(crate) mod tree;
 mod unsafe_code;
 mod unused;
+pub(crate) mod wall_time;
 mod words;
 mod workspace;
 
@@ -39,6 +41,8 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     unsafe_code::check,
     length::check,
     sleep::check,
+    tiers::check,
+    wall_time::check,
     ratchet::check,
     header::check,
     documents::check,

@@ -87,6 +87,7 @@ fn abort_one(server: &Server, held: &mut [Held]) {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn aborts_of_a_module_cost_the_connections_of_their_worker_and_no_other_every_time() {
     let asked = std::env::var("FLYBALL_ABORTS").ok();
     let usual = if is_strict() { MANY } else { FEW };

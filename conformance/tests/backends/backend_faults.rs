@@ -1,7 +1,6 @@
 //! What goes wrong with programs that answer, and with clients that leave, many times over: nothing
 //! of it may stay behind, no descriptor, no process, no memory. `FLYBALL_FAULTS=10000` has that
-//! many of each, under every architecture; without it `sped` has 1,000, `mt` and `uring` fewer, and
-//! the others none: what may be left behind is the business of code that all of them share.
+//! many of each; without it `sped` has 1,000, and `mt` and `uring`, which wait otherwise, fewer. The other architectures share the code that may leave something behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +9,7 @@ use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::common_programs::on_every_architecture;
+use crate::common_programs::on_architectures;
 use crate::fastcgi::{self, Front};
 use crate::modules;
 use flyball_testkit::{Launch, Server, as_ourselves, wait};
@@ -21,7 +20,7 @@ const AT_MOST: Duration = Duration::from_secs(30);
 /// Of each, on the architecture that has the most.
 const MANY: usize = 1_000;
 
-/// Of each, on the others that are tried in every run.
+/// Of each, on the others.
 const FEW: usize = 25;
 
 /// Looks in turn that find a server alike when it is at rest.
@@ -207,16 +206,12 @@ fn at_rest(server: &Server, before: Option<&BTreeMap<u32, Holding>>) -> BTreeMap
     last
 }
 
-/// How many of each there shall be under an architecture: `None` for none.
-fn how_many(architecture: &str) -> Option<usize> {
-    if let Ok(text) = std::env::var("FLYBALL_FAULTS") {
-        return Some(text.parse().expect("FLYBALL_FAULTS is a number"));
-    }
-    match architecture {
-        "sped" => Some(MANY),
-        // Other ways to wait: a thread, a ring.
-        "mt" | "uring" => Some(FEW),
-        _ => None,
+/// How many of each there shall be under an architecture.
+fn how_many(architecture: &str) -> usize {
+    match std::env::var("FLYBALL_FAULTS") {
+        Ok(text) => text.parse().expect("FLYBALL_FAULTS is a number"),
+        Err(_) if architecture == "sped" => MANY,
+        Err(_) => FEW,
     }
 }
 
@@ -294,7 +289,7 @@ fn expect_nothing_left(server: &Server, before: &BTreeMap<u32, Holding>) {
 }
 
 fn faults_of_programs_and_clients_leave_nothing_behind(architecture: &str) {
-    let Some(count) = how_many(architecture) else { return };
+    let count = how_many(architecture);
     let program = env!("CARGO_BIN_EXE_backend");
     let table = |path: &str, timeout: &str| {
         format!(
@@ -310,7 +305,7 @@ fn faults_of_programs_and_clients_leave_nothing_behind(architecture: &str) {
 /// The same of responders. They answer one connection at a time, and those that never answer only
 /// their own. Those that die are few: after each there is a pause.
 fn faults_of_responders_and_clients_leave_nothing_behind(architecture: &str) {
-    let Some(count) = how_many(architecture) else { return };
+    let count = how_many(architecture);
     let table = |path: &str, program: &str, timeout: &str| {
         format!(
             "[[site.fastcgi]]\npath = {path:?}\n{program}output-max = \"256KiB\"\n\
@@ -332,7 +327,7 @@ fn faults_of_responders_and_clients_leave_nothing_behind(architecture: &str) {
 /// The same of modules. One that aborts takes its worker along, of which the next begins later each
 /// time: that is another test's.
 fn faults_of_modules_and_clients_leave_nothing_behind(architecture: &str) {
-    let Some(count) = how_many(architecture) else { return };
+    let count = how_many(architecture);
     let Some(modules) = modules::start(architecture, "") else { return };
     leaves_nothing(&modules.server, "/rust", &FAULTS_OF_MODULES, count);
     leaves_nothing(&modules.server, "/hello", &FAULTS_OF_WAITING_MODULES, count);
@@ -340,7 +335,7 @@ fn faults_of_modules_and_clients_leave_nothing_behind(architecture: &str) {
 
 /// A server that is started anew after each answer, to which a link was kept.
 fn restarts_of_a_server_leave_nothing_behind(architecture: &str) {
-    let Some(count) = how_many(architecture) else { return };
+    let count = how_many(architecture);
     let Some(mut front) = fastcgi::start(architecture, fastcgi::TABLES) else { return };
     let path = front.listener.local_addr().unwrap().as_pathname().unwrap().to_owned();
     // One connection stays with one process, whose links are its own.
@@ -367,11 +362,12 @@ fn restarts_of_a_server_leave_nothing_behind(architecture: &str) {
     expect_nothing_left(&front.server, &before);
 }
 
-on_every_architecture! {
+on_architectures! {
+    [full sped = "sped", fast mt = "mt", full uring = "uring"]
     [
         restarts_of_a_server_leave_nothing_behind,
         faults_of_modules_and_clients_leave_nothing_behind,
-        faults_of_programs_and_clients_leave_nothing_behind,
         faults_of_responders_and_clients_leave_nothing_behind,
     ]
+    full [faults_of_programs_and_clients_leave_nothing_behind]
 }

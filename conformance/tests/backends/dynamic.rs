@@ -407,6 +407,7 @@ fn what_a_program_says_beyond_the_length_that_it_told_is_dropped(architecture: &
 
 /// A program may close its output and go on: nothing is missing then.
 #[test]
+#[ignore = "full tier"]
 fn an_answer_whose_program_goes_on_without_its_output_is_whole() {
     let Some(programs) = start("sped", "") else { return };
     let mut client = programs.server.connect();
@@ -612,6 +613,7 @@ fn a_program_that_is_missing_is_named_before_the_server_starts() {
 
 /// The example as it is, with git itself on both sides: a push is a chunked body.
 #[test]
+#[ignore = "full tier"]
 fn git_clones_and_pushes_by_the_example() {
     let backend = Path::new("/usr/lib/git-core/git-http-backend");
     if !crate::common_programs::have(&["git"]) || !backend.exists() {

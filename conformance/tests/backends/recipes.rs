@@ -222,7 +222,7 @@ fn dokuwiki_reads_the_path_behind_its_script(architecture: &str) {
 }
 
 on_architectures! {
-    [n_copy = "n-copy", uring = "uring"]
+    [fast n_copy = "n-copy", full uring = "uring"]
     [
         dokuwiki_reads_the_path_behind_its_script,
         laravel_gets_every_path_by_every_method,

@@ -227,12 +227,12 @@ fn a_wiki_answers_over_tcp(architecture: &str) {
 
 on_architectures! {
     // A browser takes seconds: every other way to wait has the tests with bytes.
-    [n_copy = "n-copy"]
+    [full n_copy = "n-copy"]
     [a_wiki_is_clicked_through_in_chromium]
 }
 
 on_architectures! {
-    [uring = "uring", watpipe = "watpipe"]
+    [fast uring = "uring", full watpipe = "watpipe"]
     [a_wiki_answers_over_tcp]
 }
 

@@ -84,6 +84,7 @@ fn slow_uploads_keep_the_only_child_from_nobody(architecture: &str) {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn slow_uploads_of_60_mb_keep_the_only_child_from_nobody() {
     let Some(front) = start("n-copy", "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\n") else {
         return;
@@ -283,6 +284,7 @@ fn a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all(architecture: &st
 }
 
 #[test]
+#[ignore = "full tier"]
 fn slow_readers_of_20_mb_keep_the_only_child_from_nobody() {
     let Some(front) = start("n-copy", "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\n") else {
         return;
@@ -385,6 +387,7 @@ fn php(here: &Path) -> (Responder, Server) {
 
 /// Eight uploads of 60 MB and eight downloads of 20 MB are under way, and php-fpm has one child.
 #[test]
+#[ignore = "full tier"]
 fn an_honest_request_to_php_ends_while_slow_ones_are_under_way() {
     if !have(&["php-fpm8.2", "php8.2"]) {
         return;

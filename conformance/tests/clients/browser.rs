@@ -10,7 +10,7 @@ use crate::common_programs::{have, on_every_architecture, run};
 use flyball_testkit::Launch;
 
 on_every_architecture! {
-    [chromium_shows_the_demonstration_and_seeks_in_its_film]
+    full [chromium_shows_the_demonstration_and_seeks_in_its_film]
 }
 
 /// Looks at the page in a frame, seeks in its film, and tells what it saw by a last request.
@@ -115,6 +115,7 @@ fn copy_demonstration(root: &Path) {
 
 /// The page that the admin address serves draws what the server does, within its own policy.
 #[test]
+#[ignore = "full tier"]
 fn chromium_shows_the_status_page_without_a_complaint() {
     if !have(&["chromium"]) {
         return;

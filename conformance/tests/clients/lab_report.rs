@@ -73,6 +73,7 @@ frame.addEventListener("load", () => {
 const DARK: &str = "--blink-settings=preferredColorScheme=0";
 
 #[test]
+#[ignore = "full tier"]
 fn chromium_shows_the_labs_report_on_a_phone_by_day_and_in_the_dark() {
     if !have(&["chromium"]) {
         return;

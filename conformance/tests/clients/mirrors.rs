@@ -9,7 +9,8 @@ use crate::common_programs::served::{Served, put};
 use crate::common_programs::{have, noise, on_every_architecture, program, run};
 
 on_every_architecture! {
-    [wget_mirrors_documentation_byte_for_byte, zsync_fetches_the_blocks_that_it_lacks]
+    [zsync_fetches_the_blocks_that_it_lacks]
+    full [wget_mirrors_documentation_byte_for_byte]
 }
 
 /// Where the packages debian-policy, debian-faq and developers-reference put what they document.

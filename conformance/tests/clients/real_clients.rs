@@ -24,9 +24,8 @@ on_every_architecture! {
         curl_keeps_one_connection_for_several_files,
         curl_uploads_with_a_length_and_in_chunks,
         aria2c_fetches_eight_pieces_at_once,
-        git_clones_over_the_dumb_protocol,
-        apt_get_updates_and_downloads_with_pipelining,
     ]
+    full [git_clones_over_the_dumb_protocol, apt_get_updates_and_downloads_with_pipelining]
 }
 
 /// A server with some files of every size.

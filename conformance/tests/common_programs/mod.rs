@@ -13,42 +13,45 @@ use std::process::{Command, Output};
 /// Longest time that another program gets, in seconds.
 const PROGRAM_SECONDS_MAX: &str = "120";
 
-/// Mounts test bodies that take an architecture's name, once for each named architecture.
+/// Mounts test bodies that take an architecture's name, once for each named architecture, in the
+/// tier that stands before it. Bodies behind `full` are in that tier on all of them.
 macro_rules! on_architectures {
-    ([$($module:ident = $name:literal),+ $(,)?] $bodies:tt) => {
-        $($crate::common_programs::on_architectures!(@one $module $name $bodies);)+
+    (@each [$($tier:ident $module:ident = $name:literal),+ $(,)?] $bodies:tt) => {
+        $($crate::common_programs::on_architectures!(@one $tier $module $name $bodies);)+
     };
-    (@one $module:ident $name:literal [$($body:ident),+ $(,)?]) => {
+    (@one $tier:ident $module:ident $name:literal
+     { $([$($body:ident),+ $(,)?])? $(full [$($slow:ident),+ $(,)?])? }) => {
         mod $module {
-            $(#[test]
-            fn $body() {
-                super::$body($name);
-            })+
+            $($(flyball_testkit::test_in_tier! { $tier $body { super::$body($name); } })+)?
+            $($(flyball_testkit::test_in_tier! { full $slow { super::$slow($name); } })+)?
         }
+    };
+    ($architectures:tt $($bodies:tt)+) => {
+        $crate::common_programs::on_architectures!(@each $architectures { $($bodies)+ });
     };
 }
 pub(crate) use on_architectures;
 
 /// Mounts them once for each architecture there is.
 macro_rules! on_every_architecture {
-    ($bodies:tt) => {
+    ($($bodies:tt)+) => {
         $crate::common_programs::on_architectures! {
             [
-                sped = "sped",
-                symped = "symped",
-                shared_symped = "shared-symped",
-                n_copy = "n-copy",
-                amped = "amped",
-                mp = "mp",
-                mt = "mt",
-                thread_per_connection = "thread-per-connection",
-                knot_c = "knot-c",
-                knot_a = "knot-a",
-                watpipe = "watpipe",
-                tux = "tux",
-                uring = "uring",
+                full sped = "sped",
+                full symped = "symped",
+                full shared_symped = "shared-symped",
+                fast n_copy = "n-copy",
+                fast amped = "amped",
+                full mp = "mp",
+                fast mt = "mt",
+                full thread_per_connection = "thread-per-connection",
+                full knot_c = "knot-c",
+                full knot_a = "knot-a",
+                fast watpipe = "watpipe",
+                full tux = "tux",
+                fast uring = "uring",
             ]
-            $bodies
+            $($bodies)+
         }
     };
 }

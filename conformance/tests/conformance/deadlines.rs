@@ -16,13 +16,13 @@ const SETTINGS: &str = "admin = \"127.0.0.1:0\"\nworkers = 1\naccept.defer = fal
 const WAIT: Duration = Duration::from_millis(990);
 
 /// The most: blocking threads look at the time every half second, and the machine may be busy.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+const WAIT_MAX: Duration = Duration::from_secs(18);
 
 /// Of what began before the server could begin to wait.
 #[track_caller]
 fn assert_in_time(start: Instant) {
-    let took = start.elapsed();
-    assert!(took >= WAIT && took < WAIT_MAX, "it took {took:?}");
+    assert!(start.elapsed() >= WAIT, "it took {:?}", start.elapsed());
+    wait::assert_within(start, WAIT_MAX, "a wait");
 }
 
 /// Clients that ask for ever more and read nothing, and by how many requests each asks for more.

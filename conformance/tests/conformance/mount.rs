@@ -1,20 +1,25 @@
-//! Where a test body is mounted: one architecture with one event mechanism, and its servers.
+//! Where a test body is mounted: an architecture, how it waits, and its servers.
 
+use std::collections::BTreeSet;
+use std::process::Command;
 use std::sync::OnceLock;
 
-use flyball_testkit::{Client, Launch, Refused, Server, Site, many, skip};
+use flyball_testkit::{Client, Launch, Refused, Server, Site, binary, many, skip};
 
-/// One architecture with one event mechanism, or with settings of its own in the place of that.
+/// One architecture, with lines of settings that change how it waits.
 pub(crate) struct Mount {
     architecture: &'static str,
-    events: &'static str,
+    settings: &'static [&'static str],
     /// The server of all bodies that are content with [`Mount::config`].
     shared: OnceLock<Result<Server, Refused>>,
 }
 
 impl Mount {
-    pub(crate) const fn new(architecture: &'static str, events: &'static str) -> Mount {
-        Mount { architecture, events, shared: OnceLock::new() }
+    pub(crate) const fn new(
+        architecture: &'static str,
+        settings: &'static [&'static str],
+    ) -> Mount {
+        Mount { architecture, settings, shared: OnceLock::new() }
     }
 
     /// The name of the architecture.
@@ -64,18 +69,13 @@ impl Mount {
     }
 
     fn head(&self, settings: &str) -> String {
-        // The default is not written: an architecture without event mechanism would warn of it.
-        let events = match self.events {
-            "epoll" => String::new(),
-            settings if settings.contains('=') => format!("{settings}\n"),
-            other => format!("events = \"{other}\"\n"),
-        };
         // Where a worker serves one connection at a time, one would not do; nor is it a setting.
         let settings = match self.architecture {
             "mp" => settings.replace("workers = 1\n", ""),
             _ => settings.to_owned(),
         };
-        format!("arch = \"{}\"\n{events}{settings}\n", self.architecture)
+        let own = self.settings.join("\n");
+        format!("arch = \"{}\"\n{own}\n{settings}\n", self.architecture)
     }
 
     fn config(&self, settings: &str) -> String {
@@ -95,59 +95,134 @@ impl Mount {
     }
 }
 
-/// Mounts every body once per architecture, and on `sped` once per event mechanism as well, since
-/// all loops wait by the same trait. Those whose completions, user-level threads or stages might
-/// miss an edge are mounted with that too, and some with other settings. Bodies are named by theme,
-/// which is a module, and function.
+/// What is mounted somewhere.
+pub(crate) struct Mounted {
+    pub(crate) architecture: &'static str,
+    pub(crate) settings: &'static [&'static str],
+    /// Theme and name of each body.
+    pub(crate) bodies: &'static [(&'static str, &'static str)],
+}
+
+/// Every body is on each architecture of the program as it is by default, and once or more with
+/// each line of settings.
+pub(crate) fn assert_none_is_forgotten(mounts: &[&Mounted]) {
+    let all: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.bodies).collect();
+    let with = |chosen: &dyn Fn(&Mounted) -> bool| -> BTreeSet<_> {
+        mounts.iter().filter(|mount| chosen(mount)).flat_map(|mount| mount.bodies).collect()
+    };
+    for architecture in architectures() {
+        let bodies = with(&|m| m.architecture == architecture && m.settings.is_empty());
+        assert_eq!(bodies, all, "on {architecture}");
+    }
+    let settings: BTreeSet<_> = mounts.iter().flat_map(|mount| mount.settings).collect();
+    assert_eq!(settings.len(), 5, "{settings:?}");
+    for line in settings {
+        assert_eq!(with(&|mount| mount.settings.contains(line)), all, "with {line}");
+    }
+}
+
+/// The architectures that the program lists.
+fn architectures() -> Vec<String> {
+    let listed = Command::new(binary()).args(["arch", "--json"]).output().expect("it runs");
+    let names = String::from_utf8(listed.stdout).expect("JSON is UTF-8");
+    let names: Vec<String> = names
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("\"name\": \"")?.strip_suffix("\","))
+        .map(str::to_owned)
+        .collect();
+    assert!(names.len() >= 13, "{names:?}");
+    names
+}
+
+/// Mounts every body once on each architecture, and by pairs on the event mechanisms and other
+/// settings that change how an architecture waits: each of them has every body once, and each
+/// architecture that has a choice has every mechanism, but not with every body. Bodies are in four
+/// groups for that, and are named by theme, which is a module, and function.
 macro_rules! for_each_architecture {
-    ($($bodies:tt)*) => {
-        mount!(sped, "sped", "epoll", $($bodies)*);
-        mount!(symped, "symped", "epoll", $($bodies)*);
-        mount!(shared_symped, "shared-symped", "epoll", $($bodies)*);
-        mount!(n_copy, "n-copy", "epoll", $($bodies)*);
-        mount!(amped, "amped", "epoll", $($bodies)*);
-        mount!(amped_processes, "amped", "amped.helper-kind = \"process\"", $($bodies)*);
-        mount!(
-            amped_processes_select,
-            "amped",
-            "events = \"select\"\namped.helper-kind = \"process\"",
-            $($bodies)*
-        );
-        mount!(mp, "mp", "epoll", $($bodies)*);
-        mount!(mt, "mt", "epoll", $($bodies)*);
-        mount!(thread_per_connection, "thread-per-connection", "epoll", $($bodies)*);
-        mount!(tux, "tux", "epoll", $($bodies)*);
-        mount!(knot_c, "knot-c", "epoll", $($bodies)*);
-        mount!(knot_a, "knot-a", "epoll", $($bodies)*);
-        mount!(watpipe, "watpipe", "epoll", $($bodies)*);
-        mount!(uring, "uring", "epoll", $($bodies)*);
-        mount!(uring_basic, "uring", "uring.features = \"basic\"", $($bodies)*);
-        mount!(sped_select, "sped", "select", $($bodies)*);
-        mount!(sped_poll, "sped", "poll", $($bodies)*);
-        mount!(sped_epoll_edge, "sped", "epoll-edge", $($bodies)*);
-        mount!(knot_c_select, "knot-c", "select", $($bodies)*);
-        mount!(watpipe_poll, "watpipe", "poll", $($bodies)*);
-        mount!(amped_epoll_edge, "amped", "epoll-edge", $($bodies)*);
-        mount!(knot_a_epoll_edge, "knot-a", "epoll-edge", $($bodies)*);
-        mount!(watpipe_epoll_edge, "watpipe", "epoll-edge", $($bodies)*);
+    ([$($one:tt)*] [$($two:tt)*] [$($three:tt)*] [$($four:tt)*]) => {
+        for_each_architecture!(@all $($one)* $($two)* $($three)* $($four)*);
+        mount!(full sped_select "sped" ["events = \"select\""] $($one)* $($four)*);
+        mount!(full amped_processes_select "amped"
+            ["events = \"select\"", "amped.helper-kind = \"process\""] $($two)*);
+        mount!(full knot_c_select "knot-c" ["events = \"select\""] $($three)*);
+        mount!(full sped_poll "sped" ["events = \"poll\""] $($one)* $($three)*);
+        mount!(full watpipe_poll "watpipe" ["events = \"poll\""] $($two)* $($four)*);
+        mount!(full sped_epoll_edge "sped" ["events = \"epoll-edge\""] $($two)*);
+        mount!(full amped_epoll_edge "amped" ["events = \"epoll-edge\""] $($one)*);
+        mount!(full knot_a_epoll_edge "knot-a" ["events = \"epoll-edge\""] $($four)*);
+        mount!(full watpipe_epoll_edge "watpipe" ["events = \"epoll-edge\""] $($three)*);
+        mount!(full amped_processes "amped" ["amped.helper-kind = \"process\""]
+            $($one)* $($three)* $($four)*);
+
+        /// Every mount, for the test that none is forgotten.
+        const MOUNTS: &[&mount::Mounted] = &[
+            &sped::MOUNTED,
+            &symped::MOUNTED,
+            &shared_symped::MOUNTED,
+            &n_copy::MOUNTED,
+            &amped::MOUNTED,
+            &mp::MOUNTED,
+            &mt::MOUNTED,
+            &thread_per_connection::MOUNTED,
+            &tux::MOUNTED,
+            &knot_c::MOUNTED,
+            &knot_a::MOUNTED,
+            &watpipe::MOUNTED,
+            &uring::MOUNTED,
+            &uring_basic::MOUNTED,
+            &sped_select::MOUNTED,
+            &amped_processes_select::MOUNTED,
+            &knot_c_select::MOUNTED,
+            &sped_poll::MOUNTED,
+            &watpipe_poll::MOUNTED,
+            &sped_epoll_edge::MOUNTED,
+            &amped_epoll_edge::MOUNTED,
+            &knot_a_epoll_edge::MOUNTED,
+            &watpipe_epoll_edge::MOUNTED,
+            &amped_processes::MOUNTED,
+        ];
+    };
+    (@all $($bodies:tt)*) => {
+        mount!(full sped "sped" [] $($bodies)*);
+        mount!(full symped "symped" [] $($bodies)*);
+        mount!(full shared_symped "shared-symped" [] $($bodies)*);
+        mount!(fast n_copy "n-copy" [] $($bodies)*);
+        mount!(fast amped "amped" [] $($bodies)*);
+        mount!(full mp "mp" [] $($bodies)*);
+        mount!(fast mt "mt" [] $($bodies)*);
+        mount!(full thread_per_connection "thread-per-connection" [] $($bodies)*);
+        mount!(full tux "tux" [] $($bodies)*);
+        mount!(full knot_c "knot-c" [] $($bodies)*);
+        mount!(full knot_a "knot-a" [] $($bodies)*);
+        mount!(fast watpipe "watpipe" [] $($bodies)*);
+        mount!(fast uring "uring" [] $($bodies)*);
+        mount!(full uring_basic "uring" ["uring.features = \"basic\""] $($bodies)*);
     };
 }
 
-/// Mounts every body on one architecture.
+/// Mounts bodies on one architecture with these lines of settings, in this tier. Bodies behind
+/// `full` are in that tier on all architectures.
 macro_rules! mount {
-    ($mount:ident, $architecture:literal, $events:literal,
-     $($theme:ident: [$($body:ident),* $(,)?],)*) => {
+    ($tier:ident $mount:ident $architecture:literal [$($setting:literal),*]
+     $($theme:ident: [$($body:ident),* $(,)?] $(full [$($slow:ident),* $(,)?])?,)*) => {
         mod $mount {
             static MOUNT: crate::mount::Mount =
-                crate::mount::Mount::new($architecture, $events);
+                crate::mount::Mount::new($architecture, &[$($setting),*]);
+
+            pub(crate) const MOUNTED: crate::mount::Mounted = crate::mount::Mounted {
+                architecture: $architecture,
+                settings: &[$($setting),*],
+                bodies: &[$($((stringify!($theme), stringify!($body)),)*
+                    $($((stringify!($theme), stringify!($slow)),)*)?)*],
+            };
 
             $(mod $theme {
-                $(
-                    #[test]
-                    fn $body() {
-                        super::MOUNT.run(crate::$theme::$body);
-                    }
-                )*
+                $(flyball_testkit::test_in_tier! { $tier $body {
+                    super::MOUNT.run(crate::$theme::$body);
+                } })*
+                $($(flyball_testkit::test_in_tier! { full $slow {
+                    super::MOUNT.run(crate::$theme::$slow);
+                } })*)?
             })*
         }
     };

@@ -60,15 +60,17 @@ const CHANGES: [Change; 6] = [
 
 on_every_architecture! {
     [
-        no_body_is_torn_while_files_change_and_bodies_are_copied,
-        no_body_is_torn_while_files_change_and_bodies_are_sent_from_mappings,
-        no_body_is_torn_while_files_change_as_the_server_is_set_by_default,
-        no_body_is_torn_while_files_are_rewritten_in_place_without_a_pause,
         a_change_is_seen_within_the_time_of_revalidation,
         a_file_that_is_made_or_deleted_is_noticed_within_the_time_of_revalidation,
         a_large_file_that_changed_breaks_off_one_download_and_not_the_next,
         a_file_that_grows_during_its_download_is_finished_as_its_head_promised,
         a_file_that_grows_during_a_strict_download_costs_the_connection_and_nothing_else,
+    ]
+    full [
+        no_body_is_torn_while_files_change_and_bodies_are_copied,
+        no_body_is_torn_while_files_change_and_bodies_are_sent_from_mappings,
+        no_body_is_torn_while_files_change_as_the_server_is_set_by_default,
+        no_body_is_torn_while_files_are_rewritten_in_place_without_a_pause,
     ]
 }
 

@@ -28,35 +28,25 @@ fn workers(architecture: &str) -> &str {
 /// Mounts bodies per architecture: some are true of all, some only where disk work stops the
 /// others, some only where it does not.
 macro_rules! mount {
-    ($($module:ident $architecture:literal: [$($body:ident),* $(,)?],)*) => {
-        $(mod $module {
-            $(
-                #[test]
-                fn $body() {
-                    super::$body($architecture);
-                }
-            )*
-        })*
+    ($($tier:ident $module:ident $architecture:literal: [$($body:ident),* $(,)?],)*) => {
+        $(mount!(@one $tier $module $architecture [$($body),*]);)*
+    };
+    (@one $tier:ident $module:ident $architecture:literal [$($body:ident),*]) => {
+        mod $module {
+            $(flyball_testkit::test_in_tier! { $tier $body { super::$body($architecture); } })*
+        }
     };
 }
 
 mount! {
-    sped "sped": [
+    full sped "sped": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
         a_slow_listing_delays_nobody_else,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
-    symped "symped": [
-        slow_files_are_served_whole,
-        a_slow_open_delays_the_others,
-        a_slow_read_delays_the_others,
-        a_slow_listing_delays_nobody_else,
-        a_slow_disk_stops_one_process_and_not_the_other,
-        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
-    ],
-    shared_symped "shared-symped": [
+    full symped "symped": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
@@ -64,7 +54,7 @@ mount! {
         a_slow_disk_stops_one_process_and_not_the_other,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
-    n_copy "n-copy": [
+    full shared_symped "shared-symped": [
         slow_files_are_served_whole,
         a_slow_open_delays_the_others,
         a_slow_read_delays_the_others,
@@ -72,7 +62,15 @@ mount! {
         a_slow_disk_stops_one_process_and_not_the_other,
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
     ],
-    amped "amped": [
+    fast n_copy "n-copy": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_the_others,
+        a_slow_read_delays_the_others,
+        a_slow_listing_delays_nobody_else,
+        a_slow_disk_stops_one_process_and_not_the_other,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+    ],
+    fast amped "amped": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -87,23 +85,11 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    amped_processes "amped-processes": [
+    full amped_processes "amped-processes": [
         slow_files_are_served_whole,
         a_slow_listing_delays_nobody_else,
     ],
-    mp "mp": [
-        slow_files_are_served_whole,
-        a_slow_open_delays_nobody_else,
-        a_slow_read_delays_nobody_else,
-        a_slow_index_delays_nobody_else,
-        a_slow_listing_delays_nobody_else,
-        a_slow_piece_of_a_large_body_delays_nobody_else,
-        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
-        a_client_that_leaves_while_the_disk_works_harms_nobody,
-        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
-        a_server_that_stops_does_not_wait_for_a_client_that_left,
-    ],
-    mt "mt": [
+    full mp "mp": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -115,7 +101,19 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    tux "tux": [
+    fast mt "mt": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_nobody_else,
+        a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+        a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
+    full tux "tux": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -130,7 +128,7 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    thread_per_connection "thread-per-connection": [
+    full thread_per_connection "thread-per-connection": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -142,21 +140,7 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    knot_c "knot-c": [
-        slow_files_are_served_whole,
-        a_slow_open_delays_nobody_else,
-        a_slow_read_delays_nobody_else,
-        a_slow_index_delays_nobody_else,
-        a_slow_listing_delays_nobody_else,
-        a_slow_piece_of_a_large_body_delays_nobody_else,
-        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
-        a_slow_piece_sent_by_reference_delays_nobody_else,
-        a_client_that_leaves_while_the_disk_works_harms_nobody,
-        an_answer_that_comes_too_late_reaches_nobody,
-        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
-        a_server_that_stops_does_not_wait_for_a_client_that_left,
-    ],
-    knot_a "knot-a": [
+    full knot_c "knot-c": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -170,7 +154,21 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    watpipe "watpipe": [
+    full knot_a "knot-a": [
+        slow_files_are_served_whole,
+        a_slow_open_delays_nobody_else,
+        a_slow_read_delays_nobody_else,
+        a_slow_index_delays_nobody_else,
+        a_slow_listing_delays_nobody_else,
+        a_slow_piece_of_a_large_body_delays_nobody_else,
+        a_slow_piece_sent_from_a_mapping_delays_nobody_else,
+        a_slow_piece_sent_by_reference_delays_nobody_else,
+        a_client_that_leaves_while_the_disk_works_harms_nobody,
+        an_answer_that_comes_too_late_reaches_nobody,
+        a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
+        a_server_that_stops_does_not_wait_for_a_client_that_left,
+    ],
+    fast watpipe "watpipe": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,
@@ -182,7 +180,7 @@ mount! {
         a_stopping_server_finishes_an_answer_that_waits_for_the_disk,
         a_server_that_stops_does_not_wait_for_a_client_that_left,
     ],
-    uring "uring": [
+    fast uring "uring": [
         slow_files_are_served_whole,
         a_slow_open_delays_nobody_else,
         a_slow_read_delays_nobody_else,

@@ -14,30 +14,29 @@ const ATTEMPTS: usize = 4;
 
 /// Mounts the body with settings that leave one worker.
 macro_rules! mount {
-    ($($module:ident $architecture:literal $settings:literal,)*) => {
-        $(#[test]
-        fn $module() {
+    ($($tier:ident $module:ident $architecture:literal $settings:literal,)*) => {
+        $(flyball_testkit::test_in_tier! { $tier $module {
             a_password_delays_nobody_else($architecture, $settings);
-        })*
+        } })*
     };
 }
 
 mount! {
-    sped "sped" "",
-    symped "symped" "workers = 1",
-    shared_symped "shared-symped" "workers = 1",
-    n_copy "n-copy" "workers = 1",
-    amped "amped" "workers = 1",
-    amped_processes "amped" "workers = 1\namped.helper-kind = \"process\"",
-    mp "mp" "mp.processes = 4",
-    mt "mt" "workers = 1",
-    thread_per_connection "thread-per-connection" "workers = 1",
-    knot_c "knot-c" "workers = 1",
-    knot_a "knot-a" "workers = 1",
-    watpipe "watpipe" "workers = 1",
-    tux "tux" "",
-    uring "uring" "workers = 1",
-    uring_basic "uring" "workers = 1\nuring.features = \"basic\"",
+    full sped "sped" "",
+    full symped "symped" "workers = 1",
+    full shared_symped "shared-symped" "workers = 1",
+    fast n_copy "n-copy" "workers = 1",
+    fast amped "amped" "workers = 1",
+    full amped_processes "amped" "workers = 1\namped.helper-kind = \"process\"",
+    full mp "mp" "mp.processes = 4",
+    fast mt "mt" "workers = 1",
+    full thread_per_connection "thread-per-connection" "workers = 1",
+    full knot_c "knot-c" "workers = 1",
+    full knot_a "knot-a" "workers = 1",
+    fast watpipe "watpipe" "workers = 1",
+    full tux "tux" "",
+    fast uring "uring" "workers = 1",
+    full uring_basic "uring" "workers = 1\nuring.features = \"basic\"",
 }
 
 /// A server on which one has to log in beneath `/dir`; `None` where it cannot run.

@@ -1,7 +1,7 @@
 //! Requests that are made to cost much: each is refused with its status, or answered at a bounded
 //! price, and nothing of it is left behind.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flyball_testkit::{Client, LARGE_BYTES, Response};
 
@@ -14,9 +14,6 @@ const MEMORY_MAX: u64 = 32 * 1024 * 1024;
 
 /// The most of a processor's time that any of them may cost the server.
 const PROCESSOR_MAX: Duration = Duration::from_secs(5);
-
-/// The most that one takes to be refused; nearly all of it is for a busy machine.
-const REFUSED_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the server throws away after a refusal, and what the sockets of both ends hold.
 const UNREAD_MAX: usize = 24 * 1024 * 1024;
@@ -129,12 +126,10 @@ fn paths(besieged: &Besieged) {
             let mut client = besieged.server.connect();
             // The rest of a long one may come after the refusal.
             client.try_send(last_get(&format!("/{}", piece.repeat(bytes / piece.len()))));
-            let start = Instant::now();
             let status = client.response().status();
             let refused = matches!(status, 400 | 403 | 404 | 414 | 431);
             let is_root = matches!(status, 200 | 301 | 308);
             assert!(refused || is_root && bytes < 40_000, "{piece} × {bytes}: {status}");
-            assert!(start.elapsed() < REFUSED_WITHIN, "{piece} × {bytes}: {:?}", start.elapsed());
             client.rest_before_end();
         }
     }

@@ -20,7 +20,7 @@ const PIPELINE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// The most that a connection which reads nothing is kept: a window of half a second, another of
 /// what it may have read before, and the rest for a busy machine.
-const ENDED_WITHIN: Duration = Duration::from_secs(20);
+const ENDED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Connections of each storm.
 const STORM: usize = 300;
@@ -63,7 +63,8 @@ fn requests_whose_answers_nobody_reads_are_ended_and_cost_little(arch: &str) {
             Err(error) => error.kind() == ErrorKind::WouldBlock,
         });
         most = most.max(besieged.memory_taken());
-        assert!(start.elapsed() < ENDED_WITHIN, "{arch}: {} are kept", flooding.len());
+        let kept = format!("{arch}: {} are kept", flooding.len());
+        wait::assert_within(start, ENDED_WITHIN, &kept);
         wait::dawdle(Duration::from_millis(5));
     }
     assert!(most <= PIPELINE_BYTES_MAX * PIPELINES as u64, "{arch}: {most} bytes");
@@ -158,6 +159,7 @@ fn flood(kind: Flood, address: SocketAddr, opened: &AtomicU64, ended: &AtomicBoo
 
 /// Of floods the figure is told: they take processor time, which nothing can give back.
 #[test]
+#[ignore = "full tier"]
 fn what_honest_clients_keep_beside_a_flood_is_told() {
     for arch in ["sped", "mt", "uring"] {
         for kind in [Flood::Connections, Flood::Resets, Flood::Pipelines] {

@@ -9,21 +9,21 @@ mod common_programs;
 /// Mounts attacks once for each architecture that holds connections in a way of its own: `symped`,
 /// `n-copy` and `amped` hold them as `sped` does.
 macro_rules! on_each_way_to_hold {
-    ($bodies:tt) => {
+    ($($bodies:tt)+) => {
         crate::common_programs::on_architectures! {
             [
-                sped = "sped",
-                shared_symped = "shared-symped",
-                mp = "mp",
-                mt = "mt",
-                thread_per_connection = "thread-per-connection",
-                knot_c = "knot-c",
-                knot_a = "knot-a",
-                watpipe = "watpipe",
-                tux = "tux",
-                uring = "uring",
+                full sped = "sped",
+                full shared_symped = "shared-symped",
+                full mp = "mp",
+                fast mt = "mt",
+                full thread_per_connection = "thread-per-connection",
+                full knot_c = "knot-c",
+                full knot_a = "knot-a",
+                fast watpipe = "watpipe",
+                full tux = "tux",
+                fast uring = "uring",
             ]
-            $bodies
+            $($bodies)+
         }
     };
 }

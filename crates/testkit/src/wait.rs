@@ -23,6 +23,18 @@ pub fn until<T>(at_most: Duration, mut look: impl FnMut() -> Option<T>) -> Optio
     }
 }
 
+/// Fails when more than `at_most` has gone by since `start`. A test whose subject is wall time says
+/// its bound by this, so that `cargo xtask ci --timed` finds it; the bound is at least ten times
+/// what was seen beside four busy loops.
+///
+/// # Panics
+/// When it took longer.
+#[track_caller]
+pub fn assert_within(start: Instant, at_most: Duration, what: &str) {
+    let took = start.elapsed();
+    assert!(took < at_most, "{what}: it took {took:?}, more than {at_most:?}");
+}
+
 /// What a slow client does between two pieces. Not for waiting until something has happened.
 pub fn dawdle(time: Duration) {
     until(time, || None::<()>);

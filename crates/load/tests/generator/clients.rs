@@ -13,7 +13,7 @@ use flyball_load::fileset::{Kind, Manifest, Parameters};
 use flyball_load::job::{Asking, Http10, Job, Load};
 use flyball_load::observe::Live;
 use flyball_sys::net;
-use flyball_testkit::wait::{DEADLINE, until};
+use flyball_testkit::wait::{DEADLINE, assert_within, until};
 
 #[test]
 fn a_connection_that_is_kept_carries_as_many_requests_as_it_may() {
@@ -36,7 +36,7 @@ fn a_run_of_so_many_requests_ends_with_the_last_of_them() {
     let tally = &report.tally;
     assert_eq!((tally.sent, tally.replies, tally.error_count()), (300, 300, 0));
     assert_eq!((tally.connections, tally.replies_in_window), (15, 300));
-    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}", begin.elapsed());
+    assert_within(begin, Duration::from_secs(30), "it ends with the last of them");
     assert!(tally.window.seconds() <= begin.elapsed().as_secs_f64(), "rates are of that time");
     options.load = rate("1000");
     options.requests_per_connection = Some(7);
@@ -141,7 +141,7 @@ fn a_client_asks_no_faster_than_its_line_carries() {
         let tally = run(&options).tally;
         let replies = if rate == 1_000 { 1..=1 } else { 4..=5 };
         assert!(replies.contains(&tally.replies), "{rate}: {} replies", tally.replies);
-        assert!(begun.elapsed() < DEADLINE, "{rate}");
+        assert_within(begun, DEADLINE, &format!("the rest of a line of {rate} is left"));
     }
     // One session, due at once: its third request is sent when the line has carried two replies.
     let mut options = served(rate("0.4"));
@@ -286,6 +286,7 @@ fn resident_bytes() -> u64 {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn ten_thousand_connections_are_held_by_one_thread() {
     // They are accepted by the kernel alone: nobody answers, and nobody needs to.
     let count = std::env::var("FLYBALL_LOAD_CONNECTIONS").ok().and_then(|n| n.parse().ok());

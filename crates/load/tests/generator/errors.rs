@@ -106,6 +106,7 @@ fn connections_and_first_bytes_have_times_of_their_own() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_reply_after_the_deadline_is_a_reply_and_not_a_good_one() {
     let serve = |_, mut stream: TcpStream| {
         while request(&mut stream).is_some() {

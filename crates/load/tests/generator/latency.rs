@@ -47,6 +47,7 @@ fn one_of_some_is_right(injected: &[Injected], mut run: impl FnMut() -> Report) 
 }
 
 #[test]
+#[ignore = "full tier"]
 fn injected_delays_come_out_as_percentiles() {
     // Nine of ten requests take a second, one takes four: long beside what a busy machine adds.
     let served = AtomicUsize::new(0);
@@ -72,6 +73,7 @@ fn injected_delays_come_out_as_percentiles() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_pause_of_the_server_is_counted_from_when_each_request_was_due() {
     // Who asks within the first four seconds is answered at their end: of twice that at a steady
     // rate, half wait from four seconds down to nothing. A generator that waits for answers would
@@ -134,14 +136,15 @@ fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
 fn think_times_are_no_latency() {
     let mut options = options(server(|_, stream| answer_all(stream, OK)), rate("20"), 100);
     options.requests_per_connection = Some(3);
-    options.think = Duration::from_millis(150);
+    options.think = Duration::from_secs(1);
     let begin = Instant::now();
     let report = run(&options);
     assert_eq!(report.tally.connections, 2);
     assert_eq!(report.tally.replies, 6, "a session counts to its end");
-    assert!(begin.elapsed() >= Duration::from_millis(300));
+    assert!(begin.elapsed() >= Duration::from_secs(2));
+    // With a think time in it, it would be a second.
     let usual_us = report.tally.latency.percentile_us(50.0);
-    assert!(usual_us < 100_000.0, "{usual_us}");
+    assert!(usual_us < 900_000.0, "{usual_us}");
 }
 
 #[test]

@@ -168,6 +168,7 @@ fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn ready_connections_are_worked_on_in_the_order_that_is_asked_for() {
     let site = site();
     for (order, expected) in [
@@ -403,6 +404,7 @@ fn idle_connections_make_room_when_asked_for() {
 
 /// A connection that is accepted at once has waited for nobody's end, however many come.
 #[test]
+#[ignore = "full tier"]
 fn idle_connections_stay_while_there_is_room() {
     let site = site();
     for arch in ["sped", "mt", "thread-per-connection"] {

@@ -36,6 +36,7 @@ fn ask_for_both(client: &mut Client, number: usize) {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_file_that_is_opened_while_another_is_sent_is_not_mixed_with_it() {
     let site = site();
     for arch in architectures() {

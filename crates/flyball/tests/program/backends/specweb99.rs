@@ -67,6 +67,7 @@ fn set() -> tempfile::TempDir {
 
 /// One code under every architecture that runs here; of some, processes append to one log.
 #[test]
+#[ignore = "full tier"]
 fn every_reply_keeps_the_rules_and_every_post_is_in_the_log_on_every_architecture() {
     let directory = set();
     let root = directory.path().join("set");

@@ -87,6 +87,7 @@ fn json(path: &Path) -> Value {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_campaign_that_is_interrupted_is_undone_and_goes_on() {
     if let Some(why) = lacks_something() {
         return skip(&why);
@@ -108,6 +109,7 @@ fn a_campaign_that_is_interrupted_is_undone_and_goes_on() {
 
 /// By a peer, which has changed its user, in little memory and on a slow disk.
 #[test]
+#[ignore = "full tier"]
 fn what_a_killed_campaign_left_is_cleared() {
     let missing =
         lacks_something().or_else(|| Disk::can_be_made().err().map(|why| why.to_string()));
@@ -148,6 +150,7 @@ fn processes_of(lab: u32) -> Vec<String> {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_search_that_is_interrupted_says_the_best_so_far_and_that_it_is_unconfirmed() {
     if let Some(why) = lacks_something() {
         return skip(&why);

@@ -55,6 +55,7 @@ fn an_unknown_experiment_is_answered_with_the_nearest() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
     if !is_root() {
         return skip("namespaces and control groups take root");
@@ -164,6 +165,7 @@ fn dynamic_requests_are_measured_where_their_module_answers() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn clients_are_compared_that_are_a_process_for_each_connection() {
     if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
         return skip(&missing.to_string());
@@ -193,6 +195,7 @@ fn clients_are_compared_that_are_a_process_for_each_connection() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn servers_are_looked_into_by_call_and_by_stack() {
     if !is_root() {
         return skip("looking into servers takes root");

@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use flyball_lab::host::{find, is_root};
-use flyball_testkit::{binary, skip};
+use flyball_testkit::{binary, skip, wait};
 use serde_json::Value;
 
 fn tune(arguments: &[&str]) -> Output {
@@ -44,6 +44,7 @@ fn site(directory: &Path) -> String {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_tiny_budget_ends_in_time_with_an_answer_and_the_evidence() {
     if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
         return skip(&missing.to_string());
@@ -55,11 +56,10 @@ fn a_tiny_budget_ends_in_time_with_an_answer_and_the_evidence() {
     let (site, out) = (site(directory.path()), directory.path().join("out"));
     let begun = Instant::now();
     let (output, budget) = tune_in_time(&[&site, "--out", out.to_str().unwrap()]);
-    let took = begun.elapsed();
     let (said, errors) = (text(&output.stdout), text(&output.stderr));
-    assert!(output.status.success(), "{errors}");
     // What was tried before had half as long each.
-    assert!(took < 2 * budget + Duration::from_secs(5), "{took:?}\n{errors}");
+    wait::assert_within(begun, 2 * budget + Duration::from_secs(5), &errors);
+    assert!(output.status.success(), "{errors}");
     assert!(errors.contains("[noise 1/6") && errors.contains("left]"), "{errors}");
     let evidence = fs::read_to_string(out.join("tune.json")).unwrap();
     let evidence: Value = serde_json::from_str(&evidence).unwrap();
@@ -76,6 +76,7 @@ fn a_tiny_budget_ends_in_time_with_an_answer_and_the_evidence() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn what_a_log_says_is_asked_for_and_a_bound_of_latency_holds() {
     if let Some(missing) = ["setpriv", "taskset"].iter().find_map(|name| find(name).err()) {
         return skip(&missing.to_string());

@@ -297,6 +297,7 @@ fn a_machine_knows_which_addresses_are_its_own_and_where_no_way_leads() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn agents_on_other_machines_share_the_load_and_a_lost_one_makes_the_run_void() {
     let Some(machines) = Machines::new(3) else {
         return skip("network namespaces, which take root and ip");

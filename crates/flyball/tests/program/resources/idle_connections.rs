@@ -26,6 +26,7 @@ const BYTES_PER_IDLE_MAX: u64 = 640;
 const DESCRIPTORS: u64 = 12_000;
 
 #[test]
+#[ignore = "full tier"]
 fn ten_thousand_idle_connections_cost_little_and_disturb_nobody() {
     if !has("prlimit") || !may_open(DESCRIPTORS) {
         return;

@@ -585,6 +585,7 @@ fn a_connection_to_tux_is_four_calls_and_a_look_at_the_empty_queue() {
 /// All requests are there before the worker looks: it reads and answers them all before it waits,
 /// and the one that came last is the first.
 #[test]
+#[ignore = "full tier"]
 fn tux_never_waits_while_work_is_pending_and_works_on_the_newest_first() {
     let site = site();
     let Some(traced) = traced_tux(&site, &[]) else { return };
@@ -622,6 +623,7 @@ const BUSY: usize = 32;
 const BURSTS: usize = 8;
 
 #[test]
+#[ignore = "full tier"]
 fn tux_waits_rarely_under_load() {
     let site = site();
     let Some(traced) = traced_tux(&site, &[]) else { return };

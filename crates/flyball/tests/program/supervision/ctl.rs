@@ -265,6 +265,7 @@ fn the_admin_socket_has_the_mode_and_the_group_of_the_settings() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_drain_finishes_what_is_under_way_and_ends() {
     let mut controlled = Controlled::start("n-copy", &[]);
     let mut late = controlled.server.connect();

@@ -54,6 +54,7 @@ fn failed(arch: &str, inject: &str) -> String {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn workers_that_cannot_begin_end_the_start_with_the_reason() {
     if !has("strace") {
         return;
@@ -105,6 +106,7 @@ fn a_generation_that_cannot_begin_leaves_what_ran_before() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_worker_that_has_served_is_restarted_however_often_it_ends() {
     let site = site();
     for arch in architectures() {

@@ -188,6 +188,7 @@ const FAULTS: &[(&str, &str, &[u16])] = &[
 const FAULTS_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 #[test]
+#[ignore = "full tier"]
 fn a_system_call_that_fails_costs_an_answer_and_no_more() {
     if !has("strace") {
         return;

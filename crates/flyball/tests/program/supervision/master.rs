@@ -9,7 +9,7 @@ use crate::common::{
     Launch, Server, Site, architectures, get, has, is_running, last_get, proc_status, signal,
     wait_for,
 };
-use flyball_testkit::Client;
+use flyball_testkit::{Client, wait};
 
 /// More than the sockets of both ends hold, so that a download is under way until it is read.
 const LARGE_BYTES: usize = 32 * 1024 * 1024;
@@ -19,7 +19,7 @@ const ACCEPTOR_REST: Duration = Duration::from_millis(250);
 
 /// What a stopping server may take beyond its drain deadline: workers look at the time twice a
 /// second, and the rest is for a busy machine.
-const STOPPED_AFTER: Duration = Duration::from_secs(8);
+const STOPPED_AFTER: Duration = Duration::from_secs(15);
 
 fn small_site() -> Site {
     Site::with(&[("small.txt", &[b'x'; 1024])])
@@ -217,6 +217,7 @@ fn an_acceptor_rests_while_another_worker_with_its_socket_drains() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_client_that_reads_nothing_does_not_keep_a_stopping_server() {
     let site = large_site();
     for arch in architectures() {
@@ -228,7 +229,7 @@ fn a_client_that_reads_nothing_does_not_keep_a_stopping_server() {
         let status = server.ended();
         assert_eq!(status.code(), Some(0), "{arch}: {}", server.errors.whole());
         assert!(start.elapsed() >= Duration::from_secs(1), "{arch}: not given its time");
-        assert!(start.elapsed() < STOPPED_AFTER, "{arch}: {:?}", start.elapsed());
+        wait::assert_within(start, STOPPED_AFTER, arch);
         let said = server.errors.whole();
         let expected = "flyball: worker 0: 1 connections were still open at the drain deadline\n";
         assert_eq!(said, expected, "{arch}");

@@ -331,6 +331,7 @@ fn generations_do_not_pile_up() {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn a_download_that_outlasts_the_drain_of_a_reload_is_cut() {
     let large: Vec<u8> = vec![b'x'; LARGE_BYTES];
     for arch in architectures() {

@@ -1,0 +1,127 @@
+//! `cargo xtask ci --timed`: the tests that have a bound of wall time, which a busy machine may
+//! exceed. They are those that call testkit's `assert_within`, themselves or by a function.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::executables::{self, Executable};
+use crate::rust::functions::functions;
+use crate::tidy::tree::{File, Tree};
+use crate::tidy::wall_time::BOUND;
+
+/// Lists them, and runs each as often as is asked for. Whether all passed.
+///
+/// # Errors
+/// When the tree cannot be read, or the tests do not build or cannot be started.
+pub(super) fn main(root: &Path, repeat: usize) -> Result<bool, String> {
+    let bounded = bounded(&Tree::read(root)?);
+    let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+    let mut passed = true;
+    for executable in executables::build(root)? {
+        let names: Vec<String> =
+            executable.tests()?.into_iter().filter(|name| is_in(&bounded, name)).collect();
+        names.iter().for_each(|name| println!("ci: {}: {name}", executable.name));
+        for turn in 0..if names.is_empty() { 0 } else { repeat } {
+            let failed = failed(&executable, &names)?;
+            println!("ci: {}: turn {} of {repeat}", executable.name, turn + 1);
+            passed &= failed.is_empty();
+            for name in failed {
+                *failures.entry(format!("{}: {name}", executable.name)).or_default() += 1;
+            }
+        }
+    }
+    for (name, count) in &failures {
+        println!("ci: {name} failed {count} times of {repeat}");
+    }
+    Ok(passed)
+}
+
+/// Runs these tests once; those that failed, or all when the executable ended otherwise.
+fn failed(executable: &Executable, names: &[String]) -> Result<Vec<String>, String> {
+    let mut arguments = vec!["--include-ignored", "--exact"];
+    arguments.extend(names.iter().map(String::as_str));
+    let ran = executable.run(&arguments)?;
+    let is_told = ran.passed || !ran.failed.is_empty();
+    Ok(if is_told { ran.failed } else { names.to_vec() })
+}
+
+/// Whether a test is a function that is bounded.
+fn is_in(bounded: &BTreeSet<String>, test: &str) -> bool {
+    test.rsplit("::").next().is_some_and(|name| bounded.contains(name))
+}
+
+/// The names of functions of tests that have a bound of wall time, themselves or by another that
+/// is in the same directory or below.
+fn bounded(tree: &Tree) -> BTreeSet<String> {
+    let mut places: BTreeMap<&str, Vec<Called>> = BTreeMap::new();
+    for file in tree.rust() {
+        places.entry(place(&file.path)).or_default().extend(called(file));
+    }
+    let mut all = BTreeSet::new();
+    for functions in places.values() {
+        let mut found = BTreeSet::from([BOUND]);
+        loop {
+            let is_new = |function: &&Called| {
+                function.is_test
+                    && !found.contains(function.name.as_str())
+                    && function.words.iter().any(|word| found.contains(word.as_str()))
+            };
+            let more: Vec<&str> =
+                functions.iter().filter(is_new).map(|function| function.name.as_str()).collect();
+            if more.is_empty() {
+                break;
+            }
+            found.extend(more);
+        }
+        all.extend(found.into_iter().filter(|name| *name != BOUND).map(str::to_owned));
+    }
+    all
+}
+
+/// The directory of the executable that a file is part of: the one below `tests`, or the file.
+fn place(path: &str) -> &str {
+    let Some(at) = path.find("tests/") else { return path };
+    let start = at + "tests/".len();
+    path[start..].find('/').map_or(path, |end| &path[..start + end])
+}
+
+/// A function, and the words in it.
+struct Called {
+    name: String,
+    is_test: bool,
+    words: BTreeSet<String>,
+}
+
+fn called(file: &File) -> Vec<Called> {
+    let tokens = file.tokens();
+    let words = |from: usize, to: usize| {
+        let within = tokens.iter().filter(|token| (from..=to).contains(&token.line));
+        within.filter(|token| token.is_word()).map(|token| token.text.to_owned()).collect()
+    };
+    functions(&tokens)
+        .into_iter()
+        .map(|f| Called {
+            is_test: file.is_test(f.line),
+            words: words(f.line, f.line + f.lines - 1),
+            name: f.name,
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_is_bounded_by_itself_or_by_what_it_calls_in_its_executable() {
+        let tree = Tree::of(&[
+            ("a/tests/one/main.rs", "fn direct() { assert_within(x, y) }\nfn other() {}\n"),
+            ("a/tests/one/more.rs", "fn indirect() { helper(); }\nfn helper() { direct() }\n"),
+            ("a/tests/two/main.rs", "fn elsewhere() { direct() }\n"),
+        ]);
+        let found: Vec<String> = bounded(&tree).into_iter().collect();
+        assert_eq!(found, ["direct", "helper", "indirect"]);
+        assert!(is_in(&bounded(&tree), "mount::theme::indirect"));
+        assert!(!is_in(&bounded(&tree), "mount::indirect::other"));
+    }
+}
