@@ -1,6 +1,6 @@
-//! The recipes of docs/recipes.md, each as it stands there: only where the files are and where
-//! php-fpm listens is put in. DokuWiki is the real one; WordPress and Laravel are front controllers
-//! that go by what theirs go by.
+//! The recipes of docs/recipes.md that run programs, each as it is in examples/: only where the
+//! files are and where php-fpm listens is put in. DokuWiki is the real one; WordPress and Laravel are
+//! front controllers that go by what theirs go by.
 
 use std::fs;
 use std::path::Path;
@@ -12,23 +12,20 @@ use crate::responders::{Responder, Wiki, has_php, start_fpm};
 use flyball_testkit::{Launch, Server};
 use tempfile::TempDir;
 
-const PAGE: &str = include_str!("../../../docs/recipes.md");
-
 const SOCKET: &str = "unix:/run/php/php-fpm.sock";
 
-/// The blocks of a recipe: what there is below its heading.
-fn recipe(heading: &str) -> Vec<String> {
-    let (_, below) = PAGE.split_once(&format!("\n## {heading}\n")).expect("it has a recipe");
-    let below = below.split("\n## ").next().unwrap_or_default();
-    let blocks = below.split("```toml\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
+/// The file of a recipe.
+fn recipe(name: &str) -> String {
+    let path = format!("{}/../examples/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    fs::read_to_string(path).expect("the recipe is there")
 }
 
 /// Serves a recipe whose application is in another directory.
 fn serve(architecture: &str, recipe: &str, (place, here): (&str, &Path), socket: &str) -> Server {
     assert!(recipe.contains(place) && recipe.contains(SOCKET), "{recipe}");
     let recipe = recipe.replace(place, &here.display().to_string()).replace(SOCKET, socket);
-    let config = format!("arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\n{recipe}");
+    let recipe = recipe.replace("${LISTEN:-80}", "127.0.0.1:0");
+    let config = format!("arch = \"{architecture}\"\n{recipe}");
     Launch::config(config).start().unwrap_or_else(|refused| panic!("{refused}"))
 }
 
@@ -39,7 +36,7 @@ struct App {
     _files: TempDir,
 }
 
-/// Serves the first blocks of a recipe with these files; `None` without PHP.
+/// Serves a recipe with these files; `None` without PHP.
 fn start(architecture: &str, recipe: &str, place: &str, files: &[(&str, &str)]) -> Option<App> {
     if !have(&["php-fpm8.2"]) {
         return None;
@@ -84,7 +81,7 @@ else { http_response_code(404); echo "no $path here"; }
 "#;
 
 fn wordpress_has_its_links_and_runs_no_upload(architecture: &str) {
-    let blocks = recipe("WordPress");
+    let closed = recipe("wordpress");
     let files = [
         ("index.php", WORDPRESS),
         ("wp-config.php", "<?php $password = 'secret'; echo 'ran';"),
@@ -98,9 +95,8 @@ fn wordpress_has_its_links_and_runs_no_upload(architecture: &str) {
         ("wp-content/uploads/2026/a.jpg", "a picture"),
         (".htaccess", "secret"),
     ];
-    // Both blocks: who may come to the administration is told by the second.
-    let recipe = format!("{}{}", blocks[0], blocks[1].replace("::1", "127.0.0.1"));
-    let closed = format!("{}{}", blocks[0], blocks[1]);
+    // Who may come to the administration is the networks that the recipe names.
+    let recipe = closed.replace("::1", "127.0.0.1");
     let Some(app) = start(architecture, &recipe, "/srv/wordpress", &files) else { return };
     expect(
         &app.server,
@@ -155,7 +151,7 @@ fn laravel_gets_every_path_by_every_method(architecture: &str) {
         ("storage/app/public/a.php", "<?php echo 'ran';"),
         ("storage/app/hidden.txt", "secret"),
     ];
-    let recipe = &recipe("Laravel")[0];
+    let recipe = &recipe("laravel");
     let Some(app) = start(architecture, recipe, "/srv/laravel", &files) else { return };
     expect(
         &app.server,
@@ -192,7 +188,7 @@ fn dokuwiki_reads_the_path_behind_its_script(architecture: &str) {
         put(&here.join("root").join(name), "secret");
     }
     let socket = format!("unix:{}", here.join("php.sock").display());
-    let recipe = &recipe("DokuWiki")[0];
+    let recipe = &recipe("dokuwiki");
     let place = ("/srv/dokuwiki", &*here.join("root"));
     let server = serve(architecture, recipe, place, &socket);
     let page = send(&server, "GET", "/doku.php/start");

@@ -7,6 +7,7 @@ use super::tree::Tree;
 
 /// Directories whose files are read because they lie there, and what reads them.
 const READ_WHOLE: &[(&str, &str)] = &[
+    (".github/", "the forge"),
     ("demo/site/", "the demonstration, which serves it"),
     ("fuzz/seeds/", "the fuzz targets"),
     ("lab/experiments/", "the catalogue of experiments"),

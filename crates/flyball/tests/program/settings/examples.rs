@@ -2,7 +2,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flyball_testkit::{Launch, binary};
+use flyball_testkit::{Launch, Server, binary, wait};
 
 /// The file of this name, from the top of the repository.
 fn file(name: &str) -> PathBuf {
@@ -22,6 +22,94 @@ fn in_place(text: &str, directory: &Path) -> String {
     let text = with(text, "FLYBALL_RUN", "/run/flyball", &directory);
     let text = with(text, "FLYBALL_LOGS", "/var/log/flyball", &directory);
     with(text, "FLYBALL_ROOT", "/var/www/html", &directory)
+}
+
+/// Serves an example that takes LISTEN and ROOT from the environment. `flyball check` has nothing
+/// to say of it.
+fn serve(name: &str, listen: &str, root: (&str, &Path), files: &[(&str, &str)]) -> Server {
+    let (default, root) = root;
+    for (path, text) in files {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("it is made");
+        std::fs::write(path, text).expect("it is written");
+    }
+    let path = file(&format!("examples/{name}.toml"));
+    let mut check = Command::new(binary());
+    let check = check.args(["check", "--config"]).arg(&path);
+    let output = check.env("ROOT", root).env("LISTEN", "127.0.0.1:0").output().expect("it runs");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let text = std::fs::read_to_string(&path).expect("the example");
+    let directory = root.display().to_string();
+    let text = text
+        .replace(&format!("${{LISTEN:-{listen}}}"), "127.0.0.1:0")
+        .replace(&format!("${{ROOT:-{default}}}"), &directory)
+        .replace("access-log = \"-\"", &format!("access-log = \"{directory}/access.log\""));
+    Launch::config(text).start().unwrap_or_else(|refused| panic!("{refused}"))
+}
+
+/// Asks for a path of a host: status, `Cache-Control` or `Location`, and the body.
+fn ask(server: &Server, host: &str, path: &str) -> (u16, String, String) {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let answer = server.connect().ask(request);
+    let field = answer.field("location").or(answer.field("cache-control")).unwrap_or_default();
+    (answer.status(), field.to_owned(), answer.text().to_owned())
+}
+
+#[test]
+fn a_single_page_application_has_every_path_without_a_dot() {
+    let root = tempfile::tempdir().expect("a directory");
+    let files = [("index.html", "app"), ("assets/app-1.js", "code")];
+    let server = serve("single-page-app", "80", ("/srv/app", root.path()), &files);
+    let told = |path: &str| ask(&server, "a", path);
+    assert_eq!(told("/posts/7"), (200, "no-cache".into(), "app".into()));
+    assert_eq!(told("/").2, "app");
+    let (status, control, body) = told("/assets/app-1.js");
+    assert_eq!((status, &*body), (200, "code"));
+    assert_eq!(control, "public, max-age=31536000, immutable");
+    assert_eq!(told("/assets/app-0.js").0, 404);
+}
+
+#[test]
+fn a_static_site_has_one_name_and_the_other_redirects_to_it() {
+    let root = tempfile::tempdir().expect("a directory");
+    let files = [("index.html", "posts"), ("about.html", "about us"), ("404.html", "no such post")];
+    let server = serve("static-blog", "80", ("/srv/blog", root.path()), &files);
+    assert_eq!(ask(&server, "example.org", "/about").2, "about us");
+    let (status, _, body) = ask(&server, "example.org", "/none");
+    assert_eq!((status, &*body), (404, "no such post"));
+    let (status, location, _) = ask(&server, "www.example.org", "/2026/a?b=c");
+    assert_eq!((status, &*location), (308, "http://example.org/2026/a?b=c"));
+}
+
+#[test]
+fn downloads_are_limited_for_each_address() {
+    let root = tempfile::tempdir().expect("a directory");
+    let files = [("release.tar.gz", "archive")];
+    let server = serve("downloads", "80", ("/srv/files", root.path()), &files);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
+    let mut clients: Vec<_> = (0..4).map(|_| server.connect()).collect();
+    for client in &mut clients {
+        let answer = client.ask(get("/release.tar.gz"));
+        assert_eq!((answer.status(), answer.text()), (200, "archive"));
+    }
+    assert_eq!(server.connect().ask(get("/release.tar.gz")).status(), 429);
+    let listing = clients[0].ask(get("/?format=json"));
+    assert!(listing.text().contains("release.tar.gz"), "{}", listing.text());
+    assert!((0..2_000).any(|_| clients[0].ask(get("/")).status() == 429));
+}
+
+#[test]
+fn a_container_logs_the_client_that_the_proxy_names() {
+    let root = tempfile::tempdir().expect("a directory");
+    let server = serve("container", "8080", ("/srv", root.path()), &[("index.html", "page")]);
+    let request = "GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.7\r\n\r\n";
+    assert_eq!(server.connect().ask(request).text(), "page");
+    let log = root.path().join("access.log");
+    let line = wait::until(wait::DEADLINE, || {
+        std::fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n'))
+    });
+    let line = line.expect("a line of the log");
+    assert!(line.starts_with('{') && line.contains("\"192.0.2.7\""), "{line}");
 }
 
 #[test]
