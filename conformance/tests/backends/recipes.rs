@@ -1,5 +1,5 @@
-//! The recipes of docs/recipes.md that run programs, each as it is in examples/: only where the
-//! files are and where php-fpm listens is put in. DokuWiki is the real one; WordPress and Laravel are
+//! The recipes of docs/recipes.md that run PHP, each as it is in examples/: only where the files
+//! are and where php-fpm listens is put in. DokuWiki is the real one; WordPress and Laravel are
 //! front controllers that go by what theirs go by.
 
 use std::fs;
