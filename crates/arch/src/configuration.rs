@@ -7,6 +7,17 @@ use std::path::PathBuf;
 
 use crate::settings::Settings;
 
+/// How a running server takes a change of a setting that is asked for by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Running workers go by the new value.
+    InPlace,
+    /// A new generation of workers goes by it.
+    Generation,
+    /// It does not: the configuration must be read again.
+    Reload,
+}
+
 /// The configuration of a server, as its master asks for it. What was asked for in an earlier call
 /// may change what a later one gives: only the newest settings that took effect count.
 pub trait Configuration: fmt::Debug {
@@ -29,6 +40,9 @@ pub trait Configuration: fmt::Debug {
     /// # Errors
     /// Why not: there is no such key, or the value is not one of its.
     fn changed(&self, settings: &Settings, key: &str, value: &str) -> Result<Settings, String>;
+
+    /// How a running server takes a change of this setting.
+    fn changes(&self, key: &str) -> Changes;
 
     /// The keys of all settings.
     fn keys(&self) -> Vec<&'static str>;

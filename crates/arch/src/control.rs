@@ -16,25 +16,6 @@ use flyball_sys::net::{self, Peer};
 
 use crate::settings::AdminAddress;
 
-/// Settings that may be changed while the server runs, beside the time-outs and least rates, which
-/// change in place as `accept.limit` does. Any other begins a new generation of workers.
-pub const CHANGEABLE: &[&str] = &[
-    "architecture",
-    "accept.limit",
-    "connections.max",
-    "cache.paths",
-    "cache.content",
-    "cache.files",
-    "cache.mapped",
-    "drain",
-    "log.level",
-];
-
-/// The list of all of them, in words.
-pub(crate) fn changeable() -> String {
-    format!("{}, timeout.* and rate.*", CHANGEABLE.join(", "))
-}
-
 /// Longest key or value that crosses to the master, in bytes.
 const WORD_BYTES_MAX: usize = 200;
 

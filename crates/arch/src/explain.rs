@@ -115,8 +115,8 @@ impl Effects<'_> {
     /// Defaults that are this architecture's own.
     fn own_defaults(&mut self) {
         let name = self.architecture.name();
-        for (of, key, value) in registry::OWN_DEFAULTS {
-            if of == name && !self.is_given(key) {
+        for (key, value) in self.architecture.defaults() {
+            if !self.is_given(key) {
                 self.derived(key, value, format!("the default of {name}"));
             }
         }
@@ -165,9 +165,8 @@ impl Effects<'_> {
             self.cut("cache.files", share, format!("{why}: connections need the others"));
         }
         let workers = self.architecture.workers(self.settings) as u64;
-        let own = registry::OWN_DEFAULTS.iter().any(|(of, key, _)| {
-            *of == self.architecture.name() && *key == "cache.content" && !self.is_given(key)
-        });
+        let mut own = self.architecture.defaults().iter();
+        let own = own.any(|(key, _)| *key == "cache.content" && !self.is_given(key));
         if own || self.architecture.name() == "shared-symped" {
             return;
         }

@@ -57,7 +57,7 @@ mod user_threads;
 mod warnings;
 mod worker;
 
-pub use configuration::Configuration;
+pub use configuration::{Changes, Configuration};
 pub use experiment::{AcceptLock, CloseAfter, Experiment};
 pub use flyball_sys::sandbox::Violation;
 pub use log::{FormatError, LogFormat};

@@ -39,6 +39,16 @@ pub trait Architecture: Sync + fmt::Debug {
         self.settings().iter().any(|keys| keys.contains(&key))
     }
 
+    /// The settings that it has no use for, of those that all others honour.
+    fn ignores(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Defaults of its own, as they would be written: the key, and the value.
+    fn defaults(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
+
     /// What it needs of the kernel.
     fn needs(&self) -> &'static str;
 
@@ -126,48 +136,22 @@ pub static ALL: &[&dyn Architecture] = &[
     &uring::Uring,
 ];
 
-/// Settings for all architectures that these have no use for: a process of `mp` serves one
-/// connection; what `tux` caches stays, locked in memory; the table of `shared-symped` has an order
-/// of its own, and no bodies of files.
-const WITHOUT_USE: [(&str, &[&str]); 3] = [
-    ("mp", &["connections.max"]),
-    ("tux", &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock"]),
-    (
-        "shared-symped",
-        &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock", "cache.small"],
-    ),
-];
-
 /// The architecture of this name.
 pub fn find(name: &str) -> Option<&'static dyn Architecture> {
     ALL.iter().copied().find(|architecture| architecture.name() == name)
 }
 
-/// Defaults that are an architecture's own: its name, the key, and the value. [`accept_limit`] and
-/// `mp` go by them.
-pub(crate) const OWN_DEFAULTS: [(&str, &str, &str); 6] = [
-    ("uring", "accept.limit", "inf"),
-    ("knot-c", "accept.limit", "1"),
-    ("mp", "cache.paths", "200"),
-    ("mp", "cache.content", "4MiB"),
-    ("mp", "cache.files", "32"),
-    ("mp", "cache.mapped", "4MiB"),
-];
-
 /// The accept-limit that a server begins with: what was written, or the default.
 pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
-    let (key, name) = ("accept.limit", architecture.name());
-    let own = OWN_DEFAULTS.iter().find(|(of, known, _)| (*of, *known) == (name, key));
-    let own = own.filter(|_| !settings.given.contains_key(key));
-    own.and_then(|(_, _, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
+    let own = architecture.defaults().iter().find(|(key, _)| *key == "accept.limit");
+    let own = own.filter(|(key, _)| !settings.given.contains_key(key));
+    own.and_then(|(_, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
 }
 
 /// Whether this architecture makes nothing of a setting, while another does.
 pub(crate) fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
     let is_of_others = || ALL.iter().any(|other| other.honours(key));
-    let name = architecture.name();
-    let is_ignored = WITHOUT_USE.iter().any(|(of, keys)| *of == name && keys.contains(&key));
-    is_ignored || !architecture.honours(key) && is_of_others()
+    architecture.ignores().contains(&key) || !architecture.honours(key) && is_of_others()
 }
 
 /// The keys that this architecture makes nothing of, written or not.
@@ -176,7 +160,7 @@ pub(crate) fn unused_keys(
     settings: &Settings,
 ) -> Vec<&'static str> {
     let of_all = ALL.iter().flat_map(|other| other.settings()).copied().flatten();
-    let of_all = of_all.chain(WITHOUT_USE.iter().flat_map(|(_, keys)| *keys));
+    let of_all = of_all.chain(ALL.iter().flat_map(|other| other.ignores()));
     let mut keys: Vec<&'static str> = of_all
         .copied()
         .filter(|key| is_unused(architecture, key))

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{Configuration, Settings};
+use flyball_arch::{Changes, Configuration, Settings};
 
 use crate::cli::{self, Command};
 use crate::settings::{Raw, SETTINGS, Typed, find, nearest, resolve};
@@ -83,6 +83,10 @@ impl Configuration for CommandLine {
         )?;
         settings.given.insert(setting.key, format!("{}: ", setting.key));
         Ok(settings)
+    }
+
+    fn changes(&self, key: &str) -> Changes {
+        find(SETTINGS, key).map_or(Changes::Reload, |setting| setting.changes)
     }
 
     fn keys(&self) -> Vec<&'static str> {

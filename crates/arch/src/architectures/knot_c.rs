@@ -82,6 +82,10 @@ impl Architecture for KnotC {
         ]]
     }
 
+    fn defaults(&self) -> &'static [(&'static str, &'static str)] {
+        &[("accept.limit", "1")]
+    }
+
     fn needs(&self) -> &'static str {
         "eventfd, preadv2 with RWF_NOWAIT (Linux 4.14) and the chosen event mechanism"
     }

@@ -72,6 +72,20 @@ impl Architecture for Mp {
         ]]
     }
 
+    fn ignores(&self) -> &'static [&'static str] {
+        // A process serves one connection.
+        &["connections.max"]
+    }
+
+    fn defaults(&self) -> &'static [(&'static str, &'static str)] {
+        &[
+            ("cache.paths", "200"),
+            ("cache.content", "4MiB"),
+            ("cache.files", "32"),
+            ("cache.mapped", "4MiB"),
+        ]
+    }
+
     fn needs(&self) -> &'static str {
         "nothing beyond blocking sockets"
     }

@@ -71,6 +71,11 @@ impl Architecture for SharedSymped {
         ]
     }
 
+    fn ignores(&self) -> &'static [&'static str] {
+        // The table that the processes share has an order of its own, and no bodies of files.
+        &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock", "cache.small"]
+    }
+
     fn needs(&self) -> &'static str {
         "SO_REUSEPORT (Linux 3.9), /proc and the chosen event mechanism"
     }

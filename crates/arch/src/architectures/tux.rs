@@ -66,6 +66,11 @@ impl Architecture for Tux {
         &[&["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]]
     }
 
+    fn ignores(&self) -> &'static [&'static str] {
+        // What is cached stays, locked in memory.
+        &["cache.policy", "cache.pin", "cache.keep", "cache.never", "cache.lock"]
+    }
+
     fn needs(&self) -> &'static str {
         "io_uring with multishot poll and accept (Linux 5.19)"
     }

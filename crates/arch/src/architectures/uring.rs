@@ -78,6 +78,10 @@ impl Architecture for Uring {
         ]]
     }
 
+    fn defaults(&self) -> &'static [(&'static str, &'static str)] {
+        &[("accept.limit", "inf")]
+    }
+
     fn needs(&self) -> &'static str {
         "io_uring with multishot accept (Linux 5.19)"
     }

@@ -9,14 +9,12 @@ use flyball_sys::say;
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
-use crate::control::{CHANGEABLE, Reply, changeable};
+use crate::configuration::Changes;
+use crate::control::Reply;
 use crate::explain::{self, Effect};
+use crate::registry;
 use crate::server::{Setup, bound_files};
 use crate::settings::Settings;
-use crate::{live, registry};
-
-/// Settings beside the limits of connections that all processes look at where they go by them.
-const IN_PLACE: [&str; 2] = ["accept.limit", "log.level"];
 
 /// Settings and their values.
 pub(super) type Values = BTreeMap<&'static str, String>;
@@ -39,15 +37,18 @@ impl Master {
 
     fn set_other(&mut self, key: &str, value: &str) -> Result<String, String> {
         let before = self.value_of(key)?;
-        if !CHANGEABLE.contains(&key) && !live::is_live(key) {
-            return Err(format!(
-                "{key:?} cannot be changed while the server runs, but by a reload; {} can",
-                changeable()
-            ));
-        }
         let Some(configuration) = &self.server.configuration else {
             return Err("this server has no configuration to change".into());
         };
+        let changes = configuration.changes(key);
+        if changes == Changes::Reload {
+            let mut others = configuration.keys();
+            others.retain(|key| configuration.changes(key) != Changes::Reload);
+            return Err(format!(
+                "{key:?} cannot be changed while the server runs, but by a reload; {} can",
+                others.join(", ")
+            ));
+        }
         let change = |settings: &Settings| {
             let mut settings = configuration.changed(settings, key, value)?;
             bound_files(&mut settings);
@@ -58,7 +59,7 @@ impl Master {
         let architecture = self.generation.architecture;
         let is_unused = registry::unused_keys(architecture, &settings).contains(&key);
         // What this architecture makes nothing of waits for another one.
-        if live::is_live(key) || IN_PLACE.contains(&key) || is_unused {
+        if changes == Changes::InPlace || is_unused {
             // What runs again when this generation fails goes by it too.
             if let Some(previous) = &mut self.generation.previous
                 && let Ok(settings) = change(&previous.setup.settings)

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use flyball::cli::Tune;
-use flyball::settings::{SettingError, Typed, explain, read};
+use flyball::settings::{Range, SETTINGS, SettingError, Typed, explain, find, read};
 use flyball_arch::ALL;
 use flyball_lab::contestant;
 use flyball_lab::definition::Value;
@@ -21,23 +21,6 @@ use super::lab::spoken;
 
 /// Architectures that are not tried: processes or threads without number do not serve a site.
 const NOT_TRIED: &[&str] = &["thread-per-connection"];
-
-/// Of these settings the values that are tried, and whether they have an order. `workers` and
-/// [`ARCHITECTURE`] follow from the machine.
-const KNOBS: &[(&str, &[&str], bool)] = &[
-    ("events", &["epoll", "epoll-edge", "poll"], false),
-    ("accept.limit", &["1", "4", "16", "64", "inf"], true),
-    ("connections.max", &["256", "1024", "4096", "auto"], true),
-    ("send.mode", &["auto", "sendfile", "copy", "mapped"], false),
-    ("send.blocking", &["false", "true"], false),
-    ("cache.content", &["32MiB", "128MiB", "512MiB"], true),
-    ("cache.small", &["16KiB", "64KiB", "256KiB"], true),
-    ("cache.files", &["256", "1024", "8192"], true),
-    ("amped.helpers", &["2", "8", "32"], true),
-    ("mt.threads", &["16", "64", "256"], true),
-    ("mp.processes", &["8", "32", "128"], true),
-    ("watpipe.writers", &["2", "8", "32", "100"], true),
-];
 
 /// What S4 recommends: in memory one non-blocking thread for each core, from the disk enough
 /// threads to hide it (M170); and what the other papers do.
@@ -122,8 +105,9 @@ fn space(typed: &Typed) -> Space {
         knob(typed, ARCHITECTURE, names.map(value).collect(), false),
         knob(typed, "workers", workers(), true),
     ];
-    knobs.extend(KNOBS.iter().map(|(key, values, ordered)| {
-        knob(typed, key, values.iter().map(|text| value(text)).collect(), *ordered)
+    knobs.extend(SETTINGS.iter().filter_map(|setting| {
+        let Range { values, ordered } = setting.tune?;
+        Some(knob(typed, setting.key, values.iter().map(|text| value(text)).collect(), ordered))
     }));
     Space { knobs }
 }
@@ -156,9 +140,8 @@ fn workers() -> Vec<Value> {
 
 /// The architectures that honour a setting; none are named for one that all do.
 fn honoured_by(key: &str) -> Option<Vec<String>> {
-    let honouring = ALL.iter().filter(|arch| arch.honours(key));
-    let names: Vec<String> = honouring.map(|arch| arch.name().to_owned()).collect();
-    (!names.is_empty()).then_some(names)
+    let names = find(SETTINGS, key)?.architectures()?;
+    Some(names.into_iter().map(str::to_owned).collect())
 }
 
 fn value(text: &str) -> Value {
@@ -223,12 +206,13 @@ mod tests {
     #[test]
     fn every_knob_is_a_setting_with_its_default_and_values_that_it_takes() {
         let space = space(&Typed::default());
-        for (key, values, _) in KNOBS {
-            let knob = space.knobs.iter().find(|knob| knob.key == *key).unwrap();
-            assert_eq!(knob.values.len(), values.len(), "{key} has its default among its values");
+        for setting in SETTINGS {
+            let Some(range) = setting.tune else { continue };
+            let knob = space.knobs.iter().find(|knob| knob.key == setting.key).unwrap();
+            assert_eq!(knob.values.len(), range.values.len(), "{}: its default", setting.key);
         }
         for knob in &space.knobs {
-            let setting = flyball::settings::SETTINGS.iter().find(|row| row.key == knob.key);
+            let setting = SETTINGS.iter().find(|row| row.key == knob.key);
             let setting = setting.unwrap_or_else(|| panic!("{} is no setting", knob.key));
             let default = knob.values[knob.default].to_string();
             assert_eq!(setting.default, Some(default.as_str()), "{}", knob.key);

@@ -6,7 +6,7 @@ use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
 use super::kind::Kind;
 use super::server::{TIME_MS_MAX, WORKERS_MAX};
-use super::table::{Setting, Word};
+use super::table::{Range, Setting, Task, UsedBy, Word};
 
 /// Most helper threads of `amped`.
 const HELPERS_MAX: u64 = 1024;
@@ -34,63 +34,66 @@ const RING_REGISTERED_MAX: u64 = 16_384;
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "amped.helpers",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer { least: 1, most: HELPERS_MAX, set: |s, n| s.helpers = n as usize },
-        word: None,
         default: Some("8"),
         doc: "Most helpers of `amped`, per worker",
         more: "Each helper waits for one disk operation at a time. Helpers are started when there \
                is work and none is free.",
         source: "S2 sections 3.4 and 5.1 (M87, M88)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["2", "8", "32"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "amped.helper-kind",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "thread", set: |s| s.helper_kind = HelperKind::Thread },
                 Word { name: "process", set: |s| s.helper_kind = HelperKind::Process },
             ],
         },
-        word: None,
         default: Some("thread"),
-        doc: "What a helper of `amped` is",
+        doc: "Kind of helper that `amped` uses",
         more: "A thread does the work itself. A process, as in Flash, only brings names and pages \
                into memory, and the loop repeats the work; one that dies takes nothing along. On \
                FUSE and network file systems the repetition may wait too.",
         source: "S2 sections 3.4 and 5.1 (M87, M88)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "amped.reserve",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 0,
             most: HELPERS_MAX,
             set: |s, n| s.helper_reserve = n as usize,
         },
-        word: None,
         default: Some("2"),
-        doc: "Helpers of `amped` that stay when they are idle, per worker",
-        more: "",
+        doc: "Idle helpers that `amped` keeps, per worker",
         source: "S2 section 5.1 (M88)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "amped.idle",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Duration {
             least_ms: 0,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.helper_idle_ms = ms,
         },
-        word: None,
         default: Some("10s"),
-        doc: "How long a helper beyond the reserve may be idle",
-        more: "",
+        doc: "How long an idle helper above `amped.reserve` lives",
         source: "S2 section 5.1 (M88)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "amped.residency",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "auto", set: |s| s.residency = ResidencyTest::Auto },
@@ -99,41 +102,46 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "mincore", set: |s| s.residency = ResidencyTest::Mincore },
             ],
         },
-        word: None,
         default: Some("auto"),
-        doc: "How `amped` knows which bytes of a file are in memory",
+        doc: "How `amped` finds out which bytes of a file are in memory",
         more: "`auto` reads with RWF_NOWAIT, and looks with mincore before sendfile, where these \
                work; `flyball arch` tells. mincore and cachestat tell nothing of files that the \
                server neither owns nor may write; cachestat also takes pages for present that are \
                still being read.",
         source: "S2 sections 5.4 and 5.7 (M92)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "mt.threads",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer { least: 1, most: THREADS_MAX, set: |s, n| s.threads = n as usize },
-        word: None,
         default: Some("64"),
         doc: "Threads of `mt`, per worker",
         more: "A thread serves one connection at a time, so this also bounds the connections that \
                are served at once.",
         source: "S2 section 3.2 (M85)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["16", "64", "256"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "mp.processes",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer { least: 1, most: WORKERS_MAX, set: |s, n| s.processes = n as usize },
-        word: None,
         default: Some("32"),
         doc: "Processes of `mp`, in all",
         more: "A process serves one connection at a time, so this also bounds the connections that \
                are served at once. Each has caches of its own: 200 paths, 4 MiB of bodies and 32 \
                open files unless `cache.paths`, `cache.content` or `cache.files` are written.",
         source: "S2 sections 3.1, 5.2 and 5.4 (M84, M89, M91)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["8", "32", "128"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "shared-symped.partitions",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: WORKERS_MAX,
@@ -146,54 +154,59 @@ pub(super) const ROWS: &[Setting] = &[
                a CPU. `auto` is one group for each CPU that the server may use; there are never \
                more groups than processes.",
         source: "S4 section 4 (M145)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "thread.stack",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Size {
             least: THREAD_STACK_BYTES_LEAST,
             most: STACK_BYTES_MAX,
             set: |s, n| s.stack_bytes = n as usize,
         },
-        word: None,
         default: Some("256KiB"),
         doc: "Stack of each thread of `mt` and `thread-per-connection`",
         more: "Address space; only what a thread has touched is memory.",
         source: "S3 section 3.1 (M109)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "knot.threads",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: USER_THREADS_MAX,
             set: |s, n| s.knot_threads = n as usize,
         },
-        word: None,
         default: Some("1000"),
         doc: "User-level threads of `knot-c`, per worker",
         more: "A thread serves one connection at a time, so this also bounds the connections that \
                are served at once; others wait in the accept queue.",
         source: "S0 section 4.2 (M7)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "knot.stack",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Size {
             least: STACK_BYTES_LEAST as u64,
             most: STACK_BYTES_MAX,
             set: |s, n| s.knot_stack_bytes = n as usize,
         },
-        word: None,
         default: Some("64KiB"),
         doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
         more: "A page takes memory once it is used, and stays. Below each stack is a page that \
                cannot be touched: a thread that runs out of its stack ends its worker.",
         source: "S0 section 4.2 (M10)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "knot.order",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "fifo", set: |s| s.knot_order = ThreadOrder::Fifo },
@@ -201,19 +214,20 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "resource", set: |s| s.knot_order = ThreadOrder::Resource },
             ],
         },
-        word: None,
         default: Some("fifo"),
-        doc: "The order in which threads of `knot-c` and `knot-a` run that can go on",
+        doc: "Order in which ready threads of `knot-c` and `knot-a` run",
         more: "`fifo`: first come, first served. `lifo`: the reverse. `resource` learns, for each \
                point where threads wait, whether those that go on there take connections or close \
                them, and how long they run; while three quarters of `connections.max` are open, \
                those run first who probably close one, and the quick ones first among equals. \
-               Everybody who is ready runs once before anybody runs again.",
+               Each ready thread runs once before any runs again.",
         source: "S0 section 4.2 (M10)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "watpipe.partitions",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: PARTITIONS_MAX,
@@ -225,76 +239,82 @@ pub(super) const ROWS: &[Setting] = &[
         more: "Each has listening sockets, an acceptor, and queues and threads for its Read and \
                Write stages, which `pin` binds to one CPU. `auto` is as for `workers`.",
         source: "S4 section 4 (M147)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "watpipe.readers",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: STAGE_THREADS_MAX,
             set: |s, n| s.stages.readers = n as usize,
         },
-        word: None,
         default: Some("1"),
         doc: "Threads of `watpipe`'s Read stage, per partition",
         more: "They never wait on the disk, so that one is enough for a CPU.",
         source: "S4 section 4 (M146)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "watpipe.writers",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: STAGE_THREADS_MAX,
             set: |s, n| s.stages.writers = n as usize,
         },
-        word: None,
         default: Some("8"),
         doc: "Threads of `watpipe`'s Write stage, per partition",
-        more: "Each that waits on the disk, or on a client where `send.blocking` is set, serves \
-               nobody else meanwhile.",
+        more: "A thread that waits on the disk, or on a client where `send.blocking` is set, \
+               serves no other client meanwhile.",
         source: "S4 sections 4 and 5 (M146, M149)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["2", "8", "32", "100"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "uring.entries",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 2,
             most: RING_ENTRIES_MAX,
             set: |s, n| s.ring.entries = n as u32,
         },
-        word: None,
         default: Some("1024"),
         doc: "Entries of the ring of `uring` and `tux`, per worker",
         more: "The kernel rounds it up to a power of two. The least is two, since a last send and \
                the close after it are submitted together.",
         source: "io_uring_setup(2)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "uring.buffers",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 1,
             most: RING_BUFFERS_MAX,
             set: |s, n| s.ring.buffers = n as u16,
         },
-        word: None,
         default: Some("256"),
         doc: "Buffers that `uring` provides to the kernel, per worker",
         more: "Each has 4 KiB; the number is rounded up to a power of two. They are for what comes \
                in between two turns of the loop, whatever the number of connections: a connection \
                that waits holds none.",
         source: "io_uring_register_buf_ring(3)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "uring.registered",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::Integer {
             least: 0,
             most: RING_REGISTERED_MAX,
             set: |s, n| s.ring.registered = n as u16,
         },
-        word: None,
         default: Some("16"),
         doc: "Buffers that `uring` registers for pieces of large bodies, per worker",
         more: "Each has `send.piece` bytes, at most 1 MiB; beyond that, and at 0, none is \
@@ -302,10 +322,12 @@ pub(super) const ROWS: &[Setting] = &[
                (RLIMIT_MEMLOCK). When all are in use, or no more may be locked, pieces are read \
                into ordinary memory.",
         source: "io_uring_register(2), IORING_REGISTER_BUFFERS2",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "uring.order",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "arrival", set: |s| s.ring.order = CompletionOrder::Arrival },
@@ -317,17 +339,18 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "arw", set: |s| s.ring.order = CompletionOrder::Arw },
             ],
         },
-        word: None,
         default: Some("arrival"),
-        doc: "The order in which `uring` acts on the completions of one turn",
+        doc: "Order in which `uring` handles the completions of one turn",
         more: "`arrival` is as the operations completed. Else there are three queues, emptied in \
                the order of their letters: `w` writes, `r` reads and all else that was waited \
                for, `a` accepts.",
         source: "The µserver's separate completion queues (M59)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "uring.features",
-        flag: None,
+        task: Task::Architectures,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "auto", set: |s| s.ring.features = Features::ALL },
@@ -338,12 +361,12 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "basic", set: |s| s.ring.features = Features::NONE },
             ],
         },
-        word: None,
         default: Some("auto"),
-        doc: "What `uring` uses of what the kernel has",
+        doc: "Optional features of the kernel that `uring` uses",
         more: "`auto` is all of it. `plain` keeps sockets in the process's descriptor table \
                instead of the ring's own, so that other tools see them. `basic` is what Linux \
                5.19 has.",
-        source: "",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
 ];

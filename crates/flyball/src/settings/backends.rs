@@ -22,48 +22,45 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
 const CGI: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
-        flag: None,
         kind: Kind::Text {
             form: "an absolute path such as /cgi-bin",
             valid: |text| text == "/" || is_url_path(text),
             set: |s, text| cgi(s).path = text,
         },
-        word: None,
         default: None,
-        doc: "The path; it and all beneath it are meant",
-        more: "",
+        doc: "The path; the table covers it and all beneath it",
         source: "RFC 3875",
+        ..Setting::ROW
     },
     Setting {
         key: "program",
-        flag: None,
         kind: Kind::Path { set: |s, path| cgi(s).program = Some(path) },
         word: Some(Word { name: "none", set: |s| cgi(s).program = None }),
         default: Some("none"),
-        doc: "The program that answers for all of them",
+        doc: "Program that answers for all paths of the table",
         more: "What follows `path` is its PATH_INFO. It must be there when the server starts.",
         source: "RFC 3875 section 4.1.5",
+        ..Setting::ROW
     },
     Setting {
         key: "root",
-        flag: None,
         kind: Kind::Path { set: |s, path| cgi(s).root = Some(path) },
         word: Some(Word { name: "none", set: |s| cgi(s).root = None }),
         default: Some("none"),
-        doc: "The directory in which programs are looked for by the path",
+        doc: "Directory in which the path names a program",
         more: "The first file on the path is the program, and what follows is its PATH_INFO. One \
                of `program` and `root` must be given, and not both.",
         source: "RFC 3875 section 4.1.13",
+        ..Setting::ROW
     },
     Setting {
         key: "environment",
-        flag: None,
         kind: Kind::Fields { set: |s, all| cgi(s).environment.extend(all) },
         word: Some(Word { name: "none", set: |s| cgi(s).environment.clear() }),
         default: Some("none"),
-        doc: "Variables beside those of RFC 3875, such as `GIT_PROJECT_ROOT`",
+        doc: "More variables than those of RFC 3875, such as `GIT_PROJECT_ROOT`",
         more: "Of the server's own environment a program gets nothing.",
-        source: "",
+        ..Setting::ROW
     },
     limits::sendfile_roots(
         |s, roots| cgi(s).sendfile_roots = roots.into_iter().map(Into::into).collect(),
@@ -98,17 +95,15 @@ const CGI: &[Setting<SiteSettings>] = &[
     ),
     Setting {
         key: "processes",
-        flag: None,
         kind: Kind::Integer {
             least: 1,
             most: 10_000,
             set: |s, most| limits_of(s).processes_max = most as usize,
         },
-        word: None,
         default: Some("64"),
         doc: "Programs of this table that run at the same time, in all",
         more: "All workers together count. One more is answered with 503.",
-        source: "",
+        ..Setting::ROW
     },
     limits::memory(
         |s, bytes| limits_of(s).memory_bytes = Some(bytes),

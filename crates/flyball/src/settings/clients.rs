@@ -1,11 +1,11 @@
 //! Settings of who clients are taken to be, and of what is written about them.
 
-use flyball_arch::{AccessLog, ClientAddress, LogLevel};
+use flyball_arch::{AccessLog, Changes, ClientAddress, LogLevel};
 use flyball_http::Network;
 
 use super::kind::Kind;
 use super::server::TIME_MS_MAX;
-use super::table::{Setting, Word};
+use super::table::{Setting, Task, Word};
 
 /// Shortest file of the access log that is put aside: one batch of lines fits.
 const LOG_BYTES_LEAST: u64 = 64 * 1024;
@@ -24,7 +24,7 @@ const SLOW_MS_MAX: u64 = 3_600_000;
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "log.level",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "error", set: |s| s.log.level = LogLevel::Error },
@@ -33,34 +33,33 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "debug", set: |s| s.log.level = LogLevel::Debug },
             ],
         },
-        word: None,
         default: Some("info"),
-        doc: "How much the server says on standard error",
-        more: "`error` is what somebody has to mend, such as a worker that crashed; `warn` is also \
-               what the server copes with by itself, and what programs say on their error output; \
-               `info` is also what it does that is not every day's work; `debug` is also each step \
-               of the master: processes, signals, questions. What `flyball ctl` changes is said at \
-               every level, with the old and the new value and who asked for it. It can be changed \
-               while the server runs.",
-        source: "",
+        doc: "How much the server writes to standard error",
+        more: "`error`: faults that need an operator, such as a worker that crashed. `warn`: also \
+               faults that the server handles itself, and the error output of programs. `info`: \
+               also unusual events, such as reloads. `debug`: also each step of the master. \
+               Changes by `flyball ctl` are written at every level, with the old and the new value \
+               and the user who asked.",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "log.format",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::LogFormat { set: |s, format| s.log.format = format },
-        word: None,
         default: Some("combined"),
-        doc: "What a line of the access log holds",
+        doc: "Fields of a line of the access log",
         more: "`common`, `combined`, `json` (an object for each line), or a text with fields: \
                `$remote_addr`, `$remote_user`, `$time_local`, `$time_iso8601`, `$request` (the \
                request line), `$method`, `$path`, `$query`, `$protocol`, `$status`, \
                `$bytes_sent`, `$host`, `$duration_us`, `$worker`, `$request_id`, and any field of \
                the request as `$http_` and its name, such as `$http_referer`. `$$` is a dollar.",
         source: "S3 section 4 (M122)",
+        ..Setting::ROW
     },
     Setting {
         key: "log.rotate-size",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::Size {
             least: LOG_BYTES_LEAST,
             most: LOG_BYTES_MAX,
@@ -68,13 +67,13 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "off", set: |s| s.log.bytes_max = None }),
         default: Some("off"),
-        doc: "Length that a file of the access log does not exceed",
+        doc: "Greatest length of a file of the access log",
         more: "The file is put aside before it would: `access.log` becomes `access.log.1`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "log.rotate-age",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::Duration {
             least_ms: LOG_MS_LEAST,
             most_ms: LOG_MS_MAX,
@@ -82,45 +81,43 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "off", set: |s| s.log.ms_max = None }),
         default: Some("off"),
-        doc: "Age at which a file of the access log is put aside",
+        doc: "Age at which a file of the access log is rotated",
         more: "Counted from when the file was made, which a restart does not change.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "log.keep",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::Integer { least: 1, most: LOG_KEEP_MAX, set: |s, n| s.log.keep = n as usize },
-        word: None,
         default: Some("7"),
-        doc: "Files of the access log that are kept beside the one that is written",
+        doc: "Rotated files of the access log that are kept",
         more: "Only where the server itself puts files aside.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "slow-log",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::Log { dash: || AccessLog::Stderr, set: |s, log| s.log.slow = log },
         word: Some(Word { name: "off", set: |s| s.log.slow = AccessLog::Off }),
         default: Some("off"),
-        doc: "Where the timelines of slow requests go, a line for each",
-        more: "`-` is standard error; a file is appended to, put aside and opened anew as the \
-               access log is. While it is on, a timeline is kept of every request.",
-        source: "",
+        doc: "Where the timeline of each slow request is written",
+        more: "`-` is standard error; a file is appended to, rotated and opened again like \
+               the access log. While it is on, a timeline is kept of every request.",
+        ..Setting::ROW
     },
     Setting {
         key: "log.slow-threshold",
-        flag: None,
+        task: Task::Logs,
         kind: Kind::Duration { least_ms: 0, most_ms: SLOW_MS_MAX, set: |s, ms| s.log.slow_ms = ms },
-        word: None,
         default: Some("500ms"),
-        doc: "How long a request takes at least that is slow",
-        more: "From its first byte to the last of the answer that the socket took, whoever was \
-               waited for.",
-        source: "",
+        doc: "Time from which a request counts as slow",
+        more: "It counts from the first byte of the request to the last byte of the answer that \
+               the socket took, whatever caused the wait.",
+        ..Setting::ROW
     },
     Setting {
         key: "client.address",
-        flag: None,
+        task: Task::Clients,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "peer", set: |s| s.clients.address = ClientAddress::Peer },
@@ -135,18 +132,18 @@ pub(super) const ROWS: &[Setting] = &[
                 },
             ],
         },
-        word: None,
         default: Some("peer"),
-        doc: "Who the client of a request is taken to be",
-        more: "`peer` is whoever connects. `proxy-protocol` is whom a trusted peer names in a \
-               header of the PROXY protocol, version 1 or 2, which it must send; from others such \
-               a header is refused. `forwarded` and `x-forwarded-for` are read in that field of \
-               the request, from the right past trusted proxies.",
+        doc: "Where the address of a client comes from",
+        more: "`peer` takes the address of the connection. `proxy-protocol` takes the address in \
+               the header of the PROXY protocol, version 1 or 2, which a trusted peer must send \
+               and no other may. `forwarded` and `x-forwarded-for` take it from that field of the \
+               request, read from the right past trusted proxies.",
         source: "RFC 7239, HAProxy's PROXY protocol",
+        ..Setting::ROW
     },
     Setting {
         key: "client.trusted",
-        flag: None,
+        task: Task::Clients,
         kind: Kind::Texts {
             form: Network::FORM,
             empty: true,
@@ -157,8 +154,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "nobody", set: |s| s.clients.trusted.clear() }),
         default: Some("nobody"),
-        doc: "Proxies that are believed when they name a client",
+        doc: "Proxies that are trusted to name the client",
         more: "A list of addresses and networks.",
-        source: "",
+        ..Setting::ROW
     },
 ];

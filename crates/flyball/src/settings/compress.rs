@@ -4,7 +4,7 @@ use flyball_http::coding::Coding;
 use flyball_site::{FILTERS, Level, SiteSettings};
 
 use super::kind::Kind;
-use super::table::{Setting, Word};
+use super::table::{Setting, Task, Word};
 
 /// Largest body that may be coded as a whole.
 const MAX_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -19,9 +19,8 @@ const AT_ONCE_MAX: u64 = 1_024;
 pub(super) const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "compress.on",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Switch { set: |s, on| s.compress.on = on },
-        word: None,
         default: Some("true"),
         doc: "Whether bodies are compressed for clients that accept it",
         more: "A body is compressed once for each coding that is asked for, and kept beside the \
@@ -31,12 +30,12 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                the plain body. A client that accepts no coding, and refuses a body without one \
                too, gets it all the same.",
         source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.backends",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Switch { set: |s, on| s.compress.backends = on },
-        word: None,
         default: Some("true"),
         doc: "Whether answers of programs are compressed too, while they are sent",
         more: "An answer with the status 200 and a listed type, by the bounds of files that are \
@@ -46,33 +45,32 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                so does a stream of events. Turn it off where secrets stand beside what a stranger \
                can have written into the page (BREACH), or say `no-transform` there.",
         source: "RFC 9110 section 8.8.1",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.precompressed",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Switch { set: |s, on| s.compress.precompressed = on },
-        word: None,
         default: Some("true"),
         doc: "Whether `page.html.br` is sent for `page.html`",
         more: "Files whose names end in `.br`, `.gz` and the like as well are sent in the place of \
                the file beside them, to clients that accept the coding, unless they are older. \
                They come before what is compressed here. Only names of the listed types and of \
                the least size are looked for.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.codings",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Codings { set: |s, codings| s.compress.codings = codings },
-        word: None,
         default: Some("br, zstd, gzip"),
-        doc: "Codings on offer, the first one first when all are liked",
-        more: "",
+        doc: "Codings on offer; the first wins if the client likes several equally",
         source: "RFC 8878, RFC 7932, RFC 1952",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.types",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Texts {
             form: "a media type such as text/css, text/* or *+json",
             empty: false,
@@ -81,37 +79,35 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "text", set: |s| s.compress.types = Vec::new() }),
         default: Some("text"),
-        doc: "Media types that are worth it",
+        doc: "Media types that are compressed",
         more: "`text` stands for `text/*`, `*+json`, `*+xml`, scripts, JSON, XML, YAML, TOML, SQL, \
                WebAssembly, tar archives, fonts that are not compressed, bitmaps and icons.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.min-size",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.min_bytes = n },
-        word: None,
         default: Some("1KiB"),
-        doc: "Smaller bodies leave plain",
+        doc: "Smallest body that is compressed",
         more: "What fits into one packet anyway arrives no sooner for being smaller.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.max-size",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.max_bytes = n },
-        word: None,
         default: Some("1MiB"),
-        doc: "Larger bodies are compressed while they are sent",
-        more: "A file is read into memory to be compressed, by whoever does the disk work. \
+        doc: "Largest body that is compressed in memory; larger ones are streamed",
+        more: "A file is read into memory to be compressed, where disk work is done. \
                Compressing it, beside any loop, takes for 1 MiB of text on one CPU (AMD EPYC) 11 \
                to 13 ms for Brotli, 3 to 7 ms for Zstandard and 19 to 22 ms for gzip. What is \
                larger is not kept: see `compress.stream-max-size`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.stream-max-size",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Size {
             least: 1,
             most: STREAM_BYTES_MAX,
@@ -120,66 +116,66 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.compress.stream_bytes_max = 0 }),
         default: Some("64MiB"),
         doc: "Largest body that is compressed while it is sent",
-        more: "For each client anew, in pieces of 64 KiB, which take 1 to 2 ms each: files larger \
-               than `compress.max-size`, and listings of directories, whose length does not \
-               matter. Such an answer has no length: it comes in chunks, or until the connection \
-               ends in HTTP/1.0. `off` leaves all of them plain. Files that were compressed \
-               beforehand may be larger.",
+        more: "Each client gets a stream of its own, in pieces of 64 KiB, which take 1 to 2 ms \
+               each: files larger than `compress.max-size`, and listings of directories, whose \
+               length does not matter. Such an answer has no length: it comes in chunks, or until \
+               the connection ends in HTTP/1.0. `off` leaves all of them plain. Files that were \
+               compressed beforehand may be larger.",
         source: "S3 section 3.1 (M113)",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.streams",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Integer {
             least: 1,
             most: AT_ONCE_MAX,
             set: |s, n| s.compress.streams = n as usize,
         },
-        word: None,
         default: Some("16"),
-        doc: "Bodies compressed while they are sent; others leave plain",
+        doc: "Most bodies compressed while they are sent; others leave plain",
         more: "Per process. Each body holds the memory of its encoder for as long as its client \
                takes.",
         source: "S3 section 6 (M140)",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.shed",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Integer {
             least: 1,
             most: AT_ONCE_MAX,
             set: |s, n| s.compress.shed = n as usize,
         },
-        word: None,
         default: Some("8"),
-        doc: "Bodies being compressed from which on others leave plain",
+        doc: "Bodies being compressed at which further ones leave plain",
         more: "Per process. What left plain is counted as `compressions_shed`, and is \
                compressed when it is asked for later. One body is compressed once in a process at \
-               a time: whoever asks meanwhile gets it plain.",
+               a time: requests for it meanwhile get it plain.",
         source: "S3 section 6 (M140)",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.cpu",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::Integer { least: 1, most: 10_000, set: |s, n| s.compress.cpu_percent = n },
-        word: None,
         default: Some("50"),
-        doc: "Percent of a CPU that compression may take",
+        doc: "Most of a CPU that compression may use, in percent",
         more: "Per process, over a few seconds: one that has just started may take a second \
                or two at once. Beyond it bodies leave plain, as with `compress.shed`. How \
                busy the server is otherwise counts for `compress.when-overloaded`.",
         source: "S3 section 6 (M140)",
+        ..Setting::ROW
     },
     Setting {
         key: "compress.when-overloaded",
-        flag: None,
+        task: Task::Compression,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "plain", set: |s| s.compress.overloaded = false },
                 Word { name: "compressed", set: |s| s.compress.overloaded = true },
             ],
         },
-        word: None,
         default: Some("plain"),
         doc: "How bodies leave while the server is overloaded",
         more: "`plain`: those that are not in the cache compressed are not compressed while \
@@ -189,6 +185,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                they are asked for later. `compressed`: within `compress.shed` and `compress.cpu`, \
                as ever.",
         source: "S3 section 6 (M140)",
+        ..Setting::ROW
     },
 ];
 
@@ -209,7 +206,16 @@ const fn level(at: usize) -> Setting<SiteSettings> {
     let Level { key, least, most, default, doc, more, source } = FILTERS[at].level;
     let (least, most) = (least as u64, most as u64);
     let kind = Kind::Integer { least, most, set: SET_LEVEL[at] };
-    Setting { key, flag: None, kind, word: None, default: Some(default), doc, more, source }
+    Setting {
+        key,
+        task: Task::Compression,
+        kind,
+        default: Some(default),
+        doc,
+        more,
+        source,
+        ..Setting::ROW
+    }
 }
 
 /// What stores the level of each filter that there may be.

@@ -35,7 +35,7 @@ pub(super) fn of_server(settings: &Settings) -> Vec<Fault> {
 fn clients(settings: &Settings, faults: &mut Vec<Fault>) {
     let clients = &settings.clients;
     if clients.address != ClientAddress::Peer && clients.trusted.is_empty() {
-        let why = "nobody would be believed; list the proxies in client.trusted";
+        let why = "no proxy would be trusted; list them in client.trusted";
         faults.push(("client.address", why.to_owned()));
     }
     if clients.requests_burst.is_some() && clients.requests_per_address.is_none() {

@@ -4,7 +4,7 @@ use flyball_arch::Advice;
 use flyball_site::pattern::is_exact;
 
 use super::kind::Kind;
-use super::table::{Setting, Word};
+use super::table::{Setting, Task, Word};
 
 /// Largest size of a file.
 const FILE_BYTES_MAX: u64 = 1 << 62;
@@ -13,18 +13,18 @@ const FILE_BYTES_MAX: u64 = 1 << 62;
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "cache.least",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size { least: 0, most: FILE_BYTES_MAX, set: |s, n| s.caches.least_bytes = n },
-        word: None,
         default: Some("0B"),
         doc: "Smallest file that the caches hold",
-        more: "Each request opens a smaller one anew. Of a body that was coded here, the file \
+        more: "A smaller file is opened for each request. Of a body that was coded here, the file \
                counts.",
         source: "The µserver's bounds on the size of cached files (M58)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.most",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size {
             least: 0,
             most: FILE_BYTES_MAX,
@@ -33,12 +33,13 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "any", set: |s| s.caches.most_bytes = None }),
         default: Some("any"),
         doc: "Largest file that the caches hold, in memory or open",
-        more: "Each request opens a larger one anew.",
+        more: "A larger file is opened for each request.",
         source: "The µserver's bounds on the size of cached files (M58)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.warm",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Texts {
             form: "the name of a file from the root of its site such as /index.html",
             empty: true,
@@ -47,27 +48,28 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "none", set: |s| s.caches.warm.clear() }),
         default: Some("none"),
-        doc: "Files that are in the caches before the first request",
+        doc: "Files that are loaded into the caches before the first request",
         more: "Each worker brings them in before it accepts, from each site that has them, plain \
                and not coded. One that is not there, or that was changed within the last 50 ms, \
                is passed over.",
         source: "The µserver's warm caches (M58)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.lock",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Switch { set: |s, on| s.caches.locks = on },
-        word: None,
         default: Some("false"),
         doc: "Whether cached bodies are locked in memory",
         more: "Each then has whole pages, which count as locked memory (RLIMIT_MEMLOCK); one that \
                may not be locked is held all the same. `tux` always does so. `shared-symped` holds \
                no bodies.",
         source: "The µserver's locked cache pages (M58), mlock(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.advice",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "none", set: |s| s.mapped_advice = Advice::None },
@@ -76,11 +78,11 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "willneed", set: |s| s.mapped_advice = Advice::WillNeed },
             ],
         },
-        word: None,
         default: Some("none"),
-        doc: "What the kernel is told of how mapped chunks will be read",
+        doc: "Advice to the kernel on how mapped chunks will be read",
         more: "It has a meaning with `send.mode` mapped. `willneed` has the whole chunk read as \
                soon as it is mapped.",
         source: "The µserver's madvise (M58), madvise(2)",
+        ..Setting::ROW
     },
 ];

@@ -17,47 +17,47 @@ type Off = fn(&mut SiteSettings);
 pub(super) const fn hold(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
     Setting {
         key: "hold",
-        flag: None,
         kind: Kind::Size { least: 1, most: 1 << 30, set },
         word: Some(Word { name: "off", set: off }),
         default: Some("1MiB"),
-        doc: "Bytes of a request body that are held in memory until it is whole",
+        doc: "Bytes of a request body that are held in memory until it is complete",
         more: "Per connection. Before that no program is started and no link is taken, so that a \
                slow client keeps neither from others, and a body in chunks has a length. What is \
                longer waits in a file (`spool.directory`). `off` passes a body on as it comes: in \
                chunks it then comes without its length, of which PHP reads nothing, and is 411 \
                for SCGI.",
         source: "RFC 3875 section 4.1.2; fastcgi_request_buffering of nginx",
+        ..Setting::ROW
     }
 }
 
 pub(super) const fn buffer(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
     Setting {
         key: "buffer",
-        flag: None,
         kind: Kind::Size { least: 128 << 10, most: 1 << 30, set },
         word: Some(Word { name: "off", set: off }),
         default: Some("1MiB"),
-        doc: "Bytes of an answer that are taken into memory for a client that is slow",
+        doc: "Bytes of an answer that are held in memory for a slow client",
         more: "Per connection. A client gets each byte as soon as it has room for it; what it has \
                no room for is taken here, so that the program need not wait and is free for \
                others. `off` has it wait.",
         source: "fastcgi_buffers of nginx",
+        ..Setting::ROW
     }
 }
 
 pub(super) const fn buffer_max(set: Set<u64>, off: Off) -> Setting<SiteSettings> {
     Setting {
         key: "buffer-max",
-        flag: None,
         kind: Kind::Size { least: 1, most: 1 << 50, set },
         word: Some(Word { name: "off", set: off }),
         default: Some("64MiB"),
-        doc: "Bytes of it beyond `buffer` that are taken into a file",
+        doc: "Bytes of an answer beyond `buffer` that are held in a file",
         more: "Per connection. When that is full too, or three quarters of `spool.max` are in \
                use, or where no file can be made in `spool.directory`, the program waits for the \
                client.",
         source: "fastcgi_max_temp_file_size of nginx",
+        ..Setting::ROW
     }
 }
 
@@ -92,13 +92,11 @@ const fn duration(
 ) -> Setting<SiteSettings> {
     Setting {
         key,
-        flag: None,
         kind: Kind::Duration { least_ms: 1, most_ms: DAY_MS, set },
-        word: None,
         default: Some(default),
         doc,
         more,
-        source: "",
+        ..Setting::ROW
     }
 }
 
@@ -143,7 +141,7 @@ const fn limit(
     [doc, more, source]: [&'static str; 3],
 ) -> Setting<SiteSettings> {
     let word = Some(Word { name: "off", set: off });
-    Setting { key, flag: None, kind, word, default: Some("off"), doc, more, source }
+    Setting { key, kind, word, default: Some("off"), doc, more, source, ..Setting::ROW }
 }
 
 pub(super) const fn sendfile_roots(
@@ -154,7 +152,6 @@ pub(super) const fn sendfile_roots(
 ) -> Setting<SiteSettings> {
     Setting {
         key: "sendfile-roots",
-        flag: None,
         kind: Kind::Texts {
             form: "an absolute path such as /srv/files",
             empty: true,
@@ -165,6 +162,6 @@ pub(super) const fn sendfile_roots(
         default: Some("none"),
         doc,
         more,
-        source: "",
+        ..Setting::ROW
     }
 }

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
+use flyball_arch::Changes;
+
 use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};
-use super::table::{Setting, Table};
+use super::table::{Setting, Table, find};
+use super::task::Task;
 
 const INTRODUCTION: &str = "\
 # Settings
@@ -45,6 +48,9 @@ for `${`. A number or switch may be written as a string for that.
 
 An unknown key is an error, and so is a value out of bounds: the server then does not start, and
 exits with code 2.
+
+A reload (`flyball ctl reload`, SIGHUP) takes changes of the file over. Where a setting says so,
+`flyball ctl set KEY VALUE` changes it alone. Where no architectures are named, all use it.
 
 S0 to S4 are the papers that a setting comes from, and M1 to M172 the mechanisms in them:
 
@@ -89,17 +95,42 @@ configuration holds one. [settings.md](settings.md) has all others and says how 
 
 ";
 
+/// What nearly every server needs to have set; those of a site begin with `site.`.
+const FIRST: [&str; 10] = [
+    "listen",
+    "site.hosts",
+    "site.root",
+    "site.listing",
+    "site.cache-control",
+    "access-log",
+    "admin",
+    "user",
+    "limit.body",
+    "workers",
+];
+
 /// The text of `docs/settings.md`.
 pub fn settings_markdown() -> String {
     let mut text = String::from(INTRODUCTION);
-    text.push_str("\n## Server\n\n");
-    let settings = || SETTINGS.iter().filter(|setting| !setting.is_experiment());
-    overview(settings(), &mut text);
-    settings().for_each(|setting| section(setting, &mut text));
-    text.push_str(SITES);
-    for setting in SITE_SETTINGS {
-        section(setting, &mut text);
+    first(&mut text);
+    text.push_str("\n## By task\n\n");
+    for task in Task::OF_SERVER {
+        contents(task, "", &mut text);
     }
+    for task in Task::OF_SITE {
+        contents(task, "Sites: ", &mut text);
+    }
+    text.push_str("- [Tables of a site](#tables-of-a-site)\n");
+    for task in Task::OF_SERVER {
+        line(&mut text, format_args!("\n## {}\n", task.title()));
+        settings_of(SETTINGS, task, &mut text);
+    }
+    text.push_str(SITES);
+    for task in Task::OF_SITE {
+        line(&mut text, format_args!("\n## Sites: {}\n", task.title()));
+        settings_of(SITE_SETTINGS, task, &mut text);
+    }
+    text.push_str("\n## Tables of a site\n");
     for table in SITE_TABLES {
         table_section(table, &mut text);
     }
@@ -109,18 +140,44 @@ pub fn settings_markdown() -> String {
 /// The text of `docs/experiment-settings.md`.
 pub fn experiments_markdown() -> String {
     let mut text = String::from(EXPERIMENTS);
-    let settings = || SETTINGS.iter().filter(|setting| setting.is_experiment());
-    overview(settings(), &mut text);
-    settings().for_each(|setting| section(setting, &mut text));
+    settings_of(SETTINGS, Task::Experiment, &mut text);
     text
 }
 
-fn overview(table: impl Iterator<Item = &'static Setting>, text: &mut String) {
-    text.push_str("| key | default | what it is |\n| --- | --- | --- |\n");
-    for setting in table {
-        let default = setting.default.unwrap_or_default();
-        line(text, format_args!("| `{}` | `{default}` | {} |", setting.key, setting.doc));
+/// The settings that come first, each with a link.
+fn first(text: &mut String) {
+    text.push_str("\n## The ten that you will touch\n\n");
+    text.push_str("| key | where | default | what it is |\n| --- | --- | --- | --- |\n");
+    for key in FIRST {
+        let row = match key.strip_prefix("site.") {
+            Some(key) => {
+                find(SITE_SETTINGS, key).map(|row| (row.key, "site", row.default, row.doc))
+            }
+            None => find(SETTINGS, key).map(|row| (row.key, "server", row.default, row.doc)),
+        };
+        let Some((key, place, default, doc)) = row else { continue };
+        let anchor = key.replace('.', "");
+        let default = default.map_or("must be given".to_owned(), |default| format!("`{default}`"));
+        line(text, format_args!("| [`{key}`](#{anchor}) | {place} | {default} | {doc} |"));
     }
+}
+
+/// A line of the table of contents.
+fn contents(task: Task, of: &str, text: &mut String) {
+    let title = format!("{of}{}", task.title());
+    let anchor = title.to_lowercase().replace(' ', "-").replace(':', "");
+    line(text, format_args!("- [{title}](#{anchor})"));
+}
+
+/// A table of those of a task, and a section for each.
+fn settings_of<T>(settings: &'static [Setting<T>], task: Task, text: &mut String) {
+    let settings = || settings.iter().filter(|setting| setting.task == task);
+    text.push_str("| key | default | what it is |\n| --- | --- | --- |\n");
+    for setting in settings() {
+        let default = setting.default.map_or(String::new(), |default| format!("`{default}`"));
+        line(text, format_args!("| `{}` | {default} | {} |", setting.key, setting.doc));
+    }
+    settings().for_each(|setting| section(setting, text));
 }
 
 fn section<T>(setting: &Setting<T>, text: &mut String) {
@@ -135,6 +192,21 @@ fn section<T>(setting: &Setting<T>, text: &mut String) {
     }
     if let Some(flag) = &setting.flag {
         line(text, format_args!("- Flag: `--{} {}`.", flag.name, flag.value));
+    }
+    match setting.changes {
+        Changes::InPlace => line(text, format_args!("- `flyball ctl set` changes it in place.")),
+        Changes::Generation => {
+            line(text, format_args!("- `flyball ctl set` changes it by new workers."));
+        }
+        Changes::Reload => {}
+    }
+    if let Some(names) = setting.architectures() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        line(text, format_args!("- Used by: {}.", names.join(", ")));
+    }
+    if let Some(range) = setting.tune {
+        let values: Vec<String> = range.values.iter().map(|value| format!("`{value}`")).collect();
+        line(text, format_args!("- `flyball tune` tries: {}.", values.join(", ")));
     }
     if !setting.source.is_empty() {
         line(text, format_args!("- From: {}.", setting.source));
@@ -182,6 +254,21 @@ mod tests {
             std::fs::read_to_string(path).unwrap_or_default() == experiments_markdown(),
             "docs/experiment-settings.md is stale: run `cargo xtask docs` and commit the result"
         );
+    }
+
+    #[test]
+    fn each_setting_has_a_group_of_its_page() {
+        for setting in SETTINGS {
+            let is_grouped = Task::OF_SERVER.contains(&setting.task);
+            assert!(is_grouped != setting.is_experiment(), "{}", setting.key);
+        }
+        for setting in SITE_SETTINGS {
+            assert!(Task::OF_SITE.contains(&setting.task), "{}", setting.key);
+        }
+        for setting in SITE_TABLES.iter().flat_map(|table| table.settings) {
+            assert_eq!(setting.task, Task::Table, "{}", setting.key);
+        }
+        assert_eq!(settings_markdown().matches("| [`").count(), FIRST.len());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use flyball_arch::WorkOrder;
 
 use super::kind::Kind;
-use super::table::{Setting, Word};
+use super::table::{Range, Setting, Task, UsedBy, Word};
 
 /// Highest number of a CPU.
 const CPU_MAX: u64 = 65_535;
@@ -21,7 +21,7 @@ const BUFFER_BYTES_MAX: u64 = 1 << 29;
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "pin-cpus",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Integers {
             least: 0,
             most: CPU_MAX,
@@ -33,24 +33,25 @@ pub(super) const ROWS: &[Setting] = &[
         more: "`auto` is all that the affinity mask allows. One that it does not allow is an \
                error at start. Without `pin` it has no effect.",
         source: "S4 section 4 (M151)",
+        ..Setting::ROW
     },
     Setting {
         key: "accept.incoming-cpu",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.incoming_cpu = on },
-        word: None,
         default: Some("false"),
         doc: "Whether a pinned worker gets the connections that its CPU took in",
         more: "Used where each worker has a listening socket of its own and `pin` is on: the \
                kernel prefers the socket of the CPU that handled the packet. It is of use when \
                interrupts are spread over the same CPUs.",
         source: "S4 section 4 (M151), SO_INCOMING_CPU in socket(7)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.by-address",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.by_address = on },
-        word: None,
         default: Some("false"),
         doc: "Whether workers divide the addresses of `listen` among them",
         more: "Each then has addresses of its own, in turn; where workers are more than addresses, \
@@ -58,65 +59,72 @@ pub(super) const ROWS: &[Setting] = &[
                subnet and `pin`, the connections of a subnet are served by the CPUs of its \
                workers.",
         source: "S4 section 4 (M151)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.extra",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Integer { least: 0, most: EXTRA_MAX, set: |s, n| s.accept_extra = n },
-        word: None,
         default: Some("0"),
-        doc: "Turns of a work phase after which it accepts again; 0 never does",
+        doc: "Connections worked on before accepting again; 0 is all of them",
         more: "After each so many connections worked on there is an accept phase within the work \
                phase, whether a listening socket was reported or not. What it accepts is worked on \
                in the next work phase.",
         source: "The µserver's extra accepts (M50)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.on-close",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.accept_on_close = on },
-        word: None,
         default: Some("false"),
         doc: "Whether one connection is accepted whenever one closes",
         more: "Nothing is accepted that way while accepting is paused.",
         source: "The µserver's accept on close (M51)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.every-loop",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.accept_every_loop = on },
-        word: None,
         default: Some("false"),
-        doc: "Whether every loop has an accept phase, reported ready or not",
+        doc: "Whether every loop has an accept phase, even if none is reported",
         more: "The listening sockets stay watched, so that a loop that waits is woken.",
         source: "The µserver's accepts in the server loop (M52)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.free-threshold",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Integer { least: 1, most: FREE_MAX, set: |s, n| s.free_threshold = n as usize },
-        word: None,
         default: Some("1"),
         doc: "Free connections at which a full worker accepts again",
         more: "A worker with `connections.max` open connections stops accepting; it starts again \
                when so many could be opened. A number beyond `connections.max` waits until none \
                is open.",
         source: "The µserver's threshold of free descriptors (M53)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.modify-listeners",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.modify_listeners = on },
-        word: None,
         default: Some("false"),
         doc: "Whether a pause changes the watch of the listening sockets",
         more: "Else they are taken out of the event mechanism and put in again. A socket that is \
                watched exclusively (`accept.exclusive`) cannot be changed and is taken out.",
         source: "The µserver's epoll-modify-listeners (M57), EPOLL_CTL_MOD in epoll_ctl(2)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "work.order",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "fifo", set: |s| s.work_order = WorkOrder::Fifo },
@@ -131,9 +139,8 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "lru", set: |s| s.work_order = WorkOrder::Lru },
             ],
         },
-        word: None,
         default: Some("fifo"),
-        doc: "The order in which ready connections are worked on",
+        doc: "Order in which ready connections are worked on",
         more: "`fifo`: those left over from the last work phase, then those that the event \
                mechanism reported, then those just accepted, each as they came. `lifo`: the \
                reverse. `up`, `down`: by descriptor, lowest or highest first. `writes-first-up`, \
@@ -141,35 +148,38 @@ pub(super) const ROWS: &[Setting] = &[
                lot by descriptor. `lru`: least recently worked on first, where accepting counts \
                as work.",
         source: "The µserver's processing orders (M49)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "work.eager-write",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.eager_write = on },
-        word: None,
         default: Some("true"),
         doc: "Whether an answer is written in the turn that made it",
         more: "When false, it is written when the event mechanism has reported room in the socket, \
-               for each piece anew. Edge-triggered, one report holds until the socket is full.",
+               again for each piece. Edge-triggered, one report holds until the socket is full.",
         source: "The µserver's eager writes (M54)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "work.full-read",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.full_read = on },
-        word: None,
         default: Some("false"),
         doc: "Whether a connection is read until a read would block",
         more: "When false, a read that did not fill the buffer is taken to have emptied the \
                socket. A turn makes at most four reads either way; what is left has its turn in \
                the next work phase.",
         source: "The µserver's full reads (M54)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "close.reset",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.close_reset = on },
-        word: None,
         default: Some("false"),
         doc: "Whether idle and refused connections are closed with a reset",
         more: "It holds for connections that end by `timeout.idle` or `timeout.head`, that were \
@@ -177,12 +187,13 @@ pub(super) const ROWS: &[Setting] = &[
                the client has acknowledged everything that was sent. All others are closed in the \
                ordinary way.",
         source: "The µserver's close with reset (M56), SO_LINGER in socket(7)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "close.idle-when-full",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Switch { set: |s, on| s.close_idle_when_full = on },
-        word: None,
         default: Some("true"),
         doc: "Whether idle connections make room when a worker is full",
         more: "When clients wait for a place while `connections.max` connections are open, or \
@@ -191,12 +202,12 @@ pub(super) const ROWS: &[Setting] = &[
                head, then those that are kept, the oldest of each first. Event loops close at \
                least `accept.free-threshold`. `timeout.idle` and `timeout.head` hold besides.",
         source: "The µserver's closing of idle connections (M56)",
+        ..Setting::ROW
     },
     Setting {
         key: "send.blocking",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Switch { set: |s, on| s.send_blocking = on },
-        word: None,
         default: Some("false"),
         doc: "Whether large bodies are sent by calls that block",
         more: "Where event loops send by sendfile: the call then waits until the client has taken \
@@ -205,31 +216,35 @@ pub(super) const ROWS: &[Setting] = &[
                the connection and waits in its calls, copies as well as sendfile, until \
                everything is sent; deadlines are looked at twice a second.",
         source: "S4 sections 5 and 8 (M149)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["false", "true"], ordered: false }),
+        ..Setting::ROW
     },
     Setting {
         key: "send.cork",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Switch { set: |s, on| s.cork = on },
-        word: None,
         default: Some("false"),
         doc: "Whether TCP_CORK joins a head and its large body",
         more: "Two more system calls per large body; else the flag MSG_MORE on the head does the \
                same at no cost.",
         source: "The µserver's cork (M58), S4 section 4 (M148), TCP_CORK in tcp(7)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "send.no-delay",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Switch { set: |s, on| s.no_delay = on },
-        word: None,
         default: Some("true"),
         doc: "Whether small segments leave at once (TCP_NODELAY)",
         more: "When false, a small segment waits for the acknowledgement of what was sent before.",
         source: "S3 section 4 (M124), S4 section 4 (M148)",
+        ..Setting::ROW
     },
     Setting {
         key: "send.buffer",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Size {
             least: BUFFER_BYTES_LEAST,
             most: BUFFER_BYTES_MAX,
@@ -242,10 +257,11 @@ pub(super) const ROWS: &[Setting] = &[
                The kernel cuts it to `net.core.wmem_max` and doubles it for its own needs; the \
                server warns when it is cut.",
         source: "S3 section 4 (M124), SO_SNDBUF in socket(7)",
+        ..Setting::ROW
     },
     Setting {
         key: "receive.buffer",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Size {
             least: BUFFER_BYTES_LEAST,
             most: BUFFER_BYTES_MAX,
@@ -256,5 +272,6 @@ pub(super) const ROWS: &[Setting] = &[
         doc: "Receive buffer of each connection",
         more: "As `send.buffer`, with `net.ipv4.tcp_rmem` and `net.core.rmem_max`.",
         source: "S3 section 4 (M124), SO_RCVBUF in socket(7)",
+        ..Setting::ROW
     },
 ];

@@ -21,6 +21,7 @@ mod expand;
 mod experiment;
 mod explain;
 mod file;
+
 mod holding;
 mod kind;
 mod limits;
@@ -41,6 +42,7 @@ mod server;
 mod site;
 mod suggest;
 mod table;
+mod task;
 mod text;
 mod typed;
 
@@ -56,6 +58,6 @@ pub use resolve::{PORT, PORT_TRIES, resolve, resolve_in};
 pub use server::SETTINGS;
 pub use site::{SITE_SETTINGS, SITE_TABLES};
 pub use suggest::nearest;
-pub use table::{Flag, Setting, Table, Word, find};
+pub use table::{Flag, Range, Setting, Table, Task, UsedBy, Word, find};
 pub use text::size as parse_size;
 pub use typed::{Typed, TypedSite, TypedTable, Written};

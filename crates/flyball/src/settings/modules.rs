@@ -21,44 +21,38 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[Table {
 const MODULE: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
-        flag: None,
         kind: Kind::Text {
             form: "an absolute path such as /hello",
             valid: |text| text == "/" || is_url_path(text),
             set: |s, text| module(s).path = text,
         },
-        word: None,
         default: None,
-        doc: "The path; it and all beneath it are meant",
-        more: "",
+        doc: "The path; the table covers it and all beneath it",
         source: "S1 section 3",
+        ..Setting::ROW
     },
     Setting {
         key: "exact",
-        flag: None,
         kind: Kind::Switch { set: |s, on| module(s).exact = on },
-        word: None,
         default: Some("false"),
-        doc: "Whether only the path itself is meant, and nothing beneath it",
-        more: "",
-        source: "",
+        doc: "Whether the table covers the path alone, and nothing beneath it",
+        ..Setting::ROW
     },
     Setting {
         key: "library",
-        flag: None,
         kind: Kind::Path { set: |s, path| module(s).library = Some(path) },
         word: Some(Word { name: "none", set: |s| module(s).library = None }),
         default: Some("none"),
-        doc: "The shared object that the module is in",
+        doc: "Shared object that holds the module",
         more: "It is brought into memory when the server starts: a missing file, a missing symbol \
                and another version of the ABI are errors then, and of `flyball check`. A \
                statically linked server has none. One of `library` and `name` must be given, and \
                not both.",
         source: "S1 section 3",
+        ..Setting::ROW
     },
     Setting {
         key: "name",
-        flag: None,
         kind: Kind::Text {
             form: "the name of a module that is part of the server, such as hello",
             valid: |text| !text.is_empty(),
@@ -66,20 +60,19 @@ const MODULE: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "none", set: |s| module(s).name = None }),
         default: Some("none"),
-        doc: "Or the name of a module that is part of the server",
+        doc: "Instead of `library`: the name of a built-in module",
         more: "docs/modules.md lists them.",
         source: "S1 section 3",
+        ..Setting::ROW
     },
     Setting {
         key: "load",
-        flag: None,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "start", set: |s| module(s).load = Load::Start },
                 Word { name: "first-use", set: |s| module(s).load = Load::FirstUse },
             ],
         },
-        word: None,
         default: Some("start"),
         doc: "When the module's initialiser runs",
         more: "With `start` it runs once, in the master, before the server gives its rights up; \
@@ -88,45 +81,44 @@ const MODULE: &[Setting<SiteSettings>] = &[
                request, with the rights of a worker; a failure is told in the log, and answered \
                with 500.",
         source: "S1 section 3",
+        ..Setting::ROW
     },
     Setting {
         key: "blocking",
-        flag: None,
         kind: Kind::Switch { set: |s, on| module(s).blocking = Some(on) },
         word: Some(Word { name: "as-it-says", set: |s| module(s).blocking = None }),
         default: Some("as-it-says"),
-        doc: "Whether its calls are taken for such as may block, whatever it says itself",
+        doc: "Whether its calls may block, whatever the module says",
         more: "One that may block is called where the architecture does disk work: by helpers, a \
                stage, threads beside an event loop or a ring, or in place where a process or \
                thread may block. With `false` an event loop calls it in place, as the servers of \
-               S1 did, and serves nobody else until the call returns.",
+               S1 did, and serves no other client until the call returns.",
         source: "S1 section 4.3",
+        ..Setting::ROW
     },
     Setting {
         key: "on-panic",
-        flag: None,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "answer", set: |s| module(s).on_panic = OnPanic::Answer },
                 Word { name: "abort", set: |s| module(s).on_panic = OnPanic::Abort },
             ],
         },
-        word: None,
         default: Some("answer"),
-        doc: "What becomes of a panic that a library in Rust has caught",
+        doc: "What the server does after a panic that a library in Rust caught",
         more: "With `answer` the request gets 500. With `abort` the worker ends, its connections \
                are lost, and another takes its place.",
         source: "S1 section 6",
+        ..Setting::ROW
     },
     Setting {
         key: "options",
-        flag: None,
         kind: Kind::Fields { set: |s, all| module(s).options.extend(all) },
         word: Some(Word { name: "none", set: |s| module(s).options.clear() }),
         default: Some("none"),
-        doc: "What the module is told when it is made, such as `{ text = \"hello\" }`",
+        doc: "Options for the module, such as `{ text = \"hello\" }`",
         more: "The keys are the module's own.",
-        source: "",
+        ..Setting::ROW
     },
 ];
 

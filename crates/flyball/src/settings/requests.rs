@@ -1,13 +1,13 @@
 //! Settings of what a client may ask and how long it may take, of heads, and of the caches.
 
-use flyball_arch::Settings;
+use flyball_arch::{Changes, Settings};
 use flyball_http::scan::FIELDS_CAP;
 use flyball_site::CachePolicy;
 use flyball_site::pattern::is_pattern;
 
 use super::kind::Kind;
 use super::server::TIME_MS_MAX;
-use super::table::{Setting, Word};
+use super::table::{Range, Setting, Task, Word};
 
 /// Longest head that may be allowed, and longest target: they are held in memory.
 const HEAD_BYTES_MAX: u64 = 1 << 20;
@@ -51,7 +51,7 @@ const fn hint(
 ) -> Setting {
     Setting {
         key,
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Texts {
             form: "a pattern of file names such as *.css or /assets/**",
             empty: true,
@@ -63,6 +63,7 @@ const fn hint(
         doc,
         more,
         source: "S3 section 3.1 (M111)",
+        ..Setting::ROW
     }
 }
 
@@ -70,106 +71,105 @@ const fn hint(
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "limit.target",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: 1,
             most: HEAD_BYTES_MAX,
             set: |s, n| s.limits.target_bytes_max = n as usize,
         },
-        word: None,
         default: Some("8KiB"),
         doc: "Longest request target; a longer one is refused with 414",
         more: "It holds per connection.",
         source: "RFC 9112 section 3, RFC 9110 section 15.5.15",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.head",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: HEAD_BYTES_LEAST,
             most: HEAD_BYTES_MAX,
             set: |s, n| s.limits.head_bytes_max = n as usize,
         },
-        word: None,
         default: Some("16KiB"),
         doc: "Longest request head; a longer one is refused with 431",
         more: "It holds per connection.",
         source: "RFC 6585 section 5",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.fields",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Integer {
             least: 1,
             most: FIELDS_CAP as u64,
             set: |s, n| s.limits.fields_max = n as usize,
         },
-        word: None,
         default: Some("100"),
         doc: "Most field lines in a request head; more are refused with 431",
         more: "It holds per connection.",
         source: "RFC 6585 section 5",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.body",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: 0,
             most: BODY_BYTES_MAX,
             set: |s, n| s.limits.body_bytes_max = n,
         },
-        word: None,
         default: Some("64MiB"),
         doc: "Longest request body; a longer one is refused with 413",
         more: "It holds per connection.",
         source: "RFC 9110 section 15.5.14",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.drain",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: 0,
             most: BODY_BYTES_MAX,
             set: |s, n| s.limits.drain_bytes_max = n,
         },
-        word: None,
         default: Some("64KiB"),
-        doc: "Most bytes of an unwanted request body read to keep the connection",
+        doc: "Most bytes of an unwanted body that are read to keep the connection",
         more: "It holds per connection. A longer body costs the connection: it is closed after the \
                answer.",
         source: "RFC 9112 section 9.3",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.linger",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: 0,
             most: BODY_BYTES_MAX,
             set: |s, n| s.limits.linger_bytes_max = n,
         },
-        word: None,
         default: Some("1MiB"),
-        doc: "Most bytes thrown away while the client reads a refusal",
+        doc: "Most bytes that are discarded while the client reads a refusal",
         more: "It holds per connection.",
         source: "RFC 9112 section 9.6",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.pipeline",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Integer {
             least: 1,
             most: PIPELINE_MAX,
             set: |s, n| s.limits.pipeline_max = n as u16,
         },
-        word: None,
         default: Some("32"),
         doc: "Most pipelined answers gathered before one write, per connection",
-        more: "",
         source: "RFC 9112 section 9.3.2, S0 section 2 (M15)",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.connections-per-address",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_CONNECTIONS_MAX,
@@ -185,10 +185,11 @@ pub(super) const ROWS: &[Setting] = &[
                64 bits. Of clients beyond 128Ki divided by the number of workers, connections are \
                not counted.",
         source: "RFC 6585 section 4",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.requests-per-address",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_REQUESTS_MAX,
@@ -201,10 +202,11 @@ pub(super) const ROWS: &[Setting] = &[
                An IPv6 client is its network of 64 bits. Of more than 64Ki clients at a time, \
                those that ask least are forgotten first.",
         source: "RFC 6585 section 4",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.requests-burst",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Integer {
             least: 1,
             most: CLIENT_REQUESTS_MAX,
@@ -212,13 +214,14 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.clients.requests_burst = None }),
         default: Some("auto"),
-        doc: "So many requests of one client address may come at once, in all",
+        doc: "Most requests of one client address at once, in all",
         more: "`auto` is as many as `limit.requests-per-address` allows in a second.",
         source: "ITU-T I.371 annex A",
+        ..Setting::ROW
     },
     Setting {
         key: "limit.bandwidth",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size {
             least: BANDWIDTH_LEAST,
             most: BANDWIDTH_MAX,
@@ -230,108 +233,111 @@ pub(super) const ROWS: &[Setting] = &[
         more: "It holds per connection. The kernel paces the segments of the connection; its \
                first ten go at once. Headers of packets count.",
         source: "SO_MAX_PACING_RATE in socket(7)",
+        ..Setting::ROW
     },
     Setting {
         key: "timeout.head",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: 1,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.limits.head_ms = ms,
         },
-        word: None,
         default: Some("10s"),
         doc: "Time for a whole request head",
         more: "Per connection. It counts from the first byte, and on a new connection from accept.",
         source: "RFC 9112 section 9.5",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "timeout.idle",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: 1,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.limits.idle_ms = ms,
         },
-        word: None,
         default: Some("1min"),
         doc: "Time between requests on a kept connection",
         more: "Per connection.",
         source: "RFC 9112 section 9.5",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "timeout.answer",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: 1,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.limits.answer_ms = ms,
         },
-        word: None,
         default: Some("1min"),
         doc: "Time for the work behind one answer",
-        more: "Per connection, for each answer anew.",
-        source: "",
+        more: "Per connection, for each answer.",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "timeout.send",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: WINDOW_MS_LEAST,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.limits.send_ms = ms,
         },
-        word: None,
         default: Some("1min"),
-        doc: "Time in which a client takes nothing of an answer before it is closed",
+        doc: "How long a client may take nothing of an answer",
         more: "Per connection. What only went into the socket's buffer was not taken. It is looked \
                at when a window of `rate.window` ends, or one of this time where it is shorter.",
-        source: "",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "timeout.linger",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: 0,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.limits.linger_ms = ms,
         },
-        word: None,
         default: Some("2s"),
         doc: "Time spent waiting for the client to read a refusal",
         more: "Per connection.",
         source: "RFC 9112 section 9.6",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "rate.window",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Duration {
             least_ms: WINDOW_MS_LEAST,
             most_ms: WINDOW_MS_MAX,
             set: |s, ms| s.limits.rate_window_ms = ms,
         },
-        word: None,
         default: Some("10s"),
         doc: "Length of the windows over which the minimum data rates hold",
         more: "Per connection.",
-        source: "",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "rate.body-min",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.body_rate_min = n },
-        word: None,
         default: Some("512B"),
         doc: "Least bytes of request body per second; 0 demands none",
         more: "Per connection. The average over `rate.window` counts. A connection that is slower \
                is closed.",
-        source: "",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "rate.send-min",
-        flag: None,
+        task: Task::Limits,
         kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.send_rate_min = n },
-        word: None,
         default: Some("512B"),
         doc: "Least bytes of answer taken by the client per second; 0 demands none",
         more: "Per connection. The average over `rate.window` counts; bytes that only went into \
@@ -339,53 +345,52 @@ pub(super) const ROWS: &[Setting] = &[
                connection until another needs its place or `timeout.send` is over; without \
                `close.idle-when-full`, or with `send.blocking`, it is closed at the end of the \
                window.",
-        source: "",
+        changes: Changes::InPlace,
+        ..Setting::ROW
     },
     Setting {
         key: "head.server",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Switch { set: |s, on| s.limits.server_field = on },
-        word: None,
         default: Some("true"),
         doc: "Whether answers carry `Server: flyball`",
-        more: "",
         source: "RFC 9110 section 10.2.4",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.paths",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Integer {
             least: 0,
             most: ENTRIES_MAX,
             set: |s, n| s.caches.paths_max = n as usize,
         },
-        word: None,
         default: Some("6000"),
         doc: "Entries of the path-translation cache; 0 turns it off",
         more: "Per worker, whose threads share it; in all for the processes of `shared-symped`, \
                which share theirs. Paths that name nothing are held too. They are given up in \
                the order of their use, whatever `cache.policy` says.",
         source: "S2 section 5.2 (M89)",
+        changes: Changes::Generation,
+        ..Setting::ROW
     },
     Setting {
         key: "cache.heads",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Switch { set: |s, on| s.caches.heads = on },
-        word: None,
         default: Some("true"),
         doc: "Whether the head of an answer is kept with its file",
-        more: "",
         source: "S2 section 5.3 (M90), S3 section 3.2.2 (M117)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.content",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size {
             least: 0,
             most: CONTENT_BYTES_MAX,
             set: |s, n| s.caches.content_bytes_max = n,
         },
-        word: None,
         default: Some("128MiB"),
         doc: "Bytes of memory that all caches take, per worker; 0 holds no bodies",
         more: "Threads of a worker share it. Bodies, heads, names, paths and the maps count, with \
@@ -396,26 +401,30 @@ pub(super) const ROWS: &[Setting] = &[
                cache; what counts are the bodies that it has coded, in all of its processes \
                together.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
+        changes: Changes::Generation,
+        tune: Some(Range { values: &["32MiB", "128MiB", "512MiB"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "cache.files",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Integer {
             least: 0,
             most: ENTRIES_MAX,
             set: |s, n| s.caches.files_max = n as usize,
         },
-        word: None,
         default: Some("1024"),
         doc: "Open descriptors of larger files held; 0 holds none",
         more: "Per worker, whose threads share them; in all for the processes of `shared-symped`.",
         source: "S4 section 4 (M148)",
+        changes: Changes::Generation,
+        tune: Some(Range { values: &["256", "1024", "8192"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "cache.mapped",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size { least: 0, most: CONTENT_BYTES_MAX, set: |s, n| s.mapped_bytes_max = n },
-        word: None,
         default: Some("128MiB"),
         doc: "Bytes of files that stay mapped, per worker, with `send.mode` mapped",
         more: "Beside `cache.content`, and not a part of it: what is mapped is memory of the page \
@@ -426,39 +435,42 @@ pub(super) const ROWS: &[Setting] = &[
                unmapped as soon as it was sent. A file that is removed is not freed before its \
                chunks are unmapped. Unless it is written, it is 4MiB for each process of `mp`.",
         source: "S2 section 5.4 (M91)",
+        changes: Changes::Generation,
+        ..Setting::ROW
     },
     Setting {
         key: "cache.chunk",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size {
             least: CHUNK_BYTES_LEAST,
             most: CHUNK_BYTES_MAX,
             set: |s, n| s.chunk_bytes = n as usize,
         },
-        word: None,
         default: Some("256KiB"),
         doc: "Bytes of a file that are mapped at a time, in whole 64 KiB",
         more: "A smaller file is one chunk.",
         source: "S2 section 5.4 (M91)",
+        ..Setting::ROW
     },
     Setting {
         key: "cache.small",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Size {
             least: 0,
             most: CONTENT_BYTES_MAX,
             set: |s, n| s.caches.small_bytes_max = n,
         },
-        word: None,
         default: Some("64KiB"),
         doc: "Largest file body that is held in memory",
         more: "Such a body leaves in one gather write with its head; larger ones leave in pieces \
                of `send.piece`.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
+        tune: Some(Range { values: &["16KiB", "64KiB", "256KiB"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "cache.policy",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "lru", set: |s| s.caches.policy = CachePolicy::Lru },
@@ -467,7 +479,6 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "structured", set: |s| s.caches.policy = CachePolicy::Structured },
             ],
         },
-        word: None,
         default: Some("lru"),
         doc: "Which file makes room for the next when the caches are full",
         more: "`lru` pushes out the one that was used longest ago, `lfu` the one with the fewest \
@@ -478,6 +489,7 @@ pub(super) const ROWS: &[Setting] = &[
                lock. `flyball cache simulate` tells how well each would do on an access log. \
                `tux`, which pins what it caches, and `shared-symped` have an order of their own.",
         source: "S3 section 3.1 (M111)",
+        ..Setting::ROW
     },
     hint(
         "cache.pin",
@@ -501,22 +513,20 @@ pub(super) const ROWS: &[Setting] = &[
     hint(
         "cache.never",
         "Files that `hinted` never holds",
-        "Patterns as in `cache.pin`, before which they come: each request opens such a file anew.",
+        "Patterns as in `cache.pin`, which they override; such a file is opened for each request.",
         |s, patterns| s.caches.hints.never = patterns,
         |s| s.caches.hints.never.clear(),
     ),
     Setting {
         key: "cache.revalidate",
-        flag: None,
+        task: Task::Caches,
         kind: Kind::Duration {
             least_ms: 0,
             most_ms: TIME_MS_MAX,
             set: |s, ms| s.caches.revalidate_ms = ms,
         },
-        word: None,
         default: Some("1s"),
-        doc: "How long a cache entry is believed before its file is looked at again",
-        more: "",
-        source: "",
+        doc: "How long a cache entry holds before its file is checked again",
+        ..Setting::ROW
     },
 ];

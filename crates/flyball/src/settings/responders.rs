@@ -36,21 +36,17 @@ macro_rules! settings_of {
         &[
             Setting {
                 key: "path",
-                flag: None,
                 kind: Kind::Text {
                     form: "an absolute path such as /app",
                     valid: |text| text == "/" || is_url_path(text),
                     set: |s, text| $last(s).path = text,
                 },
-                word: None,
                 default: Some("/"),
-                doc: "The path; it and all beneath it are meant, as far as `extensions` says",
-                more: "",
-                source: "",
+                doc: "The path; the table covers it and all beneath it, within `extensions`",
+                ..Setting::ROW
             },
             Setting {
                 key: "extensions",
-                flag: None,
                 kind: Kind::Texts {
                     form: "an extension without its dot, such as php",
                     empty: true,
@@ -59,49 +55,47 @@ macro_rules! settings_of {
                 },
                 word: Some(Word { name: "none", set: |s| $last(s).extensions.clear() }),
                 default: Some("none"),
-                doc: "Extensions of files, one of which a name of the path must have",
+                doc: "File name extensions, one of which the path must contain",
                 more: "As the files are spelt: `php` is not `PHP`. The first such name is the \
                        script, and what follows is its PATH_INFO. A file with such a name that \
                        answers in the place of another path, by `index`, `fallback` or `rewrite`, \
                        is the script as well. Without extensions all of the path is PATH_INFO.",
                 source: "RFC 3875 section 4.1.5",
+                ..Setting::ROW
             },
             Setting {
                 key: "socket",
-                flag: None,
                 kind: Kind::Admin { set: |s, address| $last(s).server = Some(server(address)) },
                 word: Some(Word { name: "none", set: |s| $last(s).server = None }),
                 default: Some("none"),
-                doc: "Where the server listens: `unix:` and a path, or an address",
+                doc: "Socket of the server: `unix:` and a path, or an address",
                 more: "A port alone is one of this machine (127.0.0.1). A path where nothing is \
-                       yet is a warning; where nobody listens when a request comes, the answer \
+                       yet is a warning; if nothing listens when a request comes, the answer \
                        is 503.",
-                source: "",
+                ..Setting::ROW
             },
             Setting {
                 key: "root",
-                flag: None,
                 kind: Kind::Path { set: |s, path| $last(s).root = Some(path) },
                 word: Some(Word { name: "auto", set: |s| $last(s).root = None }),
                 default: Some("auto"),
-                doc: "The directory of scripts, as the server sees it",
+                doc: "Directory of the scripts, as the server sees it",
                 more: "What of the path follows `path` is looked for there. `auto` is the root of \
                        the site, with the whole path.",
                 source: "SCRIPT_FILENAME",
+                ..Setting::ROW
             },
             Setting {
                 key: "script",
-                flag: None,
                 kind: Kind::Path { set: |s, path| $last(s).script = Some(path) },
                 word: Some(Word { name: "none", set: |s| $last(s).script = None }),
                 default: Some("none"),
-                doc: "The script that answers for all of the paths",
-                more: "",
+                doc: "Script that answers for all paths of the table",
                 source: "SCRIPT_FILENAME",
+                ..Setting::ROW
             },
             Setting {
                 key: "require-script",
-                flag: None,
                 kind: Kind::Switch { set: |s, on| $last(s).require_script = Some(on) },
                 word: Some(Word { name: "auto", set: |s| $last(s).require_script = None }),
                 default: Some("auto"),
@@ -112,16 +106,16 @@ macro_rules! settings_of {
                        `auto`, there is no `script`, and `socket` is on this machine. Needs \
                        `extensions`.",
                 source: "SCRIPT_FILENAME",
+                ..Setting::ROW
             },
             Setting {
                 key: "params",
-                flag: None,
                 kind: Kind::Fields { set: |s, all| $last(s).params.extend(all) },
                 word: Some(Word { name: "none", set: |s| $last(s).params.clear() }),
                 default: Some("none"),
-                doc: "Parameters beside those of RFC 3875",
+                doc: "More parameters than those of RFC 3875",
                 more: "One that has the name of another takes its place.",
-                source: "",
+                ..Setting::ROW
             },
             limits::sendfile_roots(
                 |s, roots| {
@@ -146,7 +140,6 @@ macro_rules! settings_of {
             ),
             Setting {
                 key: "links",
-                flag: None,
                 kind: Kind::Integer {
                     least: 1,
                     most: 1 << 20,
@@ -154,23 +147,23 @@ macro_rules! settings_of {
                 },
                 word: Some(Word { name: "off", set: |s| $last(s).links_max = None }),
                 default: Some("off"),
-                doc: "Links to the server that are in use at the same time, per worker",
+                doc: "Most connections to the server in use at the same time, per worker",
                 more: "Further requests wait for one of them to end.",
                 source: "max_conns of nginx",
+                ..Setting::ROW
             },
             Setting {
                 key: "queue",
-                flag: None,
                 kind: Kind::Integer {
                     least: 0,
                     most: 1 << 20,
                     set: |s, most| $last(s).queue_max = most as usize,
                 },
-                word: None,
                 default: Some("128"),
-                doc: "Requests that wait for a link, per worker; further ones are answered 503",
+                doc: "Most requests that wait for a link, per worker; further ones get 503",
                 more: "None waits unless `links` says how many there are.",
                 source: "maxqueue of HAProxy",
+                ..Setting::ROW
             },
             limits::queue_timeout(|s, ms| $last(s).limits.queue_ms = ms),
             limits::connect_timeout(|s, ms| $last(s).limits.connect_ms = ms),
@@ -200,18 +193,17 @@ const FASTCGI: &[Setting<SiteSettings>] = settings_of!(
     fastcgi,
     Setting {
         key: "idle-links",
-        flag: None,
         kind: Kind::Integer {
             least: 0,
             most: 1024,
             set: |s, most| fastcgi(s).idle_links = most as usize,
         },
-        word: None,
         default: Some("0"),
-        doc: "Links to the server that are kept for the next request, per worker",
-        more: "Each holds one process of php-fpm, which serves nobody else meanwhile: all workers \
-               together must keep fewer than it has. 0 makes a link for each request.",
+        doc: "Most idle links to the server that are kept, per worker",
+        more: "Each holds one process of php-fpm, which serves no other link meanwhile: all \
+               workers together must keep fewer than it has. 0 makes a link for each request.",
         source: "FCGI_KEEP_CONN in FastCGI 1.0 section 5.1",
+        ..Setting::ROW
     },
     pools::PROGRAM,
     pools::ARGUMENTS,

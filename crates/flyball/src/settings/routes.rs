@@ -9,7 +9,7 @@ use flyball_site::{SiteSettings, routes};
 
 use super::access::is_path;
 use super::kind::Kind;
-use super::table::{Setting, Table, Word};
+use super::table::{Setting, Table, Task, Word};
 use super::text::{is_file_name, is_token, is_url_path};
 
 /// What a pattern of paths looks like.
@@ -19,7 +19,7 @@ pub(super) const PATTERN: &str = r"a path such as /old, /old/* or ~^/old/(\d+)$"
 pub(super) const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "fallback",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Text {
             form: "an absolute path such as /index.html",
             valid: is_url_path,
@@ -27,26 +27,24 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| s.routes.fallback = None }),
         default: Some("off"),
-        doc: "The file or script that answers for every path that is not there",
+        doc: "File or script that answers for paths that do not exist",
         more: "A file answers with 200; it is for applications that read the path in the \
                browser. It does not answer for a path whose last name has a dot in it: a missing \
                script stays a 404. A path that leads to a backend, such as /index.php, is a front \
                controller: it answers for every path that names no file, by every method.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "pretty-urls",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Switch { set: |s, on| s.routes.pretty_urls = on },
-        word: None,
         default: Some("false"),
         doc: "Whether `/about` finds `about.html` when there is no `about`",
-        more: "",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "languages",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Texts {
             form: "a language tag such as de or pt-BR",
             empty: false,
@@ -60,31 +58,33 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                in the place of the file, with `Content-Language`. A file without a language in its \
                name comes next, and without one the first language that there is. At most 16.",
         source: "RFC 9110 section 12.5.4, RFC 4647 section 3.4",
+        ..Setting::ROW
     },
     Setting {
         key: "image-neighbours",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Switch { set: |s, on| s.routes.image_neighbours = on },
-        word: None,
         default: Some("false"),
         doc: "Whether `a.avif` or `a.webp` answers for `a.png` or `a.jpg`",
         more: "Only where `Accept` names that type itself; a wildcard does not count.",
         source: "RFC 9110 section 12.5.1",
+        ..Setting::ROW
     },
     Setting {
         key: "error-page",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Pages { set: |s, pages| s.routes.error_pages.extend(pages) },
         word: Some(Word { name: "none", set: |s| s.routes.error_pages.clear() }),
         default: Some("none"),
-        doc: "Pages of refusals, by status, such as `404 = \"404.html\"`",
+        doc: "Error pages by status, such as `404 = \"404.html\"`",
         more: "Each is read when the server starts, 256 KiB at most, and stays in memory. A \
                request that is not understood at all has no site, and so no page of one.",
         source: "RFC 9110 section 15.5",
+        ..Setting::ROW
     },
     Setting {
         key: "cache-control",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::OneOf {
             names: &[
                 Word {
@@ -95,9 +95,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                 Word { name: "off", set: |s| s.routes.cache_control = CacheControl::Off },
             ],
         },
-        word: None,
         default: Some("revalidate"),
-        doc: "What answers say of how long they may be kept",
+        doc: "How long caches may keep an answer",
         more: "With `revalidate`, every file is `no-cache`: kept, but asked for again each time, \
                which costs a 304 without a body when it has not changed. With `auto`, only HTML \
                is, so that a page never refers to what is gone; everything else may be kept for \
@@ -105,10 +104,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
                and clients guess. A rule of `[[site.header]]` comes after all that: with one, a \
                directory whose names change with their contents is `immutable`.",
         source: "RFC 9111 section 5.2.2",
+        ..Setting::ROW
     },
     Setting {
         key: "user-directories",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Text {
             form: "the name of a directory such as public_html",
             valid: is_file_name,
@@ -116,34 +116,34 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| s.routes.user_directories = None }),
         default: Some("off"),
-        doc: "The directory, in the home of a user, that `/~user` shows",
+        doc: "Directory in the home of a user that `/~user` shows",
         more: "Users and directories are looked up when the server starts. Links are followed as \
                `symlinks` says, with that directory as the root.",
         source: "S3 section 3.1, M112",
+        ..Setting::ROW
     },
     Setting {
         key: "user-table",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Path { set: |s, path| s.routes.user_table = path },
-        word: None,
         default: Some("/etc/passwd"),
-        doc: "The table of users for `user-directories`",
-        more: "",
+        doc: "Table of users for `user-directories`",
         source: "passwd(5)",
+        ..Setting::ROW
     },
     Setting {
         key: "user-id-min",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Integer {
             least: 0,
             most: u32::MAX as u64,
             set: |s, id| s.routes.user_id_min = id as u32,
         },
-        word: None,
         default: Some("1000"),
-        doc: "Least number of a user that `/~user` shows",
+        doc: "Least user number that `/~user` shows",
         more: "Lower ones belong to the system.",
         source: "UID_MIN in login.defs(5)",
+        ..Setting::ROW
     },
 ];
 
@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
 pub(super) const TABLES: &[Table<SiteSettings>] = &[
     Table {
         key: "redirect",
-        doc: "Paths that are sent elsewhere",
+        doc: "Paths that are redirected",
         more: "An exact path wins over a prefix, the longest prefix over shorter ones, and a \
                prefix over patterns, of which the first counts. The query is kept unless `to` has \
                one.",
@@ -160,7 +160,7 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
     },
     Table {
         key: "return",
-        doc: "Paths that are answered with a status, whatever is there",
+        doc: "Paths that are answered with a fixed status",
         more: "Asked before anything is looked for, before redirects, modules and backends, and of \
                the URL of whatever a rewrite, an index, a fallback or the like leads to. The first \
                table that fits counts. Uploads are no scripts with `return = [{ match = \
@@ -170,7 +170,7 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
     },
     Table {
         key: "rewrite",
-        doc: "Paths that are answered as if another had been asked for",
+        doc: "Paths that are looked up as another path",
         more: "Which rule counts is decided as for a redirect, and again for what comes of it, \
                ten times at most. Redirects come first. Who may read is decided by the path that \
                is asked for, and no rewrite leads to what is closed to others.",
@@ -179,7 +179,7 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
     },
     Table {
         key: "header",
-        doc: "Fields of answers, by path and type",
+        doc: "Header fields of answers, by path and media type",
         more: "All rules that match count, in their order: a later one changes what an earlier one \
                did. They hold for errors too, but for `Cache-Control` and `Expires`: an error must \
                not be kept as long as what it stands for.",
@@ -198,53 +198,47 @@ pub(super) const TABLES: &[Table<SiteSettings>] = &[
 const REDIRECT: &[Setting<SiteSettings>] = &[
     Setting {
         key: "from",
-        flag: None,
         kind: Kind::Text {
             form: PATTERN,
             valid: routes::is_pattern,
             set: |s, text| redirect(s).from = text,
         },
-        word: None,
         default: None,
         doc: "The paths: exact, with `/*` for all beneath, or `~` and an expression",
         more: "It is compared with the path decoded and normalised. A regular expression finds \
                any part of the path unless it has `^` and `$`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "to",
-        flag: None,
         kind: Kind::Text {
             form: "a path or URL such as /new/$1 or https://example.org/$1",
             valid: routes::is_target,
             set: |s, text| redirect(s).to = text,
         },
-        word: None,
         default: None,
-        doc: "Where to; `$1` is what the star or the first group stands for",
+        doc: "Target; `$1` is what the star or the first group matched",
         more: "`$1` to `$9` are the groups, `$0` is the whole path, `$$` is a dollar sign. None \
                can stand in the host.",
         source: "RFC 9110 section 10.2.2",
+        ..Setting::ROW
     },
     Setting {
         key: "status",
-        flag: None,
         kind: Kind::Among {
             numbers: &[301, 302, 303, 307, 308],
             set: |s, status| redirect(s).status = status as u16,
         },
-        word: None,
         default: Some("302"),
         doc: "The status; 301 and 308 are kept by clients for good",
-        more: "",
         source: "RFC 9110 section 15.4",
+        ..Setting::ROW
     },
 ];
 
 const RETURN: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
-        flag: None,
         kind: Kind::Text {
             form: "an absolute path without `*`, such as /data",
             valid: is_path,
@@ -252,13 +246,11 @@ const RETURN: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "none", set: |s| returned(s).path = None }),
         default: Some("none"),
-        doc: "The path; it and all beneath it are meant",
-        more: "",
-        source: "",
+        doc: "The path; the table covers it and all beneath it",
+        ..Setting::ROW
     },
     Setting {
         key: "match",
-        flag: None,
         kind: Kind::Text {
             form: PATTERN,
             valid: routes::is_pattern,
@@ -266,74 +258,62 @@ const RETURN: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "none", set: |s| returned(s).pattern = None }),
         default: Some("none"),
-        doc: "Or the paths that fit a pattern, as `from` of a redirect",
+        doc: "Instead of `path`: a pattern of paths, as `from` of a redirect",
         more: "A script is meant with all that follows its name: `~\\.php$` fits `/a.php/more`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "status",
-        flag: None,
         kind: Kind::Among {
             numbers: &[403, 404, 410],
             set: |s, status| returned(s).status = status as u16,
         },
-        word: None,
         default: Some("403"),
-        doc: "The status; 404 does not tell that there is something",
-        more: "",
+        doc: "The status; 404 hides that the path exists",
         source: "RFC 9110 section 15.5",
+        ..Setting::ROW
     },
 ];
 
 const REWRITE: &[Setting<SiteSettings>] = &[
     Setting {
         key: "from",
-        flag: None,
         kind: Kind::Text {
             form: PATTERN,
             valid: routes::is_pattern,
             set: |s, text| rewrite(s).from = text,
         },
-        word: None,
         default: None,
         doc: "The paths, as of a redirect",
-        more: "",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "to",
-        flag: None,
         kind: Kind::Text {
             form: "a path such as /new/$1",
             valid: routes::is_path_target,
             set: |s, text| rewrite(s).to = text,
         },
-        word: None,
         default: None,
-        doc: "The path that is looked for, with groups as of a redirect",
-        more: "",
-        source: "",
+        doc: "Path that is looked up, with groups as of a redirect",
+        ..Setting::ROW
     },
 ];
 
 const HEADER: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
-        flag: None,
         kind: Kind::Text {
             form: PATTERN,
             valid: routes::is_pattern,
             set: |s, text| header(s).path = text,
         },
-        word: None,
         default: Some("/*"),
         doc: "The paths, as of a redirect; as they are asked for, before rewrites",
-        more: "",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "type",
-        flag: None,
         kind: Kind::Text {
             form: "a media type such as text/html or image/*",
             valid: routes::is_media_range,
@@ -342,32 +322,26 @@ const HEADER: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "any", set: |s| header(s).media_type = None }),
         default: Some("any"),
         doc: "The media type of the answer",
-        more: "",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "set",
-        flag: None,
         kind: Kind::Fields { set: |s, fields| header(s).set.extend(fields) },
         word: Some(Word { name: "none", set: |s| header(s).set.clear() }),
         default: Some("none"),
-        doc: "Fields in the place of those of the same name",
-        more: "",
-        source: "",
+        doc: "Fields that replace those of the same name",
+        ..Setting::ROW
     },
     Setting {
         key: "add",
-        flag: None,
         kind: Kind::Fields { set: |s, fields| header(s).add.extend(fields) },
         word: Some(Word { name: "none", set: |s| header(s).add.clear() }),
         default: Some("none"),
-        doc: "Fields beside those of the same name",
-        more: "",
-        source: "",
+        doc: "Fields that are added to those of the same name",
+        ..Setting::ROW
     },
     Setting {
         key: "remove",
-        flag: None,
         kind: Kind::Texts {
             form: "the name of a field",
             empty: true,
@@ -376,36 +350,30 @@ const HEADER: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "none", set: |s| header(s).remove.clear() }),
         default: Some("none"),
-        doc: "Names of fields that are left out",
-        more: "",
-        source: "",
+        doc: "Names of fields that are removed",
+        ..Setting::ROW
     },
 ];
 
 const ALIAS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "path",
-        flag: None,
         kind: Kind::Text {
             form: "an absolute path such as /docs",
             valid: is_url_path,
             set: |s, text| alias(s).path = text,
         },
-        word: None,
         default: None,
-        doc: "The path; it and all beneath it are meant",
-        more: "",
-        source: "",
+        doc: "The path; the table covers it and all beneath it",
+        ..Setting::ROW
     },
     Setting {
         key: "root",
-        flag: None,
+        task: Task::Routes,
         kind: Kind::Path { set: |s, path| alias(s).root = path },
-        word: None,
         default: None,
-        doc: "The directory that is served there",
-        more: "",
-        source: "",
+        doc: "Directory that is served there",
+        ..Setting::ROW
     },
 ];
 

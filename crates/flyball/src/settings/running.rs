@@ -3,38 +3,38 @@
 use flyball_arch::control::UPGRADE_MS_MOST;
 
 use super::kind::Kind;
-use super::table::{Setting, Word};
+use super::table::{Setting, Task, Word};
 use super::text::{is_host, is_token};
 
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "pid-file",
-        flag: None,
+        task: Task::Start,
         kind: Kind::Path { set: |s, path| s.running.pid_file = Some(path) },
         word: Some(Word { name: "off", set: |s| s.running.pid_file = None }),
         default: Some("off"),
-        doc: "A file for the process id of the master",
+        doc: "File that holds the process id of the master",
         more: "It is written when the server is ready and removed at its end. After an upgrade it \
                has the id of the new master. One that is left over is replaced.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "admin-mode",
-        flag: None,
+        task: Task::Admin,
         kind: Kind::Text {
             form: "a mode in octal such as 0660, without rights to execute",
             valid: |text| mode(text).is_some(),
             set: |s, text| s.running.admin_mode = mode(&text).unwrap_or_default(),
         },
-        word: None,
         default: Some("0600"),
         doc: "Mode of the Unix-domain socket of `admin`",
-        more: "Whoever may write to it may control the server: there is no other guard.",
+        more: "Anyone who may write to it may control the server: there is no other guard.",
         source: "unix(7)",
+        ..Setting::ROW
     },
     Setting {
         key: "admin-group",
-        flag: None,
+        task: Task::Admin,
         kind: Kind::Text {
             form: "the name or the number of a group",
             valid: is_token,
@@ -46,10 +46,11 @@ pub(super) const ROWS: &[Setting] = &[
         more: "`own` is that of the server. With `admin-mode = \"0660\"` its members may control \
                the server.",
         source: "chown(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "admin-hosts",
-        flag: None,
+        task: Task::Admin,
         kind: Kind::Texts {
             form: "a host such as box.example, *.example or *",
             empty: true,
@@ -60,7 +61,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "none", set: |s| s.running.admin_hosts.clear() }),
         default: Some("none"),
-        doc: "Hosts that the address of `admin` answers to, and `flyball serve DIR`",
+        doc: "More hosts that `admin` and `flyball serve DIR` answer to",
         more: "On 127.0.0.1 and [::1] `admin` answers to `localhost`, to addresses, to the hosts \
                of sites and to these; a request for another host is 421. A page on the Internet \
                could otherwise have its own name lead here and read what only this machine shall \
@@ -69,14 +70,15 @@ pub(super) const ROWS: &[Setting] = &[
                DIR` where it listens on such addresses alone; sites of a file have `hosts` of \
                their own. `*` is any host.",
         source: "RFC 9110 section 7.4",
+        ..Setting::ROW
     },
     Setting {
         key: "spool.directory",
-        flag: None,
+        task: Task::Bodies,
         kind: Kind::Path { set: |s, path| s.running.spool.directory = Some(path) },
         word: Some(Word { name: "auto", set: |s| s.running.spool.directory = None }),
         default: Some("auto"),
-        doc: "The directory for request bodies and answers that memory does not hold",
+        doc: "Directory for request bodies and answers that are too long for memory",
         more: "A body for a program or a server that is longer than its `hold` waits there until \
                it is whole, and of an answer what a slow client leaves beyond `buffer`: in files \
                without a name, which are gone with their worker. Workers may write there and \
@@ -84,10 +86,11 @@ pub(super) const ROWS: &[Setting] = &[
                cannot write, which is told at the start, a longer body is 413, or 411 if it comes \
                in chunks, and nothing is run; programs wait for slow clients.",
         source: "O_TMPFILE in open(2); client_body_temp_path of nginx",
+        ..Setting::ROW
     },
     Setting {
         key: "spool.max",
-        flag: None,
+        task: Task::Bodies,
         kind: Kind::Size {
             least: 1 << 20,
             most: 1 << 50,
@@ -95,27 +98,26 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "off", set: |s| s.running.spool.bytes_max = None }),
         default: Some("1GiB"),
-        doc: "Most bytes there, of all workers together",
+        doc: "Most bytes in `spool.directory`, of all workers together",
         more: "Requests for whose bodies there is no room are answered 503 and counted \
                (`spool_full`). Answers leave a quarter of it to requests. `off` has no such \
                files: longer bodies are refused.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "upgrade-timeout",
-        flag: None,
+        task: Task::Start,
         kind: Kind::Duration {
             least_ms: UPGRADE_MS_LEAST,
             most_ms: UPGRADE_MS_MOST,
             set: |s, ms| s.running.upgrade_ms = ms,
         },
-        word: None,
         default: Some("10s"),
-        doc: "Time that a new program has until it is ready",
+        doc: "How long a new program may take to be ready in an upgrade",
         more: "One that takes longer is killed, and the server that runs goes on. Reading the \
                configuration, opening the sites and starting the workers count, and so does the \
                time in which the workers before leave the listening sockets (5 s at most).",
-        source: "",
+        ..Setting::ROW
     },
 ];
 

@@ -3,13 +3,14 @@
 use flyball_arch::{SandboxMode, Settings, Violation};
 
 use super::kind::Kind;
-use super::table::{Flag, Setting, Word};
+use super::table::{Flag, Setting, Task, Word};
 use super::text::is_token;
 
 /// The settings.
 pub(super) const ROWS: &[Setting] = &[
     Setting {
         key: "user",
+        task: Task::Safety,
         flag: Some(Flag { name: "user", value: "NAME" }),
         kind: Kind::Text {
             form: "the name or number of a user",
@@ -18,16 +19,17 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.sandbox.user = None }),
         default: Some("auto"),
-        doc: "Who the workers become",
+        doc: "User that the workers run as",
         more: "`auto`: when the superuser starts the server with a configuration file, `flyball` \
                if there is such a user, else `www-data`, else `nobody`; in all other cases the \
-               workers stay who started them. No other group of anybody's is kept. The user must \
-               be able to enter every root.",
+               workers keep the user that started the server. All other groups are given up. The \
+               user must be able to enter every root.",
         source: "setresuid(2), setgroups(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "group",
-        flag: None,
+        task: Task::Safety,
         kind: Kind::Text {
             form: "the name or number of a group",
             valid: is_token,
@@ -35,12 +37,13 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.sandbox.group = None }),
         default: Some("auto"),
-        doc: "The group of the workers",
+        doc: "Group that the workers run as",
         more: "`auto` is the group of `user`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "sandbox",
+        task: Task::Safety,
         flag: Some(Flag { name: "sandbox", value: "required|on|off" }),
         kind: Kind::OneOf {
             names: &[
@@ -49,18 +52,18 @@ pub(super) const ROWS: &[Setting] = &[
                 Word { name: "off", set: |s| s.sandbox.mode = SandboxMode::Off },
             ],
         },
-        word: None,
         default: Some("on"),
-        doc: "Whether the processes of the server lose the rights that they do not need",
+        doc: "Whether the processes of the server give up rights they do not need",
         more: "Capabilities; files but those beneath the roots (landlock); system calls that the \
                architecture does not make (seccomp); operations of rings. With `on`, what the \
                kernel lacks is told and done without; with `required` the server does not start \
                then. `off` leaves nothing but the change of the user. docs/security.md tells more.",
         source: "landlock(7), seccomp(2), io_uring_register(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "sandbox-calls",
-        flag: None,
+        task: Task::Safety,
         kind: Kind::OneOf {
             names: &[
                 Word {
@@ -72,15 +75,16 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.sandbox.forbidden_call = None }),
         default: Some("auto"),
-        doc: "What becomes of a system call that is not allowed",
+        doc: "What happens at a system call that is not allowed",
         more: "`refuse`: it fails with EPERM. `kill`: the process is ended by SIGSYS, and the \
                master starts another. The kernel logs it either way. `auto` refuses; builds for \
                development kill.",
         source: "seccomp(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "sandbox-read",
-        flag: None,
+        task: Task::Safety,
         kind: Kind::Texts {
             form: "an absolute path such as /srv/shared",
             empty: true,
@@ -91,9 +95,10 @@ pub(super) const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "none", set: |s| s.sandbox.read.clear() }),
         default: Some("none"),
-        doc: "Directories and files beside the roots that workers may read",
+        doc: "More directories and files that workers may read",
         more: "Only for links that lead out of a root, where `symlinks` is \"follow\". If none is \
                named, such a site lets workers read whatever their user may.",
         source: "landlock(7)",
+        ..Setting::ROW
     },
 ];

@@ -1,10 +1,10 @@
 //! The one table of the server's settings. Flags, help, `docs/settings.md` and the checks of the
 //! configuration file are all made from it.
 
-use flyball_arch::{AccessLog, Events, SendMode};
+use flyball_arch::{AccessLog, Changes, Events, SendMode};
 
 use super::kind::Kind;
-use super::table::{Flag, Setting, Word, count, join};
+use super::table::{Flag, Range, Setting, Task, UsedBy, Word, count, join};
 use super::text::is_token;
 use super::{architectures, clients, experiment, holding, mechanisms, requests, running, sandbox};
 
@@ -38,21 +38,24 @@ const GROUPS: &[&[Setting]] = &[
 const ROWS: &[Setting] = &[
     Setting {
         key: "arch",
+        task: Task::Start,
         flag: Some(Flag { name: "arch", value: "NAME" }),
         kind: Kind::Text {
             form: "the name of an architecture",
             valid: is_token,
             set: |s, name| s.arch = name,
         },
-        word: None,
         default: Some("n-copy"),
-        doc: "The concurrency architecture that serves",
+        doc: "Concurrency architecture that serves",
         more: "`flyball arch` lists the names, says which of them can run on this machine, and why \
                the others cannot.",
         source: "S2 section 6 (M96), S4 section 4 (M143, M144)",
+        changes: Changes::Generation,
+        ..Setting::ROW
     },
     Setting {
         key: "workers",
+        task: Task::Start,
         flag: Some(Flag { name: "workers", value: "N" }),
         kind: Kind::Integer {
             least: 1,
@@ -61,25 +64,29 @@ const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "auto", set: |s| s.workers = None }),
         default: Some("auto"),
-        doc: "Worker processes",
+        doc: "Number of worker processes",
         more: "`auto` is the number of CPUs that the affinity mask and the cgroup quota leave to \
                the server, not the number that the machine has; for `mt`, \
                `thread-per-connection`, `knot-c`, `knot-a` and `watpipe` it is one. `sped` and \
                `tux` always have one, and `mp` has `mp.processes`.",
         source: "S4 section 4 (M143, M144)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "pin",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.pin = on },
-        word: None,
         default: Some("false"),
         doc: "Whether each worker is bound to one CPU",
         more: "`watpipe` binds the threads of its Read and Write stages, each partition's to one.",
         source: "S4 section 4 (M143)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "listen",
+        task: Task::Start,
         flag: Some(Flag { name: "listen", value: "ADDR" }),
         kind: Kind::Addresses { set: |s, addresses| s.listen = addresses },
         word: Some(Word { name: "auto", set: |s| s.listen.clear() }),
@@ -89,10 +96,11 @@ const ROWS: &[Setting] = &[
                `[::1]:8080` and `localhost:8080` are one. Several are a list or are separated by \
                commas; the flag may be repeated. `auto` is 127.0.0.1:8080, or the next free port \
                when that is taken.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "events",
+        task: Task::Accepting,
         flag: Some(Flag { name: "events", value: "select|poll|epoll|epoll-edge" }),
         kind: Kind::OneOf {
             names: &[
@@ -102,70 +110,79 @@ const ROWS: &[Setting] = &[
                 Word { name: "epoll-edge", set: |s| s.events = Events::EpollEdge },
             ],
         },
-        word: None,
         default: Some("epoll"),
-        doc: "The event mechanism of the readiness architectures",
+        doc: "Event mechanism of the readiness architectures",
         more: "`epoll` is level-triggered, `epoll-edge` edge-triggered. `select` uses bitmaps of \
                its own and is not bound to 1,024 descriptors.",
         source: "S0 section 4.1 (M2)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["epoll", "epoll-edge", "poll"], ordered: false }),
+        ..Setting::ROW
     },
     Setting {
         key: "accept.limit",
+        task: Task::Accepting,
         flag: Some(Flag { name: "accept-limit", value: "N|inf" }),
         kind: Kind::Limit { set: |s, limit| s.accept_limit = limit },
-        word: None,
         default: Some("16"),
         doc: "Most connections accepted in one accept phase",
         more: "A fraction below 1 accepts one connection every 1/x phases; `inf` accepts until \
                the queue is empty (multi-accept), 1 is the naive server of the paper. Unless it is \
                written, it is 1 for `knot-c` and `inf` for `uring`.",
         source: "S0 sections 2.4 and 4.1 (M4, M6)",
+        changes: Changes::InPlace,
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["1", "4", "16", "64", "inf"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "accept.eager-read",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.eager_read = on },
-        word: None,
         default: Some("true"),
         doc: "Whether a new connection is read in the loop that accepted it",
         more: "When false, a new connection is not worked on before the event mechanism has \
                reported it, as in the paper.",
         source: "S0 section 4.1 (M5)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "accept.backlog",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Integer { least: 1, most: BACKLOG_MAX, set: |s, n| s.backlog = n as u32 },
-        word: None,
         default: Some("4096"),
-        doc: "Length of the accept queue asked of the kernel, in connections",
+        doc: "Length of the kernel's accept queue, in connections",
         more: "Per listening socket, of which an address has as many as the architecture wants. \
                The kernel cuts it to `net.core.somaxconn`; the server warns when it does.",
         source: "S0 section 5.2, S3 section 4 (M124), listen(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "accept.defer",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.defer_accept = on },
-        word: None,
         default: Some("true"),
-        doc: "Whether the kernel holds a connection back until its first bytes come",
+        doc: "Whether the kernel holds a connection back until its first bytes arrive",
         more: "A connection is then accepted and read in one turn. The waiting moves from the \
                accept queue to the queue of half-open connections.",
         source: "TCP_DEFER_ACCEPT in tcp(7)",
+        ..Setting::ROW
     },
     Setting {
         key: "accept.exclusive",
-        flag: None,
+        task: Task::Accepting,
         kind: Kind::Switch { set: |s, on| s.exclusive = on },
-        word: None,
         default: Some("true"),
-        doc: "Whether only one of the workers that wait on a shared socket is woken",
+        doc: "Whether a connection wakes only one of the workers that share a socket",
         more: "Used where workers share a listening socket and `events` is an epoll.",
         source: "EPOLLEXCLUSIVE in epoll_ctl(2)",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "connections.max",
+        task: Task::Limits,
         flag: Some(Flag { name: "max-connections", value: "N" }),
         kind: Kind::Integer {
             least: 1,
@@ -177,10 +194,13 @@ const ROWS: &[Setting] = &[
         doc: "Most open connections, per worker",
         more: "`auto` is what the limit on open descriptors allows.",
         source: "S0 section 5.2",
+        changes: Changes::Generation,
+        tune: Some(Range { values: &["256", "1024", "4096", "auto"], ordered: true }),
+        ..Setting::ROW
     },
     Setting {
         key: "send.mode",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "auto", set: |s| s.send = SendMode::Auto },
@@ -189,9 +209,8 @@ const ROWS: &[Setting] = &[
                 Word { name: "mapped", set: |s| s.send = SendMode::Mapped },
             ],
         },
-        word: None,
         default: Some("auto"),
-        doc: "How bodies too large for memory leave",
+        doc: "How bodies that are too large for the memory cache are sent",
         more: "`copy` reads them into a buffer, checks the file and sends that. `sendfile` saves \
                the copy, but a page of a file that is rewritten in place changes on the wire \
                while it waits in the socket. `auto` uses sendfile for files that have not changed \
@@ -204,35 +223,36 @@ const ROWS: &[Setting] = &[
                one that was rewritten and is longer. `copy` and `mapped` break a body off by any \
                change. Files that are replaced by renaming are safe in every mode.",
         source: "S2 section 5.4 (M91), S4 section 5 (M149), sendfile(2)",
+        used_by: UsedBy::Some,
+        tune: Some(Range { values: &["auto", "sendfile", "copy", "mapped"], ordered: false }),
+        ..Setting::ROW
     },
     Setting {
         key: "send.quiet",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.quiet_ms = ms },
-        word: None,
         default: Some("1min"),
-        doc: "How long a file is unchanged before `auto` uses sendfile",
-        more: "",
-        source: "",
+        doc: "How long a file must be unchanged for `send.mode` auto to use sendfile",
+        ..Setting::ROW
     },
     Setting {
         key: "send.piece",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Size {
             least: 1,
             most: PIECE_BYTES_MAX,
             set: |s, n| s.piece_bytes = n as usize,
         },
-        word: None,
         default: Some("256KiB"),
         doc: "Most bytes of a large body sent in one turn of the loop, per connection",
         more: "Small pieces are fair to the other connections, large ones save system calls. It \
                bounds the pieces that are copied; sendfile is bounded by the socket's own buffer.",
-        source: "",
+        used_by: UsedBy::Some,
+        ..Setting::ROW
     },
     Setting {
         key: "tcp.congestion",
-        flag: None,
+        task: Task::Sending,
         kind: Kind::Text {
             form: "the name of a congestion control such as cubic",
             valid: is_token,
@@ -240,23 +260,25 @@ const ROWS: &[Setting] = &[
         },
         word: Some(Word { name: "system", set: |s| s.congestion = None }),
         default: Some("system"),
-        doc: "Congestion control of accepted sockets",
+        doc: "TCP congestion control of connections",
         more: "`system` keeps the one of `net.ipv4.tcp_congestion_control`.",
         source: "TCP_CONGESTION in tcp(7)",
+        ..Setting::ROW
     },
     Setting {
         key: "drain",
-        flag: None,
+        task: Task::Start,
         kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.drain_ms = ms },
-        word: None,
         default: Some("30s"),
-        doc: "Time that a stopping server gives its open connections",
+        doc: "How long open connections may take to finish when the server stops",
         more: "After SIGTERM or SIGINT nothing is accepted any more; requests under way are \
                answered, and what is left when the time is over is closed.",
-        source: "",
+        changes: Changes::Generation,
+        ..Setting::ROW
     },
     Setting {
         key: "admin",
+        task: Task::Admin,
         flag: Some(Flag { name: "admin", value: "ADDR|unix:PATH" }),
         kind: Kind::Admin { set: |s, address| s.admin = Some(address) },
         word: Some(Word { name: "off", set: |s| s.admin = None }),
@@ -264,18 +286,20 @@ const ROWS: &[Setting] = &[
         doc: "Where `/status` (JSON) and `/metrics` (Prometheus text) are served",
         more: "An address has the forms of `listen`; a bare port is open to all interfaces. \
                `unix:PATH` is a socket in the file system.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "access-log",
+        task: Task::Logs,
         flag: Some(Flag { name: "access-log", value: "PATH|-|off" }),
         kind: Kind::Log { dash: || AccessLog::Stdout, set: |s, log| s.access_log = log },
         word: Some(Word { name: "off", set: |s| s.access_log = AccessLog::Off }),
         default: Some("off"),
-        doc: "Where the access log goes",
+        doc: "Where the access log is written",
         more: "`-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error; a file \
                is appended to. SIGUSR1 opens it again. Another symbolic link is refused: who may \
                write to its directory could have the server append to any file.",
         source: "S3 section 4 (M122)",
+        ..Setting::ROW
     },
 ];

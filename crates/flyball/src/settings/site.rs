@@ -3,7 +3,7 @@
 use flyball_site::{SiteSettings, Symlinks};
 
 use super::kind::Kind;
-use super::table::{Setting, Table, Word, count, join};
+use super::table::{Setting, Table, Task, Word, count, join};
 use super::text::{is_file_name, is_host, is_token, is_url_path};
 use super::{access, backends, compress, modules, responders, routes};
 
@@ -23,7 +23,7 @@ const GROUPS: &[&[Setting<SiteSettings>]] =
 const ROWS: &[Setting<SiteSettings>] = &[
     Setting {
         key: "hosts",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Texts {
             form: "a host such as example.org, *.example.org, [::1] or *",
             empty: false,
@@ -32,63 +32,60 @@ const ROWS: &[Setting<SiteSettings>] = &[
                 s.hosts = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
             },
         },
-        word: None,
         default: Some("*"),
         doc: "Hosts that the site answers to, without a port",
         more: "An exact name wins over a wildcard, the longest wildcard over shorter ones, and \
                any of them over `*`, the default site. `*.example.org` does not stand for \
                `example.org` itself. Names beyond ASCII are written in their `xn--` form.",
         source: "RFC 9110 section 7.2",
+        ..Setting::ROW
     },
     Setting {
         key: "root",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Path { set: |s, path| s.root = Some(path) },
         word: Some(Word { name: "none", set: |s| s.root = None }),
         default: Some("none"),
-        doc: "The directory that is served",
+        doc: "Directory that is served",
         more: "It must exist and be readable when the server starts. Only a site that has nothing \
                but redirects and returns needs none: all else is 404 there, whatever the method.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "index",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Texts {
             form: "a file name",
             empty: true,
             valid: is_file_name,
             set: |s, names| s.index = names,
         },
-        word: None,
         default: Some("index.html"),
-        doc: "Names tried, in order, when a directory is asked for",
-        more: "",
-        source: "",
+        doc: "File names tried, in order, for a directory",
+        ..Setting::ROW
     },
     Setting {
         key: "listing",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Switch { set: |s, on| s.listing = on },
-        word: None,
         default: Some("false"),
         doc: "Whether a directory without an index is listed",
         more: "It is on for `flyball serve DIR`.",
-        source: "",
+        ..Setting::ROW
     },
     Setting {
         key: "hidden",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Switch { set: |s, on| s.hidden = on },
-        word: None,
         default: Some("false"),
         doc: "Whether names that begin with a dot are served",
         more: "`/.well-known` always is.",
         source: "RFC 8615 section 3",
+        ..Setting::ROW
     },
     Setting {
         key: "symlinks",
-        flag: None,
+        task: Task::Files,
         kind: Kind::OneOf {
             names: &[
                 Word { name: "deny", set: |s| s.symlinks = Symlinks::Deny },
@@ -96,15 +93,15 @@ const ROWS: &[Setting<SiteSettings>] = &[
                 Word { name: "follow", set: |s| s.symlinks = Symlinks::Follow },
             ],
         },
-        word: None,
         default: Some("beneath"),
         doc: "Which symbolic links are followed",
         more: "`deny` follows none, `beneath` those that stay beneath the root, `follow` all.",
         source: "RESOLVE_BENEATH in openat2(2)",
+        ..Setting::ROW
     },
     Setting {
         key: "charset",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Text {
             form: "the name of a charset",
             valid: is_token,
@@ -115,20 +112,22 @@ const ROWS: &[Setting<SiteSettings>] = &[
         doc: "Charset added to textual media types",
         more: "`none` adds none.",
         source: "RFC 9110 section 8.3.2",
+        ..Setting::ROW
     },
     Setting {
         key: "types",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Types { set: |s, types| s.types.extend(types) },
         word: Some(Word { name: "none", set: |s| s.types.clear() }),
         default: Some("none"),
         doc: "Media types by file name extension, before the built-in table",
         more: "For example `types = { md = \"text/markdown\", log = \"text/plain\" }`.",
         source: "RFC 9110 section 8.3.1",
+        ..Setting::ROW
     },
     Setting {
         key: "digest-path",
-        flag: None,
+        task: Task::Files,
         kind: Kind::Text {
             form: "an absolute path such as /digest",
             valid: is_url_path,
@@ -136,8 +135,8 @@ const ROWS: &[Setting<SiteSettings>] = &[
         },
         word: Some(Word { name: "off", set: |s| s.digest_path = None }),
         default: Some("off"),
-        doc: "A path that answers POST and PUT with the length and CRC-32 of the body",
+        doc: "Path that answers POST and PUT with the length and CRC-32 of the body",
         more: "For tests and measurements of uploads.",
-        source: "",
+        ..Setting::ROW
     },
 ];

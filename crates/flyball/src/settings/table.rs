@@ -2,18 +2,23 @@
 
 use std::path::Path;
 
-use flyball_arch::Settings;
+use flyball_arch::{ALL, Changes, Settings};
 
 use super::kind::{Kind, Mismatch};
 use super::raw::Raw;
+pub use super::task::Task;
 
-/// One setting: everything that its parser, its help and its documentation need to know.
+/// One setting: everything that there is to know of it. Parser, help and documentation are made
+/// from it, and what may change while the server runs, which architectures use it, and what
+/// `flyball tune` tries.
 ///
 /// `T` is what it is stored in: [`Settings`], or one site's
 /// [`SiteSettings`](flyball_site::SiteSettings).
 pub struct Setting<T: 'static = Settings> {
     /// The dotted key, as in `--set KEY=VALUE` and in the configuration file.
     pub key: &'static str,
+    /// What it is for, and so on which page it stands.
+    pub task: Task,
     /// The flag of the same meaning, when it has one of its own.
     pub flag: Option<Flag>,
     /// The kind of value.
@@ -28,6 +33,30 @@ pub struct Setting<T: 'static = Settings> {
     pub more: &'static str,
     /// The paper, RFC or manual page that it comes from; may be empty.
     pub source: &'static str,
+    /// How a running server takes a change.
+    pub changes: Changes,
+    /// Which architectures use it.
+    pub used_by: UsedBy,
+    /// The values that `flyball tune` tries.
+    pub tune: Option<Range>,
+}
+
+/// Which architectures use a setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UsedBy {
+    /// All of them, but for those that say that they ignore it.
+    All,
+    /// Those that name it among theirs.
+    Some,
+}
+
+/// Values of a setting that are worth trying, its default among them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The values.
+    pub values: &'static [&'static str],
+    /// Whether they go from little to much.
+    pub ordered: bool,
 }
 
 /// A flag of the command line.
@@ -62,6 +91,22 @@ pub struct Table<T: 'static> {
 }
 
 impl<T> Setting<T> {
+    /// What most rows have in common; each has a key, a kind and a line of documentation besides.
+    pub(super) const ROW: Setting<T> = Setting {
+        key: "",
+        task: Task::Table,
+        flag: None,
+        kind: Kind::Switch { set: |_, _| {} },
+        word: None,
+        default: None,
+        doc: "",
+        more: "",
+        source: "",
+        changes: Changes::Reload,
+        used_by: UsedBy::All,
+        tune: None,
+    };
+
     /// Reads a value and stores it. Relative paths start from `base`. Nothing blocks.
     ///
     /// # Errors
@@ -83,7 +128,17 @@ impl<T> Setting<T> {
 
     /// Whether it is for experiments only, which have a page of their own.
     pub fn is_experiment(&self) -> bool {
-        self.key.starts_with("experiment.")
+        self.task == Task::Experiment
+    }
+
+    /// The names of the architectures that use it; `None` when all do.
+    pub fn architectures(&self) -> Option<Vec<&'static str>> {
+        let uses = |arch: &&&dyn flyball_arch::Architecture| match self.used_by {
+            UsedBy::All => !arch.ignores().contains(&self.key),
+            UsedBy::Some => arch.honours(self.key),
+        };
+        let names: Vec<&str> = ALL.iter().filter(uses).map(|arch| arch.name()).collect();
+        (names.len() < ALL.len()).then_some(names)
     }
 
     /// The form of a valid value in words.

@@ -3,59 +3,9 @@
 use std::collections::BTreeSet;
 
 use crate::common::{Launch, Server, Site};
-use flyball::settings::SETTINGS;
+use flyball::settings::{SETTINGS, UsedBy};
 use flyball_arch::{ALL, Architecture};
 use flyball_testkit::skip;
-
-/// What every architecture honours, because it is no architecture's business.
-const GLOBAL: &[&str] = &[
-    "arch",
-    "listen",
-    "pin-cpus",
-    "accept.backlog",
-    "accept.defer",
-    "connections.max",
-    "close.idle-when-full",
-    "send.no-delay",
-    "send.buffer",
-    "send.quiet",
-    "receive.buffer",
-    "tcp.congestion",
-    "drain",
-    "admin",
-    "access-log",
-    "pid-file",
-    "upgrade-timeout",
-    "spool.directory",
-    "spool.max",
-    "admin-mode",
-    "admin-group",
-    "admin-hosts",
-    "user",
-    "group",
-    "sandbox",
-    "sandbox-calls",
-    "sandbox-read",
-    "slow-log",
-];
-
-/// Tables of which every key is global.
-const GLOBAL_TABLES: &[&str] =
-    &["limit.", "timeout.", "rate.", "head.", "cache.", "log.", "client."];
-
-/// Keys of a table that is otherwise not global.
-const GLOBAL_OF_LAB: &[&str] = &[
-    "experiment.head-align",
-    "experiment.date-cache",
-    "experiment.gather",
-    "experiment.directory-config",
-    "experiment.signal-mask",
-];
-
-fn is_global(key: &str) -> bool {
-    let of_table = GLOBAL_TABLES.iter().any(|table| key.starts_with(table));
-    GLOBAL.contains(&key) || of_table || GLOBAL_OF_LAB.contains(&key)
-}
 
 /// The keys that some architecture honours.
 fn honoured_by_some() -> BTreeSet<&'static str> {
@@ -82,8 +32,8 @@ fn every_setting_is_global_or_named_by_an_architecture_that_honours_it() {
     let some = honoured_by_some();
     for setting in SETTINGS {
         assert!(
-            is_global(setting.key) != some.contains(setting.key),
-            "{} must be global or in the list of an architecture, and not both",
+            (setting.used_by == UsedBy::Some) == some.contains(setting.key),
+            "{}: its row says that some architectures use it if some name it",
             setting.key
         );
     }

@@ -29,7 +29,7 @@ fn settings_of_clients_and_the_log_must_fit_each_other() {
     told(&[
         (
             "client.address = \"forwarded\"",
-            "1: client.address: nobody would be believed; list the proxies in client.trusted",
+            "1: client.address: no proxy would be trusted; list them in client.trusted",
         ),
         (
             "access-log = \"-\"\nlog.rotate-size = \"1MiB\"",
