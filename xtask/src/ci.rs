@@ -21,8 +21,18 @@ const STEPS: &[(&str, &[&str])] = &[
     ("fast", &["test", "--workspace", "--no-fail-fast"]),
     ("fmt", &["fmt", "--all", "--check"]),
     ("clippy", &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    ("server", &with("")),
+    ("load", &with("load")),
+    ("lab", &with("lab")),
+    ("tune", &with("tune")),
     ("full", &FULL),
 ];
+
+/// Checks the program with the commands of a server and those of this feature, and no others.
+const fn with(feature: &str) -> [&str; 8] {
+    let only = "--no-default-features";
+    ["clippy", "--package=flyball", only, "--features", feature, "--", "-D", "warnings"]
+}
 
 /// The tests that the fast tier leaves out. Documentation has none of them.
 const FULL: [&str; 8] =

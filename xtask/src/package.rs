@@ -3,7 +3,8 @@
 //! * `deb`: a Debian package in `target/package`, by cargo-deb, of what `crates/flyball/Cargo.toml`
 //!   lists.
 //! * `tar`: an archive with a program that needs no library of the system, and what
-//!   `deploy/Containerfile` takes. It cannot load dynamic modules, and its README says so.
+//!   `deploy/Containerfile` takes. It only serves: it has no load generator, lab or `tune`, and
+//!   cannot load dynamic modules. Its README says so.
 //!
 //! With `--test` what was made is also served from in a root of its own (`proof`). With
 //! `--profile NAME` the build is another than `release`, for those who only try the recipe.
@@ -26,7 +27,8 @@ Flyball, linked statically: it needs no library of the system it runs on. In a r
 needs /proc there, and nothing else.
 
 It was built for x86_64 with the C library musl inside. It cannot load dynamic modules: a program
-that is linked statically has no dynamic linker.
+that is linked statically has no dynamic linker. Commands that load, measure and tune servers are
+left out (fileset, lab, load, tune): the Debian package and `cargo build --release` have them.
 
     ./flyball serve DIRECTORY
     ./flyball docs man
@@ -154,7 +156,8 @@ fn subcommands(page: &str) -> Vec<String> {
 
 /// The archive, and beside it what the Containerfile copies. Returns the directory that was packed.
 fn tar(root: &Path, profile: &str) -> Result<PathBuf, String> {
-    let program = build(root, profile, &["--target", "x86_64-unknown-linux-musl"])?;
+    let server = ["--target", "x86_64-unknown-linux-musl", "--no-default-features"];
+    let program = build(root, profile, &server)?;
     let found = output(Command::new("ldd").arg(&program)).unwrap_or_default();
     if found.contains("=>") {
         return Err(format!("{} is not linked statically:\n{found}", program.display()));

@@ -4,11 +4,17 @@
 //! the rest of the settings, so that a wrong one is told in the same words wherever it is written.
 
 mod cache;
+#[cfg(feature = "load")]
 mod fileset;
+#[cfg(feature = "lab")]
 mod lab;
+#[cfg(feature = "load")]
 mod load;
+#[cfg(any(feature = "lab", feature = "tune"))]
+mod stolen;
 mod top;
 mod trace;
+#[cfg(feature = "tune")]
 mod tune;
 
 use std::ffi::OsString;
@@ -23,10 +29,14 @@ use clap::{Arg, ArgAction, ArgMatches, value_parser};
 pub use crate::top::Top;
 pub use cache::Simulate;
 pub use clap_complete::Shell;
+#[cfg(feature = "load")]
 pub use fileset::Fileset;
+#[cfg(feature = "lab")]
 pub use lab::{Kind as LabKind, Lab};
+#[cfg(feature = "load")]
 pub use load::{Load, Run};
 pub use trace::Tracing;
+#[cfg(feature = "tune")]
 pub use tune::Tune;
 
 use crate::settings::{Origin, Raw, SETTINGS, Setting, SettingError, Typed, Written, read};
@@ -68,12 +78,16 @@ pub enum Command {
     /// Replay an access log against caches.
     Simulate(Simulate),
     /// Load a server.
+    #[cfg(feature = "load")]
     Load(Load),
     /// Make a set of files to load a server with.
+    #[cfg(feature = "load")]
     Fileset(Fileset),
     /// Run experiments.
+    #[cfg(feature = "lab")]
     Lab(Lab),
     /// Find the settings that serve a site best.
+    #[cfg(feature = "tune")]
     Tune(Tune),
     /// Show what a running server does.
     Top(Top),
@@ -152,10 +166,14 @@ where
             json: given.get_flag("json"),
         },
         Some(("cache", given)) => Command::Simulate(cache::parsed(given)),
+        #[cfg(feature = "load")]
         Some(("fileset", given)) => Command::Fileset(fileset::parsed(given)?),
+        #[cfg(feature = "lab")]
         Some(("lab", given)) => Command::Lab(lab::parsed(given)),
+        #[cfg(feature = "load")]
         Some(("load", given)) => Command::Load(load::parsed(given)?),
         Some(("ctl", given)) => ctl_command(given),
+        #[cfg(feature = "tune")]
         Some(("tune", given)) => Command::Tune(tune::parsed(given)),
         Some(("top", given)) => Command::Top(top::parsed(given)),
         Some(("arch", given)) => Command::Arch { json: given.get_flag("json") },
@@ -222,18 +240,24 @@ pub fn program() -> clap::Command {
         .about("The web server whose concurrency architecture is a setting")
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(serve())
-        .subcommand(check())
-        .subcommand(explain())
-        .subcommand(arch())
-        .subcommand(cache::program())
-        .subcommand(load::program())
-        .subcommand(fileset::program())
-        .subcommand(lab::program())
-        .subcommand(tune::program())
-        .subcommand(ctl())
-        .subcommand(top::program())
-        .subcommand(docs())
+        .subcommands([
+            serve(),
+            check(),
+            explain(),
+            arch(),
+            cache::program(),
+            #[cfg(feature = "load")]
+            load::program(),
+            #[cfg(feature = "load")]
+            fileset::program(),
+            #[cfg(feature = "lab")]
+            lab::program(),
+            #[cfg(feature = "tune")]
+            tune::program(),
+            ctl(),
+            top::program(),
+            docs(),
+        ])
 }
 
 fn serve() -> clap::Command {

@@ -4,6 +4,7 @@
 
 pub mod cli;
 pub mod configuration;
+#[cfg(feature = "lab")]
 pub mod experiments;
 pub mod settings;
 pub mod top;

@@ -23,9 +23,13 @@ fn main() -> ExitCode {
         Ok(Command::Explain { typed, keys, json }) => commands::explain::run(&typed, &keys, json),
         Ok(Command::Arch { json }) => commands::arch::run(json),
         Ok(Command::Simulate(asked)) => commands::cache::run(&asked),
+        #[cfg(feature = "load")]
         Ok(Command::Fileset(asked)) => commands::fileset::run(&asked),
+        #[cfg(feature = "lab")]
         Ok(Command::Lab(asked)) => commands::lab::run(&asked),
+        #[cfg(feature = "tune")]
         Ok(Command::Tune(asked)) => commands::tune::run(&asked),
+        #[cfg(feature = "load")]
         Ok(Command::Load(asked)) => commands::load::run(&asked),
         Ok(Command::Ctl { socket, ask }) => commands::ctl::run(&socket, &ask),
         Ok(Command::Top(asked)) => commands::top::run(&asked),

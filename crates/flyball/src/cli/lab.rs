@@ -175,21 +175,7 @@ fn run() -> clap::Command {
                 .value_parser(value_parser!(u64).range(1..=1000))
                 .help("Repetitions of what no claim looks at [default: 2 quick, as all in full]"),
         )
-        .arg(stolen_max())
-}
-
-/// How much of a run others may have, also for `flyball tune`.
-pub(super) fn stolen_max() -> Arg {
-    Arg::new("stolen-max")
-        .long("stolen-max")
-        .value_name("PERCENT")
-        .value_parser(ValueParser::new(percent))
-        .help("Runs of which the machine beneath takes more are void [default: 1]")
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let percent = text.parse().ok().filter(|percent| (0.0..=100.0).contains(percent));
-    percent.ok_or_else(|| "expected a percentage from 0 to 100".into())
+        .arg(super::stolen::argument())
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -228,7 +214,7 @@ pub(super) fn parsed(given: &ArgMatches) -> Lab {
                 blocks: count("repetitions"),
                 seconds: given.get_one("seconds").copied(),
                 unjudged: count("unjudged"),
-                stolen_percent_max: given.get_one("stolen-max").copied(),
+                stolen_percent_max: super::stolen::parsed(given),
                 white_box: given.get_flag("white-box"),
             }
         }

@@ -100,7 +100,7 @@ pub(super) fn program() -> clap::Command {
                 .value_parser(value_parser!(u64))
                 .help("What decides which settings are tried, and in which order"),
         )
-        .arg(super::lab::stolen_max())
+        .arg(super::stolen::argument())
         .arg(path("out", "DIR", "Where the evidence goes [default: flyball-tune]"))
 }
 
@@ -142,6 +142,6 @@ pub(super) fn parsed(given: &ArgMatches) -> Tune {
         seed: given.get_one("seed").copied().unwrap_or(1),
         out: path("out").unwrap_or_else(|| "flyball-tune".into()),
         p99_max: time("p99-max"),
-        stolen_percent_max: given.get_one("stolen-max").copied(),
+        stolen_percent_max: super::stolen::parsed(given),
     }
 }

@@ -10,8 +10,10 @@ use flyball::experiments::refusal;
 use flyball_lab::campaign::{Options, Progress};
 use flyball_lab::laboratory::{self, Laboratory};
 
+use super::progress::{self, spoken};
+
 pub(crate) fn run(asked: &Lab) -> ExitCode {
-    super::finish(outcome(asked))
+    progress::finish(outcome(asked))
 }
 
 fn outcome(asked: &Lab) -> Result<String, String> {
@@ -65,23 +67,17 @@ struct Lines;
 
 impl Progress for Lines {
     fn experiment(&mut self, nth: usize, all: usize, name: &str, left: Duration) {
-        super::tell(&format!("== {name} ({nth} of {all}; about {} left for all)\n", spoken(left)));
+        progress::tell(&format!(
+            "== {name} ({nth} of {all}; about {} left for all)\n",
+            spoken(left)
+        ));
     }
 
     fn begins(&mut self, nth: usize, all: usize, what: &str, left: Duration) {
-        super::tell(&format!("[{nth}/{all}, {} left] {what}\n", spoken(left)));
+        progress::tell(&format!("[{nth}/{all}, {} left] {what}\n", spoken(left)));
     }
 
     fn note(&mut self, what: &str) {
-        super::tell(&format!("{what}\n"));
-    }
-}
-
-/// A time as people say it.
-pub(super) fn spoken(time: Duration) -> String {
-    match time.as_secs() {
-        seconds @ 0..=119 => format!("{seconds} s"),
-        seconds @ 120..=7_199 => format!("{} min", seconds.div_ceil(60)),
-        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+        progress::tell(&format!("{what}\n"));
     }
 }

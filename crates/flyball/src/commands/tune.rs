@@ -17,7 +17,7 @@ use flyball_lab::tune::{
     ARCHITECTURE, Asked, Knob, Notes, Point, Requests, Space, Stage, Target, Watch, run as tuned,
 };
 
-use super::lab::spoken;
+use super::progress::{self, spoken};
 
 /// Architectures that are not tried: processes or threads without number do not serve a site.
 const NOT_TRIED: &[&str] = &["thread-per-connection"];
@@ -34,7 +34,7 @@ const FIRST: &[&[(&str, &str)]] = &[
 ];
 
 pub(crate) fn run(asked: &Tune) -> ExitCode {
-    super::finish(outcome(asked))
+    progress::finish(outcome(asked))
 }
 
 fn outcome(asked: &Tune) -> Result<String, String> {
@@ -169,23 +169,23 @@ impl Watch for Lines {
             Stage::Admission => "admission",
             Stage::Confirmation => "confirmation",
         };
-        super::tell(&format!("[{stage} {nth}/{of}, {} left] {label}: ", spoken(left)));
+        progress::tell(&format!("[{stage} {nth}/{of}, {} left] {label}: ", spoken(left)));
     }
 
     fn came(&mut self, score: &Result<f64, String>, by_default: Option<f64>) {
         match (score, by_default) {
             (Ok(score), Some(by)) => {
-                super::tell(&format!("{score:.0}/s, {by:.2} of the default\n"))
+                progress::tell(&format!("{score:.0}/s, {by:.2} of the default\n"))
             }
-            (Ok(score), None) => super::tell(&format!("{score:.0}/s\n")),
-            (Err(why), _) => super::tell(&format!("void: {why}\n")),
+            (Ok(score), None) => progress::tell(&format!("{score:.0}/s\n")),
+            (Err(why), _) => progress::tell(&format!("void: {why}\n")),
         }
     }
 }
 
 impl Notes for Lines {
     fn note(&mut self, what: &str) {
-        super::tell(&format!("{what}\n"));
+        progress::tell(&format!("{what}\n"));
     }
 }
 

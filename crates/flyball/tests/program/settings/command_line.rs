@@ -302,6 +302,21 @@ fn help_is_made_from_the_table() {
     );
 }
 
+/// A program that is built for serving alone has none of the others (features of the crate).
+#[test]
+fn help_of_a_server_names_no_command_that_may_be_missing() {
+    let optional = ["fileset", "lab", "load", "tune"];
+    for mut command in flyball::cli::program().get_subcommands().cloned() {
+        if optional.contains(&command.get_name()) {
+            continue;
+        }
+        let help = command.render_long_help().to_string();
+        for name in optional {
+            assert!(!help.contains(&format!("flyball {name}")), "{}: {help}", command.get_name());
+        }
+    }
+}
+
 #[test]
 fn an_argument_that_is_not_utf8_is_refused_and_a_directory_is_not() {
     use std::os::unix::ffi::OsStringExt;

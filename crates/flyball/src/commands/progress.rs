@@ -1,0 +1,34 @@
+//! What commands that take long say: how they go on, and how they ended.
+
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Prints what a command found, or why it could not.
+pub(super) fn finish(outcome: Result<String, String>) -> ExitCode {
+    match outcome {
+        Ok(text) => {
+            super::print(&text);
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            eprintln!("flyball: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// A time as people say it.
+pub(super) fn spoken(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ 0..=119 => format!("{seconds} s"),
+        seconds @ 120..=7_199 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
+}
+
+/// Prints to standard error how something goes on. Its reader may have gone, as a terminal that was
+/// closed, and what was begun has to be undone then.
+pub(super) fn tell(text: &str) {
+    let _ = stderr().lock().write_all(text.as_bytes());
+}
