@@ -15,7 +15,7 @@ macro_rules! definitions {
     ($($name:literal,)*) => {
         /// Names and texts, in the order of the papers.
         const DEFINITIONS: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../lab/experiments/", $name, ".toml"))),)*
+            $(($name, include_str!(concat!("../experiments/", $name, ".toml"))),)*
         ];
     };
 }

@@ -53,7 +53,7 @@ impl Variable {
 
 macro_rules! template {
     ($name:literal) => {
-        include_str!(concat!("../../../../lab/peers/", $name, ".in"))
+        include_str!(concat!("../../peers/", $name, ".in"))
     };
 }
 
