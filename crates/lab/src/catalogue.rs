@@ -241,15 +241,14 @@ mod tests {
         let experiments = all().unwrap();
         let caches = &find(&experiments, "s2-fig11").unwrap().series;
         let sets: Vec<_> = caches.iter().map(|series| &series.set).collect();
-        assert!(sets.iter().all(|set| set.keys().all(|key| key.starts_with("lab."))));
+        assert!(sets.iter().all(|set| set.keys().all(|key| key.starts_with("cache."))));
         let different = (0..sets.len()).all(|at| !sets[..at].contains(&sets[at]));
-        assert!(sets.len() == 8 && sets.iter().all(|set| set.len() == 3) && different);
+        assert!(sets.len() == 8 && different);
         let controls = &find(&experiments, "s3-antipatterns").unwrap().series;
         let (plain, switched) = controls.split_first().unwrap();
         assert!(plain.set.is_empty());
         for series in switched {
-            assert_eq!(series.set.len(), 1, "{}", series.name);
-            assert!(series.set.keys().all(|key| key.starts_with("lab.")), "{}", series.name);
+            assert!(!series.set.is_empty(), "{}", series.name);
             assert_eq!(series.architecture, plain.architecture);
         }
     }
