@@ -76,7 +76,7 @@ fn every_target_passes_over_mutations_of_its_seeds() {
     println!("mutations begin with seed {first}");
     let failures = Mutex::new(String::new());
     let left = Mutex::new(TARGETS.iter());
-    let next = || left.lock().expect("nobody panics with it").next();
+    let next = || left.lock().expect("no thread panics with it").next();
     let try_all = || {
         while let Some(target) = next() {
             let corpus: Vec<Vec<u8>> = seeds(target).into_iter().map(|(_, seed)| seed).collect();
@@ -85,7 +85,7 @@ fn every_target_passes_over_mutations_of_its_seeds() {
                 Ok(passed) => println!("{}: {passed} inputs", target.name),
                 Err((seed, input)) => {
                     let input = input.escape_ascii();
-                    let mut all = failures.lock().expect("nobody panics with it");
+                    let mut all = failures.lock().expect("no thread panics with it");
                     let _ = writeln!(all, "{}: FLYBALL_SEED={seed}: \"{input}\"", target.name);
                 }
             }
@@ -93,7 +93,7 @@ fn every_target_passes_over_mutations_of_its_seeds() {
     };
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| (0..cpus).for_each(|_| drop(scope.spawn(try_all))));
-    let failures = failures.into_inner().expect("nobody panics with it");
+    let failures = failures.into_inner().expect("no thread panics with it");
     assert!(failures.is_empty(), "{failures}");
 }
 

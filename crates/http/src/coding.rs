@@ -1,6 +1,6 @@
 //! Content codings, and which of them a client would rather have (RFC 9110, section 12.5.3).
 //!
-//! Which codings there are is told by whoever has the encoders: here each is a number, and a
+//! Which codings there are is told by the crate that has the encoders: here each is a number, and a
 //! function knows it by name. What a client accepts is read into a [`Class`]: a code of its
 //! ranking, the same for every spelling of the same wish, so that it can be part of a cache's key.
 //! Nothing here allocates.

@@ -7,7 +7,7 @@ pub const DATE_BYTES: usize = 29;
 
 /// One reading of the clocks, lent to every input of the machine.
 ///
-/// JAWS's "lazy time header" (S3, section 3.2.2): the text is made anew only when the second
+/// JAWS's "lazy time header" (S3, section 3.2.2): the text is made again only when the second
 /// changes, so a driver keeps one `Now` and calls [`Now::set`] once per turn of its loop.
 #[derive(Clone, Debug)]
 pub struct Now {

@@ -110,7 +110,7 @@ macro_rules! close_reasons {
                 match self { $(CloseReason::$name => $label),* }
             }
 
-            /// One sentence for whoever reads the counters.
+            /// One sentence for readers of the counters.
             pub fn explain(self) -> &'static str {
                 match self { $(CloseReason::$name => $why),* }
             }

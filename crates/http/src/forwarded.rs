@@ -41,7 +41,7 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
     client
 }
 
-/// Whether every quote is closed. If not, somebody wrote one to hide what a proxy appends, and
+/// Whether every quote is closed. If not, a client wrote one to hide what a proxy appends, and
 /// quotes mean nothing.
 fn closes_quotes(value: &[u8]) -> bool {
     let mut split = Split { rest: Some(value), separator: b',', quotes: true, open: false };

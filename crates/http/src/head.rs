@@ -182,7 +182,7 @@ pub struct Head {
     pub authority: Span,
     /// A bit per [`Name`] that occurs.
     pub present: u32,
-    /// The address of the client, which the head itself does not say: whoever drives the connection
+    /// The address of the client, which the head itself does not say: the driver of the connection
     /// puts it here before the request is looked at. Never an IPv4 address mapped into IPv6.
     pub client: IpAddr,
     fields: Vec<(Name, Span)>,
@@ -393,7 +393,7 @@ pub struct OwnedRequest {
 }
 
 impl OwnedRequest {
-    /// A request for a file that nobody sent: a plain GET. `None` when the target is none.
+    /// A request for a file that no client sent: a plain GET. `None` when the target is none.
     pub fn get(target: &[u8], host: &[u8]) -> Option<OwnedRequest> {
         let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: ", host, b"\r\n\r\n"].concat();
         let limits = Limits { head_bytes_max: usize::MAX, ..Limits::default() };

@@ -184,7 +184,7 @@ impl<F> Out<F> {
         (count, false)
     }
 
-    /// The memory segments at the front, up to the first file, for whoever keeps hold of them
+    /// The memory segments at the front, up to the first file, for a caller that holds them
     /// while they are sent.
     pub fn memory(&self) -> impl Iterator<Item = Memory<'_>> {
         let mut at = self.taken;

@@ -105,7 +105,7 @@ fn port_of(word: &str) -> Option<u16> {
 
 /// The signature, version and command, family, length, then addresses and other values.
 fn read_v2(input: &[u8], most: usize) -> Result<Option<ProxyHeader>, ProxyError> {
-    // Told apart as soon as the byte is there, so that nobody waits for the rest of nonsense.
+    // Decided as soon as the byte is there: the server does not wait for the rest of nonsense.
     if let Some(&command) = input.get(12)
         && !matches!(command, 0x20 | 0x21)
     {

@@ -76,7 +76,7 @@ statuses! {
 const FIRST: u16 = 100;
 const LAST: u16 = 599;
 
-/// The status lines of codes that only backends send: without a reason, which nobody has to read.
+/// The status lines of codes that only backends send: without a reason, which need not be read.
 static LINES: [[u8; 15]; (LAST - FIRST) as usize + 1] = {
     let mut lines = [*b"HTTP/1.1 000 \r\n"; (LAST - FIRST) as usize + 1];
     let mut at = 0;

@@ -28,7 +28,7 @@ pub const COUNTERS_MAX: usize = 65_536;
 /// Gives the table of a module for a server of this version of the ABI.
 pub type Entry = unsafe extern "C" fn(abi: u32) -> *const ModuleTable;
 
-/// Bytes that belong to whoever gives them. `data` is null where there are none to give.
+/// Bytes that belong to the side that passes them. `data` is null where there are none to give.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes {
@@ -126,7 +126,7 @@ pub struct ModuleTable {
             pending: *mut *mut c_void,
         ) -> c_int,
     >,
-    /// Frees what a call left in `*pending`, once nobody goes on with it. May be null.
+    /// Frees what a call left in `*pending`, once it is not continued. May be null.
     pub forget: Option<unsafe extern "C" fn(instance: *mut c_void, pending: *mut c_void)>,
 }
 

@@ -121,7 +121,7 @@ pub mod glue {
         // SAFETY: the server gives a place with null, or with what an earlier call left there.
         let before = unsafe { std::mem::replace(&mut *pending, std::ptr::null_mut()) };
         let rest = (!before.is_null()).then(|| {
-            // SAFETY: an earlier call left it there, and nobody else has it.
+            // SAFETY: an earlier call left it there, and nothing else has it.
             unsafe { Box::from_raw(before.cast::<Box<dyn Pending>>()) }
         });
         let turn = catch_unwind(AssertUnwindSafe(|| match rest {
@@ -147,7 +147,7 @@ pub mod glue {
     }
 
     unsafe extern "C" fn forget(_: *mut c_void, pending: *mut c_void) {
-        // SAFETY: `answer` left it, and nobody goes on with it.
+        // SAFETY: `answer` left it, and it is not continued.
         let pending = unsafe { Box::from_raw(pending.cast::<Box<dyn Pending>>()) };
         let _ = catch_unwind(AssertUnwindSafe(|| drop(pending)));
     }

@@ -14,13 +14,13 @@ use crate::abi::{
 use crate::exchange::{Exchange, Refused};
 use crate::module::{Module, Pending, Setup, Turn, Wake};
 
-/// What becomes of a process whose module has panicked, where the module's side caught that.
+/// What happens to a process whose module has panicked, if the module's side caught that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnPanic {
     /// The request is answered with 500, and the process goes on.
     #[default]
     Answer,
-    /// The process ends, and is started anew: what the module left half done is gone.
+    /// The process ends, and is started again: what the module left half done is gone.
     Abort,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Library {
 
 impl Library {
     /// Brings a shared object into memory, with what it depends on. Blocks on the disk. Its
-    /// constructors run: whoever names it trusts it.
+    /// constructors run: naming it is trusting it.
     ///
     /// # Errors
     /// Why there is none, or none of this version of the ABI.
@@ -145,7 +145,7 @@ unsafe impl Sync for Instance {}
 impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(close) = self.table.close {
-            // SAFETY: `open` made it, and with the last reference nobody uses it any more.
+            // SAFETY: `open` made it, and with the last reference its use has ended.
             unsafe { close(self.instance) }
         }
     }
@@ -168,7 +168,7 @@ impl Drop for Rest {
         if !self.pending.is_null()
             && let Some(forget) = self.instance.table.forget
         {
-            // SAFETY: the module left it here, and nobody goes on with it.
+            // SAFETY: the module left it here, and it is not continued.
             unsafe { forget(self.instance.instance, self.pending) }
         }
     }
@@ -204,7 +204,7 @@ fn call(instance: &Arc<Instance>, mut pending: *mut c_void, exchange: &mut dyn E
         turn::TIMER => Some(Wake::After(context.wait_ms)),
         _ => None,
     };
-    // Whatever it has left is freed if nobody goes on with it.
+    // Whatever it has left is freed if it is not continued.
     let rest = Rest { instance: Arc::clone(instance), pending };
     match (result, wake) {
         (_, Some(wake)) => Turn::Wait(wake, Box::new(rest)),

@@ -68,7 +68,7 @@ pub enum Wake {
     After(u64),
 }
 
-/// The rest of an answer. It is dropped when nobody wants it any more.
+/// The rest of an answer. It is dropped when it is not wanted any more.
 pub trait Pending: Send {
     /// Goes on, as [`Module::answer`] began.
     fn go_on(self: Box<Self>, exchange: &mut dyn Exchange) -> Turn;

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-/// An address on the loopback at which nobody listens. Its host is not 127.0.0.1, from where tests
+/// An address on the loopback without a listener. Its host is not 127.0.0.1, from where tests
 /// connect to servers: between here and the program's `bind`, no connection of another test can be
 /// given the port.
 ///

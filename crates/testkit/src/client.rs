@@ -38,7 +38,7 @@ impl Client {
         Client { stream, received: Vec::new() }
     }
 
-    /// The other end of a connection that somebody has accepted.
+    /// The other end of a connection that a test has accepted.
     pub fn accepted(stream: TcpStream) -> Client {
         Client::with(stream)
     }

@@ -1,5 +1,5 @@
 //! A foreign hand in a process: makes it perform system calls that its program never would, by
-//! ptrace(2). What the kernel then refuses is refused to whoever takes the process over.
+//! ptrace(2). What the kernel then refuses is refused to an attacker in the process.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -107,7 +107,7 @@ impl Seized {
         registers.rip = self.instruction;
         registers.rsp = self.registers.rsp - RED_ZONE - ROOM - 256;
         registers.rax = number as u64;
-        // It stands in a call, which is not to be begun anew before this one.
+        // It stands in a call, which is not to be begun again before this one.
         registers.orig_rax = u64::MAX;
         (registers.rdi, registers.rsi, registers.rdx) = (argument(0), argument(1), argument(2));
         (registers.r10, registers.r8, registers.r9) = (argument(3), argument(4), argument(5));

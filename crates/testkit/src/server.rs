@@ -126,7 +126,7 @@ fn lines_of(child: &mut Child) -> Receiver<String> {
     let output = BufReader::new(child.stdout.take().expect("standard output is piped"));
     std::thread::spawn(move || {
         for line in output.lines().map_while(Result::ok) {
-            // Nobody listens any more once the server has started.
+            // Nothing listens any more once the server has started.
             let _ = sender.send(line);
         }
     });

@@ -1,4 +1,4 @@
-//! Waiting for another process, which tells nobody when it is ready.
+//! Waiting for another process, which does not report when it is ready.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -212,7 +212,7 @@ impl Server {
     }
 }
 
-/// A port that nobody listens on, at the nth contestant's address.
+/// A port without a listener, at the nth contestant's address.
 fn free_address(nth: usize) -> std::io::Result<SocketAddr> {
     let host = Ipv4Addr::new(127, 0, 0, FIRST_HOST + nth as u8);
     TcpListener::bind((host, 0))?.local_addr()

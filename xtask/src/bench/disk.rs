@@ -152,7 +152,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It fails while a process is left, which then is what somebody has to see.
+        // It fails while a process is left, which then has to be seen.
         let _ = fs::remove_dir(&self.directory);
     }
 }

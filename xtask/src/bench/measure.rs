@@ -63,7 +63,7 @@ pub(crate) struct Run {
     pub(crate) load: Load,
     /// CPU time of the server's processes, in nanoseconds.
     pub(crate) server_cpu_ns: u64,
-    /// Processes of the server that ended underway, with CPU time that nobody counted.
+    /// Processes of the server that ended underway, with CPU time that was not counted.
     pub(crate) processes_ended: usize,
     /// CPU time of the generator, in nanoseconds, at a resolution of 10 ms.
     pub(crate) generator_cpu_ns: u64,

@@ -24,7 +24,7 @@ const REDIRECTS: usize = 50;
 const FIELD_RULES: usize = 200;
 const HOSTS: usize = 20;
 
-/// A page that is compressed, and a file that is as long as what becomes of it.
+/// A page that is compressed, and a file that is as long as the result.
 const PAGE: &str = "/page.html";
 const EQUAL: &str = "/equal.bin";
 

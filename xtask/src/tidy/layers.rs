@@ -57,7 +57,7 @@ fn check_rule(rule: &Rule, file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Addresses are plain data: whoever needs them may name them.
+/// Addresses are plain data, which any crate may name.
 fn is_address(path: &Path) -> bool {
     ADDRESSES.iter().any(|address| path.contains(&format!("std::net::{address}")))
 }

@@ -23,7 +23,7 @@ const WORDS: &[Word] = &[
     Word { text: concat!("/wo", "rk/"), code_only: false, instead: "use a relative path" },
 ];
 
-/// No file contains a word that only makes sense to whoever wrote it, or not for long.
+/// No file contains a word that makes sense only to its author, or not for long.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.files.iter().flat_map(|file| WORDS.iter().flat_map(|word| find(file, word))).collect()
 }

@@ -49,8 +49,8 @@ pub struct Wants {
     pub read: bool,
     /// Output waits to be written.
     pub write: bool,
-    /// There is room for the next piece of the body that is being produced. Whoever has to wait for
-    /// that piece writes what is queued first.
+    /// There is room for the next piece of the body that is being produced. A driver that has to
+    /// wait for that piece writes what is queued first.
     pub piece: bool,
     /// The write side wants to be shut down: do it, then call `shut`.
     pub shut: bool,
@@ -134,7 +134,7 @@ pub struct Conn {
     surplus: bool,
     /// Answers are for this client alone.
     private: bool,
-    /// Whoever answers keeps time itself, and may begin before the request body has ended.
+    /// The answerer keeps time itself, and may begin before the request body has ended.
     backend: bool,
     /// The next answer is the last.
     draining: bool,
@@ -419,7 +419,7 @@ impl Conn {
     /// Refuses a connection of which nothing was read yet.
     pub fn turn_away<F>(&mut self, refusal: Refusal, out: &mut Out<F>, now: &Now) {
         if self.state == State::Idle {
-            // What the client sends, or will send, is a head that nobody reads.
+            // What the client sends, or will send, is a head that is never read.
             self.go(Event::FirstByte);
             self.refuse(refusal, CloseReason::TooManyConnections, out, now);
         }
@@ -432,7 +432,7 @@ impl Conn {
         self.ask = Ask::Outstanding;
     }
 
-    /// Whoever answers wants the request body: it is offered by `wants().body` from now on, and a
+    /// The answerer wants the request body: it is offered by `wants().body` from now on, and a
     /// client that waits for `100 Continue` gets it (RFC 9110, section 10.1.1).
     pub fn deliver<F>(&mut self, out: &mut Out<F>, now: &Now) {
         if self.state == State::AskedBody && !self.deliver {
@@ -446,14 +446,14 @@ impl Conn {
         self.check_invariants();
     }
 
-    /// Whoever answers is a backend: it keeps time itself, until the next request, and may begin to
+    /// The answerer is a backend: it keeps time itself, until the next request, and may begin to
     /// answer while the request body is still taken. The end of such an early answer is the end of
-    /// the connection, since nobody knows whether the body will be read to its end.
+    /// the connection, since it is not known whether the body will be read to its end.
     pub fn set_backend(&mut self, on: bool) {
         self.backend = on;
     }
 
-    /// The refusal that the last input led to, once: for whoever counts and logs.
+    /// The refusal that the last input led to, once: to be counted and logged.
     pub fn take_refusal(&mut self) -> Option<Refusal> {
         self.refused.take()
     }
@@ -543,7 +543,7 @@ impl Conn {
         self.deliver && self.body_ready == 0
     }
 
-    /// Whether the request body is for whoever answers.
+    /// Whether the request body is for the answerer.
     fn takes_body(&self) -> bool {
         matches!(self.state, State::AskedBody | State::Exchanging)
     }

@@ -201,7 +201,7 @@ mod tests {
                 if next == Some(State::Idle) {
                     assert!(matches!(event, Event::AnswerKeep | Event::BodyEnd));
                 }
-                // Whoever may still be sending gets time to read the answer before a reset.
+                // A client that may still be sending gets time to read the answer before a reset.
                 if event == Event::Part && next.is_some() {
                     assert_eq!(next, Some(State::Parting));
                 }

@@ -161,7 +161,7 @@ impl Driver {
         true
     }
 
-    /// Whoever holds a body takes `n` bytes of it.
+    /// The holder of a body takes `n` bytes of it.
     pub fn take_held(&mut self, n: usize) {
         self.conn.taken(n, &self.now);
         self.input.drain(..n);
@@ -169,13 +169,13 @@ impl Driver {
         self.run();
     }
 
-    /// An answer comes that nobody waits for any more.
+    /// An answer comes that is not waited for any more.
     pub fn answer_late(&mut self) {
         self.answer(b"/late");
         self.run();
     }
 
-    /// A piece comes that nobody waits for.
+    /// A piece comes that is not waited for.
     pub fn piece_late(&mut self) {
         let content = Segment::Bytes(Bytes::from_static(b"late"));
         self.conn.piece(content, true, &mut self.out, &self.now);
@@ -388,7 +388,7 @@ impl Driver {
     /// Gives a piece that is there, or begins to wait for one when nothing is left to be written.
     fn take_piece(&mut self, writes: bool) -> bool {
         assert!(self.out.queued() < STREAM_QUEUED_MAX, "no room for a piece");
-        let source = self.source.as_mut().expect("a piece is asked of nobody");
+        let source = self.source.as_mut().expect("a piece is asked of no source");
         if source.waits && writes {
             return false;
         }

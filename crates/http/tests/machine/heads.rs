@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use crate::script::limits;
 
-/// What becomes of `input` when it comes in pieces that end at these offsets.
+/// The outcome of `input` when it comes in pieces that end at these offsets.
 fn read(input: &[u8], ends: impl IntoIterator<Item = usize>) -> Result<Option<Head>, Refusal> {
     let (limits, mut scan, mut head) = (limits(), HeadScan::default(), Head::default());
     for end in ends {

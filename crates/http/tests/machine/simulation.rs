@@ -90,7 +90,7 @@ impl Dialogue {
             return last;
         }
         let upload = random.one_in(2);
-        // What nobody takes is drained, which has its bound.
+        // What is not taken is drained, which has its bound.
         let len = random.below(if upload { 1_800 } else { limits().drain_bytes_max + 1 });
         let body: Vec<u8> = (0..len).map(|_| random.next() as u8).collect();
         let chunked = version == "1.1" && random.one_in(2);
