@@ -16,8 +16,8 @@
 //!
 //! **Reads with**: section 4.3 of the CASCON paper; the loop is that of `sped`.
 //!
-//! **Settings**: `workers`, `pin`, `accept.exclusive`, `experiment.accept-lock`, and those of the event
-//! loop ([`phases::SETTINGS`]).
+//! **Settings**: `workers`, `pin`, `accept.exclusive`, `experiment.accept-lock`, and those of the
+//! event loop ([`phases::SETTINGS`]).
 //!
 //! **Kernel needs**: the chosen event mechanism.
 

@@ -4,25 +4,21 @@
 //! High-Performance Web Servers over ATM Networks, INFOCOM 1998 (asynchronous I/O, section 3.1; the
 //! Proactor).
 //!
-//! **Idea**: The server never asks whether it may read: it starts the operation and is told when it
-//! is complete. One thread starts operations on a ring, disk work too, and acts on completions.
+//! **Idea**: One thread starts operations on a ring, disk work too, and acts on completions.
 //!
 //! **Differs from the paper**:
 //! * The ring is Linux's io_uring; the paper uses the overlapped I/O of another system.
-//! * An operation that waits for input holds no buffer: the kernel takes one when bytes come. Where
-//!   the kernel cannot, the operation brings its own, as in the paper.
+//! * The kernel takes a buffer for input when bytes come; the paper's operation brings its own.
 //! * Accepting, and receiving from a client that is kept, are started once and complete again and
 //!   again; the last answer and the closing of its connection are started together.
-//! * `accept.limit` is inf when nobody wrote one: accepts submitted anew cost more.
+//! * The default of `accept.limit` is inf: accepts that are submitted again cost more.
 //! * A large body in the page cache leaves by sendfile: no ring has it, and copies cost 5 times it.
 //! * Listing a directory and waiting for a write to settle have no ring operation: threads do them.
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
-//!
 //! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
 //! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`, `accept.limit`,
 //! `send.mode`, `send.piece`.
-//!
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
 use std::io;

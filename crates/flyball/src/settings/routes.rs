@@ -369,7 +369,6 @@ const ALIAS: &[Setting<SiteSettings>] = &[
     },
     Setting {
         key: "root",
-        task: Task::Routes,
         kind: Kind::Path { set: |s, path| alias(s).root = path },
         default: None,
         doc: "Directory that is served there",

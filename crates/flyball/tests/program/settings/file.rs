@@ -372,8 +372,8 @@ fn an_unknown_key_of_a_table_below_a_site_names_the_nearest() {
         ),
         (
             "[[site.redirect]]\nfrom = \"/a\"",
-            "4: site.redirect.to: is missing: where to; `$1` is \
-          what the star or the first group stands for",
+            "4: site.redirect.to: is missing: target; `$1` is what the star or the first group \
+             matched",
         ),
         (
             "[site.redirect]\nfrom = \"/a\"",
