@@ -1,6 +1,7 @@
 //! What goes wrong with programs that answer, and with clients that leave, many times over: nothing
 //! of it may stay behind, no descriptor, no process, no memory. `FLYBALL_FAULTS=10000` has that
-//! many of each; without it `sped` has 1,000, and `mt` and `uring`, which wait otherwise, fewer. The other architectures share the code that may leave something behind.
+//! many of each; without it `sped` has 1,000, and `mt` and `uring`, which wait otherwise, fewer.
+//! The other architectures share the code that may leave something behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,5 +1,5 @@
-//! Each switch of `experiment.*` does what it says, counted in system calls, and nothing when it is
-//! not touched.
+//! Each switch of `experiment.*` does what it says, counted in system calls, and nothing when it
+//! is not touched.
 use std::collections::BTreeMap;
 use std::time::Duration;
 
