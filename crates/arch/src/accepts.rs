@@ -1,9 +1,14 @@
 //! Accepting on a ring: which accepts are under way, and when there are none.
 
+use std::io;
+
 use flyball_http::CloseReason;
+use flyball_sys::net;
 use flyball_sys::uring::Ring;
 
 use crate::accept;
+use crate::counters::Counter;
+use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::operations::Slot;
 use crate::room::{self, Yields};
@@ -152,9 +157,25 @@ impl Accepts {
         self.rests_until_ms = None;
     }
 
-    /// None can be accepted now: descriptors are out, or the socket does not listen.
-    pub(crate) fn rest(&mut self, now_ms: u64) {
-        self.rests_until_ms = Some(now_ms + ACCEPT_PAUSE_MS);
+    /// One failed, with so many connections open. If descriptors are out, or the socket does not
+    /// listen, none can be accepted for a while.
+    pub(crate) fn failed(
+        &mut self,
+        error: &io::Error,
+        worker: &Worker,
+        open: usize,
+        desk: &mut Desk,
+    ) {
+        let is_out = net::is_out_of_descriptors(error);
+        if is_out {
+            desk.tally.add(Counter::OutOfDescriptors, 1);
+            self.say_paused(worker, accept::OUT_OF_DESCRIPTORS, open);
+        }
+        if is_out || net::is_not_listening(error) {
+            self.rests_until_ms = Some(desk.now.ms() + ACCEPT_PAUSE_MS);
+        } else {
+            desk.tally.add(Counter::AcceptFailures, 1);
+        }
     }
 
     /// True while it rests, and its time is not over.
@@ -172,7 +193,7 @@ impl Accepts {
     }
 
     /// Says once why accepting is paused, with so many connections open.
-    pub(crate) fn say_paused(&mut self, worker: &Worker, why: &str, open: usize) {
+    fn say_paused(&mut self, worker: &Worker, why: &str, open: usize) {
         if !std::mem::replace(&mut self.said, true) {
             worker.say(&accept::paused(why, open));
         }

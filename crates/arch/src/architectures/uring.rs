@@ -25,10 +25,8 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
-use flyball_sys::net;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
-use crate::accept;
 use crate::accepts::Accepts;
 use crate::counters::Counter;
 use crate::desk::Desk;
@@ -234,15 +232,10 @@ impl Loop {
                 self.drive(token);
             }
             Err(error) if uring::is_cancelled(&error) => {}
-            Err(error) if net::is_out_of_descriptors(&error) => {
-                self.desk.tally.add(Counter::OutOfDescriptors, 1);
-                self.accepts.rest(self.desk.now.ms());
-                self.accepts.say_paused(&self.worker, accept::OUT_OF_DESCRIPTORS, self.slots.len());
+            Err(error) => {
+                let open = self.slots.len();
+                self.accepts.failed(&error, &self.worker, open, &mut self.desk);
             }
-            Err(error) if net::is_not_listening(&error) => {
-                self.accepts.rest(self.desk.now.ms());
-            }
-            Err(_) => self.desk.tally.add(Counter::AcceptFailures, 1),
         }
     }
 
