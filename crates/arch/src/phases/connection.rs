@@ -342,29 +342,16 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
-    use crate::counters::Blocks;
-    use crate::log::{AccessLogWriter, LogSender};
-    use crate::settings::Settings;
-    use flyball_site::{Service, Sites};
     use flyball_sys::readiness;
     use std::os::unix::net::UnixStream;
-    use std::sync::Arc;
-
-    pub(in super::super) fn desk() -> Desk {
-        let settings = Arc::new(Settings::default());
-        let sites = Arc::new(Sites::open(&[]).unwrap());
-        let blocks = Arc::new(Blocks::new(1).unwrap());
-        let log = AccessLogWriter::new(&LogSender::off());
-        let service = Service::new(sites, settings.caches.clone());
-        Desk::new(service, &settings, &blocks, 0, log)
-    }
 
     #[test]
     fn room_in_the_socket_wakes_no_loop_that_waits_for_the_disk() {
         for name in ["select", "poll", "epoll"] {
-            let (mut desk, mut slots, mut timers) = (desk(), Slots::default(), Timers::new(0));
+            let (mut desk, mut slots, mut timers) =
+                (Desk::for_tests(), Slots::default(), Timers::new(0));
             let (socket, _client) = UnixStream::pair().unwrap();
             let peer = SocketAddr::from(([127, 0, 0, 1], 1));
             let token = open_slot(socket.into(), peer, &mut desk, &mut slots, &mut timers);

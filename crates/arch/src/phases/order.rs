@@ -64,7 +64,7 @@ fn key(order: WorkOrder, slot: &Slot) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::connection::{open_slot, tests::desk};
+    use super::super::connection::open_slot;
     use super::*;
     use crate::desk::Desk;
     use crate::timers::Timers;
@@ -88,7 +88,8 @@ mod tests {
     /// Arranges connections 0 to 3, named by their place in the order of descriptors, which were
     /// reported as 2, 0, 3, 1; 0 and 3 have output to send, and they were worked on as 1, 3, 2, 0.
     fn arranged(order: WorkOrder) -> Vec<usize> {
-        let (mut desk, mut slots, mut timers) = (desk(), Slots::default(), Timers::new(0));
+        let (mut desk, mut slots, mut timers) =
+            (Desk::for_tests(), Slots::default(), Timers::new(0));
         let mut sockets: Vec<UnixStream> = (0..2)
             .flat_map(|_| {
                 let (one, other) = UnixStream::pair().unwrap();

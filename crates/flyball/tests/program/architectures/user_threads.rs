@@ -36,8 +36,8 @@ fn start(site: &Site, arch: &str, settings: &[&str]) -> Server {
     for setting in settings {
         launch = launch.set(setting);
     }
-    // Whoever waits waits, however idle others are.
-    launch.set("close.idle-when-full=false").start()
+    // Whoever waits waits, however idle others are and however long a busy machine makes them wait.
+    launch.set("close.idle-when-full=false").set("timeout.head=10min").start()
 }
 
 #[track_caller]
