@@ -93,7 +93,7 @@ fn ask(routes: RouteSettings, access: AccessSettings, stays: bool, target: &[u8]
         return;
     }
     let site = SiteSettings { routes, access, root: Some("/".into()), ..SiteSettings::default() };
-    let sites = Arc::new(Sites::open(&[site]).expect("the root can be opened"));
+    let sites = Arc::new(Sites::open(&[site], &Default::default()).expect("it opens"));
     let mut service = Service::new(sites, caches().clone());
     // Twice: the second time it may come from the cache.
     for _ in 0..2 {

@@ -259,7 +259,8 @@ impl Desk {
     #[cfg(test)]
     pub(crate) fn for_tests() -> Desk {
         let settings = Arc::new(Settings::default());
-        let sites = Arc::new(flyball_site::Sites::open(&[]).unwrap());
+        let sites =
+            Arc::new(flyball_site::Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap());
         let blocks = Arc::new(Blocks::new(1).unwrap());
         let log = AccessLogWriter::new(&crate::log::LogSender::off());
         let service = Service::new(sites, settings.caches.clone());

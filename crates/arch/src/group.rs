@@ -510,7 +510,7 @@ mod tests {
             index: 0,
             listeners: vec![Arc::new(listener)],
             shares_listeners: false,
-            sites: Arc::new(Sites::open(&[]).unwrap()),
+            sites: Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap()),
             blocks: Arc::new(Blocks::new(1).unwrap()),
             block: 0,
             threads: 1,

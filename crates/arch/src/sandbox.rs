@@ -15,8 +15,8 @@ use flyball_site::Sites;
 use flyball_sys::net::Server;
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
-    Access, Calls, Capability, Grant, Identity, Kernel, Sandbox, Violation, forbid_new_rings,
-    keep_capabilities, keeps, path_of,
+    Access, Calls, Capability, Grant, Identity, Kernel, Rights, Sandbox, Violation,
+    forbid_new_rings, keep_capabilities, keeps,
 };
 use flyball_sys::uring::{Mode, Ring};
 use flyball_sys::user_thread::stacks_max;
@@ -186,34 +186,22 @@ impl Confinement {
         self.identity.as_ref().map(|identity| identity.name.as_str())
     }
 
-    /// Tries in a process of its own whether workers will be able to enter their roots.
+    /// Tries in a process of its own whether workers can become who they shall be.
     ///
     /// # Errors
-    /// Which root they cannot enter, and what to do about it.
-    pub(crate) fn check(&self, sites: &Sites) -> Result<(), String> {
-        if !self.changes_rights() {
-            return Ok(());
+    /// Who that is, when they cannot.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self.lets_workers(|| true) {
+            true => Ok(()),
+            false => Err(format!("workers cannot become {}", self.rights().user())),
         }
-        let roots = sites.roots();
-        let closed = self.ask_as_worker(|| {
-            let enters = |root: &_| flyball_sys::file::can_enter(root);
-            roots.iter().position(|root| !enters(root)).map_or(0, |at| at as u32 + 1)
-        });
-        let user = match &self.identity {
-            Some(identity) => identity.name.clone(),
-            None => format!("{} without its capabilities", Identity::own().name),
-        };
-        match closed {
-            Ok(0) => Ok(()),
-            Ok(u32::MAX) | Err(_) => Err(format!("workers cannot become {user}")),
-            Ok(at) => {
-                let root = path_of(roots[at as usize - 1].as_fd());
-                Err(format!(
-                    "{} cannot be entered by the workers' user {user}: change its permissions, or \
-                     the setting `user`",
-                    root.display()
-                ))
-            }
+    }
+
+    /// By which rights everything is opened that sites name: those of workers.
+    pub(crate) fn rights(&self) -> Rights {
+        match self.changes_rights() {
+            true => Rights::of(self.identity.clone()),
+            false => Rights::OWN,
         }
     }
 

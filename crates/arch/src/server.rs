@@ -76,9 +76,10 @@ impl Setup {
         if let Some(lack) = surroundings::lacks(&settings).first() {
             return Err(settings.blame(lack.key, &lack.why));
         }
-        let mut sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
-        confinement.check(&sites)?;
+        confinement.check()?;
+        let mut sites = Sites::open(&settings.sites, &confinement.rights())
+            .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
         let (log, appender) = log::open(&settings)?;
         if let Some(experiment) = &mut settings.experiment {
@@ -161,9 +162,10 @@ impl Server {
     ) -> Result<Vec<String>, String> {
         let mut settings = settings.clone();
         derive(&mut settings);
-        let mut sites = Sites::open(&settings.sites).map_err(|error| error.to_string())?;
         let confinement = Confinement::new(architecture, &settings)?;
-        confinement.check(&sites)?;
+        confinement.check()?;
+        let mut sites = Sites::open(&settings.sites, &confinement.rights())
+            .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
         let lacks = surroundings::lacks(&settings);
         let mut warnings: Vec<String> =
@@ -213,7 +215,7 @@ impl Server {
     /// # Errors
     /// Never, in practice.
     pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
-        self.setup.sites = Arc::new(Sites::open(&[])?);
+        self.setup.sites = Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN)?);
         (self.setup.log, self.setup.appender) = (LogSender::off(), None);
         Ok(())
     }

@@ -30,7 +30,9 @@ pub(crate) fn open(settings: &Settings, confinement: &Confinement, sites: &mut S
     let Some(bytes_max) = settings.running.spool.bytes_max.filter(|_| sites.have_backends()) else {
         return;
     };
-    if let Ok(spool) = Spool::open(&directory(settings).0, bytes_max)
+    let directory = directory(settings).0;
+    let opened = confinement.rights().hold(|| Spool::open(&directory, bytes_max));
+    if let Ok(spool) = opened
         && confinement.lets_workers(|| spool.can_be_written())
     {
         sites.set_spool(spool);

@@ -53,7 +53,7 @@ pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::Plan;
 pub use policy::Class;
 pub use second_end::SecondEnd;
-pub use service::{Answer, File, Lookup, Out, Service, Sites};
+pub use service::{Answer, File, Lookup, MovedRoots, Out, Service, Sites};
 pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;

@@ -13,6 +13,7 @@ use flyball_http::head::TargetForm;
 use flyball_http::{Method, Now, Request, Status, h1};
 use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
+use flyball_sys::sandbox::Rights;
 
 use crate::access::{Access, Check, Scratch};
 use crate::backend::{Gates, Spawner, Spool};
@@ -59,6 +60,7 @@ use ahead::Ahead;
 use file_answers::Source;
 pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
+pub use moved_roots::MovedRoots;
 use urls::{Asker, Verdict, carried, takes_path};
 
 /// Marks in the key of a file's entry, which are no numbers of rules.
@@ -106,6 +108,8 @@ pub struct Sites {
     spawner: Option<Arc<Spawner>>,
     /// Where long bodies wait that go to them.
     spool: Option<Arc<Spool>>,
+    /// What they name is opened by these.
+    rights: Rights,
 }
 
 #[derive(Debug)]
@@ -123,11 +127,12 @@ struct Site {
 }
 
 impl Sites {
-    /// Opens the roots of every site and reads its error pages. Blocks on the disk.
+    /// Opens the roots of every site and reads its error pages, by the rights of the user that
+    /// workers are. Blocks on the disk.
     ///
     /// # Errors
     /// What cannot be opened or read, and why.
-    pub fn open(settings: &[SiteSettings]) -> io::Result<Sites> {
+    pub fn open(settings: &[SiteSettings], rights: &Rights) -> io::Result<Sites> {
         let (gates, spawner) = Gates::open(settings)?;
         let mut modules_before = 0;
         let open = |(site, gates): (&SiteSettings, Gates)| {
@@ -136,11 +141,13 @@ impl Sites {
             let links = site.symlinks.links();
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
-            let routes = SiteRoutes::open(site, links)?;
+            let routes = SiteRoutes::open(site, links, rights)?;
             no_script_is_a_page(&routes, &gates, &site.routes.error_pages)?;
+            let how = (links, rights);
+            let error_pages = ErrorPages::read(&site.routes, &routes, how, &types, &policy)?;
             Ok(Site {
                 routes,
-                error_pages: ErrorPages::read(&site.routes, &types, &policy)?,
+                error_pages,
                 links,
                 index: site.index.clone().into(),
                 types,
@@ -155,7 +162,8 @@ impl Sites {
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
-        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool: None })
+        let (spool, rights) = (None, rights.clone());
+        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool, rights })
     }
 
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the

@@ -88,7 +88,7 @@ fn ask_for_all(service: &mut Service, set: &FileSet, mut seen: impl FnMut(u16)) 
 /// Fills caches; how many bytes the heap grew by.
 fn fill(set: &FileSet, root: &Path, policy: CachePolicy, shared: bool) -> i64 {
     let site = SiteSettings { root: Some(root.to_owned()), ..SiteSettings::default() };
-    let sites = Arc::new(Sites::open(&[site]).unwrap());
+    let sites = Arc::new(Sites::open(&[site], &flyball_sys::sandbox::Rights::OWN).unwrap());
     let settings = CacheSettings {
         content_bytes_max: set.bytes_max,
         paths_max: 1 << 20,

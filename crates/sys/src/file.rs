@@ -13,6 +13,10 @@ use rustix::fs::{
 
 use crate::refused::is_refused;
 
+mod roots;
+
+pub use roots::{closed_directory, leads_elsewhere, open_directory, open_root};
+
 /// Most times that a link is looked at again because names were changed meanwhile.
 const RACES_MAX: u32 = 200;
 
@@ -131,21 +135,9 @@ pub fn is_race(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EAGAIN)
 }
 
-/// Opens the directory that a site is served from.
-///
-/// # Errors
-/// When it is not there, no directory, or not readable.
-pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
-    let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty())?)
-}
-
-/// Whether a path leads to another directory than this one. False where it leads to none. Blocks on
-/// the disk.
-pub fn leads_elsewhere(path: &Path, root: impl AsFd) -> bool {
-    let found = open_root(path).and_then(stamp);
-    let both = found.and_then(|found| Ok((found, stamp(root)?)));
-    both.is_ok_and(|(there, here)| (there.device, there.inode) != (here.device, here.inode))
+/// True when an open failed at a symbolic link that is not followed, or beyond its root.
+pub fn is_kept_out(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ELOOP | libc::EXDEV))
 }
 
 /// A file without a name that holds these bytes in memory and is sealed: nobody can change it.
@@ -229,12 +221,6 @@ pub fn is_beneath(root: &Path, path: &[u8], links: Links) -> bool {
     open_as(root.as_fd(), path, OFlags::PATH | OFlags::CLOEXEC, links).is_ok()
 }
 
-/// Whether this process may look for names in an open directory.
-pub fn can_enter(directory: impl AsFd) -> bool {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    rustix::fs::openat(directory, c".", flags, Mode::empty()).is_ok()
-}
-
 /// Whether [`open_cached`] works at all here.
 pub fn tells_cached_names() -> bool {
     /// A mount that changes elsewhere at that moment makes a lookup in memory fail.
@@ -315,7 +301,25 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
 pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let opened = std::fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    read_opened(rustix::fs::open(path, flags, Mode::empty())?, bytes_max)
+}
+
+/// Reads the file of this path beneath `root`, as [`open_beneath`] opens it and [`read_whole`]
+/// reads. Blocks on the disk.
+///
+/// # Errors
+/// As both.
+pub fn read_beneath(
+    root: impl AsFd,
+    path: &Path,
+    links: Links,
+    bytes_max: u64,
+) -> io::Result<Vec<u8>> {
+    read_opened(open_beneath(root, path.as_os_str().as_bytes(), links)?, bytes_max)
+}
+
+fn read_opened(opened: OwnedFd, bytes_max: u64) -> io::Result<Vec<u8>> {
+    let opened = std::fs::File::from(opened);
     if stamp(&opened)?.kind != Kind::Regular {
         return Err(io::Error::other("is not a file"));
     }
@@ -325,18 +329,6 @@ pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(format!("is longer than {bytes_max} bytes")));
     }
     Ok(bytes)
-}
-
-/// Opens the directory of this path beneath `root`, as [`open_beneath`] does. Blocks on the disk.
-///
-/// # Errors
-/// As [`open_beneath`], and when it is no directory.
-pub fn open_directory(root: impl AsFd, path: &Path, links: Links) -> io::Result<OwnedFd> {
-    let opened = open_beneath(root, path.as_os_str().as_bytes(), links)?;
-    match stamp(&opened)?.kind {
-        Kind::Directory => Ok(opened),
-        _ => Err(io::ErrorKind::NotADirectory.into()),
-    }
 }
 
 /// Looks at an open file. May block on the disk.

@@ -1,7 +1,7 @@
 //! Roots that are replaced: workers hold the directory that was there when they began, and landlock
 //! holds them to it, so that another is served by another generation.
 
-use std::path::Path;
+use std::sync::Arc;
 
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
@@ -18,6 +18,23 @@ const RENEW_MS_MIN: u64 = 5_000;
 #[derive(Debug, Default)]
 pub(super) struct RootWatch {
     due_ms: u64,
+    /// Why a root is kept that is closed by now.
+    closed: Trouble,
+    /// Why one that was replaced is not served.
+    unserved: Trouble,
+}
+
+/// What was said last of a trouble that lasts; said once.
+#[derive(Debug, Default)]
+struct Trouble(Option<String>);
+
+impl Trouble {
+    fn is(&mut self, now: Option<String>) {
+        if let Some(what) = now.as_ref().filter(|_| self.0 != now) {
+            say!(Level::Warn, "{what}");
+        }
+        self.0 = now;
+    }
 }
 
 impl RootWatch {
@@ -40,18 +57,42 @@ impl Master {
         if !self.is_ready || self.upgrade.is_some() {
             return;
         }
-        let Some(root) = self.server.setup.sites.moved_root().map(Path::to_owned) else { return };
-        let root = root.display();
-        self.root_watch.due_ms = now_ms.saturating_add(every_ms.max(RENEW_MS_MIN));
+        let sites = Arc::clone(&self.server.setup.sites);
+        let moved = match sites.moved_roots() {
+            Ok(moved) => moved,
+            Err(error) => return self.root_watch.closed.is(Some(error.to_string())),
+        };
+        let closed = moved.closed.map(|why| format!("a root stays what it was: {why}"));
+        self.root_watch.closed.is(closed);
+        let Some(root) = moved.replaced.map(|root| root.display().to_string()) else {
+            return self.root_watch.unserved.is(None);
+        };
+        // The other places are for who runs the server.
+        if self.generations_alive() > 1 {
+            let why = "an earlier generation of workers still has connections";
+            let why = format!("{root} was replaced and is served later: {why}");
+            return self.root_watch.unserved.is(Some(why));
+        }
+        drop(sites);
+        self.renew_for(&root, now_ms.saturating_add(every_ms.max(RENEW_MS_MIN)));
+    }
+
+    /// Begins a generation because a root was replaced. Looks no more before `due_ms`.
+    fn renew_for(&mut self, root: &str, due_ms: u64) {
+        self.root_watch.due_ms = due_ms;
         // What was changed by hand holds for the next generation too.
         let (settings, changed) = ((*self.server.setup.settings).clone(), self.changed.clone());
         match self.renew_by(settings) {
             Ok(()) => {
                 self.changed = changed;
+                self.root_watch.unserved.is(None);
                 let number = self.generation.number;
                 say!(Level::Info, "{root} was replaced: generation {number} serves the new one");
             }
-            Err(why) => say!(Level::Error, "{root} was replaced and is not served: {why}"),
+            Err(why) => {
+                let why = format!("{root} was replaced and is not served: {why}");
+                self.root_watch.unserved.is(Some(why));
+            }
         }
         self.refresh_admin();
     }

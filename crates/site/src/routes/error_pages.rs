@@ -6,14 +6,16 @@ use std::io;
 use bytes::Bytes;
 use flyball_http::Status;
 use flyball_http::coding::Coding;
-use flyball_sys::file;
+use flyball_sys::file::Links;
+use flyball_sys::sandbox::Rights;
 
 use crate::compress::CodingPolicy;
 use crate::mime::Types;
 use crate::pages;
 
-use super::ERROR_PAGE_BYTES_MAX;
+use super::opening;
 use super::settings::RouteSettings;
+use super::site_routes::SiteRoutes;
 
 /// The page of a status.
 #[derive(Clone, Debug)]
@@ -39,19 +41,21 @@ struct OwnPage {
 }
 
 impl ErrorPages {
-    /// Reads the pages of these settings. Blocks on the disk.
+    /// Reads the pages of these settings by these rights; those beneath a root by the rules for
+    /// links that hold there. Blocks on the disk.
     ///
     /// # Errors
     /// The page that cannot be read or is too long, and why.
     pub(crate) fn read(
-        routes: &RouteSettings,
+        settings: &RouteSettings,
+        routes: &SiteRoutes,
+        (links, rights): (Links, &Rights),
         types: &Types,
         policy: &CodingPolicy,
     ) -> io::Result<ErrorPages> {
         let mut pages = Vec::new();
-        for (status, path) in &routes.error_pages {
-            let body = file::read_whole(path, ERROR_PAGE_BYTES_MAX)
-                .map_err(|error| io::Error::other(format!("{}: {error}", path.display())))?;
+        for (status, path) in &settings.error_pages {
+            let body = opening::page(path, routes.nearest(path), links, rights)?;
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             let media_type: Box<str> = types.of(name).into();
             let coded = policy.code(&media_type, &body);

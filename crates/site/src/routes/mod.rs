@@ -11,6 +11,7 @@ mod freshness;
 mod images;
 mod language;
 mod neighbours;
+mod opening;
 mod paths;
 mod pattern;
 mod perfect_hash;
@@ -32,6 +33,7 @@ pub use language::{LANGUAGES_MAX, is_language};
 pub const ERROR_PAGE_BYTES_MAX: u64 = 256 * 1024;
 
 pub(crate) use neighbours::{Candidate, Depends, Neighbours, Role, language_in};
+pub(crate) use opening::named as closed;
 pub(crate) use paths::{Prefix, readings, relative_of, relative_of_url, url_of};
 pub(crate) use pattern::Pattern;
 pub use settings::{

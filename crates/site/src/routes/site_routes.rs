@@ -9,7 +9,8 @@ use std::sync::Arc;
 use flyball_http::coding::Class;
 use flyball_http::head::Name;
 use flyball_http::{Request, Status};
-use flyball_sys::file::{self, Links};
+use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::sandbox::Rights;
 
 use crate::path::{self, Mapped, PathError};
 use crate::settings::SiteSettings;
@@ -19,13 +20,14 @@ use super::fields::{FieldRules, RuleSet};
 use super::images::Images;
 use super::language::Preferences;
 use super::neighbours::Neighbours;
+use super::opening;
 use super::pattern::{Pattern, write_canonical};
 use super::perfect_hash::PerfectHash;
 use super::redirects::Redirects;
 use super::returns::Returns;
 use super::rewrites::Rewrites;
 use super::settings::RouteSettings;
-use super::users::{USER_TABLE_BYTES_MAX, users};
+use super::users::{USER_TABLE_BYTES_MAX, User, users};
 
 /// Most directories of users that are held open; each costs a descriptor.
 const USER_DIRECTORIES_MAX: usize = 4_096;
@@ -74,6 +76,8 @@ pub(crate) struct SiteRoutes {
     /// Canonical paths without a closing slash and their roots, the longest first.
     aliases: Vec<(String, u16)>,
     users: Option<PerfectHash<u16>>,
+    /// Users who have a directory that is closed to the workers' user.
+    closed_users: Vec<String>,
     /// All roots; the first is that of the site. There are none where no file is served.
     roots: Vec<Root>,
     /// Directories of which backends may have files sent, which no path leads to.
@@ -85,13 +89,19 @@ pub(crate) struct SiteRoutes {
 }
 
 impl SiteRoutes {
-    /// Opens the roots of a site and reads what its routes need. Blocks on the disk.
+    /// Opens the roots of a site by these rights, and reads what its routes need. Blocks on the
+    /// disk.
     ///
     /// # Errors
     /// What cannot be opened or read, and why.
-    pub(crate) fn open(site: &SiteSettings, links: Links) -> io::Result<SiteRoutes> {
+    pub(crate) fn open(
+        site: &SiteSettings,
+        links: Links,
+        rights: &Rights,
+    ) -> io::Result<SiteRoutes> {
         let routes = &site.routes;
-        let root = site.root.as_ref().map(|root| Root::open(root, Some("")));
+        let open = |name: &Path, url| Root::open(name, url, rights);
+        let root = site.root.as_ref().map(|root| open(root, Some("")));
         let mut roots: Vec<Root> = root.into_iter().collect::<io::Result<_>>()?;
         if roots.is_empty() && !site.needs_no_root() {
             return Err(io::Error::other("site.root: is missing: the directory that is served"));
@@ -100,11 +110,18 @@ impl SiteRoutes {
         for alias in &routes.aliases {
             let path = alias.path.trim_end_matches('/');
             aliases.push((path.to_owned(), roots.len() as u16));
-            roots.push(Root::open(&alias.root, Some(path))?);
+            roots.push(open(&alias.root, Some(path))?);
         }
         aliases.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
+        let mut closed_users = Vec::new();
         let users = match &routes.user_directories {
-            Some(directory) => Some(open_users(routes, directory, links, &mut roots)?),
+            Some(directory) => {
+                let found = find_users(routes)?;
+                let open = || Ok(open_users(found, directory, links, &mut roots));
+                let (entries, closed) = rights.hold(open)?;
+                closed_users = closed;
+                Some(hashed(routes, entries)?)
+            }
             None => None,
         };
         let patterns: Vec<Pattern> =
@@ -112,7 +129,7 @@ impl SiteRoutes {
         let mut sent = Vec::new();
         for root in site.sendfile_roots() {
             sent.push((root.clone(), roots.len() as u16));
-            roots.push(Root::open(root, None)?);
+            roots.push(open(root, None)?);
         }
         Ok(SiteRoutes {
             hidden: site.hidden,
@@ -129,6 +146,7 @@ impl SiteRoutes {
                 && users.is_none(),
             aliases,
             users,
+            closed_users,
             roots,
             languages: routes.languages.clone().into(),
             images: routes.image_neighbours,
@@ -144,6 +162,19 @@ impl SiteRoutes {
     pub(crate) fn named_roots(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
         let named = self.roots.iter().filter(|root| !root.is_users);
         named.map(|root| (&*root.name, &*root.directory))
+    }
+
+    /// The root beneath which a file lies by its name, the nearest one, and its name there.
+    pub(crate) fn nearest<'a>(&self, file: &'a Path) -> Option<(&OwnedFd, &'a Path)> {
+        let above = |root: &Root| file.strip_prefix(&root.name).ok();
+        let roots = self.roots.iter().filter_map(|root| Some((root, above(root)?)));
+        let nearest = roots.min_by_key(|(_, below)| below.as_os_str().len());
+        nearest.map(|(root, below)| (&*root.directory, below))
+    }
+
+    /// Users who have a directory that is closed to the workers' user: it is not shown.
+    pub(crate) fn closed_users(&self) -> &[String] {
+        &self.closed_users
     }
 
     /// The number of a directory of which backends may have files sent.
@@ -343,36 +374,42 @@ fn refused(error: PathError) -> Route {
 }
 
 impl Root {
-    fn open(name: &Path, url: Option<&str>) -> io::Result<Root> {
-        let directory = file::open_root(name).map_err(|error| named(name, error))?;
+    fn open(name: &Path, url: Option<&str>, rights: &Rights) -> io::Result<Root> {
+        let directory = opening::directory(name, rights)?;
         let (directory, name, url) = (Arc::new(directory), name.to_owned(), url.map(Into::into));
         Ok(Root { directory, name, url, is_users: false })
     }
 }
 
-fn named(path: &Path, error: impl std::fmt::Display) -> io::Error {
-    io::Error::other(format!("{}: {error}", path.display()))
+/// The users of the table, which the administrator has chosen and may keep from others.
+fn find_users(routes: &RouteSettings) -> io::Result<Vec<User>> {
+    let path = &routes.user_table;
+    let table =
+        file::read_whole(path, USER_TABLE_BYTES_MAX).map_err(|error| opening::told(path, error))?;
+    Ok(users(&String::from_utf8_lossy(&table), routes.user_id_min))
 }
 
-/// Opens the directories of all users that have one.
+/// Opens the directories of all users that have one; those users and their roots, and the users
+/// whose directory is closed. A user decides about nothing but what is shown of that user: whatever
+/// fails is no error.
 fn open_users(
-    routes: &RouteSettings,
+    users: Vec<User>,
     directory: &Path,
     links: Links,
     roots: &mut Vec<Root>,
-) -> io::Result<PerfectHash<u16>> {
-    let path = &routes.user_table;
-    let table = file::read_whole(path, USER_TABLE_BYTES_MAX).map_err(|error| named(path, error))?;
-    let table = String::from_utf8_lossy(&table);
-    let mut entries = Vec::new();
-    for user in users(&table, routes.user_id_min) {
-        // Whoever has no such directory, or keeps us out, shows nothing.
+) -> (Vec<(String, u16)>, Vec<String>) {
+    let (mut entries, mut closed) = (Vec::new(), Vec::new());
+    for user in users {
+        // One whose home keeps others out shows nothing, and need not have such a directory.
         let Ok(home) = file::open_root(&user.home) else { continue };
-        let Ok(opened) = file::open_directory(&home, directory, links) else { continue };
-        if entries.len() == USER_DIRECTORIES_MAX {
-            let why = format!("more than {USER_DIRECTORIES_MAX} users have a directory");
-            return Err(named(path, why));
-        }
+        let opened = match file::open_directory(&home, directory, links) {
+            Ok(opened) => opened,
+            Err(error) if file::failure(&error) == Failure::Denied => {
+                closed.push(user.name);
+                continue;
+            }
+            Err(_) => continue,
+        };
         roots.push(Root {
             directory: Arc::new(opened),
             name: Path::new(&user.home).join(directory),
@@ -380,6 +417,20 @@ fn open_users(
             is_users: true,
         });
         entries.push((user.name, roots.len() as u16 - 1));
+        if entries.len() > USER_DIRECTORIES_MAX {
+            break;
+        }
     }
-    PerfectHash::new(entries).ok_or_else(|| named(path, "the names of its users are not hashed"))
+    (entries, closed)
+}
+
+/// The users by name.
+fn hashed(routes: &RouteSettings, entries: Vec<(String, u16)>) -> io::Result<PerfectHash<u16>> {
+    let path = &routes.user_table;
+    if entries.len() > USER_DIRECTORIES_MAX {
+        let why = format!("more than {USER_DIRECTORIES_MAX} users have a directory");
+        return Err(opening::told(path, why));
+    }
+    let hashed = PerfectHash::new(entries);
+    hashed.ok_or_else(|| opening::told(path, "the names of its users are not hashed"))
 }

@@ -48,6 +48,7 @@ impl Sites {
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.overlaps();
         for site in &self.sites {
+            warnings.extend(closed_directories(site.routes.closed_users()));
             for (table, responder) in site.settings.responders() {
                 let missing = responder.missing();
                 warnings.extend(missing.map(|what| format!("site.{table}.socket: {what}")));
@@ -55,6 +56,20 @@ impl Sites {
         }
         warnings
     }
+}
+
+/// Users of a site that are named in one warning.
+const USERS_TOLD: usize = 5;
+
+/// Whose directories are not shown.
+fn closed_directories(users: &[String]) -> Option<String> {
+    let told = users.get(..USERS_TOLD).unwrap_or(users).join(", ");
+    let more = match users.len().saturating_sub(USERS_TOLD) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = "cannot be entered by the workers' user and are not shown";
+    (!users.is_empty()).then(|| format!("site.user-directories: those of {told}{more} {why}"))
 }
 
 impl Service {

@@ -319,7 +319,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("page.txt"), "again and ".repeat(5_000)).unwrap();
         let site = SiteSettings { root: Some(dir.path().to_owned()), ..SiteSettings::default() };
-        let sites = Arc::new(Sites::open(&[site]).unwrap());
+        let sites = Arc::new(Sites::open(&[site], &flyball_sys::sandbox::Rights::OWN).unwrap());
         let caches = SharedCaches::new(CacheSettings::default());
         let mut services: Vec<Service> =
             (0..3).map(|_| Service::sharing(Arc::clone(&sites), &caches)).collect();
@@ -342,10 +342,10 @@ mod tests {
         // Whoever gives up lets the next one do it.
         std::fs::write(dir.path().join("page.txt"), "and again ".repeat(5_000)).unwrap();
         let sites = Arc::new(
-            Sites::open(&[SiteSettings {
-                root: Some(dir.path().to_owned()),
-                ..SiteSettings::default()
-            }])
+            Sites::open(
+                &[SiteSettings { root: Some(dir.path().to_owned()), ..SiteSettings::default() }],
+                &flyball_sys::sandbox::Rights::OWN,
+            )
             .unwrap(),
         );
         let mut service = Service::new(sites, CacheSettings::default());

@@ -10,6 +10,7 @@ mod filter;
 mod identity;
 mod kernel;
 mod paths;
+mod rights;
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -20,6 +21,7 @@ pub use filter::{Violation, forbid_new_rings};
 pub use identity::Identity;
 pub use kernel::{Kernel, LANDLOCK_CONNECT, LANDLOCK_SCOPES};
 pub use paths::{Access, Grant};
+pub use rights::Rights;
 
 /// Permissions that nothing a child makes has: those of the group and of others to write, and those
 /// of others to read.

@@ -1,0 +1,66 @@
+//! Opening what a site names. Others than the administrator may own such a name, or a directory
+//! above it, and have it lead anywhere. So all of it is opened by the rights of the workers' user,
+//! who could not read more than that anyway.
+
+use std::fmt;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::sandbox::Rights;
+
+use super::ERROR_PAGE_BYTES_MAX;
+
+/// Opens a directory that the settings name. Blocks on the disk.
+///
+/// # Errors
+/// With its name, and which directory above it is closed to the workers' user.
+pub(crate) fn directory(name: &Path, rights: &Rights) -> io::Result<OwnedFd> {
+    let opened = rights.hold(|| file::open_root(name));
+    opened.map_err(|error| named(name, &error, rights))
+}
+
+/// Reads a file that the settings name: where it lies beneath a root, by the rules for links that
+/// hold there. Blocks on the disk.
+///
+/// # Errors
+/// As [`directory`]; what is no regular file, and what is too long.
+pub(crate) fn page(
+    name: &Path,
+    beneath: Option<(&OwnedFd, &Path)>,
+    links: Links,
+    rights: &Rights,
+) -> io::Result<Vec<u8>> {
+    let read = rights.hold(|| match beneath {
+        Some((root, below)) => file::read_beneath(root, below, links, ERROR_PAGE_BYTES_MAX),
+        None => file::read_whole(name, ERROR_PAGE_BYTES_MAX),
+    });
+    read.map_err(|error| match file::is_kept_out(&error) {
+        true => told(name, "a symbolic link leads there that `symlinks` does not follow"),
+        false => named(name, &error, rights),
+    })
+}
+
+/// The error with its name and, where rights are missing, whose and where.
+pub(crate) fn named(name: &Path, error: &io::Error, rights: &Rights) -> io::Error {
+    if !rights.are_fewer() || file::failure(error) != Failure::Denied {
+        return told(name, error);
+    }
+    let user = rights.user();
+    let closed = rights.hold(|| Ok(file::closed_directory(name))).ok().flatten();
+    let what = match closed {
+        Some(closed) if closed != name => format!("{}: {}", name.display(), closed.display()),
+        _ => name.display().to_string(),
+    };
+    let verb = if closed.is_some() { "entered" } else { "read" };
+    io::Error::other(format!(
+        "{what} cannot be {verb} by the workers' user {user}: change its permissions, or the \
+         setting `user`"
+    ))
+}
+
+/// An error with a name.
+pub(super) fn told(name: &Path, why: impl fmt::Display) -> io::Error {
+    io::Error::other(format!("{}: {why}", name.display()))
+}
