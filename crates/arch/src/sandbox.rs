@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use flyball_site::Sites;
 use flyball_sys::net::Server;
+use flyball_sys::place::Place;
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
     Access, Calls, Capability, Grant, Identity, Kernel, Rights, Sandbox, Violation,
@@ -287,7 +288,9 @@ impl Confinement {
             // What programs do is theirs to say, but for whom they do it as.
             Part::Spawner => base.apply(),
             Part::Log(paths) => {
-                let grants: Vec<Grant<'_>> = paths.iter().map(|path| grant_of_log(path)).collect();
+                let places: Vec<(&Path, Option<Place>)> =
+                    paths.iter().map(|path| (*path, Place::of(path).ok())).collect();
+                let grants: Vec<Grant<'_>> = places.iter().filter_map(grant_of_log).collect();
                 let calls = [
                     Calls::Common,
                     Calls::Connections,
@@ -397,10 +400,12 @@ fn calls_of_servers(sites: &Sites) -> Option<Calls> {
 }
 
 /// The directory of the log, in which files are put aside; a device or a pipe only itself.
-fn grant_of_log(path: &Path) -> Grant<'_> {
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let place = if log_file::is_special(path) { path } else { directory.unwrap_or(Path::new(".")) };
-    Grant::At(place, Access::Write)
+fn grant_of_log<'a>((path, place): &'a (&Path, Option<Place>)) -> Option<Grant<'a>> {
+    let place = place.as_ref()?;
+    Some(match log_file::is_special(path) {
+        true => Grant::At(path, Access::Write),
+        false => Grant::Open(place.directory(), Access::Write),
+    })
 }
 
 #[cfg(test)]

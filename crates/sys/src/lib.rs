@@ -32,6 +32,7 @@ pub mod netstat;
 pub mod notify;
 pub mod pid_file;
 pub mod pinned;
+pub mod place;
 pub mod process;
 pub mod program;
 pub mod random;

@@ -3,10 +3,11 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, StatxFlags, openat, renameat, statat};
 
+use crate::place::Place;
 use crate::refused::is_refused;
 
 /// A file, pipe or device that is open for appending.
@@ -27,11 +28,12 @@ pub struct LogState {
 impl LogFile {
     /// Opens a file for appending, and makes it if need be. Waits for nobody: writing to a pipe or
     /// a terminal that is full gives `WouldBlock`. A link is not followed: a user who may write to
-    /// the directory could have the server append to any file (CVE-2016-1247).
+    /// the directory could have the server append to any file (CVE-2016-1247). Its directories are
+    /// those of its [`Place`].
     ///
     /// # Errors
-    /// When it is a link, or can be neither opened nor made; [`has_no_reader`] tells of a named
-    /// pipe without a reader.
+    /// When it is a link, or one of its directories is a link of another user, or can be neither
+    /// opened nor made; [`has_no_reader`] tells of a named pipe without a reader.
     pub fn open(path: &Path) -> io::Result<LogFile> {
         let flags = OFlags::WRONLY
             | OFlags::APPEND
@@ -40,7 +42,8 @@ impl LogFile {
             | OFlags::NOCTTY
             | OFlags::NOFOLLOW
             | OFlags::NONBLOCK;
-        match rustix::fs::open(path, flags, Mode::from_raw_mode(0o666)) {
+        let place = Place::of(path)?;
+        match openat(place.directory(), place.name(), flags, Mode::from_raw_mode(0o666)) {
             Err(rustix::io::Errno::LOOP) => {
                 Err(io::Error::other("it is a symbolic link, which no log follows"))
             }
@@ -87,8 +90,9 @@ impl LogFile {
 
     /// Whether this path still names it.
     pub fn is_at(&self, path: &Path) -> bool {
+        let Ok(place) = Place::of(path) else { return false };
         let own = rustix::fs::fstat(&self.0);
-        let there = rustix::fs::lstat(path);
+        let there = statat(place.directory(), place.name(), AtFlags::SYMLINK_NOFOLLOW);
         own.is_ok_and(|own| {
             there.is_ok_and(|there| (own.st_dev, own.st_ino) == (there.st_dev, there.st_ino))
         })
@@ -122,18 +126,16 @@ pub fn has_no_reader(error: &io::Error) -> bool {
 /// # Errors
 /// When the first of these cannot be renamed; then nothing is lost.
 pub fn put_aside(path: &Path, keep: usize) -> io::Result<()> {
-    let numbered = |n: usize| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{n}"));
-        PathBuf::from(name)
-    };
+    let place = Place::of(path)?;
+    let at = place.directory();
+    let numbered = |n: usize| place.name_and(&format!(".{n}"));
     for n in (1..keep).rev() {
-        match std::fs::rename(numbered(n), numbered(n + 1)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        match renameat(at, numbered(n), at, numbered(n + 1)) {
+            Err(error) if error != rustix::io::Errno::NOENT => return Err(error.into()),
             _ => {}
         }
     }
-    std::fs::rename(path, numbered(1))
+    Ok(renameat(at, place.name(), at, numbered(1))?)
 }
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, openat, renameat, unlinkat};
+
+use crate::place::Place;
 
 /// Longest PID file that is looked into, in bytes.
 const BYTES_MAX: u64 = 32;
@@ -14,37 +16,37 @@ const BYTES_MAX: u64 = 32;
 /// and so is one of the name that the file has at first, which others can tell beforehand.
 ///
 /// # Errors
-/// As open(2) and rename(2).
+/// As [`Place::of`], open(2) and rename(2).
 pub fn write(path: &Path, process: i32) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
-    let directory =
-        rustix::fs::openat(CWD, directory.unwrap_or(Path::new(".")), flags, Mode::empty())?;
-    let mut new = name.to_owned();
-    new.push(format!(".{process}"));
+    let place = Place::of(path)?;
+    let (directory, name) = (place.directory(), place.name());
+    let new = place.name_and(&format!(".{process}"));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let make = || rustix::fs::openat(&directory, &*new, flags, Mode::from_raw_mode(0o644));
+    let make = || openat(directory, &*new, flags, Mode::from_raw_mode(0o644));
     let made = match make() {
         // Left by a process that had this number, or put there: it is taken away, and once only.
         Err(rustix::io::Errno::EXIST) => {
-            rustix::fs::unlinkat(&directory, &*new, AtFlags::empty())?;
+            unlinkat(directory, &*new, AtFlags::empty())?;
             make()
         }
         made => made,
     };
     let written = File::from(made?)
         .write_all(format!("{process}\n").as_bytes())
-        .and_then(|()| Ok(rustix::fs::renameat(&directory, &*new, &directory, name)?));
+        .and_then(|()| Ok(renameat(directory, &*new, directory, name)?));
     written.inspect_err(|_| {
-        let _ = rustix::fs::unlinkat(&directory, &*new, AtFlags::empty());
+        let _ = unlinkat(directory, &*new, AtFlags::empty());
     })
 }
 
 /// The number that stands in `path`; never waits, and follows no link of that name.
 pub fn read(path: &Path) -> Option<i32> {
+    read_at(&Place::of(path).ok()?)
+}
+
+fn read_at(place: &Place) -> Option<i32> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty()).ok()?);
+    let file = File::from(openat(place.directory(), place.name(), flags, Mode::empty()).ok()?);
     let mut text = String::new();
     file.take(BYTES_MAX + 1).read_to_string(&mut text).ok()?;
     (text.len() as u64 <= BYTES_MAX).then(|| text.trim().parse().ok())?
@@ -52,8 +54,9 @@ pub fn read(path: &Path) -> Option<i32> {
 
 /// Removes `path` if it has the number of this process.
 pub fn remove(path: &Path, process: i32) {
-    if read(path) == Some(process) {
-        let _ = std::fs::remove_file(path);
+    let place = Place::of(path).ok().filter(|place| read_at(place) == Some(process));
+    if let Some(place) = place {
+        let _ = unlinkat(place.directory(), place.name(), AtFlags::empty());
     }
 }
 
@@ -93,7 +96,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 2);
         // Neither is one that waits for a writer.
         let fifo = within("fifo");
-        rustix::fs::mkfifoat(CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, Mode::from_raw_mode(0o600)).unwrap();
         assert_eq!(read(&fifo), None);
     }
 }

@@ -8,6 +8,7 @@ use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::local_names;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
+use flyball_sys::file;
 use flyball_sys::net::Address;
 use flyball_sys::sandbox::Identity;
 
@@ -457,7 +458,7 @@ fn error_page(path: &Path) -> Result<(), String> {
         let kib = ERROR_PAGE_BYTES_MAX / 1024;
         return Err(format!("{shown} is longer than {kib}KiB"));
     }
-    match std::fs::File::open(path) {
+    match file::read_whole(path, ERROR_PAGE_BYTES_MAX) {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("{shown} cannot be read: {error}")),
     }

@@ -77,7 +77,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "none", set: |s| s.routes.error_pages.clear() }),
         default: Some("none"),
         doc: "Error pages by status, such as `404 = \"404.html\"`",
-        more: "Each is read when the server starts, 256 KiB at most, and stays in memory. A \
+        more: "Each is read when the server starts, 256 KiB at most, and stays in memory: with \
+               the rights of the workers' user, and beneath a root as `symlinks` says. A \
                request that is not understood at all has no site, and so no page of one.",
         source: "RFC 9110 section 15.5",
         ..Setting::ROW
@@ -117,7 +118,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.routes.user_directories = None }),
         default: Some("off"),
         doc: "Directory in the home of a user that `/~user` shows",
-        more: "Users and directories are looked up when the server starts. Links are followed as \
+        more: "Users and directories are looked up when the server starts, with the rights of \
+               the workers' user; what it cannot enter is not shown. Links are followed as \
                `symlinks` says, with that directory as the root.",
         source: "S3 section 3.1, M112",
         ..Setting::ROW

@@ -297,8 +297,9 @@ const ROWS: &[Setting] = &[
         default: Some("off"),
         doc: "Where the access log is written",
         more: "`-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error; a file \
-               is appended to. SIGUSR1 opens it again. Another symbolic link is refused: who may \
-               write to its directory could have the server append to any file.",
+               is appended to. SIGUSR1 opens it again. Another symbolic link is refused, and among \
+               its directories one of another user: who may write there could have the server \
+               append to any file.",
         source: "S3 section 4 (M122)",
         ..Setting::ROW
     },

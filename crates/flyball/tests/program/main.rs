@@ -63,6 +63,7 @@ mod resources {
 mod sandbox {
     mod backends;
     mod processes;
+    mod rights;
     #[cfg(target_arch = "x86_64")]
     mod rings;
 }
