@@ -25,7 +25,7 @@ impl Place {
     /// The place that a path names. Blocks on the disk.
     ///
     /// # Errors
-    /// When one of its directories is not there, or a link of somebody else; `InvalidInput` for a
+    /// When one of its directories is not there, or a link of another user; `InvalidInput` for a
     /// path without a name at its end.
     pub fn of(path: &Path) -> io::Result<Place> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();

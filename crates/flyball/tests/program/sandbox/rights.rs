@@ -9,7 +9,7 @@ use crate::common::{Launch, Server, get, last_get, signal, text, wait_for, withi
 use flyball_sys::process::is_root;
 use tempfile::TempDir;
 
-/// Somebody else than the superuser and the workers' user.
+/// Neither the superuser nor the workers' user.
 const BOB: u32 = 61_001;
 
 /// The workers' user and group.
