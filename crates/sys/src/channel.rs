@@ -21,6 +21,10 @@ use crate::say;
 /// Most descriptors that come with one record.
 pub const DESCRIPTORS_MAX: usize = 4;
 
+/// Most descriptors that can come with one record (`SCM_MAX_FD` in the kernel). Those for which
+/// there is no room the kernel would close here as they are.
+const SENT_MAX: usize = 253;
+
 /// Empty records that are dropped before others than their sender have their turn.
 const EMPTY_MAX: usize = 16;
 
@@ -113,7 +117,7 @@ impl Channel {
         descriptors: &[BorrowedFd<'_>],
         flags: SendFlags,
     ) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -171,7 +175,10 @@ impl Channel {
 
     /// Whether the other end is closed, or sends no more (shutdown(2)), and no record is left: a
     /// record of no bytes is received like the end.
-    fn is_over(&self) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// When the kernel refuses to tell.
+    pub(crate) fn is_over(&self) -> io::Result<bool> {
         let mut fds = [PollFd::new(&self.0, PollFlags::RDHUP)];
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         match poll(&mut fds, Some(&at_once)) {
@@ -189,7 +196,7 @@ impl Channel {
         record: &mut [u8],
         flags: RecvFlags,
     ) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut record = [IoSliceMut::new(record)];
         let received = loop {
@@ -201,7 +208,10 @@ impl Channel {
         let mut descriptors = Vec::new();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(received) = message {
-                descriptors.extend(received);
+                descriptors.extend(received.inspect(|descriptor| {
+                    // Closing a socket that lingers would wait for its peer. Others do not linger.
+                    let _ = rustix::net::sockopt::set_socket_linger(descriptor, None);
+                }));
             }
         }
         Ok((received.bytes, descriptors))
@@ -291,6 +301,34 @@ mod tests {
         // What came with such records is closed.
         drop(held);
         assert_eq!((&pipe).read(record).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_socket_that_lingers_is_closed_at_once() {
+        use std::net::{TcpListener, TcpStream};
+        use std::time::{Duration, Instant};
+
+        apart(|| {
+            let (here, there) = Channel::pair().unwrap();
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut sockets = Vec::new();
+            for _ in 0..2 * DESCRIPTORS_MAX {
+                let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                let long = Some(Duration::from_secs(60));
+                rustix::net::sockopt::set_socket_linger(&socket, long).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                while (&socket).write(&[7; 65_536]).is_ok() {}
+                sockets.push(socket);
+            }
+            let peers: Vec<_> = sockets.iter().map(|_| listener.accept().unwrap()).collect();
+            let all: Vec<_> = sockets.iter().map(AsFd::as_fd).collect();
+            here.send_by(b"x", &all, SendFlags::NOSIGNAL).unwrap();
+            drop(sockets);
+            let began = Instant::now();
+            assert_eq!(there.receive_now(&mut [0; 8]).unwrap(), 1);
+            assert!(began.elapsed() < Duration::from_secs(30));
+            drop(peers);
+        });
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod error_log;
 pub mod file;
 pub mod file_kind;
 pub mod inherit;
+pub mod intake;
 pub mod lock;
 pub mod log_file;
 pub mod machine;
