@@ -117,6 +117,11 @@ impl Listening {
         self.left.clear();
     }
 
+    /// In a worker that has its own of them: closes the others here.
+    pub(crate) fn forget(&mut self) {
+        (self.bound, self.left) = (Vec::new(), Vec::new());
+    }
+
     /// The addresses, with the ports that were found.
     pub(crate) fn addresses(&self) -> Vec<Address> {
         self.bound.iter().map(|bound| bound.address).collect()

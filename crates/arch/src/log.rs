@@ -14,7 +14,6 @@ mod format;
 mod text;
 mod writer;
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -35,11 +34,11 @@ use crate::trace::SlowSender;
 /// Longest batch of lines, in bytes.
 const BATCH_BYTES_MAX: usize = 64 * 1024;
 
-/// Room asked for batches on their way to the log process, in bytes, for all workers together. The
-/// kernel gives at most twice what `net.core.wmem_max` says.
+/// Room asked for the batches of one worker on their way to the log process, in bytes. The kernel
+/// gives at most twice what `net.core.wmem_max` says.
 const CHANNEL_BYTES: usize = 1024 * 1024;
 
-/// Where workers send their lines; made before the first fork.
+/// Where one worker sends its lines.
 #[derive(Clone, Debug)]
 pub struct LogSender {
     on: Option<Arc<Lines>>,
@@ -51,54 +50,34 @@ pub struct LogSender {
 #[derive(Debug)]
 struct Lines {
     format: LogFormat,
-    channel: Arc<Channel>,
+    channel: Channel,
     /// Bytes that may wait in this process beyond one batch for each thread, as they were taken.
     waiting: AtomicUsize,
 }
 
-/// Opens the logs: where workers send lines, and who takes them; nobody when all are off.
+/// Opens the logs: what takes the lines of workers, unless all logs are off.
 ///
 /// # Errors
 /// With the place and the path of the log whose file cannot be opened for appending. A named pipe
-/// that nobody reads yet is no error.
-pub(crate) fn open(settings: &Settings) -> Result<(LogSender, Option<Appender>), String> {
-    let (mut sender, mut appender) = (LogSender::off(), Appender::new());
-    let mut pipe = |which, key, to: &AccessLog| {
-        if *to == AccessLog::Off {
-            return Ok(None);
+/// that has no reader yet is no error.
+pub(crate) fn open(settings: &Settings) -> Result<Option<Appender>, String> {
+    let mut appender = Appender::new();
+    let logs = [
+        (Which::Access, "access-log", &settings.access_log),
+        (Which::Slow, "slow-log", &settings.log.slow),
+    ];
+    for (which, key, to) in logs.into_iter().filter(|(_, _, to)| **to != AccessLog::Off) {
+        if let AccessLog::File(path) = to {
+            match log_file::LogFile::open(path) {
+                Err(error) if !log_file::has_no_reader(&error) => {
+                    return Err(settings.blame(key, format!("{}: {error}", path.display())));
+                }
+                _ => {}
+            }
         }
-        let fail = |error: io::Error| match to {
-            AccessLog::File(path) => settings.blame(key, format!("{}: {error}", path.display())),
-            _ => settings.blame(key, error),
-        };
-        let (sender, receiver) = channel(to).map_err(fail)?;
-        appender.add(which, to, settings, receiver);
-        Ok::<_, String>(Some(sender))
-    };
-    if let Some(channel) = pipe(Which::Access, "access-log", &settings.access_log)? {
-        let format = settings.log.format.clone();
-        let channel = Arc::new(channel);
-        sender.on = Some(Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) }));
+        appender.add(which, to, settings);
     }
-    if let Some(channel) = pipe(Which::Slow, "slow-log", &settings.log.slow)? {
-        sender.slow = Some(SlowSender::new(channel, settings.log.slow_ms));
-    }
-    Ok((sender, Some(appender).filter(|appender| !appender.is_empty())))
-}
-
-/// A way for lines to a log that can be opened.
-fn channel(to: &AccessLog) -> io::Result<(Channel, Channel)> {
-    if let AccessLog::File(path) = to {
-        match log_file::LogFile::open(path) {
-            Err(error) if !log_file::has_no_reader(&error) => return Err(error),
-            _ => {}
-        }
-    }
-    let (sender, receiver) = Channel::pair()?;
-    sender.set_nonblocking()?;
-    sender.set_room(CHANNEL_BYTES)?;
-    receiver.set_nonblocking()?;
-    Ok((sender, receiver))
+    Ok(Some(appender).filter(|appender| !appender.is_empty()))
 }
 
 /// Bytes of a client as they may stand in a line.
@@ -122,14 +101,14 @@ impl LogSender {
         LogSender { on: None, slow: None, worker: 0 }
     }
 
-    /// The same, with lines of another format and another threshold.
-    pub(crate) fn with_settings(&self, settings: &LogSettings) -> LogSender {
-        let on = self.on.as_ref().map(|lines| {
-            let (format, channel) = (settings.format.clone(), Arc::clone(&lines.channel));
+    /// Lines of this format and this threshold, by ends of one worker: none where it is given none.
+    fn new(access: Option<Channel>, slow: Option<Channel>, settings: &LogSettings) -> LogSender {
+        let on = access.map(|channel| {
+            let format = settings.format.clone();
             Arc::new(Lines { format, channel, waiting: AtomicUsize::new(0) })
         });
-        let slow = self.slow.as_ref().map(|slow| slow.with_threshold(settings.slow_ms));
-        LogSender { on, slow, worker: self.worker }
+        let slow = slow.map(|channel| SlowSender::new(channel, settings.slow_ms));
+        LogSender { on, slow, worker: 0 }
     }
 
     /// The same, in the worker of this number.

@@ -13,7 +13,7 @@ use flyball_sys::{error_log, process};
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
-use crate::log::{self, Appender, LogSender};
+use crate::log::{self, Appender};
 use crate::registry::Architecture;
 use crate::sandbox::Confinement;
 use crate::settings::{AdminAddress, RunningSettings, Settings};
@@ -50,9 +50,7 @@ pub(crate) struct Setup {
     pub(crate) architecture: &'static dyn Architecture,
     pub(crate) settings: Arc<Settings>,
     pub(crate) sites: Arc<Sites>,
-    /// Where workers send lines of the access log.
-    pub(crate) log: LogSender,
-    /// The process that takes them.
+    /// What takes the lines of the logs.
     pub(crate) appender: Option<Arc<Appender>>,
     /// What children of the master give up.
     pub(crate) confinement: Confinement,
@@ -81,7 +79,7 @@ impl Setup {
         let mut sites = Sites::open(&settings.sites, &confinement.rights())
             .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
-        let (log, appender) = log::open(&settings)?;
+        let appender = log::open(&settings)?;
         if let Some(experiment) = &mut settings.experiment {
             experiment.make_lock()?;
         }
@@ -89,7 +87,6 @@ impl Setup {
             architecture,
             settings: Arc::new(settings),
             sites: Arc::new(sites),
-            log,
             appender: appender.map(Arc::new),
             confinement,
         })
@@ -105,7 +102,6 @@ impl Setup {
             && now.log.ms_max == then.log.ms_max
             && now.log.keep == then.log.keep;
         if same {
-            self.log = before.log.with_settings(&now.log);
             self.appender.clone_from(&before.appender);
         }
     }
@@ -210,13 +206,13 @@ impl Server {
         warnings
     }
 
-    /// In a process that serves no site: closes its roots and its log.
+    /// In a process that serves no site: closes its roots and the ways to its logs.
     ///
     /// # Errors
     /// Never, in practice.
     pub(crate) fn let_files_go(&mut self) -> io::Result<()> {
         self.setup.sites = Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN)?);
-        (self.setup.log, self.setup.appender) = (LogSender::off(), None);
+        self.setup.appender = None;
         Ok(())
     }
 

@@ -46,8 +46,8 @@ use crate::server::{Server, Setup};
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
 
-/// How often the master looks whether the workers that it has started have entered their loops, in
-/// milliseconds.
+/// How often the master looks whether the workers that it has started have entered their loops, or
+/// there is room for what it could not hand over, in milliseconds.
 const ENTERED_LOOK_MS: u64 = 20;
 
 /// Tokens of what the master waits for.
@@ -88,6 +88,9 @@ pub(crate) struct Master {
     changed: BTreeMap<String, String>,
     /// What a generation that is beginning takes the place of.
     replaced: Option<Setup>,
+    /// The log process, or the one that starts programs, has not been given all ends of workers
+    /// yet.
+    is_behind: bool,
     root_watch: RootWatch,
 }
 
@@ -142,6 +145,7 @@ impl Master {
             is_replaced: false,
             changed: BTreeMap::new(),
             replaced: None,
+            is_behind: false,
             root_watch: RootWatch::default(),
             server,
         })
@@ -202,6 +206,7 @@ impl Master {
         self.kill_overdue();
         self.restart_due();
         self.look_at_roots();
+        self.is_behind = self.hand_ends_over();
         self.notifier.alive();
     }
 
@@ -227,6 +232,15 @@ impl Master {
         let generation = Some(self.generation.number);
         let mut workers = self.children.iter_mut().filter(|child| child.generation() == generation);
         self.generation.has_entered = workers.all(Child::see_entered);
+    }
+
+    /// Gives the processes that take from workers the ends for which there was no room before;
+    /// whether some are left.
+    fn hand_ends_over(&self) -> bool {
+        let Setup { appender, sites, .. } = &self.server.setup;
+        let lines = appender.as_ref().is_some_and(|appender| appender.hand_over());
+        let programs = sites.spawner().is_some_and(|spawner| spawner.hand_over());
+        lines || programs
     }
 
     /// When the server serves as far as can be told: at once, but one that takes the place of
@@ -257,7 +271,7 @@ impl Master {
             self.notifier.due_ms(),
             self.upgrade.as_ref().map(Upgrade::until_ms),
             self.ready_at_ms().filter(|_| !self.is_ready),
-            Some(look_ms).filter(|_| !self.generation.has_entered),
+            Some(look_ms).filter(|_| !self.generation.has_entered || self.is_behind),
             Some(self.root_watch.due_ms()),
         ]);
         let now_ms = clock::monotonic_ms();

@@ -18,12 +18,9 @@ use rustix::net::{
 use crate::error_log::Level;
 use crate::say;
 
-/// Most descriptors that come with one record.
-pub const DESCRIPTORS_MAX: usize = 4;
-
 /// Most descriptors that can come with one record (`SCM_MAX_FD` in the kernel). Those for which
 /// there is no room the kernel would close here as they are.
-const SENT_MAX: usize = 253;
+pub const DESCRIPTORS_MAX: usize = 253;
 
 /// Empty records that are dropped before others than their sender have their turn.
 const EMPTY_MAX: usize = 16;
@@ -117,7 +114,7 @@ impl Channel {
         descriptors: &[BorrowedFd<'_>],
         flags: SendFlags,
     ) -> io::Result<()> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));
@@ -196,7 +193,7 @@ impl Channel {
         record: &mut [u8],
         flags: RecvFlags,
     ) -> io::Result<(usize, Vec<OwnedFd>)> {
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SENT_MAX))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut record = [IoSliceMut::new(record)];
         let received = loop {
@@ -312,7 +309,7 @@ mod tests {
             let (here, there) = Channel::pair().unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let mut sockets = Vec::new();
-            for _ in 0..2 * DESCRIPTORS_MAX {
+            for _ in 0..8 {
                 let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
                 let long = Some(Duration::from_secs(60));
                 rustix::net::sockopt::set_socket_linger(&socket, long).unwrap();

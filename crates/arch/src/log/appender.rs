@@ -3,18 +3,19 @@
 
 use std::cell::Cell;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
+use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::log_file::{self, LogFile, LogState};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, process, say};
 
-use super::BATCH_BYTES_MAX;
 use super::writer::count_lines;
+use super::{BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender};
 use crate::counters::{Blocks, Counter, Owner, Tally};
 use crate::settings::{AccessLog, LogSettings, Settings};
 
@@ -24,12 +25,14 @@ const AGAIN_MS: u64 = 1_000;
 /// Longest wait before the age of a file is looked at, in milliseconds: the clock may be set.
 const LOOK_MS_MAX: u64 = 60_000;
 
-/// Batches that are taken before signals are looked at.
+/// Batches of one worker that are taken before the others have their turn.
 const BATCHES_PER_TURN: usize = 64;
 
-/// Tokens of what the process waits for; those of channels are their places in the list.
+/// Tokens of what the process waits for; those of a log's channels are told by its place in the
+/// list.
 const SIGNALS: u64 = u64::MAX;
 const FILE: u64 = u64::MAX - 1;
+const CHANNELS_BITS: u32 = 32;
 
 /// Who takes the lines, before it runs.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ pub(super) enum Which {
 #[derive(Debug)]
 struct Log {
     which: Which,
-    channel: Channel,
+    intake: Intake,
     to: AccessLog,
     bytes_max: Option<u64>,
     ms_max: Option<u64>,
@@ -106,10 +109,11 @@ impl Appender {
         Appender { logs: Vec::new() }
     }
 
-    /// Takes the lines of one more log, which comes through this channel.
-    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &Settings, from: Channel) {
+    /// Takes the lines of one more log.
+    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &Settings) {
         let LogSettings { bytes_max, ms_max, keep, .. } = settings.log;
-        self.logs.push(Log { which, channel: from, to: to.clone(), bytes_max, ms_max, keep });
+        let (to, intake) = (to.clone(), Intake::default());
+        self.logs.push(Log { which, intake, to, bytes_max, ms_max, keep });
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -121,41 +125,67 @@ impl Appender {
         self.logs.iter().filter_map(Log::path).collect()
     }
 
-    /// The descriptors that the log process must keep.
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.logs.iter().map(|log| log.channel.as_fd()).collect()
+    /// Where a new worker sends its lines, by ends of its own.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub(crate) fn sender(&self, settings: &LogSettings) -> io::Result<LogSender> {
+        let admit = |which| {
+            let log = self.logs.iter().find(|log| log.which == which);
+            log.map(|log| log.intake.admit(CHANNEL_BYTES)).transpose()
+        };
+        Ok(LogSender::new(admit(Which::Access)?, admit(Which::Slow)?, settings))
     }
 
-    /// In the log process: appends until nobody can send lines any more and all are written.
-    /// Counts in block `block`. Blocks.
+    /// The ways of a log process that is about to be forked, which it must keep.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub(crate) fn renew(&self) -> io::Result<Vec<Channel>> {
+        self.logs.iter().map(|log| log.intake.renew()).collect()
+    }
+
+    /// Hands over to the log process what found no room before; whether some is left.
+    pub(crate) fn hand_over(&self) -> bool {
+        self.logs.iter().filter(|log| log.intake.hand_over()).count() > 0
+    }
+
+    /// In the log process, by its ways: appends until no line can come any more and all are
+    /// written. Counts in block `block`. Blocks.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub(crate) fn run(&self, blocks: &Blocks, block: usize) -> io::Result<()> {
+    pub(crate) fn run(&self, ways: &[Channel], blocks: &Blocks, block: usize) -> io::Result<()> {
         let told = Told { signals: Signals::block()?, reopens: Cell::new(0) };
-        let mut mechanism = readiness::open("poll")?;
+        let mut mechanism = readiness::open("epoll")?;
         mechanism.add(told.signals.as_fd(), SIGNALS, Interest::READ)?;
         let mut runs = Vec::new();
-        for (at, log) in self.logs.iter().enumerate() {
-            mechanism.add(log.channel.as_fd(), at as u64, Interest::READ)?;
-            runs.push(Some(Run::new(log, &told)));
+        for (at, (log, way)) in self.logs.iter().zip(ways).enumerate() {
+            let inbox = Inbox::open(way, (at as u64) << CHANNELS_BITS, &mut *mechanism)?;
+            runs.push((inbox, Run::new(log, &told)));
         }
         let (process, worker) = (process::own_id(), None);
         blocks.set_owner(block, Owner { generation: 0, worker, process });
         let (mut events, mut batch) = (Vec::new(), vec![0; BATCH_BYTES_MAX]);
-        while runs.iter().any(Option::is_some) {
-            let waits = runs.iter().flatten().map(Run::wait_ms).filter(|ms| *ms >= 0);
+        while !runs.iter().all(|(inbox, _)| inbox.is_over()) {
+            let waits = runs.iter().map(|(_, run)| run.wait_ms()).filter(|ms| *ms >= 0);
             mechanism.wait(&mut events, waits.min().unwrap_or(-1))?;
-            for place in &mut runs {
-                let Some(run) = place else { continue };
+            for (_, run) in &mut runs {
                 run.obey();
                 run.put_aside_when_due(0);
-                let is_over = run.take(&mut batch);
+            }
+            for event in &events {
+                let log = runs.iter_mut().find(|(inbox, _)| inbox.has(event.token));
+                let Some((inbox, run)) = log else { continue };
+                run.obey();
+                inbox.heed(event.token, &mut *mechanism, BATCHES_PER_TURN, |channel| {
+                    let len = channel.receive_now(&mut batch)?;
+                    if len > 0 {
+                        run.append(&batch[..len]);
+                    }
+                    Ok(len == 0)
+                });
                 blocks.publish(block, &mut run.tally);
-                if is_over {
-                    mechanism.remove(run.plan.channel.as_fd());
-                    *place = None;
-                }
             }
         }
         Ok(())
@@ -174,18 +204,6 @@ impl<'a> Run<'a> {
 }
 
 impl Run<'_> {
-    /// Appends what has come; true when nobody can send any more.
-    fn take(&mut self, batch: &mut [u8]) -> bool {
-        for _ in 0..BATCHES_PER_TURN {
-            match self.plan.channel.receive(batch) {
-                Ok((0, _)) => return true,
-                Ok((len, _)) => self.append(&batch[..len]),
-                Err(error) => return error.kind() != ErrorKind::WouldBlock,
-            }
-        }
-        false
-    }
-
     /// Only SIGUSR1 has a meaning here: the process ends after those whose lines it writes,
     /// whoever else was told to stop. True when the file was opened anew.
     fn obey(&mut self) -> bool {

@@ -349,7 +349,6 @@ mod tests {
         channel.set_nonblocking().unwrap();
         there.set_nonblocking().unwrap();
         let format = LogFormat::parse(format).unwrap();
-        let channel = Arc::new(channel);
         let lines = Lines { format, channel, waiting: AtomicUsize::new(0) };
         let sender = LogSender { on: Some(Arc::new(lines)), ..LogSender::off() }.of_worker(2);
         (AccessLogWriter::new(&sender), sender, there)

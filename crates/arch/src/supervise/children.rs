@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use flyball_site::Spawner;
 use flyball_sys::channel::Channel;
@@ -22,7 +22,7 @@ use crate::admin;
 use crate::chunks::Chunks;
 use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
-use crate::log::Appender;
+use crate::log::{Appender, LogSender};
 use crate::sandbox::Part;
 use crate::server::{Setup, connections_that_fit};
 use crate::worker::Worker;
@@ -63,10 +63,10 @@ pub(super) struct Child {
     pub(super) blocks: usize,
     /// At its end when the worker accepts no more.
     pub(super) accepting: Option<OwnedFd>,
-    /// Whose lines it writes, if it is a log process.
-    pub(super) appender: Option<Arc<Appender>>,
+    /// Whose lines it writes, if it is a log process. A copy of the master's would keep it waiting.
+    pub(super) appender: Option<Weak<Appender>>,
     /// What asks it to start programs, if that is what it does.
-    pub(super) spawner: Option<Arc<Spawner>>,
+    pub(super) spawner: Option<Weak<Spawner>>,
     /// The counters that it counts in, and what its clients use.
     pub(super) counters: Arc<Blocks>,
     /// Retired, to be killed then.
@@ -120,6 +120,16 @@ impl Child {
     }
 }
 
+/// What a worker is given that no other has.
+struct Own {
+    /// Open while it accepts.
+    accepting: OwnedFd,
+    /// Where it sends lines.
+    log: LogSender,
+    /// Where it asks for programs, if any are started.
+    programs: Option<Channel>,
+}
+
 pub(super) fn name(role: Role) -> String {
     match role {
         Role::Worker { index, .. } => format!("worker {index}"),
@@ -139,18 +149,14 @@ impl Master {
             Role::Worker { .. } | Role::Admin => {}
         }
         let master = process::own_id();
-        let (mut lifeline, mut commands) = (None, None);
+        let (mut own, mut commands) = (None, None);
         match role {
             Role::Worker { index, .. } => {
                 // A worker that was told to stop by somebody else has closed its queue.
                 for listener in self.listeners_of(index) {
                     listen(&listener, &self.server.setup.settings)?;
                 }
-                let (accepting, held) = process::lifeline()?;
-                let child = &mut self.children[at];
-                child.accepting = Some(accepting);
-                child.counters.set_entered(child.block..child.block + child.blocks, false);
-                lifeline = Some(held);
+                own = Some(self.give(at)?);
             }
             Role::Admin => {
                 let (ours, theirs) = Channel::pair()?;
@@ -173,7 +179,9 @@ impl Master {
             Forked::Child => {
                 let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
                     Role::Admin => self.run_admin(commands, master),
-                    Role::Worker { index, .. } => self.run_worker(at, index, lifeline),
+                    Role::Worker { index, .. } => {
+                        own.map_or(Ok(()), |own| self.run_worker(at, index, own))
+                    }
                     Role::Log | Role::Spawner => Ok(()),
                 });
                 let code = match ended {
@@ -188,14 +196,33 @@ impl Master {
         }
     }
 
-    /// Forks the log process. It holds no socket, and lives until nobody can send it lines.
+    /// Makes what the next worker of this place has for itself.
+    fn give(&mut self, at: usize) -> io::Result<Own> {
+        let Setup { appender, settings, sites, .. } = &self.server.setup;
+        let sender = appender.as_ref().map(|appender| appender.sender(&settings.log));
+        let log = sender.transpose()?.unwrap_or_else(LogSender::off);
+        let programs = sites.spawner().map(|spawner| spawner.admit()).transpose()?;
+        let (seen, accepting) = process::lifeline()?;
+        let child = &mut self.children[at];
+        child.accepting = Some(seen);
+        child.counters.set_entered(child.block..child.block + child.blocks, false);
+        Ok(Own { accepting, log, programs })
+    }
+
+    /// Forks the log process. It holds no socket of the server, and lives until no line can come
+    /// any more.
     fn start_log(&mut self, at: usize) -> io::Result<()> {
-        let Some(appender) = self.children[at].appender.clone() else { return Ok(()) };
-        let master = process::own_id();
-        let process = process::fork_holding(&appender.descriptors(), || {
+        let appender = self.children[at].appender.as_ref().and_then(Weak::upgrade);
+        let Some(appender) = appender else {
+            self.children[at].due_ms = None;
+            return Ok(());
+        };
+        let (master, ways) = (process::own_id(), appender.renew()?);
+        let kept: Vec<_> = ways.iter().map(Channel::as_fd).collect();
+        let process = process::fork_holding(&kept, || {
             let written = self
                 .begin_child(Role::Log, master, &appender.paths())
-                .and_then(|()| appender.run(&self.blocks, self.children[at].block));
+                .and_then(|()| appender.run(&ways, &self.blocks, self.children[at].block));
             written.map_or_else(
                 |error| {
                     say!(Level::Error, "{}: {error}", name(Role::Log));
@@ -215,57 +242,69 @@ impl Master {
     }
 
     /// Starts the process that writes the log of this generation, unless it runs; one that writes
-    /// the log of others ends when nobody sends it lines any more.
+    /// the log of others ends when no line can come any more.
     pub(super) fn change_log(&mut self) -> io::Result<()> {
-        let ms = self.server.setup.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
-        let kill_at_ms = clock::monotonic_ms() + ms;
-        let wanted = self.server.setup.appender.as_ref();
-        let mut runs = false;
-        for child in self.children.iter_mut().filter(|child| child.role == Role::Log) {
-            let is_it = wanted.zip(child.appender.as_ref()).is_some_and(|(a, b)| Arc::ptr_eq(a, b));
-            runs |= is_it;
-            child.kill_at_ms = match is_it {
-                true => None,
-                false => child.kill_at_ms.or(Some(kill_at_ms)),
-            };
+        let wanted = self.server.setup.appender.clone();
+        let is_it = |child: &Child| {
+            child.appender.as_ref().map(Weak::as_ptr) == wanted.as_ref().map(Arc::as_ptr)
+        };
+        let (runs, Some(appender)) = (self.keep_only(Role::Log, is_it), &wanted) else {
+            return Ok(());
+        };
+        if runs {
+            return Ok(());
         }
-        let Some(appender) = wanted.filter(|_| !runs).cloned() else { return Ok(()) };
         let block = self.free_blocks(1).ok_or(io::ErrorKind::OutOfMemory)?;
         let child = Child::new(Role::Log, block, 1, &self.blocks);
-        self.children.push(Child { appender: Some(appender), ..child });
+        self.children.push(Child { appender: Some(Arc::downgrade(appender)), ..child });
         self.start(self.children.len() - 1)
     }
 
     /// Starts the process that starts the programs of this generation, unless it runs; that of
     /// earlier ones ends when none of their workers can ask it for anything any more.
     pub(super) fn change_spawner(&mut self) -> io::Result<()> {
-        let Some(spawner) = self.server.setup.sites.spawner().cloned() else { return Ok(()) };
+        let wanted = self.server.setup.sites.spawner().cloned();
         let is_it = |child: &Child| {
-            child.spawner.as_ref().is_some_and(|known| Arc::ptr_eq(known, &spawner))
+            child.spawner.as_ref().map(Weak::as_ptr) == wanted.as_ref().map(Arc::as_ptr)
         };
-        if self.children.iter().any(is_it) {
+        let (runs, Some(spawner)) = (self.keep_only(Role::Spawner, is_it), &wanted) else {
+            return Ok(());
+        };
+        if runs {
             return Ok(());
         }
+        let child = Child::new(Role::Spawner, 0, 0, &self.blocks);
+        self.children.push(Child { spawner: Some(Arc::downgrade(spawner)), ..child });
+        self.start(self.children.len() - 1)
+    }
+
+    /// Retires the children of a role but for one; whether that one is there.
+    fn keep_only(&mut self, role: Role, is_it: impl Fn(&Child) -> bool) -> bool {
         let ms = self.server.setup.settings.drain_ms + KILL_AFTER_MS + LOG_MS_MAX;
         let kill_at_ms = clock::monotonic_ms() + ms;
-        for child in self.children.iter_mut().filter(|child| child.role == Role::Spawner) {
-            // A copy of the master's would keep it waiting for requests.
-            child.spawner = None;
-            child.kill_at_ms = child.kill_at_ms.or(Some(kill_at_ms));
+        let mut is_there = false;
+        for child in self.children.iter_mut().filter(|child| child.role == role) {
+            let is_it = is_it(child);
+            is_there |= is_it;
+            child.kill_at_ms = match is_it {
+                true => None,
+                false => child.kill_at_ms.or(Some(kill_at_ms)),
+            };
         }
-        let child = Child::new(Role::Spawner, 0, 0, &self.blocks);
-        self.children.push(Child { spawner: Some(spawner), ..child });
-        self.start(self.children.len() - 1)
+        is_there
     }
 
     /// Forks the process that starts programs. It holds no socket of the server, and lives until
     /// no worker can ask it for anything any more.
     fn start_spawner(&mut self, at: usize) -> io::Result<()> {
-        let Some(spawner) = self.children[at].spawner.clone() else { return Ok(()) };
-        let Some(desk) = spawner.desk() else { return Ok(()) };
-        let master = process::own_id();
-        let process = process::fork_holding(&[desk.as_fd()], || {
-            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run(&desk)) {
+        let spawner = self.children[at].spawner.as_ref().and_then(Weak::upgrade);
+        let Some(spawner) = spawner else {
+            self.children[at].due_ms = None;
+            return Ok(());
+        };
+        let (master, way) = (process::own_id(), spawner.renew()?);
+        let process = process::fork_holding(&[way.as_fd()], || {
+            match self.begin_child(Role::Spawner, master, &[]).and_then(|()| spawner.run(&way)) {
                 Ok(()) => 0,
                 Err(error) => {
                     say!(Level::Error, "{}: {error}", name(Role::Spawner));
@@ -273,6 +312,7 @@ impl Master {
                 }
             }
         })?;
+        drop(way);
         self.children[at].started(process);
         let ready = spawner.wait_until_ready();
         if ready.is_err() {
@@ -307,11 +347,11 @@ impl Master {
             self.server.configuration = None;
             self.server.listening.forget_left();
             for child in &mut self.children {
-                (child.accepting, child.appender, child.spawner) = (None, None, None);
+                child.accepting = None;
             }
-            // A worker asks for programs; none of what others ask for comes to it.
+            // None of what others send comes to it.
             if let Some(spawner) = self.server.setup.sites.spawner() {
-                spawner.leave_desk();
+                spawner.leave();
             }
         }
         match role {
@@ -338,14 +378,16 @@ impl Master {
         })
     }
 
-    fn run_worker(
-        &mut self,
-        child: usize,
-        index: usize,
-        lifeline: Option<OwnedFd>,
-    ) -> io::Result<()> {
+    fn run_worker(&mut self, child: usize, index: usize, own: Own) -> io::Result<()> {
+        let Own { accepting, log, programs } = own;
+        // Those of other workers it could shut down.
+        let listeners = self.listeners_of(index);
+        self.server.listening.forget();
         let Generation { architecture, workers, .. } = self.generation;
         let server = &self.server;
+        if let (Some(spawner), Some(programs)) = (server.setup.sites.spawner(), programs) {
+            spawner.enter(programs);
+        }
         let settings = Arc::clone(&server.setup.settings);
         if architecture.pins_workers()
             && let Some(cpu) = cpu_of_worker(&settings, index)
@@ -355,7 +397,7 @@ impl Master {
         let room = connections_that_fit(&settings);
         let worker = Worker {
             index,
-            listeners: self.listeners_of(index),
+            listeners,
             shares_listeners: architecture.sockets_are_shared() && workers > 1,
             sites: Arc::clone(&server.setup.sites),
             blocks: Arc::clone(&self.blocks),
@@ -363,12 +405,12 @@ impl Master {
             threads: self.children[child].blocks,
             signals: Signals::block()?,
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
-            log: server.setup.log.of_worker(index),
+            log: log.of_worker(index),
             chunks: Chunks::of(&settings),
             in_group: false,
             lends_listeners: self.generation.lends_listeners,
             rings: server.setup.confinement.rings(),
-            accepting: Mutex::new(lifeline),
+            accepting: Mutex::new(Some(accepting)),
             settings,
         };
         let report = architecture.run(worker)?;

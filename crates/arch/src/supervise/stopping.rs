@@ -43,9 +43,8 @@ impl Master {
         for child in self.children.iter().filter(serving).filter_map(|child| child.process) {
             process::kill(child);
         }
-        // They end when nobody can send lines any more and all are written, or ask for programs.
+        // They end when no line and no request for a program can come any more.
         self.server.let_files_go()?;
-        self.children.iter_mut().for_each(|child| child.spawner = None);
         self.generation.previous = None;
         let until_ms = clock::monotonic_ms() + LOG_MS_MAX;
         let written = self.wait_for_children(mechanism.as_mut(), until_ms, |_| true)?;

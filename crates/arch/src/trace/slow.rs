@@ -7,7 +7,7 @@ use flyball_sys::channel::Channel;
 
 use super::record::Record;
 
-/// Where workers send the lines of slow requests; made before the first fork.
+/// Where one worker sends the lines of slow requests.
 #[derive(Clone, Debug)]
 pub(crate) struct SlowSender {
     channel: Arc<Channel>,
@@ -19,11 +19,6 @@ impl SlowSender {
     pub(crate) fn new(channel: Channel, threshold_ms: u64) -> SlowSender {
         let threshold_us = threshold_ms.saturating_mul(1_000);
         SlowSender { channel: Arc::new(channel), threshold_us }
-    }
-
-    /// The same with another threshold.
-    pub(crate) fn with_threshold(&self, threshold_ms: u64) -> SlowSender {
-        SlowSender { threshold_us: threshold_ms.saturating_mul(1_000), ..self.clone() }
     }
 
     pub(super) fn takes(&self, record: &Record) -> bool {

@@ -140,7 +140,7 @@ impl Gates {
         }
         let spawner = match rules.is_empty() && pools.is_empty() {
             true => None,
-            false => Some(Arc::new(Spawner::new(rules, pools, directory)?)),
+            false => Some(Arc::new(Spawner::new(rules, pools, directory))),
         };
         Ok((all, spawner))
     }

@@ -8,13 +8,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::OnceLock;
 
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::error_log::Level;
 use flyball_sys::file::{self, Links};
-use flyball_sys::net;
+use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
@@ -42,10 +42,10 @@ const PLACE_MS_MAX: u64 = 100;
 /// Requests that wait so.
 const WAITING_MAX: usize = 64;
 
-/// Requests that are taken before other events are looked at.
+/// Requests of one worker that are taken before other events are looked at.
 const REQUESTS_PER_TURN: usize = 64;
 
-/// Bytes of requests that may wait for the process.
+/// Room asked for the requests of one worker that wait for the process, in bytes.
 const QUEUE_BYTES: usize = 1024 * 1024;
 
 /// Longest wait until the process can be reached, in milliseconds.
@@ -60,9 +60,11 @@ const LEAVE: &[u8] = b"L";
 /// What it sends, with the program's input, when the program shall end before its input does.
 const CUT: &[u8] = b"C";
 
-const REQUESTS: u64 = 0;
-const SIGNALS: u64 = 1;
-const LEASHES: u64 = 2;
+const SIGNALS: u64 = 0;
+const LEASHES: u64 = 1;
+
+/// Tokens of the workers' channels: beyond those of responders.
+const REQUESTS: u64 = 1 << 48;
 
 /// How a program is found.
 #[derive(Debug)]
@@ -151,10 +153,9 @@ fn runs(path: &Path) -> Result<(), Told> {
 /// The way to the process, and what the process needs.
 #[derive(Debug)]
 pub struct Spawner {
-    /// Where workers send requests.
-    door: Channel,
-    /// Where the process takes them, until this process has left it to others.
-    desk: Mutex<Option<Arc<Channel>>>,
+    /// Where this worker sends requests, if this process is one.
+    door: OnceLock<Channel>,
+    intake: Intake,
     rules: Vec<Rule>,
     responders: Vec<PoolRule>,
     /// Where sockets of responders are that nobody has named.
@@ -162,17 +163,9 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    pub(super) fn new(
-        rules: Vec<Rule>,
-        responders: Vec<PoolRule>,
-        directory: PathBuf,
-    ) -> io::Result<Spawner> {
-        let (door, desk) = Channel::pair()?;
-        door.set_nonblocking()?;
-        door.set_room(QUEUE_BYTES)?;
-        desk.set_nonblocking()?;
-        let desk = Mutex::new(Some(Arc::new(desk)));
-        Ok(Spawner { door, desk, rules, responders, directory })
+    pub(super) fn new(rules: Vec<Rule>, responders: Vec<PoolRule>, directory: PathBuf) -> Spawner {
+        let (door, intake) = (OnceLock::new(), Intake::default());
+        Spawner { door, intake, rules, responders, directory }
     }
 
     /// Waits until the responders that it manages can be reached, at most for a few seconds.
@@ -185,12 +178,10 @@ impl Spawner {
             return Ok(());
         }
         let mut why = [0; 1024];
-        if !net::wait_readable(self.door.as_fd(), READY_MS_MAX)? {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match self.door.receive(&mut why)? {
-            (0 | 1, _) => Ok(()),
-            (n, _) => Err(io::Error::other(String::from_utf8_lossy(&why[..n]).into_owned())),
+        match self.intake.hear(&mut why, READY_MS_MAX)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            1 => Ok(()),
+            n => Err(io::Error::other(String::from_utf8_lossy(&why[..n]).into_owned())),
         }
     }
 
@@ -201,45 +192,67 @@ impl Spawner {
         request: &StartRequest,
         standard: [BorrowedFd<'_>; 3],
     ) -> io::Result<Channel> {
+        let door = self.door.get().ok_or(io::ErrorKind::NotConnected)?;
         let record = request.encode().ok_or(io::ErrorKind::InvalidInput)?;
         let (ours, theirs) = Channel::pair()?;
         ours.set_nonblocking()?;
         let [input, output, error] = standard;
-        self.door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
+        door.send_with(&record, &[input, output, error, theirs.as_fd()])?;
         Ok(ours)
     }
 
-    /// What the process must hold of all that is open; nothing where it was left.
-    pub fn desk(&self) -> Option<Arc<Channel>> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// What a new worker asks for programs by, which no other has.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub fn admit(&self) -> io::Result<Channel> {
+        self.intake.admit(QUEUE_BYTES)
     }
 
-    /// Leaves what only the process itself shall take requests from: to be called in every other
-    /// process but the master.
-    pub fn leave_desk(&self) {
-        *self.desk.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    /// In that worker: asks by it from now on.
+    pub fn enter(&self, door: Channel) {
+        // It is entered once.
+        let _ = self.door.set(door);
     }
 
-    /// The life of the process: until nobody can send requests any more, whereupon it ends what
-    /// still runs. Blocks.
+    /// The way of a process that is about to be forked, which it must keep.
+    ///
+    /// # Errors
+    /// When descriptors are out.
+    pub fn renew(&self) -> io::Result<Channel> {
+        self.intake.renew()
+    }
+
+    /// Hands over to the process what found no room before; whether some is left.
+    pub fn hand_over(&self) -> bool {
+        self.intake.hand_over()
+    }
+
+    /// Leaves what only the master and the process itself have: to be called in every other.
+    pub fn leave(&self) {
+        self.intake.leave();
+    }
+
+    /// The life of the process: until no request can come any more, whereupon it ends what still
+    /// runs. Blocks.
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub fn run(&self, desk: &Channel) -> io::Result<()> {
+    pub fn run(&self, way: &Channel) -> io::Result<()> {
         process::heed_children();
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("epoll")?;
-        mechanism.add(desk.as_fd(), REQUESTS, Interest::READ)?;
+        let mut inbox = Inbox::open(way, REQUESTS, &mut *mechanism)?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
         let manager = match Manager::open(&self.responders, &self.directory, &mut *mechanism) {
             Ok(manager) => manager,
             Err(why) => {
-                desk.send(why.as_bytes(), None)?;
+                way.send(why.as_bytes(), None)?;
                 return Err(io::Error::other(why));
             }
         };
-        // Nobody may take it, once the process was started anew.
-        let _ = desk.send(READY, None);
+        // The master may not listen.
+        let _ = way.send(READY, None);
         let record = vec![0; RECORD_BYTES_MAX];
         let (running, waiting) = (Vec::new(), Vec::new());
         let mut office =
@@ -249,25 +262,24 @@ impl Spawner {
             office.wait(&mut events)?;
             for event in &events {
                 match event.token {
-                    REQUESTS => {
-                        if office.take_requests(desk) {
-                            office.end_all();
-                            return Ok(());
-                        }
-                    }
                     SIGNALS => {
-                        // The master ends this process by closing the other end.
+                        // The master ends this process by closing the way.
                         while let Some(signal) = signals.next() {
                             if signal == Signal::Child {
                                 office.reap();
                             }
                         }
                     }
+                    token if inbox.has(token) => office.take_requests(&mut inbox, token),
                     token if token >= manager::TOKENS => {
                         office.manager.heed(token, &mut *office.mechanism);
                     }
                     leash => office.heed(leash - LEASHES),
                 }
+            }
+            if inbox.is_over() {
+                office.end_all();
+                return Ok(());
             }
             office.kill_overdue();
             office.refuse_overdue();
@@ -335,28 +347,25 @@ impl Office<'_> {
         self.mechanism.wait(events, left)
     }
 
-    /// Starts what is asked for; true when nobody can ask any more.
-    fn take_requests(&mut self, desk: &Channel) -> bool {
-        for _ in 0..REQUESTS_PER_TURN {
-            let mut record = std::mem::take(&mut self.record);
-            let received = desk.receive_now_with(&mut record);
-            let request = match received {
-                Ok((0, _)) => return true,
-                Ok((n, descriptors)) => Some((StartRequest::decode(&record[..n]), descriptors)),
-                Err(error) if error.kind() != io::ErrorKind::WouldBlock => return true,
-                Err(_) => None,
-            };
-            self.record = record;
-            let Some((request, descriptors)) = request else { return false };
+    /// Starts what a worker asks for.
+    fn take_requests(&mut self, inbox: &mut Inbox<'_>, token: u64) {
+        let mut record = std::mem::take(&mut self.record);
+        let mut asked = Vec::new();
+        inbox.heed(token, &mut *self.mechanism, REQUESTS_PER_TURN, |channel| {
+            let (n, descriptors) = channel.receive_now_with(&mut record)?;
             let descriptors: Result<[OwnedFd; 4], _> = descriptors.try_into();
-            if let (Some(request), Ok([input, output, error, leash])) = (request, descriptors) {
-                let leash = Channel::from_fd(leash);
-                self.take(Asked { request, standard: [input, output, error], leash });
-            } else {
-                channel::say_dropped();
+            match (StartRequest::decode(&record[..n]), descriptors) {
+                (Some(request), Ok([input, output, error, leash])) => {
+                    let leash = Channel::from_fd(leash);
+                    asked.push(Asked { request, standard: [input, output, error], leash });
+                }
+                _ if n > 0 => channel::say_dropped(),
+                _ => {}
             }
-        }
-        false
+            Ok(n == 0)
+        });
+        self.record = record;
+        asked.into_iter().for_each(|asked| self.take(asked));
     }
 
     /// Starts a program, or has it wait for a place.

@@ -7,7 +7,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 use crate::common::{
-    Launch, Server, Site, architectures, children, descendants, text, wait_for, within,
+    Launch, Server, Site, architectures, children, descendants, signal, text, wait_for, within,
     write_script,
 };
 
@@ -21,14 +21,16 @@ fn programs() -> TempDir {
     directory
 }
 
-/// A server of one worker with all kinds of processes, started by a shell that has a file open.
-fn start(site: &Site, arch: &str, programs: &TempDir, given: &Path) -> Server {
+/// A server with so many workers, if it can have them, and all kinds of other processes, started
+/// by a shell that has a file open.
+fn start(site: &Site, of: (&str, usize), programs: &TempDir, given: &Path) -> Server {
+    let (arch, workers) = of;
     let config = within(programs, "flyball.toml");
     let logs = programs.path().display();
     let settings = format!(
         "arch = \"{arch}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
-         access-log = \"{logs}/access\"\nslow-log = \"{logs}/slow\"\nworkers = 1\n\
-         mp.processes = 1\nmt.threads = 2\nuser = \"root\"\n[[site]]\nroot = \"{}\"\n\
+         access-log = \"{logs}/access\"\nslow-log = \"{logs}/slow\"\nworkers = {workers}\n\
+         mp.processes = {workers}\nmt.threads = 2\nuser = \"root\"\n[[site]]\nroot = \"{}\"\n\
          [[site.cgi]]\npath = \"/run\"\nroot = \"{logs}\"\n",
         site.path().display()
     );
@@ -67,14 +69,23 @@ fn channels_of(process: u32) -> Vec<(u64, String)> {
     open_in(process).into_iter().filter(|(_, to)| is_channel(to)).collect()
 }
 
-/// The ends that more than one child of the master has, with what it forked.
-fn shared_ends(master: u32) -> Vec<String> {
+/// The listening sockets in a process.
+fn listeners_of(process: u32) -> Vec<(u64, String)> {
+    let all = std::fs::read_to_string("/proc/net/tcp").expect("there is a list");
+    let listens = |line: &&str| line.split_whitespace().nth(3) == Some("0A");
+    let inodes = all.lines().filter(listens).filter_map(|line| line.split_whitespace().nth(9));
+    let sockets: Vec<String> = inodes.map(|inode| format!("socket:[{inode}]")).collect();
+    open_in(process).into_iter().filter(|(_, to)| sockets.contains(to)).collect()
+}
+
+/// The ends that more than one of these processes has, with what it forked.
+fn shared(processes: &[u32], ends_of: fn(u32) -> Vec<(u64, String)>) -> Vec<String> {
     let mut holders = BTreeMap::<String, usize>::new();
-    for child in children(master) {
-        let mut ends: Vec<String> = [child]
+    for process in processes {
+        let mut ends: Vec<String> = [*process]
             .into_iter()
-            .chain(descendants(child))
-            .flat_map(channels_of)
+            .chain(descendants(*process))
+            .flat_map(ends_of)
             .map(|(_, end)| end)
             .collect();
         ends.sort();
@@ -90,15 +101,30 @@ fn no_process_has_what_was_not_given_to_it() {
         let (site, programs) = (Site::with(&[("page", b"page")]), programs());
         let given = within(&programs, "given");
         std::fs::write(&given, "given").expect("it can be written");
-        let server = start(&site, arch, &programs, &given);
+        let server = start(&site, (arch, 2), &programs, &given);
         assert!(runs(&server), "{arch}: {}", server.errors.so_far());
-        // A worker, the admin process, that of the log, and the one that starts programs.
+        // The admin process, that of the log, and the one that starts programs.
+        let workers = server.status()["workers"].as_u64().expect("a number") as usize;
         let all = wait_for("all kinds of processes", || {
-            Some(children(server.master())).filter(|children| children.len() == 4)
+            Some(children(server.master())).filter(|children| children.len() == 3 + workers)
         });
-        wait_for("each to leave what is another's", || {
-            shared_ends(server.master()).is_empty().then_some(())
-        });
+        let leave = || {
+            wait_for("each to leave what is another's", || {
+                shared(&children(server.master()), channels_of).is_empty().then_some(())
+            });
+        };
+        leave();
+        if ["n-copy", "uring", "amped"].contains(&arch) {
+            assert!(workers == 2 && !listeners_of(all[2]).is_empty(), "{arch}");
+            wait_for("each to leave the sockets of the other", || {
+                shared(&all[2..4], listeners_of).is_empty().then_some(())
+            });
+        }
+        // What ran before is kept for a while, to be run again.
+        signal(server.master(), "HUP");
+        wait_for("another generation", || (server.status()["generation"] == 2).then_some(()));
+        assert!(runs(&server), "{arch}: {}", server.errors.so_far());
+        leave();
         for process in all.into_iter().chain([server.master()]).chain(descendants(server.master()))
         {
             let has_it = open_in(process).iter().any(|(_, to)| to == text(&given));
@@ -117,7 +143,7 @@ fn an_empty_record_ends_nothing() {
         return flyball_testkit::skip("only the superuser may trace other users' processes");
     }
     let (site, programs) = (Site::with(&[("page", b"page")]), programs());
-    let server = start(&site, "sped", &programs, &within(&programs, "flyball.toml"));
+    let server = start(&site, ("sped", 1), &programs, &within(&programs, "flyball.toml"));
     let serves = || {
         assert!(runs(&server), "{}", server.errors.so_far());
         assert!(server.status()["counters"].is_object());
@@ -141,4 +167,69 @@ fn an_empty_record_ends_nothing() {
     });
     server.errors.wait_for("what was dropped", |said| said.contains("makes no sense"));
     assert_eq!(server.children(4), all, "{}", server.errors.so_far());
+}
+
+/// What a worker does to its own ends that was taken over, the other worker does not notice.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn what_a_worker_does_to_its_ends_harms_no_other() {
+    use flyball_testkit::foreign::{Seized, libc};
+
+    if !flyball_sys::process::is_root() {
+        return flyball_testkit::skip("only the superuser may trace other users' processes");
+    }
+    let (site, programs) = (Site::with(&[("page", b"page")]), programs());
+    let server = start(&site, ("mp", 2), &programs, &within(&programs, "flyball.toml"));
+    assert!(runs(&server), "{}", server.errors.so_far());
+    let all = server.children(5);
+    let (bad, good) = (all[2], all[3]);
+    let logged = |target: &str| {
+        let log = std::fs::read_to_string(within(&programs, "access")).expect("there is a log");
+        let is_it = |line: &str| line.starts_with("127.0.0.1 ") && line.contains(target);
+        log.lines().any(is_it)
+    };
+    // Of the two the one that does not stand still answers.
+    let serves = |target: &str| {
+        let mut client = server.connect();
+        client.send(format!("GET /page?{target} HTTP/1.0\r\n\r\n"));
+        assert!(client.rest().ends_with(b"page"), "{target}");
+    };
+    let goes_on = |target: &str| {
+        serves(target);
+        assert!(runs(&server), "{target}: {}", server.errors.so_far());
+        wait_for("the line of another", || logged(target).then_some(()));
+    };
+    let ends = channels_of(bad);
+    assert_eq!(ends.len(), 3, "of the two logs and of programs: {ends:?}");
+    let mut hand = Seized::attach(bad);
+    let junk = hand.put(&[b'y'; 3_000]);
+    let now = (libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT) as u64;
+    for (end, _) in &ends {
+        (0..200).for_each(|_| {
+            let _ = hand.call(libc::SYS_sendto, &[*end, junk, 3_000, now, 0, 0]);
+        });
+    }
+    goes_on("flooded");
+    for (end, _) in &ends {
+        let shut = hand.call(libc::SYS_shutdown, &[*end, libc::SHUT_RDWR as u64]);
+        assert_eq!(shut, Ok(0));
+    }
+    goes_on("shut");
+    drop(hand);
+    // It goes on too: without programs, and its lines are lost and counted.
+    signal(good, "STOP");
+    serves("alone");
+    assert!(!runs(&server), "it can ask for no program");
+    wait_for("lost lines", || (server.counter("access_log_lost") >= 2).then_some(()));
+    signal(good, "CONT");
+    assert_eq!(server.children(5), all, "{}", server.errors.so_far());
+    assert!(!logged("alone"));
+    // One that is started in its place has ends of its own.
+    signal(bad, "KILL");
+    wait_for("another", || {
+        Some(children(server.master())).filter(|now| now.len() == 5 && !now.contains(&bad))
+    });
+    signal(good, "STOP");
+    goes_on("renewed");
+    signal(good, "CONT");
 }
