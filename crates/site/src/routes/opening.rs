@@ -18,7 +18,7 @@ use super::ERROR_PAGE_BYTES_MAX;
 /// With its name, and which directory above it is closed to the workers' user.
 pub(crate) fn directory(name: &Path, rights: &Rights) -> io::Result<OwnedFd> {
     let opened = rights.hold(|| file::open_root(name));
-    opened.map_err(|error| named(name, &error, rights))
+    opened.map_err(|error| named(name, ENTERED, &error, rights))
 }
 
 /// Reads a file that the settings name: where it lies beneath a root, by the rules for links that
@@ -38,22 +38,26 @@ pub(crate) fn page(
     });
     read.map_err(|error| match file::is_kept_out(&error) {
         true => told(name, "a symbolic link leads there that `symlinks` does not follow"),
-        false => named(name, &error, rights),
+        false => named(name, "read", &error, rights),
     })
 }
 
+/// What directories are.
+pub(crate) const ENTERED: &str = "entered";
+
 /// The error with its name and, where rights are missing, whose and where.
-pub(crate) fn named(name: &Path, error: &io::Error, rights: &Rights) -> io::Error {
+pub(crate) fn named(name: &Path, verb: &str, error: &io::Error, rights: &Rights) -> io::Error {
     if !rights.are_fewer() || file::failure(error) != Failure::Denied {
         return told(name, error);
     }
     let user = rights.user();
     let closed = rights.hold(|| Ok(file::closed_directory(name))).ok().flatten();
-    let what = match closed {
-        Some(closed) if closed != name => format!("{}: {}", name.display(), closed.display()),
-        _ => name.display().to_string(),
+    let (what, verb) = match closed {
+        Some(above) if above != name => {
+            (format!("{}: {}", name.display(), above.display()), ENTERED)
+        }
+        _ => (name.display().to_string(), verb),
     };
-    let verb = if closed.is_some() { "entered" } else { "read" };
     io::Error::other(format!(
         "{what} cannot be {verb} by the workers' user {user}: change its permissions, or the \
          setting `user`"

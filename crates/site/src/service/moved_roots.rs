@@ -7,7 +7,7 @@ use std::path::Path;
 use flyball_sys::file::{Failure, failure, leads_elsewhere};
 
 use super::Sites;
-use crate::routes::closed;
+use crate::routes::{ENTERED, closed};
 
 /// Roots whose names lead elsewhere by now, the first of each kind.
 #[derive(Debug, Default)]
@@ -42,7 +42,8 @@ impl Sites {
             }
             Ok(replaced)
         })?;
-        let closed = denied.map(|(name, error)| closed(name, &error, &self.rights).to_string());
+        let closed =
+            denied.map(|(name, error)| closed(name, ENTERED, &error, &self.rights).to_string());
         Ok(MovedRoots { replaced, closed })
     }
 }
