@@ -32,6 +32,11 @@ pub(crate) fn retire() -> i32 {
 /// The signals of [`Signal`] that have fixed numbers.
 const ALL: [i32; 6] =
     [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2, libc::SIGCHLD];
+
+/// Signals that mean nothing to a server, since the call that they come of fails as well: writing
+/// to a pipe without a reader, and beyond the longest file (`RLIMIT_FSIZE`).
+const IGNORED: [i32; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+
 /// Lets all signals through again, each with its default action: for a new process that is about
 /// to execute another program.
 pub(crate) fn forget_all() {
@@ -39,7 +44,9 @@ pub(crate) fn forget_all() {
     // SAFETY: sigemptyset initialises the set before it is read; the old mask is not asked for; a
     // default action runs no code of this program.
     unsafe {
-        for signal in [libc::SIGCHLD, libc::SIGPIPE, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP] {
+        for signal in
+            IGNORED.into_iter().chain([libc::SIGCHLD, libc::SIGINT, libc::SIGQUIT, libc::SIGHUP])
+        {
             libc::signal(signal, libc::SIG_DFL);
         }
         libc::sigemptyset(none.as_mut_ptr());
@@ -54,7 +61,7 @@ pub struct Signals(OwnedFd);
 impl Signals {
     /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD and the signal to retire for this
     /// thread and those that it starts from now on, and turns them into reads. Also ignores
-    /// SIGPIPE.
+    /// SIGPIPE and SIGXFSZ.
     ///
     /// # Errors
     /// When the process is out of descriptors.
@@ -68,7 +75,9 @@ impl Signals {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
-            libc::signal(libc::SIGPIPE, libc::SIG_IGN);
+            for signal in IGNORED {
+                libc::signal(signal, libc::SIG_IGN);
+            }
             let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
@@ -167,6 +176,25 @@ mod tests {
         assert!(blocked().count_ones() > 50);
         drop(masked);
         assert_eq!(blocked(), before);
+    }
+
+    #[test]
+    fn a_write_that_no_reader_or_no_room_is_for_is_an_error_and_no_signal() {
+        use crate::process::{Forked, exit_now, fork, wait_for};
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let file = tempfile::tempfile().unwrap();
+        match fork().unwrap() {
+            Forked::Child => {
+                let most = Rlimit { current: Some(1), maximum: Some(1) };
+                let is_told = Signals::block().is_ok()
+                    && setrlimit(Resource::Fsize, most).is_ok()
+                    && rustix::io::write(&file, b"xy") == Ok(1)
+                    && rustix::io::write(&file, b"y") == Err(rustix::io::Errno::FBIG);
+                forget_all();
+                exit_now(if is_told { 3 } else { 4 });
+            }
+            Forked::Parent(child) => assert_eq!(wait_for(child).unwrap(), 3),
+        }
     }
 
     #[test]
