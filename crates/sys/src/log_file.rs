@@ -64,6 +64,16 @@ impl LogFile {
         (&self.0).write(bytes)
     }
 
+    /// Takes so many bytes off its end. To be called for a regular file to which no other process
+    /// appends.
+    ///
+    /// # Errors
+    /// When it is shorter, or may not be cut.
+    pub fn cut(&self, bytes: u64) -> io::Result<()> {
+        let len = self.0.metadata()?.len();
+        self.0.set_len(len.checked_sub(bytes).ok_or(io::ErrorKind::InvalidInput)?)
+    }
+
     /// Looks at it.
     ///
     /// # Errors
@@ -157,6 +167,9 @@ mod tests {
         assert!(log.is_at(&path) && !log.is_at(dir.path()) && !log.is_at(&dir.path().join("no")));
         let now = crate::clock::unix_ms();
         assert!(state.born_ms.is_none_or(|born| now.abs_diff(born) < 60_000), "{state:?}");
+        log.cut(2).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"old\nne");
+        assert!(log.cut(7).is_err());
         let link = dir.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert!(LogFile::open(&link).unwrap_err().to_string().contains("link"));

@@ -103,6 +103,18 @@ struct Open {
     is_torn: bool,
 }
 
+impl Open {
+    /// Takes so many bytes of a torn line off the end, if it is a regular file; whether it could.
+    fn cut(&mut self, bytes: u64) -> bool {
+        let Some(state) = &mut self.state else { return false };
+        let is_cut = self.file.cut(bytes).is_ok();
+        if is_cut {
+            state.len = state.len.saturating_sub(bytes);
+        }
+        is_cut
+    }
+}
+
 impl Appender {
     /// Of no log yet.
     pub(super) fn new() -> Appender {
@@ -251,10 +263,12 @@ impl Run<'_> {
             }
         }
         let whole = line_start(batch, at);
+        let is_own = self.plan.path().is_some();
         if at > whole
             && let Some(open) = &mut self.file
         {
-            open.is_torn = true;
+            // What cannot be taken back is ended before the next line.
+            open.is_torn = !(is_own && open.cut((at - whole) as u64));
         }
         let lost = count_lines(&batch[whole..]);
         match self.plan.which {
