@@ -34,6 +34,11 @@ pub(crate) fn start(architecture: &str, more: &str) -> Option<Front> {
 
 /// The same with so many workers.
 pub(crate) fn start_workers(architecture: &str, workers: usize, more: &str) -> Option<Front> {
+    start_with(architecture, &format!("workers = {workers}\n"), more)
+}
+
+/// The same with settings of the server, before those of the responders.
+pub(crate) fn start_with(architecture: &str, settings: &str, more: &str) -> Option<Front> {
     let files = tempfile::tempdir().unwrap();
     let root = files.path().join("root");
     std::fs::create_dir_all(root.join("files")).unwrap();
@@ -48,7 +53,7 @@ pub(crate) fn start_workers(architecture: &str, workers: usize, more: &str) -> O
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let config = format!(
-        "arch = \"{architecture}\"\nworkers = {workers}\nlisten = \"127.0.0.1:0\"\n\
+        "arch = \"{architecture}\"\n{settings}listen = \"127.0.0.1:0\"\n\
          admin = \"127.0.0.1:0\"\n[[site]]\nroot = \"{root}\"\nindex = [\"index.php\"]\n{more}",
         root = root.display(),
     );

@@ -8,6 +8,7 @@ mod common_programs;
 
 mod aborts;
 mod backend_faults;
+mod broken_answers;
 mod coded;
 mod dynamic;
 mod encoded_paths;

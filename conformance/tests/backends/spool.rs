@@ -141,7 +141,8 @@ fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
         let (first, _) = upload(number, &body);
         // It is answered before its body has ended.
         refused.try_send(first);
-        assert_eq!(refused.response_head().status(), 503);
+        let head = refused.response_head();
+        assert_eq!((head.status(), head.expect("Connection")), (503, "close"));
         expect_counted(&front, "spool_full", number as u64 + 1);
     }
     front.expect_logged("the place for request bodies is full");

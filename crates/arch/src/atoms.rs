@@ -220,6 +220,13 @@ impl Callbacks {
         }
     }
 
+    /// Unlinks what is linked to a connection, so that the ring lets go of its socket.
+    fn unlink(&mut self, token: Token) {
+        self.ring.cancel(token.bits());
+        self.ring.cancel(token.bits() | WRITABLE);
+        self.unsubmitted += 1;
+    }
+
     /// Links a callback to the descriptor of a backend, unless it is linked already.
     fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: &Awaited) {
         if slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited) {
@@ -334,7 +341,7 @@ impl Requests {
         match go_on(slot, token, desk, callbacks) {
             Turn::Over(reason) => {
                 slot.backend.end(&mut callbacks.ring, token.bits() | BACKEND);
-                self.close(token, reason, desk);
+                self.close(token, reason, desk, callbacks);
                 return true;
             }
             Turn::Tail if slot.queued => {}
@@ -363,11 +370,26 @@ impl Requests {
         }
     }
 
-    fn close(&mut self, token: Token, reason: CloseReason, desk: &mut Desk) {
+    /// The process ends: so do the connections that it still has, in the way that tells their
+    /// clients whether an answer is whole.
+    pub(crate) fn leave(&self) {
+        self.slots.values().for_each(|slot| reset_if_cut_short(&*slot.socket, &slot.exchange));
+    }
+
+    fn close(
+        &mut self,
+        token: Token,
+        reason: CloseReason,
+        desk: &mut Desk,
+        callbacks: &mut Callbacks,
+    ) {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
         reset_if_cut_short(&*slot.socket, &slot.exchange);
-        if slot.linked != Interest::NONE {
+        if slot.exchange.is_cut_short() {
+            // Shutting it down would be the orderly end that it must not have.
+            callbacks.unlink(token);
+        } else if slot.linked != Interest::NONE {
             // The ring holds the socket until its callbacks have come, which they do now.
             let _ = net::shutdown_both(&*slot.socket);
         }

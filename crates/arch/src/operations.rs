@@ -397,7 +397,9 @@ impl Operations {
         let Some(out) = slot.exchange.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
-        let ends = complete && slot.exchange.state() == State::Closing && slot.on_disk.is_none();
+        // The end of what is cut short is no orderly one.
+        let closes = slot.exchange.state() == State::Closing && !slot.exchange.is_cut_short();
+        let ends = complete && closes && slot.on_disk.is_none();
         let then = if ends && !slot.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);
@@ -549,9 +551,27 @@ impl Operations {
     pub(crate) fn interrupt(&mut self, slot: &Slot, token: Token) {
         if slot.closing {
             self.ring.cancel(token.bits());
+        } else if slot.exchange.is_cut_short() {
+            // Shutting it down would be the orderly end that it must not have.
+            self.ring.stop(token.bits());
         } else if !slot.closed {
             self.ring.interrupt(&slot.socket);
         }
+    }
+
+    /// The process ends: so do the connections that it still has, in the way that tells their
+    /// clients whether an answer is whole. How many they are.
+    pub(crate) fn leave<'a>(&mut self, slots: impl Iterator<Item = &'a Slot>) -> usize {
+        let mut count = 0;
+        for slot in slots {
+            count += 1;
+            if !slot.closed && slot.exchange.is_cut_short() {
+                self.ring.reset_on_close(&slot.socket);
+            }
+        }
+        // It fails only when the ring has failed, which was said.
+        let _ = self.ring.submit();
+        count
     }
 
     /// Closes the socket of a connection that is over.

@@ -277,6 +277,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// What the worker says when it is done.
     pub fn report(mut self) -> Report {
+        self.slots.values().for_each(|slot| reset_if_cut_short(&slot.socket, &slot.exchange));
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.slots.len() }

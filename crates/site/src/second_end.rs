@@ -109,15 +109,13 @@ impl SecondEnd for Relay {
         if self.is_to_be_linked() {
             service.owning(self, |relay| relay.link_up(now));
         }
-        // What is queued leaves before the answer is broken off.
-        let wants_piece = wants.piece && !(wants.write && self.breaks_off());
         match self.coded.take() {
             Some(mut coded) => {
-                let went = coded.advance(self, wants_piece, service.spool(), now);
+                let went = coded.advance(self, wants.piece, service.spool(), now);
                 self.coded = Some(coded);
                 went
             }
-            None => self.advance(wants_piece, service.spool(), now),
+            None => self.advance(wants.piece, service.spool(), now),
         }
     }
 

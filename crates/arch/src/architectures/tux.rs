@@ -387,6 +387,7 @@ impl EventLoop {
     }
 
     fn report(mut self) -> Report {
+        self.requests.leave();
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.requests.slots.len() }

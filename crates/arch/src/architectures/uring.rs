@@ -388,6 +388,6 @@ impl Loop {
     fn report(mut self) -> Report {
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
-        Report { unfinished: self.slots.len() }
+        Report { unfinished: self.operations.leave(self.slots.values()) }
     }
 }

@@ -63,6 +63,8 @@ pub(crate) fn conduct(
     // A thread that the disk does not let go of ends with the process.
     let until_ms = clock::monotonic_ms() + ENDING_MS_MAX;
     wait_until(until_ms, worker, pipeline, || pipeline.running.load(SeqCst) == 0)?;
+    pipeline.read_poll.leave();
+    pipeline.write_poll.leave();
     served.map(|()| Report { unfinished })
 }
 

@@ -18,6 +18,7 @@ use crate::limits::WAIT_MS_MAX;
 use crate::room::Yields;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
+use crate::transmit::reset_if_cut_short;
 use crate::worker::Order;
 
 /// The token of what wakes the thread.
@@ -90,6 +91,13 @@ impl PollStage {
         let has_armer = armer.is_some();
         let poller = Poller { mechanism, events: Vec::new(), has_armer };
         Ok((PollStage { number, room: Mutex::new(room), armer, wake }, poller))
+    }
+
+    /// The process ends: so do the connections that wait, in the way that tells their clients
+    /// whether an answer is whole.
+    pub(crate) fn leave(&self) {
+        let room = self.lock();
+        room.waiting.values().for_each(|one| reset_if_cut_short(&one.socket, &one.exchange));
     }
 
     /// Lets a connection wait for `interest` and for its deadline. Gives it back when there is an

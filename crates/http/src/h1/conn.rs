@@ -737,6 +737,10 @@ impl Conn {
             return;
         }
         match self.state {
+            // Only a reset can say that it is not whole.
+            State::Closing | State::Parting if self.is_cut_short() && self.stream.failed => {
+                self.go(Event::Abort);
+            }
             State::Closing | State::Parting => {
                 self.since_ms = now.ms();
                 self.stream.open_ended = false;

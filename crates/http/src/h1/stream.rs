@@ -35,6 +35,8 @@ pub(super) struct Stream {
     pub(super) unread: bool,
     /// The end of the connection says that the body is whole, which is not true yet.
     pub(super) open_ended: bool,
+    /// Nothing more will come, although it is not whole.
+    pub(super) failed: bool,
 }
 
 impl Stream {

@@ -54,7 +54,7 @@ impl Content {
         spools && !self.is_stuck && !self.works && stored < file_max
     }
 
-    /// Whether all was passed on.
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.fetched.is_empty()
             && self.memory.is_empty()

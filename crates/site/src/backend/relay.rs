@@ -110,8 +110,8 @@ pub struct Relay {
     content: Content,
     /// The link has given all.
     at_end: bool,
-    /// That is not all of the answer.
-    is_broken: bool,
+    /// Why that is not all of the answer, if it is not.
+    broken: Option<Failure>,
     /// Since when all has come but how its program ended.
     untold_ms: Option<u64>,
     /// Bytes of content that the head promised and that have not come; `None` when it did not say,
@@ -156,7 +156,7 @@ impl Relay {
             phase: Phase::Head,
             content: Content::default(),
             at_end: false,
-            is_broken: false,
+            broken: None,
             untold_ms: None,
             left: None,
             output: 0,
@@ -357,6 +357,8 @@ impl Relay {
         if self.content.is_working() {
             if let Err(error) = self.content.worked(plan) {
                 self.content.forget();
+                // Bytes that came are lost.
+                self.left = None;
                 self.fail(Failure::Down, &format!("its answer cannot be held: {error}"));
             }
             return;
@@ -411,11 +413,11 @@ impl Relay {
             if let Some(plan) = self.content.fetch() {
                 return Went::Work(plan);
             }
-            if self.at_end {
+            if self.has_ended() {
                 self.end();
-                return Went::Piece(match self.is_broken {
-                    true => Piece::Failed,
-                    false => Piece::bytes("", true),
+                return Went::Piece(match self.broken {
+                    Some(_) => Piece::Failed,
+                    None => Piece::bytes("", true),
                 });
             }
             match self.pull(now) {
@@ -457,11 +459,19 @@ impl Relay {
         let Some(link) = &mut self.link else { return Ok(Flow::End) };
         let tail = self.content.tail(self.limits.buffer_bytes);
         let before = tail.len();
-        let flow = link.pull(tail)?;
+        let flow = link.pull(tail);
         let came = tail.len() - before;
         let surplus = surplus(&mut self.left, came);
         tail.truncate(tail.len() - surplus);
         self.output += came as u64;
+        let flow = match flow {
+            // It is whole: what befalls its program or its link afterwards means nothing.
+            Err(_) if self.left == Some(0) => {
+                self.link = None;
+                Flow::End
+            }
+            flow => flow?,
+        };
         self.at_end |= flow == Flow::End;
         if flow == Flow::Came {
             self.moved(now);
@@ -515,13 +525,37 @@ impl Relay {
 
     /// How long the content is, if all of it is here.
     pub(crate) fn whole_len(&mut self, now: &Now) -> Option<u64> {
-        if !self.at_end && self.content.memory().len() < HEAD_BYTES_MAX {
-            // Often the end is there already.
-            if let Err((failure, why)) = self.pull(now) {
-                self.fail(failure, &why);
+        // Often the end is there already.
+        while !self.at_end && self.content.memory().len() < HEAD_BYTES_MAX {
+            match self.pull(now) {
+                Ok(Flow::Wait | Flow::Untold) => break,
+                Ok(_) => {}
+                Err((failure, why)) => self.fail(failure, &why),
             }
         }
-        (self.at_end && !self.is_broken).then_some(self.content.memory().len() as u64)
+        let is_whole = self.has_ended() && self.broken.is_none();
+        is_whole.then_some(self.content.memory().len() as u64)
+    }
+
+    /// Whether all has come that will. Content that is shorter than its head says is broken.
+    fn has_ended(&mut self) -> bool {
+        if self.at_end && self.broken.is_none() && self.left.is_some_and(|left| left > 0) {
+            self.fail(Failure::Malformed, "its content is shorter than its head says");
+        }
+        self.at_end
+    }
+
+    /// Whether its body is refused for what it holds and comes in chunks: how much of it is still
+    /// to come is not known, and the connection cannot go on behind it.
+    pub(crate) fn has_long_body(&self, failure: Failure) -> bool {
+        let refused =
+            matches!(failure, Failure::SpoolFull | Failure::TooLong | Failure::Unmeasured);
+        refused && told_len(&self.request).is_none()
+    }
+
+    /// Why the answer is not whole, once that is known.
+    pub(crate) fn broken(&self) -> Option<Failure> {
+        self.broken
     }
 
     /// What must be waited for before it can go on.
@@ -594,11 +628,6 @@ impl Relay {
         self.phase = Phase::Over;
     }
 
-    /// The next that is passed on is that there is no more, although the answer is not whole.
-    pub(crate) fn breaks_off(&self) -> bool {
-        self.is_broken && self.content.is_empty()
-    }
-
     /// Of its program nothing more is wanted.
     fn leave(&mut self) {
         if let Some(link) = self.link.take() {
@@ -610,6 +639,11 @@ impl Relay {
     pub(crate) fn fail(&mut self, failure: Failure, why: &str) {
         (self.link, self.start) = (None, None);
         self.body.forget();
+        if matches!(self.phase, Phase::Body) && self.left == Some(0) {
+            // As long as its head says, it is whole.
+            self.at_end = true;
+            return;
+        }
         if failure != Failure::Missing {
             let name = name_of("backend", &self.request, &self.id);
             let code = failure.status().code();
@@ -618,7 +652,7 @@ impl Relay {
         match self.phase {
             Phase::Head | Phase::Told(_) => self.phase = Phase::Told(Outcome::Failed(failure)),
             // What has come is passed on before it is broken off.
-            Phase::Body => (self.at_end, self.is_broken) = (true, true),
+            Phase::Body => (self.at_end, self.broken) = (true, Some(failure)),
             Phase::Over => {}
         }
     }

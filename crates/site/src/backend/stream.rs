@@ -199,6 +199,10 @@ impl Stream {
                 (Some(error), _) if !self.heard && is_of_connecting(&error) => {
                     Err(not_connected(&error))
                 }
+                // Sending has met a reset, which receiving does not tell again.
+                (Some(error), Ok(_)) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    Err((Failure::Gone, format!("the link to its server broke: {error}")))
+                }
                 (_, Ok(_)) => Ok(Received::End),
                 (Some(error), Err(_)) | (None, Err(error)) => {
                     Err((Failure::Gone, format!("the link to its server broke: {error}")))

@@ -137,10 +137,9 @@ impl Service {
                 relay.promise(reply.len);
             }
             let whole = relay.whole_len(now);
-            if with_content && reply.len.is_some() && whole.is_some() && reply.len != whole {
-                relay.fail(Failure::Malformed, "its content is not as long as its head says");
-                relay.take_outcome();
-                return self.backend_failed(relay, Failure::Malformed);
+            // Nothing of it has left yet. The head alone answers HEAD.
+            if let Some(failure) = relay.broken().filter(|_| with_content) {
+                return self.backend_failed(relay, failure);
             }
             // To HEAD a program may send nothing, which says nothing of the length for GET.
             let len = reply.len.or(whole.filter(|_| with_content));
@@ -165,7 +164,8 @@ impl Service {
             &mut self.fields,
         );
         let status = failure.status();
-        Lookup::Answer(Answer { status, fields: &self.fields, body, close: false })
+        let close = relay.has_long_body(failure);
+        Lookup::Answer(Answer { status, fields: &self.fields, body, close })
     }
 
     /// As if the client had asked for that path (RFC 3875, section 6.2.2).

@@ -207,6 +207,14 @@ impl Ring {
         }
     }
 
+    /// Makes what is under way for this token complete, and leaves the connection as it is.
+    pub fn stop(&mut self, token: u64) {
+        self.stop_receiving(token);
+        let entry = opcode::AsyncCancel::new(Kind::Room.with(token)).build();
+        self.start_unheld(entry, Kind::Quiet, 0);
+        self.cancel(token);
+    }
+
     /// Makes what is under way on the socket complete at once.
     pub fn interrupt(&mut self, socket: &Socket) {
         match socket.plain() {

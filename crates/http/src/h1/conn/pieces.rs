@@ -3,7 +3,7 @@
 use super::Conn;
 use crate::Now;
 use crate::error::CloseReason;
-use crate::h1::state::State;
+use crate::h1::state::{Event, State};
 use crate::h1::stream::Stream;
 use crate::out::{Out, Segment};
 
@@ -57,10 +57,22 @@ impl Conn {
     }
 
     /// There is no next piece, although the body has not ended: the connection is broken off, which
-    /// tells the client so.
+    /// tells the client so. What is queued leaves first.
     pub fn piece_failed(&mut self, reason: CloseReason) {
-        if self.awaits_piece() {
-            self.abort(reason);
+        if !self.awaits_piece() {
+            return;
         }
+        if !self.pending {
+            return self.abort(reason);
+        }
+        self.reason = Some(reason);
+        self.stream.failed = true;
+        // A client that still sends its body must not lose by a reset what has left.
+        self.go(match self.state {
+            State::Exchanging => Event::Part,
+            _ => Event::AnswerClose,
+        });
+        self.body_ready = 0;
+        self.check_invariants();
     }
 }
