@@ -120,6 +120,7 @@ fn skips() -> bool {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn the_lab_finds_a_known_knee_and_a_planted_slowdown() {
     if skips() {
         return;
@@ -162,6 +163,7 @@ fn tells_a_difference(judged: &Value) -> bool {
 }
 
 #[test]
+#[ignore = "full tier"]
 fn the_lab_seldom_reports_a_difference_between_two_copies_of_one_server() {
     let trials = trials();
     if trials == 0 || skips() {

@@ -58,9 +58,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         doc: "File of users and password hashes, as `htpasswd -B` writes it",
         more: "Each line is `USER:HASH`, with a hash of bcrypt (`$2y$`, `$2b$`) or Argon2 \
                (`$argon2id$` and its kin); other schemes are refused at start. It is read at the \
-               start and by a reload, as who started the server. One has to log in \
-               (Basic authentication) to whatever `auth.paths` names; what is \
-               answered there is marked `Cache-Control: private`. Without TLS in front, passwords go over the network as they are.",
+               start and by a reload, with the rights of the user who started the server. One has \
+               to log in (Basic authentication) to whatever `auth.paths` names; what is answered \
+               there is marked `Cache-Control: private`. Without TLS in front, passwords go over \
+               the network as they are.",
         source: "RFC 7617, RFC 9106",
         ..Setting::ROW
     },
