@@ -138,6 +138,8 @@ fn programs_get_encoded_bytes_of_a_path(architecture: &str) {
     let Some(house) = start(architecture) else { return };
     for (host, path, expected) in [
         ("front", "/index.php/AC%2FDC", "/index.php /AC%2FDC /index.php/AC%2FDC"),
+        // What is encoded twice looks like nothing else.
+        ("front", "/index.php/AC%252FDC", "/index.php /AC%252FDC /index.php/AC%252FDC"),
         ("front", "/index.php/caf%E9/a%5Cb", "/index.php /caf\\xe9/a\\\\b /index.php/caf%E9/a%5Cb"),
         ("front", "/@scope%2fname", "/index.php  /@scope%2fname"),
         ("front", "/caf%E8", "/index.php  /caf%E8"),

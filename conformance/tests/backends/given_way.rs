@@ -29,7 +29,9 @@ socket = "SOCKET"
 
 /// What gives way: the path that is asked for, the file that answers at first, the one that is
 /// there instead, and the answer then.
-const CASES: [(&str, &str, Option<&str>, (u16, &str)); 6] = [
+type Case = (&'static str, &'static str, Option<&'static str>, (u16, &'static str));
+
+const CASES: [Case; 6] = [
     ("/gone.txt", "gone.txt", None, (200, "script")),
     ("/large.txt", "large.txt", None, (200, "script")),
     ("/dir/", "dir/index.html", Some("dir/index.php"), (200, "script")),

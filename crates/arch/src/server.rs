@@ -266,8 +266,7 @@ pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, St
             };
             let group = admin_group.as_ref().map(group).transpose();
             let group = group.map_err(|why| settings.blame("admin-group", why))?;
-            let socket = net::listen_unix(path)
-                .and_then(|socket| net::admit_to_unix(path, *admin_mode, group).map(|()| socket));
+            let socket = net::listen_unix(path, *admin_mode, group);
             let taken = |error: io::Error| match error.kind() {
                 io::ErrorKind::AddrInUse => "another server listens there".to_owned(),
                 _ => error.to_string(),

@@ -20,7 +20,7 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
     let mut client = peer.to_canonical();
     let mut hops = 0;
     for value in request.values(name).rev() {
-        let mut elements = Elements::of(value, name == Name::Forwarded && closes_quotes(value));
+        let mut elements = Elements::of(value, name == Name::Forwarded && is_well_quoted(value));
         loop {
             if !is_trusted(client) || hops == HOPS_MAX {
                 return client;
@@ -41,12 +41,25 @@ pub fn client_of(request: &Request<'_>, name: Name, peer: IpAddr, trusted: &[Net
     client
 }
 
-/// Whether every quote is closed. If not, a client wrote one to hide what a proxy appends, and
-/// quotes mean nothing.
-fn closes_quotes(value: &[u8]) -> bool {
-    let mut split = Split { rest: Some(value), separator: b',', quotes: true, open: false };
-    split.by_ref().for_each(drop);
-    !split.open
+/// Whether each quoted string is the whole value of a parameter, and is closed (RFC 7239, section
+/// 4). If not, a client wrote a quote to hide what a proxy appends, and quotes mean nothing.
+fn is_well_quoted(value: &[u8]) -> bool {
+    let mut rest = value;
+    while let Some(begin) = memchr::memchr(b'"', rest) {
+        let (before, inside) = (&rest[..begin], &rest[begin + 1..]);
+        let mut escaped = false;
+        let end = inside.iter().position(|&byte| {
+            let ends = byte == b'"' && !escaped;
+            escaped = byte == b'\\' && !escaped;
+            ends
+        });
+        let Some(end) = end else { return false };
+        rest = inside[end + 1..].trim_ascii_start();
+        if !before.ends_with(b"=") || !matches!(rest, [] | [b',' | b';', ..]) {
+            return false;
+        }
+    }
+    true
 }
 
 /// The last elements of a list.
@@ -84,22 +97,20 @@ struct Split<'a> {
     rest: Option<&'a [u8]>,
     separator: u8,
     quotes: bool,
-    /// A quote was not closed.
-    open: bool,
 }
 
 impl<'a> Split<'a> {
     fn new(value: &'a [u8], separator: u8, quotes: bool) -> Split<'a> {
-        Split { rest: Some(value), separator, quotes, open: false }
+        Split { rest: Some(value), separator, quotes }
     }
 
     /// Where the next separator is.
-    fn end(&mut self, rest: &[u8]) -> Option<usize> {
+    fn end(&self, rest: &[u8]) -> Option<usize> {
         if !self.quotes {
             return memchr::memchr(self.separator, rest);
         }
         let (mut quoted, mut escaped) = (false, false);
-        let end = rest.iter().position(|&byte| {
+        rest.iter().position(|&byte| {
             if escaped {
                 escaped = false;
             } else if quoted && byte == b'\\' {
@@ -108,9 +119,7 @@ impl<'a> Split<'a> {
                 quoted = !quoted;
             }
             byte == self.separator && !quoted
-        });
-        self.open = quoted;
-        end
+        })
     }
 }
 
@@ -248,6 +257,16 @@ mod tests {
             "192.0.2.1"
         );
         assert_eq!(client(Name::XForwardedFor, &[&["192.0.2.1"], &lines[..]].concat()), "10.0.0.2");
+    }
+
+    #[test]
+    fn no_quote_of_a_client_hides_what_a_proxy_appends() {
+        for begun in ["for=10.0.0.5;x=\"", "\"", "for=\"10.0.0.5", "x=\"\\", "a\"b=\"c"] {
+            for told in ["", ";host=\"a\\\"b\"", ";host=\"ab\"", ";by=\"_x\\\"y\";proto=http"] {
+                let value = format!("{begun}, for=9.9.9.9{told}");
+                assert_eq!(client(Name::Forwarded, &[&value]), "9.9.9.9", "{value}");
+            }
+        }
     }
 
     proptest! {

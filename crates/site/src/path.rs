@@ -181,13 +181,24 @@ pub(crate) fn read_as_separators(path: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Writes the encoded slashes of a decoded path as `%2F`, for programs and modules: decoded they
-/// could not be told from separators (RFC 3875, section 4.1.5: "a loss of information").
+/// could not be told from separators (RFC 3875, section 4.1.5: "a loss of information"). What reads
+/// `%2F` or `%25` in the path itself, as `%252F` decoded does, has its percent sign written as
+/// `%25`: no two paths look alike.
 pub(crate) fn write_slashes(path: &[u8]) -> Cow<'_, [u8]> {
-    if memchr::memchr(ENCODED_SLASH, path).is_none() {
+    let is_mistaken = |rest: &[u8]| matches!(rest, [b'%', b'2', b'F' | b'f' | b'5', ..]);
+    let changes = |at: usize| path[at] == ENCODED_SLASH || is_mistaken(&path[at..]);
+    if memchr::memchr2(ENCODED_SLASH, b'%', path).is_none() {
         return Cow::Borrowed(path);
     }
-    let names: Vec<&[u8]> = path.split(|&byte| byte == ENCODED_SLASH).collect();
-    Cow::Owned(names.join(&b"%2F"[..]))
+    let mut written = Vec::with_capacity(path.len() + 16);
+    for (at, &byte) in path.iter().enumerate() {
+        match byte {
+            _ if !changes(at) => written.push(byte),
+            ENCODED_SLASH => written.extend_from_slice(b"%2F"),
+            _ => written.extend_from_slice(b"%25"),
+        }
+    }
+    Cow::Owned(written)
 }
 
 fn hex_digit(digit: u8) -> Option<u8> {
@@ -273,6 +284,20 @@ mod tests {
                 .unwrap_or_else(|error| error.as_bytes().escape_ascii().to_string())
         };
         result.map(|mapped| (text(relative), mapped))
+    }
+
+    #[test]
+    fn no_two_paths_look_alike_to_a_program() {
+        for (decoded, written) in [
+            (&b"/a b%"[..], &b"/a b%"[..]),
+            (b"/a\0b", b"/a%2Fb"),
+            (b"/a%2Fb", b"/a%252Fb"),
+            (b"/a%2fb", b"/a%252fb"),
+            (b"/a%252Fb", b"/a%25252Fb"),
+            (b"/%20%", b"/%20%"),
+        ] {
+            assert_eq!(&*write_slashes(decoded), written, "{}", decoded.escape_ascii());
+        }
     }
 
     #[test]

@@ -250,43 +250,49 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A listening Unix-domain socket at `path`, which it replaces when nobody listens there. Only its
-/// owner may connect.
+/// A listening Unix-domain socket at `path`, which it replaces when no process listens there. Its
+/// mode, and its group if one is given, say who may connect. Does not block.
 ///
 /// # Errors
-/// `AddrInUse` when somebody listens on `path`; else as bind(2).
-pub fn listen_unix(path: &Path) -> io::Result<OwnedFd> {
+/// `AddrInUse` when another socket listens on `path`; else as bind(2) and lchown(2).
+pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    match rustix::net::bind(&socket, &address) {
-        Err(rustix::io::Errno::ADDRINUSE) => {
+    match bind_unix(&socket, &address, mode) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            let flags = flags | SocketFlags::NONBLOCK;
             let probe =
                 rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            if rustix::net::connect(&probe, &address).is_ok() {
-                return Err(io::ErrorKind::AddrInUse.into());
+            match rustix::net::connect(&probe, &address) {
+                // Its queue is full, so that there is one.
+                Ok(()) | Err(rustix::io::Errno::AGAIN) => return Err(error),
+                Err(_) => {}
             }
             std::fs::remove_file(path)?;
-            rustix::net::bind(&socket, &address)?;
+            bind_unix(&socket, &address, mode)?;
         }
         bound => bound?,
     }
-    // Whoever may write to it may control the server.
-    rustix::fs::chmod(path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)?;
+    if let Some(group) = group {
+        // Of a link that has taken its place, this changes the link.
+        std::os::unix::fs::lchown(path, None, Some(group))?;
+    }
     rustix::net::listen(&socket, 16)?;
     Ok(socket)
 }
 
-/// Says who may connect to the Unix-domain socket at `path`: its mode, and its group if that is
-/// another than that of this process.
+/// Binds a socket whose name has this mode from the beginning: nothing is changed by the name,
+/// which another user may have made a link meanwhile. The mask of the process does not count.
 ///
 /// # Errors
-/// As chown(2) and chmod(2).
-pub fn admit_to_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<()> {
-    if let Some(group) = group {
-        std::os::unix::fs::chown(path, None, Some(group))?;
-    }
-    Ok(rustix::fs::chmod(path, rustix::fs::Mode::from_raw_mode(mode))?)
+/// As bind(2).
+pub(crate) fn bind_unix(socket: &OwnedFd, address: &SocketAddrUnix, mode: u32) -> io::Result<()> {
+    rustix::fs::fchmod(socket, rustix::fs::Mode::from_raw_mode(mode))?;
+    let mask = rustix::process::umask(rustix::fs::Mode::empty());
+    let bound = rustix::net::bind(socket, address);
+    rustix::process::umask(mask);
+    Ok(bound?)
 }
 
 /// Connects to a Unix-domain socket at `path`; calls on it wait for `timeout` at most.

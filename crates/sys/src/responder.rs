@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::process::ProcessId;
@@ -44,8 +43,7 @@ impl NamedSocket {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(&unready)?)?;
-        rustix::fs::chmod(&unready, Mode::RUSR | Mode::WUSR)?;
+        crate::net::bind_unix(&socket, &SocketAddrUnix::new(&unready)?, 0o600)?;
         rustix::net::listen(&socket, backlog)?;
         let known = fs::symlink_metadata(&unready)?;
         fs::rename(&unready, path)?;

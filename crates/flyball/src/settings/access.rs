@@ -120,10 +120,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("20"),
         doc: "Most failed logins in a minute, per client address and per user, in all",
-        more: "More are answered with 429. A login that is remembered is not concerned. From an \
-               address from which a user has logged in within a day only the failures of that \
-               address count, so that strangers cannot lock the user out. An IPv6 client is its \
-               network of 64 bits.",
+        more: "More are answered with 429. A login that is remembered from the same address is not \
+               concerned. From an address from which a user has logged in within a day only the \
+               failures of that address count, so that strangers cannot lock the user out. An IPv6 \
+               client is its network of 64 bits.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },

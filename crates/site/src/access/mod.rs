@@ -290,22 +290,23 @@ impl Logins {
         self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A login that was verified lately passes. Another is verified, if neither its client nor its
-    /// user has failed too often: each try counts as a failure until it has succeeded. From where
-    /// the user has logged in lately the failures of the client alone count, so that strangers who
-    /// fail by a user's name do not lock the user out.
+    /// A login that was verified lately from the same client passes. Another is verified, if
+    /// neither its client nor its user has failed too often: each try counts as a failure until it
+    /// has succeeded. From where the user has logged in lately the failures of the client alone
+    /// count, so that strangers who fail by a user's name do not lock the user out.
     fn check(&self, request: &Request<'_>, decoded: &mut Vec<u8>, now_ms: u64) -> Check {
         let Some(login) = credentials::read(request, decoded) else {
             return Check::Refuse(Refused::Login);
         };
-        let proof = self.key.proof(login.user, login.password);
+        let client = Client::of(request.client());
+        let proof = self.key.proof(client, login.user, login.password);
         if self.remembered().knows(&proof, now_ms) {
             return Check::Pass;
         }
         let Some(permit) = Permit::take(&self.running) else {
             return Check::Refuse(Refused::Busy(BUSY_S));
         };
-        let (client, name) = (Client::of(request.client()), self.names.hash_one(login.user));
+        let name = self.names.hash_one(login.user);
         let throttled = |wait_ms: u64| Check::Refuse(Refused::Throttled(wait_ms.div_ceil(1_000)));
         if let Err(wait_ms) = self.failures.take(client, now_ms) {
             return throttled(wait_ms);
@@ -464,7 +465,8 @@ mod tests {
         assert_eq!(passes(&access, "/", Some(NOBODY), "::1"), Err(Refused::Login));
         assert!(matches!(check(&access, "/", Some(ANN)), Check::Verify(_)));
         assert_eq!(passes(&access, "/", Some(ANN), "::1"), Ok(()));
-        assert!(matches!(check(&access, "/", Some(ANN)), Check::Pass));
+        assert!(matches!(check_at(&access, "/", Some(ANN), "::1", NOW_MS), Check::Pass));
+        assert!(matches!(check(&access, "/", Some(ANN)), Check::Verify(_)), "from elsewhere");
         assert!(matches!(check(&access, "/", Some(WRONG)), Check::Verify(_)));
         let later = NOW_MS + AuthSettings::default().remember_ms;
         assert!(matches!(check_at(&access, "/", Some(ANN), "::1", later), Check::Verify(_)));
@@ -499,8 +501,12 @@ mod tests {
         assert_eq!(passes(&access, "/", other, "2001:db8::3"), throttled);
         assert_eq!(passes(&access, "/", Some(NOBODY), "192.0.2.9"), throttled);
         assert_eq!(passes(&access, "/", other, "192.0.2.9"), Ok(()));
-        // Who is known already is not concerned.
+        // Who is known already is not concerned, and a stranger that guesses right is not known.
         assert_eq!(passes(&access, "/", Some(ANN), "2001:db8::1"), Ok(()));
+        for _ in 0..3 {
+            assert_eq!(passes(&access, "/", Some(WRONG), "203.0.113.5"), Err(Refused::Login));
+        }
+        assert_eq!(passes(&access, "/", Some(ANN), "203.0.113.5"), throttled);
         let later = NOW_MS + 20_000;
         let verifies = check_at(&access, "/", Some(NOBODY), "192.0.2.9", later);
         assert!(matches!(verifies, Check::Verify(_)), "{verifies:?}");

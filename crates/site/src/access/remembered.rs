@@ -7,6 +7,7 @@ use std::io;
 
 use blake2::Blake2sMac256;
 use blake2::digest::{FixedOutput, KeyInit, Update};
+use flyball_sys::clients::Client;
 use flyball_sys::random;
 
 /// Sets of the table, and entries in each: so many logins are remembered for a site, per worker.
@@ -50,9 +51,16 @@ impl ProofKey {
         Ok(ProofKey(key))
     }
 
-    /// The keyed hash of a login (BLAKE2s, RFC 7693).
-    pub(super) fn proof(&self, user: &[u8], password: &[u8]) -> Proof {
+    /// The keyed hash of a login from one client (BLAKE2s, RFC 7693). Another client that guesses
+    /// is not remembered with it: what it tries is verified, and counts as a failure.
+    pub(super) fn proof(&self, client: Client, user: &[u8], password: &[u8]) -> Proof {
         let mut mac = Blake2sMac256::new(&self.0.into());
+        let (kind, address) = match client {
+            Client::V4(address) => (4u8, u64::from(address)),
+            Client::V6(network) => (6, network),
+        };
+        mac.update(&[kind]);
+        mac.update(&address.to_le_bytes());
         // The length first: no user and password together look like another two.
         mac.update(&(user.len() as u64).to_le_bytes());
         mac.update(user);
@@ -108,19 +116,24 @@ fn same(entry: &Entry, proof: &Proof) -> bool {
 mod tests {
     use super::*;
 
+    const HOME: Client = Client::V4(7);
+
     #[test]
     fn a_login_is_known_for_its_time_and_no_other_is() {
         let key = ProofKey::random().unwrap();
         let mut remembered = Remembered::new(1_000);
-        let login = key.proof(b"ann", b"secret");
+        let login = key.proof(HOME, b"ann", b"secret");
         assert!(!remembered.knows(&login, 5));
         remembered.add(&login, 5);
         assert!(remembered.knows(&login, 1_004) && !remembered.knows(&login, 1_005));
         for (user, password) in [("ann", "secre"), ("anns", "ecret"), ("", "annsecret")] {
-            assert!(!remembered.knows(&key.proof(user.as_bytes(), password.as_bytes()), 5));
+            assert!(!remembered.knows(&key.proof(HOME, user.as_bytes(), password.as_bytes()), 5));
+        }
+        for elsewhere in [Client::V4(8), Client::V6(7)] {
+            assert!(!remembered.knows(&key.proof(elsewhere, b"ann", b"secret"), 5));
         }
         let other = ProofKey::random().unwrap();
-        assert!(!remembered.knows(&other.proof(b"ann", b"secret"), 5));
+        assert!(!remembered.knows(&other.proof(HOME, b"ann", b"secret"), 5));
     }
 
     #[test]

@@ -34,7 +34,8 @@ impl CodedAnswer {
         spool: Option<&Arc<Spool>>,
         now: &Now,
     ) -> Went {
-        if self.is_away {
+        // One plan at a time: what a second brought would be taken for what the first asked for.
+        if self.is_away || relay.is_working() {
             return Went::Working;
         }
         if !wants_piece {

@@ -217,10 +217,10 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
     apart(|| {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("admin.sock");
-        let first = listen_unix(&path).unwrap();
-        assert_eq!(listen_unix(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let first = listen_unix(&path, 0o600, None).unwrap();
+        assert_eq!(listen_unix(&path, 0o600, None).unwrap_err().kind(), io::ErrorKind::AddrInUse);
         drop(first);
-        listen_unix(&path).unwrap();
+        listen_unix(&path, 0o600, None).unwrap();
     });
 }
 
@@ -238,7 +238,7 @@ fn a_path_leads_to_a_socket_to_something_else_or_to_nothing() {
 fn who_connects_to_a_unix_socket_is_known() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("admin.sock");
-    let socket = listen_unix(&path).unwrap();
+    let socket = listen_unix(&path, 0o600, None).unwrap();
     let _client = connect_unix(&path, Duration::from_secs(10)).unwrap();
     let (accepted, _) = accept(&socket, false).unwrap();
     let user = rustix::process::getuid().as_raw();

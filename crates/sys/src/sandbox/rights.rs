@@ -163,7 +163,8 @@ mod tests {
         fs::write(at("closed/inner/page"), "text").unwrap();
         fs::write(at("group"), "text").unwrap();
         chown(at("group"), None, Some(61_002)).unwrap();
-        (mode("closed", 0o700), mode("group", 0o640));
+        mode("closed", 0o700);
+        mode("group", 0o640);
         let before = status();
         let denied = |opened: io::Result<_>| {
             opened.err().map(|error| error.kind()) == Some(io::ErrorKind::PermissionDenied)
