@@ -24,7 +24,7 @@ fn resident_bytes() -> u64 {
 #[test]
 #[ignore = "full tier"]
 fn ten_thousand_connections_are_held_by_one_thread() {
-    // They are accepted by the kernel alone: nobody answers, and nobody needs to.
+    // The kernel alone accepts them: no answer is needed.
     let count = std::env::var("FLYBALL_LOAD_CONNECTIONS").ok().and_then(|n| n.parse().ok());
     let count: u32 = count.unwrap_or(10_500);
     let needed = count as usize + 64;

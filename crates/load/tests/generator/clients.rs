@@ -118,7 +118,7 @@ fn a_slow_reader_takes_its_time_and_gets_everything() {
 }
 
 /// 60,000 bytes by a line of 120,000 in a second are half a second, within sessions and
-/// between them; and nobody waits for his line when the time is over.
+/// between them; and none waits for its line when the time is over.
 #[test]
 fn a_client_asks_no_faster_than_its_line_carries() {
     let body = vec![b'x'; 60_000];

@@ -14,7 +14,7 @@ use flyball_load::observe::{Kind as Failure, Report, json};
 const SCRIPT: &str = "/specweb99-dynamic";
 const ONE: Parameters = Parameters { directories: 1, size: 0, mib: 0, seed: 1 };
 
-/// A server of one set, whose ads match nobody, and which has `posts` in its log.
+/// A server of one set, whose ads match no user, and which has `posts` in its log.
 struct Benchmark {
     posts: AtomicU64,
     /// What a page ends with.

@@ -15,7 +15,7 @@ use flyball_testkit::free_address;
 use flyball_testkit::wait::{DEADLINE, dawdle, until};
 use serde_json::Value;
 
-/// Time for a request to which nobody answers.
+/// Time for a request that is not answered.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Ten connections in a tenth of a second, each with one request, and time to be answered.
@@ -62,7 +62,7 @@ fn a_full_accept_queue_times_connections_out() {
     let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
     net::listen(&listener, 0, &net::ListenOptions::default()).unwrap();
     let address = net::local_address(&listener).unwrap();
-    // One fits in the queue; nobody accepts it.
+    // One fits in the queue; it is not accepted.
     let _queued = TcpStream::connect(address).unwrap();
     let report = ten(address, |options| options.timeout = SHORT);
     all_failed_by(Kind::ConnectTimeout, &report);

@@ -107,8 +107,8 @@ fn is_connecting_to(port: u16) -> bool {
 
 #[test]
 fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
-    // Nobody accepts at first; one connection fits in the queue, and the others' first packets are
-    // dropped until the kernel tries again after a second.
+    // No connection is accepted at first; one fits in the queue, and the first packets of the
+    // others are dropped until the kernel tries again after a second.
     use flyball_sys::net;
     let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
     net::listen(&listener, 0, &net::ListenOptions::default()).unwrap();
@@ -117,7 +117,7 @@ fn time_spent_connecting_is_part_of_the_latency_and_told_apart() {
     std::thread::spawn(move || {
         // The packet that is dropped has to be sent before there is room for it.
         let asks = || is_connecting_to(address.port()).then_some(());
-        until(DEADLINE, asks).expect("somebody connects");
+        until(DEADLINE, asks).expect("a client connects");
         dawdle(Duration::from_millis(100));
         drop(first);
         let listener = std::net::TcpListener::from(listener);

@@ -22,7 +22,7 @@ impl Sites {
     /// The roots that the settings name and that lead to other directories than those that are
     /// open. A name that leads nowhere is being replaced, and what is open stays. The directories
     /// of users are not looked at: a user who replaces one again and again would have generations
-    /// begin for everybody. Blocks on the disk.
+    /// begin for all. Blocks on the disk.
     ///
     /// # Errors
     /// When the rights of the workers' user cannot be taken.

@@ -93,7 +93,7 @@ fn counted(server: &Server, answers: u64, name: &str) -> u64 {
     server.counter(name)
 }
 
-/// Pushes a file's pages out of memory. The kernel keeps those that somebody is at just then.
+/// Pushes a file's pages out of memory. The kernel keeps those that are in use just then.
 fn push_out(site: &Site, name: &str) {
     let path = site.path().join(&name[1..]);
     let output = format!("of={}", path.display());

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::common::sockets::{sockets_at, wait_for_unread};
+use crate::common::sockets::{answered_at_once, sockets_at, wait_for_unread};
 use crate::common::trace::whole_lines;
 use crate::common::{
     Launch, Server, Site, get, has, last_get, proc_status, signal, stop_at_rest, wait_for,
@@ -213,15 +213,7 @@ fn an_extra_accept_phase_comes_after_as_many_turns_as_asked_for() {
     let mut marker = traced.client();
     let mut clients: Vec<Client> = (0..7).map(|_| traced.client()).collect();
     let calls = traced.calls(&mut marker, || {
-        stop_at_rest(worker);
-        for client in &mut clients {
-            client.send(get("/small.txt"));
-        }
-        wait_for_unread(traced.server.port, clients.len());
-        signal(worker, "CONT");
-        for client in &mut clients {
-            assert_eq!(client.response().status(), 200);
-        }
+        answered_at_once(worker, traced.server.port, &mut clients);
     });
     assert_eq!(count(&calls, &["accept4(", "EAGAIN"]), 2, "{calls:#?}");
 }
@@ -402,7 +394,7 @@ fn idle_connections_make_room_when_asked_for() {
     wait_for("the reason", || (server.status()["closed"]["made-room"] == 1).then_some(()));
 }
 
-/// A connection that is accepted at once has waited for nobody's end, however many come.
+/// A connection that is accepted at once has not waited for another to end, however many come.
 #[test]
 #[ignore = "full tier"]
 fn idle_connections_stay_while_there_is_room() {

@@ -7,7 +7,7 @@ use flyball_testkit::skip;
 /// Requests, or connections.
 const ROUNDS: u32 = 50;
 
-/// Operations that are started meanwhile for nobody's sake, at most: waits for signals and time.
+/// Operations that are started meanwhile for no connection, at most: waits for signals and time.
 const BESIDE: u32 = 8;
 
 fn start(site: &Site, settings: &[&str]) -> Option<Server> {

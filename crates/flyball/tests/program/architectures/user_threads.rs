@@ -36,7 +36,7 @@ fn start(site: &Site, arch: &str, settings: &[&str]) -> Server {
     for setting in settings {
         launch = launch.set(setting);
     }
-    // Whoever waits waits, however idle others are and however long a busy machine makes them wait.
+    // No connection makes room or times out, however idle it is and however busy the machine.
     launch.set("close.idle-when-full=false").set("timeout.head=10min").start()
 }
 
@@ -109,7 +109,7 @@ fn with_limit_2_a_thread_accepts_two_and_works_them_off_before_it_accepts_again(
     assert_eq!(server.counter("accepted"), 3, "a batch is worked off first");
     drop(second);
     assert_eq!(third.response().status(), 200);
-    assert_eq!(third.ask(get("/small.txt")).status(), 200, "nobody waits behind it");
+    assert_eq!(third.ask(get("/small.txt")).status(), 200, "no connection waits behind it");
 }
 
 #[test]
@@ -130,7 +130,10 @@ fn the_pool_bounds_connections_and_waiting_for_a_thread_costs_nothing() {
         let before = server.counter("getevents_calls");
         waiting[1].expect_silence(SILENCE);
         let looks = server.counter("getevents_calls") - before;
-        assert!(looks <= IDLE_LOOKS_MAX, "{events}: {looks} looks while nobody can accept");
+        assert!(
+            looks <= IDLE_LOOKS_MAX,
+            "{events}: {looks} looks while no connection can be accepted"
+        );
         kept.pop();
         for client in &mut waiting {
             assert_eq!(client.response().status(), 200, "{events}");
@@ -303,6 +306,6 @@ fn threads_run_in_the_order_that_is_set_and_those_that_close_first_when_places_r
     let site = small_site();
     assert_eq!(turns(&site, "fifo"), ["\"REST", "again", "last"]);
     assert_eq!(turns(&site, "lifo"), ["last", "again", "\"REST"]);
-    // Those that wait for a request are at one point, where some closed; within a head nobody did.
+    // Those that wait for a request are at one point, where some closed; within a head none did.
     assert_eq!(turns(&site, "resource"), ["again", "last", "\"REST"]);
 }

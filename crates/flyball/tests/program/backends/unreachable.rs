@@ -12,7 +12,7 @@ const FULL_AFTER: Duration = Duration::from_millis(200);
 
 #[test]
 fn a_server_that_is_not_reached_in_time_is_503_and_not_waited_for_any_longer() {
-    // As long as nobody accepts, nobody gets a connection beyond those that wait.
+    // As long as no connection is accepted, there is none beyond those that wait.
     let listener = TcpListener::bind("127.0.0.1:0").expect("it can listen");
     net::listen(&listener, 0, &ListenOptions::default()).expect("the queue can be short");
     let address = listener.local_addr().expect("it has an address");

@@ -117,7 +117,7 @@ fn what_is_never_held_does_not_stay_mapped_and_what_is_pinned_stays_longest() {
             assert_eq!(server.connect().ask(get(target)).body.len(), LARGE_BYTES, "{target}");
         }
     }
-    // Of the other file, only the chunks for which there is no room are mapped anew.
+    // Of the other file, only the chunks for which there is no room are mapped again.
     let hits = wait_for("all is counted", || {
         let [hits, misses] = ["hits", "misses"].map(|what| counter(&server, what));
         (hits + misses == (2 * CHUNKS * ROUNDS) as u64).then_some(hits)

@@ -8,6 +8,7 @@ pub mod load;
 pub mod metrics;
 pub mod responder;
 pub mod sockets;
+pub mod terminal;
 pub mod trace;
 
 use std::ffi::{OsStr, OsString};

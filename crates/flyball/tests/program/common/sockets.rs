@@ -1,16 +1,18 @@
 //! The kernel's table of TCP sockets (proc_net_tcp(5)).
 
-use super::wait_for;
+use flyball_testkit::Client;
+
+use super::{get, signal, stop_at_rest, wait_for};
 
 /// A socket of a server.
 pub struct Socket {
     pub listens: bool,
-    /// Bytes that came and that nobody has received.
+    /// Bytes that came and were not received yet.
     pub unread: u64,
     pub inode: String,
 }
 
-/// Waits until so many connections have bytes that nobody has received: segments of different
+/// Waits until so many connections have bytes that were not received yet: segments of different
 /// connections may overtake one another on the way.
 #[track_caller]
 pub fn wait_for_unread(port: u16, count: usize) {
@@ -19,6 +21,20 @@ pub fn wait_for_unread(port: u16, count: usize) {
         let unread = sockets.iter().filter(|socket| !socket.listens && socket.unread > 0);
         (unread.count() == count).then_some(())
     });
+}
+
+/// Has a worker find a request of each client at once: it is stopped while they are sent.
+#[track_caller]
+pub fn answered_at_once(worker: u32, port: u16, clients: &mut [Client]) {
+    stop_at_rest(worker);
+    for client in &mut *clients {
+        client.send(get("/small.txt"));
+    }
+    wait_for_unread(port, clients.len());
+    signal(worker, "CONT");
+    for client in clients {
+        assert_eq!(client.response().status(), 200);
+    }
 }
 
 /// Those of this port of 127.0.0.1, the listening ones and the accepted ones.

@@ -89,7 +89,7 @@ fn an_experiment_goes_from_set_up_to_verdict_and_leaves_nothing_behind() {
     for record in records {
         assert_eq!(record["generator"]["errors"]["wrong_body"], 0, "{record}");
         if !record["void"].as_array().unwrap().is_empty() {
-            // Something else had the machine: nobody may have been answered in so short a time.
+            // Something else had the machine: perhaps no request was answered in so short a time.
             continue;
         }
         assert!(record["figures"]["goodput_per_s"].as_f64().unwrap() > 0.0, "{record}");

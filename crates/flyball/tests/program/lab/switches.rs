@@ -203,7 +203,7 @@ fn a_lock_is_taken_and_given_back_around_each_accept() {
                 assert_eq!(locks(&trace()), 0, "{arch}: {way}");
                 continue;
             }
-            // Those that blocked until nobody came give back and take again.
+            // Those that blocked until no client came give back and take again.
             let most = 2 * ROUNDS * 4;
             wait_for("the locks", || (locks(&trace()) >= 2 * ROUNDS).then_some(()));
             assert!(locks(&trace()) <= most, "{arch}: {way}: {}", locks(&trace()));

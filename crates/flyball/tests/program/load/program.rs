@@ -265,7 +265,7 @@ fn a_machine_without_ports_says_so_before_the_run_or_after_it() {
     let found = report(&load(&[&rate[..], &close].concat()));
     assert!(found["notes"].to_string().contains("there are 4 for each of 1"), "{found}");
     assert_eq!(load(&[&rate[..], &close, &["--strict"]].concat()).status.code(), Some(1));
-    // Connections that stay open, which nobody knows before.
+    // Connections that stay open, which cannot be known before.
     let slow = ["--close", "reset", "--read-rate", "100", "--timeout", "1s"];
     let found = report(&load(&[&rate[..], &slow].concat()));
     assert!(found["errors"]["no_port"].as_u64().unwrap() > 20, "{found}");

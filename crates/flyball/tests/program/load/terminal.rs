@@ -1,11 +1,11 @@
 //! `flyball load` while it runs: what stands on a terminal, and what ends it early.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex};
 
 use crate::common::generator::server_of;
+use crate::common::terminal::Terminal;
 use crate::common::{children, has, is_running, signal, wait_for};
 use flyball_testkit::wait::DEADLINE;
 use flyball_testkit::{Server, Site, binary};
@@ -54,50 +54,6 @@ fn agent() -> (Loading, String) {
     (agent, address)
 }
 
-/// `flyball load` in a terminal that `script` makes, and everything that was written to it.
-struct Terminal {
-    child: Child,
-    written: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Terminal {
-    fn run(arguments: &str) -> Terminal {
-        let command = format!("stty rows 24 cols 80; exec {} load {arguments}", binary().display());
-        let mut script = Command::new("script");
-        script.args(["-qefc", &command, "/dev/null"]).env("TERM", "xterm");
-        script.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = script.spawn().expect("script runs");
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut from, to) = (child.stdout.take().expect("it is piped"), Arc::clone(&written));
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut piece) {
-                to.lock().expect("nobody panics with it").extend_from_slice(&piece[..read]);
-            }
-        });
-        Terminal { child, written }
-    }
-
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        wait_for(text, || {
-            let written = self.written.lock().expect("nobody panics with it");
-            String::from_utf8_lossy(&written).contains(text).then_some(())
-        });
-    }
-
-    fn ended(&mut self) -> ExitStatus {
-        wait_for("the end of it", || self.child.try_wait().expect("a child of ours"))
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_run_of_agents_has_its_line_on_a_terminal() {
     if !has("script") {
@@ -107,8 +63,9 @@ fn a_run_of_agents_has_its_line_on_a_terminal() {
     let server = server_of(&site.root());
     let ((_one, first), (_other, second)) = (agent(), agent());
     let url = format!("http://{}/", server.address());
-    let run =
-        format!("--agents {first},{second} --connections 2 --duration 5s --warmup 100ms {url}");
+    let run = format!(
+        "load --agents {first},{second} --connections 2 --duration 5s --warmup 100ms {url}"
+    );
     let mut terminal = Terminal::run(&run);
     // Written over and over, with what both have told.
     terminal.wait_for("\r\x1b[K");
@@ -158,12 +115,12 @@ fn a_search_that_is_interrupted_shows_the_curve_that_it_has() {
     assert!(out.contains("area under the curve: ") && out.contains("STOPPED: it was"), "{out}");
 }
 
-/// A run that nobody awaits, the server that it loads, and the site of that.
+/// A run that is not awaited, the server that it loads, and the site of that.
 fn a_minute_on_a_screen() -> (Terminal, Server, Site) {
     let site = Site::new();
     let server = server_of(&site.root());
     let url = format!("http://{}/", server.address());
-    let terminal = Terminal::run(&format!("--tui --connections 2 --duration 60s {url}"));
+    let terminal = Terminal::run(&format!("load --tui --connections 2 --duration 60s {url}"));
     (terminal, server, site)
 }
 
@@ -176,8 +133,7 @@ fn a_run_has_a_screen_of_its_own_and_q_ends_it() {
     // Blanks are not written, where the screen is blank already.
     terminal.wait_for("reports");
     terminal.wait_for("second:");
-    let to = terminal.child.stdin.as_mut().expect("it is piped");
-    to.write_all(b"q").and_then(|()| to.flush()).expect("keys are pressed");
+    terminal.press("q");
     assert!(terminal.ended().success());
     // The screen of before is there again, with the report on it.
     terminal.wait_for("\x1b[?1049l");
@@ -191,8 +147,7 @@ fn a_run_whose_terminal_is_taken_away_ends() {
     }
     let (mut terminal, _server, _site) = a_minute_on_a_screen();
     terminal.wait_for("second:");
-    let [run] = children(terminal.child.id())[..] else { panic!("script runs one program") };
-    terminal.child.kill().expect("it runs");
-    terminal.ended();
+    let [run] = children(terminal.id())[..] else { panic!("script runs one program") };
+    terminal.take_away();
     wait_for("the end of the run", || (!is_running(run)).then_some(()));
 }

@@ -222,7 +222,7 @@ fn accept_phases(status: &Value) -> f64 {
     status["counters"]["accept_phases"].as_f64().expect("a number")
 }
 
-/// Six were answered by the site, one of them from the disk; what is malformed is timed by nobody.
+/// Six were answered by the site, one of them from the disk; what is malformed is not timed.
 #[test]
 fn requests_and_disk_work_are_timed_on_every_architecture() {
     let site = site();

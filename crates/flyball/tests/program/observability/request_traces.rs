@@ -57,8 +57,8 @@ impl Traced {
         Trace { child, lines }
     }
 
-    /// Asks again and again until a timeline of `path` comes: whoever asks for timelines sees only
-    /// what begins later.
+    /// Asks again and again until a timeline of `path` comes: a client that asks for timelines sees
+    /// only what begins later.
     fn traced(&self, arguments: &[&str], path: &str) -> Value {
         let mut trace = self.trace(arguments);
         let (stop, server) = (std::sync::atomic::AtomicBool::new(false), &self.server);
@@ -247,12 +247,12 @@ fn a_wrong_question_is_told() {
             .expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{wrong:?}");
     }
-    let nobody = Command::new(binary())
+    let unserved = Command::new(binary())
         .args(["ctl", "trace", "--admin", "unix:/nowhere"])
         .output()
         .expect("it runs");
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no server listens on"));
+    assert_eq!(unserved.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unserved.stderr).contains("no server listens on"));
 }
 
 /// The lines of a log, when there are as many.
@@ -347,7 +347,7 @@ fn the_slow_log_goes_on_beside_the_access_log_and_is_opened_anew() {
     lines(&file("access.log"), 1);
     std::fs::rename(file("slow.log"), file("slow.old")).expect("renamed");
     crate::common::signal(traced.server.pid(), "USR1");
-    wait_for("the slow log is made anew", || file("slow.log").exists().then_some(()));
+    wait_for("the slow log is made again", || file("slow.log").exists().then_some(()));
     ask(&mut traced.server.connect(), "/a.txt");
     lines(&file("slow.log"), 1);
     lines(&file("access.log"), 2);

@@ -1,9 +1,8 @@
 //! `flyball top`: what it draws, what it prints, and that it lives through the end of a server.
-use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Output};
 
+use crate::common::terminal::Terminal as Tty;
 use crate::common::{Launch, Server, Site, get, has, signal, wait_for};
 use flyball::top::{Look, Screen, draw};
 use flyball_arch::AdminAddress;
@@ -180,7 +179,7 @@ fn serve(site: &Site, socket: &Path) -> Server {
     Launch::new(site, "n-copy").args(&["--workers", "2", "--admin", &admin]).start()
 }
 
-/// One look as JSON, unless nobody was served meanwhile.
+/// One look as JSON, unless no request was served meanwhile.
 fn busy_look(admin: &str) -> Option<Value> {
     let told = top(admin, &["--once", "--json"]);
     assert!(told.status.success(), "{told:?}");
@@ -215,9 +214,9 @@ fn one_look_is_printed_as_text_and_as_json() {
 
 #[test]
 fn what_cannot_be_shown_is_said() {
-    let nobody = top("unix:/nowhere/admin.sock", &["--once"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&nobody.stderr);
+    let unserved = top("unix:/nowhere/admin.sock", &["--once"]);
+    assert_eq!(unserved.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&unserved.stderr);
     assert_eq!(said, "flyball: no server listens on unix:/nowhere/admin.sock\n");
     let blind = top("127.0.0.1:1", &[]);
     assert_eq!(blind.status.code(), Some(1));
@@ -233,96 +232,6 @@ fn what_cannot_be_shown_is_said() {
     }
 }
 
-/// A terminal that `script` makes, and what stands on it.
-struct Tty {
-    child: Child,
-    written: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Tty {
-    fn run(socket: &Path) -> Tty {
-        let flyball = env!("CARGO_BIN_EXE_flyball");
-        let socket = crate::common::text(socket);
-        let command =
-            format!("stty rows 24 cols 80; exec {flyball} top --admin unix:{socket} --every 0.1");
-        let mut child = Command::new("script")
-            .args(["-qefc", &command, "/dev/null"])
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("script runs");
-        let written = Arc::new(Mutex::new(Vec::new()));
-        let (mut from, to) = (child.stdout.take().expect("it is piped"), Arc::clone(&written));
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(read @ 1..) = from.read(&mut piece) {
-                to.lock().expect("nobody panics with it").extend_from_slice(&piece[..read]);
-            }
-        });
-        Tty { child, written }
-    }
-
-    fn press(&mut self, keys: &str) {
-        let to = self.child.stdin.as_mut().expect("it is piped");
-        to.write_all(keys.as_bytes()).and_then(|()| to.flush()).expect("keys are pressed");
-    }
-
-    #[track_caller]
-    fn wait_for(&self, text: &str) {
-        let mut seen = String::new();
-        let found = flyball_testkit::wait::until(flyball_testkit::wait::DEADLINE, || {
-            seen = on_screen(&self.written.lock().expect("nobody panics with it"));
-            seen.contains(text).then_some(())
-        });
-        assert!(found.is_some(), "{text:?} was never on the screen:\n{seen}");
-    }
-
-    fn ended(&mut self) -> ExitStatus {
-        wait_for("the end of top", || self.child.try_wait().expect("a child of ours"))
-    }
-}
-
-impl Drop for Tty {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// The screen after this was written to it: text, and where the cursor was put (ECMA-48: CUP).
-fn on_screen(written: &[u8]) -> String {
-    let text = String::from_utf8_lossy(written);
-    let mut lines = vec![vec![' '; 200]; 100];
-    let (mut line, mut column) = (0, 0);
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '\x1b' if chars.clone().next() == Some('[') => {
-                chars.next();
-                let is_end = |char: &char| char.is_ascii_alphabetic();
-                let mut sequence = String::new();
-                let end = chars.by_ref().inspect(|char| sequence.push(*char)).find(is_end);
-                if end == Some('H') {
-                    let place = sequence.trim_end_matches('H');
-                    let (l, c) = place.split_once(';').unwrap_or(("1", "1"));
-                    line = l.parse::<usize>().map_or(0, |l| l.saturating_sub(1)).min(99);
-                    column = c.parse::<usize>().map_or(0, |c| c.saturating_sub(1));
-                }
-            }
-            '\r' => column = 0,
-            '\n' => line = (line + 1).min(99),
-            char if !char.is_control() && column < 200 => {
-                lines[line][column] = char;
-                column += 1;
-            }
-            _ => {}
-        }
-    }
-    let line = |line: &Vec<char>| line.iter().collect::<String>().trim_end().to_string();
-    lines.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
 #[test]
 fn in_a_terminal_it_hears_keys_sees_a_new_size_and_finds_a_server_again() {
     if !has("script") {
@@ -332,31 +241,31 @@ fn in_a_terminal_it_hears_keys_sees_a_new_size_and_finds_a_server_again() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = crate::common::within(&directory, "admin.sock");
     let mut server = serve(&site, &socket);
-    let mut tty = Tty::run(&socket);
-    tty.wait_for("live  n-copy, workers 2, generation 1");
-    tty.wait_for("busiest to mean");
+    let within = crate::common::text(&socket);
+    let mut tty = Tty::run(&format!("top --admin unix:{within} --every 0.1"));
+    tty.wait_for_on_screen("live  n-copy, workers 2, generation 1");
+    tty.wait_for_on_screen("busiest to mean");
     tty.press("s");
-    tty.wait_for("sort: requests");
+    tty.wait_for_on_screen("sort: requests");
     tty.press("h");
-    tty.wait_for("order workers by another column");
+    tty.wait_for_on_screen("order workers by another column");
     tty.press("h");
     signal(server.master(), "TERM");
     server.ended();
-    tty.wait_for("LOST: no server listens");
+    tty.wait_for_on_screen("LOST: no server listens");
     let _again = serve(&site, &socket);
-    tty.wait_for("live  n-copy");
+    tty.wait_for_on_screen("live  n-copy");
     // Larger: the keys stand in the last line.
-    let program = crate::common::children(tty.child.id())[0];
+    let program = crate::common::children(tty.id())[0];
     let terminal = std::fs::read_link(format!("/proc/{program}/fd/0")).expect("its terminal");
     let mut resize = Command::new("stty");
     resize.arg("-F").arg(terminal).args(["rows", "40", "cols", "100"]);
     assert!(resize.status().expect("stty runs").success());
-    tty.wait_for(&"─".repeat(90));
+    tty.wait_for_on_screen(&"─".repeat(90));
     tty.press("q");
     assert!(tty.ended().success());
     wait_for("the screen of before, and its cursor", || {
-        let written = tty.written.lock().expect("nobody panics with it");
-        let written = String::from_utf8_lossy(&written);
+        let written = tty.written();
         (written.contains("\x1b[?1049l") && written.contains("\x1b[?25h")).then_some(())
     });
 }

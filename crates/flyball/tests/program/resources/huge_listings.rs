@@ -71,7 +71,7 @@ fn listed_in_little_memory_while_others_are_served(site: &Site, arch: &str) {
     assert!(ended_meanwhile < OTHERS, "{arch}: {ended_meanwhile} ended before {OTHERS} others");
 }
 
-/// Begins a listing, which then waits for whoever reads it.
+/// Begins a listing, which then waits for its reader.
 fn ask_for_listing(client: &mut Client) {
     client.send(get("/huge/"));
     let head = client.response_head();

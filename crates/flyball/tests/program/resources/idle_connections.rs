@@ -1,4 +1,4 @@
-//! What an idle connection costs, and that ten thousand of them disturb nobody.
+//! What an idle connection costs, and that ten thousand of them disturb no other.
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;

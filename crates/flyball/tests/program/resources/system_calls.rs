@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::common::responder::{self, CONTENT, Responder};
-use crate::common::sockets::wait_for_unread;
+use crate::common::sockets::{answered_at_once, wait_for_unread};
 use crate::common::trace::{Call, Traced, tally, whole_calls};
 use crate::common::{Site, get, has, last_get, rest, signal, stop_at_rest, wait_for};
 use flyball_testkit::Client;
@@ -108,7 +108,7 @@ fn a_blocking_thread_makes_two_calls_for_a_request_and_waits_in_the_read() {
         });
         let ticks = ticks_since(start);
         // What a tick makes: a receive times out, buffers go, a wait takes its place, and the
-        // process finds that nobody has told it to end.
+        // process finds that it was not told to end.
         let of_tick = |call: &&Call| call.result < 0 || ["wait", "madvise"].contains(&call.kind());
         let answered: Vec<Call> = calls.iter().filter(|call| !of_tick(call)).cloned().collect();
         println!("{arch}: {:?} for {ROUNDS} requests", tally(&answered));
@@ -129,7 +129,7 @@ fn a_request_that_a_responder_answers_is_sent_and_received_once_on_each_side() {
         return;
     }
     let responder = Responder::start();
-    // What there is beside that: a link of its own, or one that is looked at and watched anew.
+    // What there is beside that: a link of its own, or one that is looked at and watched again.
     let own = [("close", 1), ("connect", 1), ("epoll_ctl", 1), ("read", 2), ("socket", 1)];
     let kept = [("epoll_ctl", 2), ("read", 3)];
     for (links, each) in [(0, BTreeMap::from(own)), (4, BTreeMap::from(kept))] {
@@ -299,9 +299,10 @@ const PIPELINE_CALLS: [(&str, usize); 5] = [
 const FUTEXES_MORE: usize = 4;
 
 /// Calls without those whose number is the scheduler's. Those for locks: one is held while
-/// ReadPoll's event is armed, which takes long under strace. Whoever waits for one expects 2 there,
-/// which the standard library writes where somebody waits; other numbers that are waited for only
-/// grow. And waits that came after the waking, which do not sleep and are made again.
+/// ReadPoll's event is armed, which takes long under strace. A thread that waits for one expects 2
+/// there, which the standard library writes where another thread waits; other numbers that are
+/// waited for only grow. And waits that came after the waking, which do not sleep and are made
+/// again.
 fn without_locks(calls: &[Call]) -> Vec<Call> {
     fn place(call: &Call) -> Option<&str> {
         call.arguments.split(',').next().filter(|_| call.name == "futex")
@@ -362,15 +363,7 @@ fn a_pipeline_does_not_wake_threads_that_are_awake() {
     let mut marker = traced.warm("/small.txt");
     let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
     let calls = traced.calls_of_all_threads(&mut marker, |_| {
-        stop_at_rest(worker);
-        for client in &mut clients {
-            client.send(get("/small.txt"));
-        }
-        wait_for_unread(traced.server.port, clients.len());
-        signal(worker, "CONT");
-        for client in &mut clients {
-            assert_eq!(client.response().status(), 200);
-        }
+        answered_at_once(worker, traced.server.port, &mut clients);
     });
     let counts = tally(&calls);
     println!("watpipe: {counts:?} for {BATCH} requests at once");
@@ -422,15 +415,7 @@ fn one_wait_serves_all_connections_that_are_ready() {
     let mut marker = traced.warm("/small.txt");
     let mut clients: Vec<Client> = (0..BATCH).map(|_| traced.warm("/small.txt")).collect();
     let calls = traced.calls(&mut marker, |_| {
-        stop_at_rest(worker);
-        for client in &mut clients {
-            client.send(get("/small.txt"));
-        }
-        wait_for_unread(traced.server.port, clients.len());
-        signal(worker, "CONT");
-        for client in &mut clients {
-            assert_eq!(client.response().status(), 200);
-        }
+        answered_at_once(worker, traced.server.port, &mut clients);
     });
     let (counts, _) = without_waits(tally(&calls));
     let budget = BTreeMap::from([("read", BATCH), ("write", BATCH)]);

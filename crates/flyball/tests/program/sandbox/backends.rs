@@ -50,7 +50,7 @@ fn answer(mut link: TcpStream) {
     };
     let (output, end) = (6, 3);
     let answer = [record(output, body), record(output, b""), record(end, &[0; 8])].concat();
-    link.write_all(&answer).expect("somebody waits for it");
+    link.write_all(&answer).expect("a worker waits for it");
 }
 
 /// A directory with a program in it, for everybody.
@@ -128,7 +128,7 @@ fn try_to_connect(hand: &mut Seized, server: SocketAddr) {
     assert!(matches!(connected, Ok(0 | EINPROGRESS)), "the server: {connected:?}");
     hand.call(libc::SYS_close, &[socket]).expect("it lives");
     other.set_nonblocking(true).expect("it is a socket");
-    assert!(other.accept().is_err(), "somebody has connected");
+    assert!(other.accept().is_err(), "a worker has connected");
 }
 
 fn may_connect_to_the_server_alone(arch: &str, user: &str) {
@@ -253,7 +253,7 @@ fn asks_for_say(hand: &mut Seized, door: u64, variable: &str, input: u64) -> Opt
     (n > 0).then(|| hand.get(told, 1)[0])
 }
 
-/// Whoever has taken a worker over may ask for programs as a client may, and no more: what a
+/// A worker that was taken over may ask for programs as a client may, and no more: what a
 /// program is told, and what it reads, could otherwise be another program.
 #[test]
 fn a_worker_has_no_say_in_how_programs_are_started() {

@@ -1,7 +1,7 @@
 //! Least privilege: what the processes of a server cannot do, tried by a foreign hand in them.
 //!
 //! The tests stop a worker where it waits and make it perform system calls that its program never
-//! would: what is refused then is refused to whoever takes the worker over.
+//! would: what is refused then is refused to an attacker in the worker.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -89,7 +89,7 @@ pub(crate) mod forbidden {
         denied("a signal to the master", libc::SYS_tgkill, &[master, master, 0], EPERM);
     }
 
-    /// The `count` children of the master, and what they have started. Those that nobody has needed
+    /// The `count` children of the master, and what they have started. Those that were not needed
     /// yet may still be about to begin: each is waited for until it has given up its system calls,
     /// which it does last, and then waits for work: before that, `uring` still makes its rings.
     fn everybody(server: &crate::common::Server, count: usize) -> Vec<u32> {
@@ -233,7 +233,7 @@ fn write(path: &Path, text: &str) -> String {
 #[test]
 fn a_root_that_the_workers_cannot_enter_is_named_before_anything_is_served() {
     if !is_root() {
-        return flyball_testkit::skip("only the superuser can become somebody else");
+        return flyball_testkit::skip("only the superuser can become another user");
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
     let root = directory.path().join("root");

@@ -1,7 +1,7 @@
 //! What the ring of a running worker refuses. seccomp sees none of its operations, so that the ring
 //! itself must refuse what the server does not need (io_uring_register(2),
-//! IORING_REGISTER_RESTRICTIONS): a foreign hand puts operations into it as whoever took the worker
-//! over would.
+//! IORING_REGISTER_RESTRICTIONS): a foreign hand puts operations into it as an attacker who took
+//! the worker over would.
 
 use flyball_testkit::foreign::{Seized, libc};
 
@@ -46,8 +46,8 @@ const REGISTRATIONS: &[(u64, &str)] = &[
     (20, "a ring"),
 ];
 
-/// The user data of completions that nobody waits for.
-const NOBODY: u64 = u64::MAX;
+/// The user data of completions that are not waited for.
+const UNAWAITED: u64 = u64::MAX;
 
 /// Bytes of a submission and where its fields are, as in `struct io_uring_sqe`.
 const ENTRY_BYTES: u64 = 64;
@@ -111,7 +111,7 @@ impl Ring {
         let mut entry = [0; ENTRY_BYTES as usize];
         entry[0] = operation;
         entry[4..8].copy_from_slice(&(-1_i32).to_ne_bytes());
-        entry[USER_DATA_AT..USER_DATA_AT + 8].copy_from_slice(&NOBODY.to_ne_bytes());
+        entry[USER_DATA_AT..USER_DATA_AT + 8].copy_from_slice(&UNAWAITED.to_ne_bytes());
         hand.write(self.entries + u64::from(tail & mask) * ENTRY_BYTES, &entry);
         let tail_at = self.tail_at(hand, tail);
         hand.write(tail_at, &tail.wrapping_add(1).to_ne_bytes());
@@ -133,17 +133,17 @@ impl Ring {
         self.shared + found.expect("the tail is behind the head")
     }
 
-    /// The results that nobody has looked at yet of what nobody waits for, oldest first.
+    /// The results, not looked at yet, of what is not waited for, oldest first.
     fn results(&self) -> Vec<i64> {
         let told = self.told();
-        let of_nobody = format!("user_data:{NOBODY}, res:");
-        let results = told.lines().filter_map(|line| line.split_once(&of_nobody));
+        let unawaited = format!("user_data:{UNAWAITED}, res:");
+        let results = told.lines().filter_map(|line| line.split_once(&unawaited));
         let number = |(_, rest): (&str, &str)| rest.split(',').next()?.parse().ok();
         results.filter_map(number).collect()
     }
 }
 
-/// Tries what the ring of this process must refuse. Whoever has no ring is left alone: false.
+/// Tries what the ring of this process must refuse. A process without a ring is left alone: false.
 pub(crate) fn try_ring(process: u32) -> bool {
     let Some(ring) = Ring::of(process) else { return false };
     let mut hand = Seized::attach(process);

@@ -97,7 +97,7 @@ fn the_document_names_each_system_call_that_a_process_may_make() {
         let text = document.replace(found, expected.trim_end());
         return std::fs::write(path, text).expect("it can be written");
     }
-    assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it anew");
+    assert_eq!(found, expected.trim_end(), "FLYBALL_BLESS=1 writes it");
 }
 
 /// Every bound is on a page of docs/operations, with its default.

@@ -431,7 +431,7 @@ const BOUNDS: &[&str] = &[
     "compress.",
 ];
 
-/// What each file, body or helper is measured by, whoever has it.
+/// What each file, body or helper is measured by, in every setting that has it.
 const OF_ONE: &[&str] = &[
     "cache.chunk",
     "cache.small",

@@ -93,7 +93,7 @@ fn what_the_architecture_makes_nothing_of_waits_for_another_and_is_told_so() {
     let before = server.children(3);
     let said = told(&socket, &["set", "connections.max", "1"]);
     assert_eq!(said, "connections.max is 1; it was 30; mp does not use it\n");
-    assert_eq!(server.children(3), before, "no worker was made anew for it");
+    assert_eq!(server.children(3), before, "no worker was made again for it");
     let mut clients = [server.connect(), server.connect()];
     for client in &mut clients {
         assert_eq!(client.ask(get("/small.txt")).status(), 200);
@@ -229,7 +229,7 @@ fn the_log_level_changes_for_processes_that_run() {
 #[test]
 fn who_may_not_write_to_the_socket_is_told_so_and_changes_nothing() {
     if !flyball_sys::process::is_root() {
-        return flyball_testkit::skip("only the superuser can become somebody else");
+        return flyball_testkit::skip("only the superuser can become another user");
     }
     let controlled = Controlled::start("sped", &[]);
     let everybody = |path: &std::path::Path| {

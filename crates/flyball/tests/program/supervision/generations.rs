@@ -1,5 +1,5 @@
 //! A running server moves to another architecture: new connections go to the new generation of
-//! workers, old ones finish, and nobody notices.
+//! workers, old ones finish, and no client notices.
 use crate::common::load::{Done, under_load};
 use crate::common::{
     Launch, Server, Site, architectures, children, ctl, get, last_get, refused, signal, text, told,
@@ -182,7 +182,7 @@ fn worker_of(socket: &Path, generation: u64) -> u32 {
     wait_for("a worker of that generation", process)
 }
 
-/// What somebody has set is not lost when the generation that ran by then is taken back.
+/// What was set is not lost when the generation that ran by then is taken back.
 #[test]
 fn a_generation_that_fails_takes_no_change_along_and_what_ran_before_runs_again() {
     let site = site();

@@ -1,4 +1,4 @@
-//! What becomes of the server when the machine fails it: workers that are killed or held, system
+//! How the server copes when the machine fails it: workers that are killed or held, system
 //! calls that fail, descriptors that are out. Nothing hangs, nothing is lost for good, and no
 //! answer is wrong.
 use std::process::Command;
@@ -43,7 +43,7 @@ fn load(server: &Server, ends: &AtomicBool, answered: &AtomicUsize) {
     }
 }
 
-/// Ends the load with whoever has it, also when that fails.
+/// Ends the load with its owner, also when that fails.
 struct Ending<'a>(&'a AtomicBool);
 
 impl Drop for Ending<'_> {
@@ -156,7 +156,7 @@ fn is_held_and_goes_on(site: &Site, large: &[u8], arch: &str) {
     let mut new = server.connect();
     new.send(get("/other.txt"));
     kept.expect_silence(HELD);
-    assert!(!new.arrived(), "{arch}: somebody answers");
+    assert!(!new.arrived(), "{arch}: a worker answers");
     workers.iter().for_each(|worker| signal(*worker, "CONT"));
     assert_eq!(kept.response().body, SMALL, "{arch}");
     assert_eq!(new.response().body, b"other\n", "{arch}");
@@ -379,7 +379,7 @@ fn a_kernel_that_gives_no_memory_hangs_nobody_and_is_served_from_afterwards() {
 
 fn goes_on_without_memory(site: &Site, large: &[u8], arch: &str) {
     let launch = Launch::new(site, arch).workers_for(arch, 1).set("cache.content=0");
-    // Each file is mapped anew, so that the kernel is asked under every architecture.
+    // Each file is mapped again, so that the kernel is asked under every architecture.
     let launch = launch.set("send.mode=mapped").set("cache.mapped=0");
     let server = launch.set("rate.window=2s").set("sandbox=off").start();
     assert_eq!(server.connect().ask(last_get("/small.txt")).body, SMALL, "{arch}");
@@ -398,7 +398,7 @@ fn goes_on_without_memory(site: &Site, large: &[u8], arch: &str) {
     }
     injection.release();
     let calls = std::fs::read_to_string(path).expect("strace has written");
-    assert!(calls.contains("(INJECTED)"), "{arch}: nobody has asked for memory");
+    assert!(calls.contains("(INJECTED)"), "{arch}: no process has asked for memory");
     // Another worker may have taken its place, a moment after it ended.
     wait_for(&format!("{arch}: answers as before"), || {
         let address = ([127, 0, 0, 1], server.port).into();

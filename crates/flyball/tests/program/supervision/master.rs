@@ -188,7 +188,7 @@ fn a_worker_that_somebody_else_stops_is_replaced_and_its_port_serves_again() {
     }
 }
 
-/// Somebody else stops one of two workers with a socket in common, which closes it for both.
+/// Another process stops one of two workers with a socket in common, which closes it for both.
 #[test]
 fn an_acceptor_rests_while_another_worker_with_its_socket_drains() {
     let site = large_site();
@@ -294,7 +294,7 @@ fn nothing_outlives_the_master() {
     }
 }
 
-/// A quit asks for a dump of the master's memory, not for an orderly end: nobody is waited for.
+/// A quit asks for a dump of the master's memory, not for an orderly end: no worker is waited for.
 #[test]
 fn a_quit_ends_the_master_at_once_and_its_workers_after_it() {
     if !has("prlimit") {

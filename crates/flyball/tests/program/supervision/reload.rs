@@ -18,7 +18,7 @@ const LARGE_BYTES: usize = 24 * 1024 * 1024;
 /// New connections after a change: each listening socket of the generation before gets some.
 const NEWCOMERS: usize = 200;
 
-/// A server with a configuration file that can be written anew.
+/// A server with a configuration file that can be written again.
 struct Configured {
     site: Site,
     directory: TempDir,
@@ -256,7 +256,7 @@ fn addresses_come_and_go_and_come_back() {
     told(&socket, &["reload"]);
     answers(first);
     answers(second);
-    // A port that somebody else took meanwhile.
+    // A port that another process took meanwhile.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let port = taken.local_addr().expect("it is bound").port();
     write_addresses(&site, &directory, &format!("{one}, \"127.0.0.1:{port}\""));

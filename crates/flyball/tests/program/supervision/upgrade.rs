@@ -298,7 +298,7 @@ fn the_log_and_the_programs_of_an_upgraded_server_go_on_and_the_old_ones_end() {
     let lines = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
     let expected = "/none0\n/run\n/none1\n/run\n/none2\n/run\n";
     wait_for("all lines", || (lines(&log) == expected).then_some(()));
-    // A signal to the newest master opens the log anew.
+    // A signal to the newest master opens the log again.
     let aside = within(&installed.directory, "access.log.old");
     std::fs::rename(&log, &aside).expect("it is renamed");
     signal(masters[2], "USR1");
