@@ -237,7 +237,7 @@ impl<'a> Program<'a> {
             _ => Segment::Bytes(vec![b'z'; kind as usize / 2].into()),
         };
         match kind {
-            250.. => self.conn.piece_failed(CloseReason::SourceFailed),
+            250.. => self.conn.piece_failed(CloseReason::SourceFailed, &self.now),
             _ => self.conn.piece(content, kind.is_multiple_of(4), &mut self.out, &self.now),
         }
     }

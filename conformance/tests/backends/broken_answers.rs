@@ -7,6 +7,18 @@ use flyball_testkit::Client;
 
 const TABLE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nhold = \"off\"\n";
 
+/// What a client that does not read leaves in the server's socket.
+const EARLIER_BYTES: usize = 150_000;
+
+/// Room on the way to such a client.
+const NARROW_BYTES: usize = 64 * 1024;
+
+/// More requests than the server reads ahead of its answers.
+const UNREAD_REQUESTS: usize = 2_000;
+
+/// A link that is closed races with the bytes on it.
+const TRIES: usize = 10;
+
 /// A request without a body, and the link on which it came.
 fn asked(front: &Front, request: &str) -> (Client, Link) {
     let mut client = front.server.connect();
@@ -122,8 +134,59 @@ fn an_answer_of_unknown_length_to_http_1_0_that_the_end_of_the_drain_cuts_is_res
     drop(link);
 }
 
+/// What its socket holds of an earlier answer is the client's, however slowly it reads.
+fn an_answer_that_breaks_off_takes_no_earlier_one_along(architecture: &str) {
+    let Some(front) = start_with(architecture, "timeout.linger = \"20s\"\n", TABLE) else { return };
+    let earlier = noise(5, EARLIER_BYTES);
+    // By HTTP/1.0 only a reset tells that it is cut; unread requests could make the end one.
+    for (version, more) in [("1.0", 0), ("1.1", 0), ("1.1", UNREAD_REQUESTS)] {
+        let ask = format!("GET /one/a HTTP/{version}\r\nHost: a\r\nConnection: keep-alive\r\n\r\n");
+        let mut client = Client::connect_narrow(front.server.address(), NARROW_BYTES);
+        client.send(ask.repeat(2));
+        let mut link = front.accept();
+        link.params(0);
+        assert_eq!(link.stream(5), b"");
+        link.say(&[told(EARLIER_BYTES, &earlier), end(0)].concat());
+        drop(link);
+        let mut link = front.accept();
+        link.params(0);
+        assert_eq!(link.stream(5), b"");
+        link.say(&record(6, b"A: b\r\n\r\nfirst"));
+        front.expect_state("streaming");
+        client.send(ask.repeat(more));
+        drop(link);
+        front.expect_state(if version == "1.0" { "breaking-off" } else { "lingering" });
+        assert_eq!(client.response_head().content_length(), Some(EARLIER_BYTES), "{version}");
+        assert!(client.take(EARLIER_BYTES) == earlier, "{version}: another content came");
+        assert_eq!(client.response_head().status(), 200);
+        if version == "1.0" {
+            assert_eq!(client.rest_before_reset(), b"first");
+        } else {
+            assert_eq!(client.rest_before_end(), b"5\r\nfirst\r\n");
+        }
+    }
+}
+
+/// Of an answer that breaks off at once its head comes, coded or not, or a 502 in its place.
+fn an_answer_that_breaks_off_at_once_is_no_bare_reset(architecture: &str) {
+    let Some(front) = start(architecture, TABLE) else { return };
+    for coding in ["gzip", "identity"] {
+        for _ in 0..TRIES {
+            let accept = format!("Accept-Encoding: {coding}\r\n\r\n");
+            let ask = http_1_0("/one/a").replace("\r\n\r\n", &format!("\r\n{accept}"));
+            let (mut client, mut link) = asked(&front, &ask);
+            link.say(&record(6, &[b"Content-Type: text/plain\r\n\r\n", &[b'a'; 100][..]].concat()));
+            drop(link);
+            let status = client.response_head().status();
+            assert!([200, 502].contains(&status), "{coding}: {status}");
+        }
+    }
+}
+
 on_every_architecture! {
     [
+        an_answer_that_breaks_off_takes_no_earlier_one_along,
+        an_answer_that_breaks_off_at_once_is_no_bare_reset,
         an_early_answer_that_is_as_long_as_it_says_is_whole,
         an_answer_that_is_known_to_be_broken_is_502,
         an_answer_that_breaks_off_leaves_what_came,

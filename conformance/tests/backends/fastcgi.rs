@@ -108,6 +108,13 @@ impl Front {
         after.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
     }
 
+    /// Waits until a connection stands there.
+    pub(crate) fn expect_state(&self, name: &str) {
+        let is_there = || (self.counted(name) > 0).then_some(());
+        let status = || self.server.status();
+        wait::until(AT_MOST, is_there).unwrap_or_else(|| panic!("none is {name}: {}", status()));
+    }
+
     pub(crate) fn expect_logged(&self, text: &str) {
         let logged = || self.server.errors().contains(text).then_some(());
         let errors = || self.server.errors();

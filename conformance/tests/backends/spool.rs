@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::backend_faults::{children, processes};
 use crate::common_programs::served::put;
@@ -206,6 +207,9 @@ fn without_files_a_long_body_is_refused() {
 /// What the kernel holds of an answer to a slow client.
 const IN_SOCKETS: usize = 64 * 1024;
 
+/// How often a client pauses: two plans meet by chance.
+const PAUSES: usize = 2;
+
 /// Sockets that hold little, in a file for all of them.
 const NARROW: &str = "[send]\nbuffer = \"64KiB\"\n";
 
@@ -265,23 +269,60 @@ fn slow_readers_keep_the_only_child_from_nobody(architecture: &str) {
     read_slowly(&front, &noise(5, 2_500_001));
 }
 
-/// What is coded on the way is coded when the client takes it.
-fn a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all(architecture: &str) {
-    let Some(front) = one_child(architecture, NARROW) else { return };
-    let text: String = noise(11, 1_500_000).iter().map(|byte| format!("{byte:02x}")).collect();
+/// A client that begins to read a coded answer of this text, and does not go on; and the link.
+fn ask_for_coded(front: &Front) -> (Client, Link) {
     let mut client = Client::connect_narrow(front.server.address(), IN_SOCKETS);
     client.send("GET /one/a HTTP/1.1\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n");
     let mut link = front.accept();
     link.params(0);
     assert_eq!(link.stream(5), b"");
-    say(&mut link, "Content-Type: text/html\r\n\r\n", text.as_bytes());
-    link.expect_end();
-    let head = client.response_head();
-    assert_eq!(head.field("Content-Encoding"), Some("gzip"));
+    (client, link)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Reads a coded answer to its end.
+fn expect_coded(client: &mut Client, text: &str) {
+    assert_eq!(client.response_head().field("Content-Encoding"), Some("gzip"));
     let mut plain = String::new();
     let coded = client.chunks().concat();
     flate2::read::GzDecoder::new(&*coded).read_to_string(&mut plain).unwrap();
     assert!(plain == text, "another body came");
+}
+
+/// What is coded on the way is coded when the client takes it.
+fn a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all(architecture: &str) {
+    let Some(front) = one_child(architecture, NARROW) else { return };
+    let text = hex(&noise(11, 1_500_000));
+    let (mut client, mut link) = ask_for_coded(&front);
+    say(&mut link, "Content-Type: text/html\r\n\r\n", text.as_bytes());
+    link.expect_end();
+    expect_coded(&mut client, &text);
+}
+
+/// The encoder wants bytes from a file that the program is still writing to.
+fn a_coded_answer_is_whole_for_a_client_that_pauses_while_its_program_writes(architecture: &str) {
+    let Some(front) = one_child(architecture, "") else { return };
+    let text = hex(&noise(12, 4_000_000));
+    for _ in 0..PAUSES {
+        let (mut client, mut link) = ask_for_coded(&front);
+        let written = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                link.say(&record(6, b"Content-Type: text/html\r\n\r\n"));
+                for part in text.as_bytes().chunks(60_000) {
+                    link.say(&record(6, part));
+                    written.fetch_add(part.len(), Relaxed);
+                }
+                link.say(&end(0));
+            });
+            let is_ahead = || (written.load(Relaxed) > text.len() / 4).then_some(());
+            wait::until(AT_MOST, is_ahead).expect("what the client does not take is spooled");
+            expect_coded(&mut client, &text);
+        });
+    }
 }
 
 #[test]
@@ -432,6 +473,7 @@ on_every_architecture! {
         slow_uploads_keep_the_only_child_from_nobody,
         slow_readers_keep_the_only_child_from_nobody,
         a_slow_reader_of_a_coded_answer_holds_no_child_and_gets_all,
+        a_coded_answer_is_whole_for_a_client_that_pauses_while_its_program_writes,
         a_full_spool_is_503_and_counted_until_there_is_room,
         a_worker_that_dies_gives_its_room_back,
         without_a_place_that_can_be_written_a_long_body_is_refused,

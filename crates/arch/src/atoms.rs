@@ -567,7 +567,7 @@ fn send(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callback
             Some(Turn::Wait(Interest::NONE))
         }
         Sent::Failed(reason) => {
-            slot.exchange.abort(reason);
+            slot.exchange.send_failed(reason, desk);
             None
         }
     }

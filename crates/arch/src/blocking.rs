@@ -494,7 +494,7 @@ impl Line<'_> {
     fn go_on(&mut self, step: Step, desk: &mut Desk) {
         match step {
             // A client that drips never lets a call time out, so that it is looked at here as well.
-            Step::Read | Step::Write | Step::ReadWrite | Step::Await(_)
+            Step::Read | Step::Write | Step::ReadWrite | Step::Await(_) | Step::Waiting
                 if desk.now.ms() >= self.exchange.deadline() =>
             {
                 self.expired(desk);
@@ -507,8 +507,9 @@ impl Line<'_> {
                 let _ = net::shutdown_write(self.socket);
                 self.exchange.shut(desk);
             }
-            Step::Waiting | Step::Disk(_) | Step::Close(_) => {
-                debug_assert!(false, "nothing is ever under way in a blocking thread");
+            Step::Waiting => self.await_deadline(desk),
+            Step::Disk(_) | Step::Close(_) => {
+                debug_assert!(false, "both are done before");
                 self.exchange.abort(CloseReason::SocketError);
             }
         }
@@ -576,7 +577,7 @@ impl Line<'_> {
                 self.look_around(desk);
                 self.expired(desk);
             }
-            Sent::Failed(reason) => self.exchange.abort(reason),
+            Sent::Failed(reason) => self.exchange.send_failed(reason, desk),
         }
     }
 
@@ -589,6 +590,17 @@ impl Line<'_> {
             Ok((_, true)) => self.send(desk),
             Ok((true, false)) => self.receive_now(desk),
             Err(_) => self.exchange.abort(CloseReason::SocketError),
+        }
+    }
+
+    /// Nothing is to be done before the deadline, unless the connection fails.
+    fn await_deadline(&mut self, desk: &mut Desk) {
+        self.look_around(desk);
+        let left_ms = self.exchange.deadline().saturating_sub(desk.now.ms());
+        let failed = net::wait_for_failure(self.socket, left_ms.min(BLOCKING_TICK_MS));
+        desk.tick();
+        if !matches!(failed, Ok(false)) {
+            self.exchange.abort(CloseReason::ClientGone);
         }
     }
 

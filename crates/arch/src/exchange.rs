@@ -48,7 +48,7 @@ pub enum Step {
     /// A backend, whose descriptor this is, or the client: nothing is to be written. If input is
     /// not wanted and the client has left, [`Exchange::client_left`].
     Await(Awaited),
-    /// Nothing but the work that is under way.
+    /// Nothing but the work that is under way, or the deadline.
     Waiting,
     /// The write side of the socket shut down; then [`Exchange::shut`].
     Shut,
@@ -179,7 +179,7 @@ impl Exchange {
     /// True when the end of the stream follows the output at once: held back until then, the last
     /// bytes share a segment with it.
     pub fn ends_with_output(&self) -> bool {
-        matches!(self.conn.state(), State::Closing | State::Parting)
+        self.conn.ends_with_output()
     }
 
     /// Goes as far as it can without waiting, and says what is needed then.
@@ -323,16 +323,31 @@ impl Exchange {
         self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
     }
 
-    /// The connection cannot go on. A file that changed while it was sent is not sent again as it
-    /// was: the next request looks at it anew.
+    /// The connection cannot go on: nothing more is sent.
     pub fn abort(&mut self, reason: CloseReason) {
-        if reason == CloseReason::FileChanged
-            && let Some(Front::File { file, .. }) = self.out().map(|out| out.front())
-        {
-            file.set_changed();
-        }
         self.conn.abort(reason);
         (self.source, self.relay) = (None, None);
+    }
+
+    /// What is being sent cannot be sent to its end. Where the client has gone this is
+    /// [`Exchange::abort`]; else it gets what the socket holds, and learns that it is not all. A
+    /// file that changed meanwhile is looked at again by the next request.
+    pub fn send_failed(&mut self, reason: CloseReason, desk: &Desk) {
+        if !matches!(reason, CloseReason::FileChanged | CloseReason::FileFailed) {
+            return self.abort(reason);
+        }
+        if let Some(buffers) = &mut self.buffers {
+            if let Front::File { file, .. } = buffers.out.front()
+                && reason == CloseReason::FileChanged
+            {
+                file.set_changed();
+            }
+            buffers.out.clear();
+            buffers.chunk = None;
+            self.unseen = !buffers.input.is_empty();
+        }
+        self.conn.break_off(reason, &desk.now);
+        self.let_go_of_source();
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -342,6 +357,11 @@ impl Exchange {
             Order::Stop => self.conn.drain(&desk.now),
             Order::Retire => self.conn.retire(),
         }
+    }
+
+    /// Whether it matters to [`Exchange::expired`] how much the socket still holds.
+    pub fn is_judged_by_socket(&self) -> bool {
+        self.out().is_some() || self.conn.state() == State::Breaking
     }
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
@@ -651,7 +671,7 @@ impl Exchange {
             }
             None => {
                 debug_assert!(false, "a body without a source");
-                self.conn.piece_failed(CloseReason::SourceFailed);
+                self.conn.abort(CloseReason::SourceFailed);
                 Step::Close(CloseReason::SourceFailed)
             }
         }
@@ -670,7 +690,7 @@ impl Exchange {
         match piece {
             Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
             Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
-            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed),
+            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &desk.now),
         }
         self.let_go_of_source();
     }

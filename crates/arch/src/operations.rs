@@ -93,6 +93,8 @@ pub(crate) struct Slot {
     /// An answer was sent before: the connection is one that is kept.
     kept: bool,
     sending: bool,
+    /// Why the body cannot be sent to its end, while a part of it is being sent.
+    cut: Option<CloseReason>,
     /// Room in the socket is waited for.
     waits_for_room: bool,
     /// The write side is being shut down.
@@ -163,6 +165,7 @@ impl Operations {
             needs_own: false,
             kept: false,
             sending: false,
+            cut: None,
             waits_for_room: false,
             shutting: false,
             asking: false,
@@ -362,7 +365,7 @@ impl Operations {
                 self.ring.wait_for_room(&slot.socket, token.bits());
                 slot.waits_for_room = true;
             }
-            Some(Sent::Failed(reason)) => slot.exchange.abort(reason),
+            Some(Sent::Failed(reason)) => slot.exchange.send_failed(reason, desk),
             _ if blocks.is_err() => slot.exchange.abort(CloseReason::ClientGone),
             _ => {}
         }
@@ -373,10 +376,16 @@ impl Operations {
     }
 
     /// What a body, a backend or the end was waited for is there.
-    pub(crate) fn waited(&mut self, slot: &mut Slot, token: Token, completion: Completion) {
+    pub(crate) fn waited(
+        &mut self,
+        slot: &mut Slot,
+        token: Token,
+        completion: Completion,
+        desk: &mut Desk,
+    ) {
         match completion {
-            Completion::Disk(done) => Operations::disk_done(slot, done),
-            Completion::Piece(buffer, read) => self.piece_read(slot, token, buffer, read),
+            Completion::Disk(done) => self.disk_done(slot, done, desk),
+            Completion::Piece(buffer, read) => self.piece_read(slot, token, buffer, read, desk),
             Completion::Installed(Ok(installed)) => {
                 slot.reference = Reference::Installed(installed);
             }
@@ -431,6 +440,7 @@ impl Operations {
     fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
         let (Some(pieces), Some(out)) = (&slot.pieces, slot.exchange.out()) else { return };
         if slot.on_disk.is_none()
+            && slot.cut.is_none()
             && let Some(next) = pieces.next_read(out, desk.settings.piece_bytes)
         {
             slot.on_disk = Some(Purpose::Piece);
@@ -463,9 +473,23 @@ impl Operations {
             Err(_) if slot.over.is_some() => {}
             Err(_) => slot.exchange.abort(CloseReason::ClientGone),
         }
+        if let Some(reason) = slot.cut.take() {
+            slot.exchange.send_failed(reason, desk);
+        }
         if slot.exchange.out().is_none() {
             self.drop_pieces(slot);
         }
+    }
+
+    /// The body that is being sent cannot be sent to its end: what the ring is sending leaves
+    /// first.
+    fn send_failed(&mut self, slot: &mut Slot, reason: CloseReason, desk: &Desk) {
+        if slot.sending {
+            slot.cut = Some(reason);
+            return;
+        }
+        slot.exchange.send_failed(reason, desk);
+        self.drop_pieces(slot);
     }
 
     fn drop_pieces(&mut self, slot: &mut Slot) {
@@ -475,21 +499,35 @@ impl Operations {
     }
 
     /// A piece of a large body is read.
-    fn piece_read(&mut self, slot: &mut Slot, token: Token, buffer: Lent, read: io::Result<usize>) {
+    fn piece_read(
+        &mut self,
+        slot: &mut Slot,
+        token: Token,
+        buffer: Lent,
+        read: io::Result<usize>,
+        desk: &mut Desk,
+    ) {
         slot.on_disk = None;
         let (Some(pieces), Some(out), None) = (&mut slot.pieces, slot.exchange.out(), slot.over)
         else {
             return self.ring.take_back(buffer);
         };
         match pieces.read(buffer, read, out, &mut self.ring) {
-            Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece),
+            Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece, desk),
             Ok(None) => {}
-            Err(reason) => slot.exchange.abort(reason),
+            Err(reason) => self.send_failed(slot, reason, desk),
         }
     }
 
     /// Operations that the ring has are submitted; the others are done by threads.
-    pub(crate) fn start_disk(&mut self, slot: &mut Slot, token: Token, op: Op, purpose: Purpose) {
+    pub(crate) fn start_disk(
+        &mut self,
+        slot: &mut Slot,
+        token: Token,
+        op: Op,
+        purpose: Purpose,
+        desk: &mut Desk,
+    ) {
         slot.on_disk = Some(purpose);
         let rest = match self.ring.disk(op, token.bits()) {
             // Adding up or copying what is in memory waits for nothing.
@@ -498,12 +536,12 @@ impl Operations {
             None => None,
         };
         if let Some(op) = rest {
-            Operations::disk_done(slot, op.perform());
+            self.disk_done(slot, op.perform(), desk);
         }
     }
 
     /// A step of a plan, or a look at the file of a large body, is done.
-    fn disk_done(slot: &mut Slot, done: Done) {
+    fn disk_done(&mut self, slot: &mut Slot, done: Done, desk: &mut Desk) {
         match slot.on_disk.take() {
             Some(Purpose::Plan) => {
                 if let Some(plan) = &mut slot.plan {
@@ -519,7 +557,7 @@ impl Operations {
                     _ => Err(CloseReason::FileFailed),
                 };
                 if let Err(reason) = checked {
-                    slot.exchange.abort(reason);
+                    self.send_failed(slot, reason, desk);
                 }
             }
             Some(Purpose::Piece) => {}

@@ -60,6 +60,7 @@ impl Standing {
             State::Closing => "closing",
             State::Parting => "parting",
             State::Lingering => "lingering",
+            State::Breaking => "breaking-off",
             State::Closed => "closed",
         }
     }

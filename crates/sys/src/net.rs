@@ -557,6 +557,15 @@ pub fn wait_writable(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
     Ok(!wait_for(fd, PollFlags::OUT, timeout_ms)?.is_empty())
 }
 
+/// Waits until the socket has failed or ended in both directions, at most `timeout_ms`; false when
+/// it has not. Blocks.
+///
+/// # Errors
+/// When the kernel refuses the wait; an interrupting signal is no error.
+pub fn wait_for_failure(fd: impl AsFd, timeout_ms: u64) -> io::Result<bool> {
+    Ok(!wait_for(fd, PollFlags::empty(), timeout_ms)?.is_empty())
+}
+
 /// Waits for two descriptors at once, each for what is said, at most `timeout_ms`; whether
 /// something is to be told of each: what it is waited for, its end, or that it has failed. Blocks.
 ///

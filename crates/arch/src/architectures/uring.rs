@@ -254,7 +254,7 @@ impl Loop {
                 slot.asking = false;
                 slot.exchange.expired(|| bytes, desk);
             }
-            other => operations.waited(slot, token, other),
+            other => operations.waited(slot, token, other, desk),
         }
         self.drive(token);
     }
@@ -274,7 +274,7 @@ impl Loop {
                 match plan.next_op() {
                     Some(op) => {
                         slot.plan = Some(plan);
-                        operations.start_disk(slot, token, op, Purpose::Plan);
+                        operations.start_disk(slot, token, op, Purpose::Plan, desk);
                     }
                     None => slot.plan = slot.exchange.resume(*plan, desk),
                 }
@@ -335,10 +335,9 @@ impl Loop {
                 self.timers.set(index, slot.exchange.deadline());
                 continue;
             }
-            // Only of output it matters how much of it the client has taken.
-            let in_socket = match slot.exchange.out() {
-                None => Some(0),
-                Some(_) => self.operations.unacknowledged(slot, token),
+            let in_socket = match slot.exchange.is_judged_by_socket() {
+                false => Some(0),
+                true => self.operations.unacknowledged(slot, token),
             };
             if let Some(bytes) = in_socket {
                 slot.exchange.expired(|| bytes, &mut self.desk);

@@ -284,7 +284,7 @@ fn read(thread: &mut Thread, mut connection: Connection) {
                 Some(back) => connection = back,
                 None => return,
             },
-            Step::Waiting => connection.give_up(),
+            Step::Waiting => return thread.await_deadline(connection),
             Step::Shut => connection.shut(&thread.desk),
             Step::Close(reason) => return thread.close(connection, reason),
         }
@@ -348,7 +348,7 @@ fn write(thread: &mut Thread, mut connection: Connection) {
             Step::Write | Step::ReadWrite => {}
             // The Read stage asks a backend.
             Step::Await(_) => return thread.queue_for_read(connection),
-            Step::Waiting => connection.give_up(),
+            Step::Waiting => return thread.await_deadline(connection),
             Step::Shut => connection.shut(&thread.desk),
             Step::Close(reason) => return thread.close(connection, reason),
         }
@@ -379,7 +379,7 @@ fn send(thread: &mut Thread, connection: &mut Connection) -> Sent {
     while exchange.state() != State::Closed {
         let sent = transmit(&*socket, exchange, &mut thread.desk);
         match sent {
-            Sent::Failed(reason) => exchange.abort(reason),
+            Sent::Failed(reason) => exchange.send_failed(reason, &thread.desk),
             Sent::Piece | Sent::Full if thread.desk.settings.send_blocking => {
                 thread.desk.tick();
                 exchange.expired(|| net::unacknowledged(&*socket), &mut thread.desk);

@@ -335,7 +335,7 @@ fn send<D: DiskWork>(slot: &mut Slot, token: Token, desk: &mut Desk, disk: &mut 
             }
         }
         Sent::Failed(reason) => {
-            slot.exchange.abort(reason);
+            slot.exchange.send_failed(reason, desk);
             None
         }
     }

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::net;
 
@@ -78,12 +77,6 @@ impl Connection {
         let _ = net::shutdown_write(&self.socket);
         self.readable = true;
         self.exchange.shut(desk);
-    }
-
-    /// It waits for work that nobody does.
-    pub(crate) fn give_up(&mut self) {
-        debug_assert!(false, "the owner of the connection has what is under way");
-        self.exchange.abort(CloseReason::SocketError);
     }
 
     /// Counts the state that a stage leaves it in.

@@ -234,6 +234,15 @@ impl Thread {
         }
     }
 
+    /// Lets a connection wait for its deadline.
+    pub(crate) fn await_deadline(&mut self, mut connection: Connection) {
+        connection.exchange.rest(&mut self.desk);
+        connection.count(&mut self.changes);
+        if let Some(untold) = self.pipeline.write_poll.park(connection, Interest::NONE) {
+            self.queue_for_write(untold);
+        }
+    }
+
     /// Whether a connection whose socket is full waits in a poll stage: else it blocks in sending.
     pub(crate) fn may_await_room(&self, connection: &Connection) -> bool {
         !self.desk.settings.send_blocking || connection.exchange.is_relayed()

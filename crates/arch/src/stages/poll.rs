@@ -143,9 +143,9 @@ impl PollStage {
     ) -> io::Result<()> {
         if let Some(awaited) = &connection.awaited {
             armer.add(awaited.descriptor.as_fd(), token.bits() | BACKEND, awaited.interest)?;
-            if interest == Interest::NONE {
-                return Ok(());
-            }
+        }
+        if interest == Interest::NONE {
+            return Ok(());
         }
         let fd = connection.socket.as_fd();
         if connection.watched[self.number] {

@@ -90,10 +90,7 @@ impl Connection {
                 }
                 Step::Disk(plan) => self.disk(here, plan),
                 Step::Await(awaited) => self.await_backend(here, &awaited),
-                Step::Waiting => {
-                    debug_assert!(false, "nothing is under way while its thread runs");
-                    self.exchange.abort(CloseReason::SocketError);
-                }
+                Step::Waiting => self.wait(here, Interest::NONE),
                 Step::Shut => {
                     // It fails only when the peer has gone, which reading will show.
                     let _ = net::shutdown_write(&self.socket);
@@ -144,7 +141,7 @@ impl Connection {
                     self.disk(here, plan);
                 }
             }
-            Sent::Failed(reason) => self.exchange.abort(reason),
+            Sent::Failed(reason) => self.exchange.send_failed(reason, &here.desk),
         }
     }
 
@@ -230,7 +227,8 @@ impl Connection {
     }
 
     fn is_asked(&self) -> bool {
-        matches!(self.exchange.state(), State::Asked | State::AskedBody)
+        use State::{Asked, AskedBody, Exchanging, Streaming};
+        matches!(self.exchange.state(), Asked | AskedBody | Exchanging | Streaming)
     }
 
     /// Parks until the socket is ready or the deadline passes, unless there is an order to obey.

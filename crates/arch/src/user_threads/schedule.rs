@@ -7,6 +7,8 @@
 
 use std::collections::VecDeque;
 
+use flyball_http::h1::state::State;
+
 use super::scheduler::{Stand, Why};
 use crate::settings::ThreadOrder;
 use crate::slots::Token;
@@ -15,7 +17,7 @@ use crate::slots::Token;
 const WHYS: usize = 4;
 
 /// States of a connection, and none.
-const STATES: usize = 12;
+const STATES: usize = 1 + State::ALL.len();
 
 /// One place of a connection, in the units of averages.
 const PLACE: i64 = 1024;

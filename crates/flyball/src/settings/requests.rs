@@ -136,7 +136,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("64KiB"),
         doc: "Most bytes of an unwanted body that are read to keep the connection",
         more: "It holds per connection. A longer body costs the connection: it is closed after the \
-               answer.",
+               answer. The answer says so, except when the body is chunked: then its length is not \
+               known in time, and a request behind it gets no answer.",
         source: "RFC 9112 section 9.3",
         ..Setting::ROW
     },

@@ -4,8 +4,8 @@
 //!
 //! * Inputs mutate: [`Conn::recv`], [`Conn::eof`], [`Conn::asked`], [`Conn::deliver`],
 //!   [`Conn::answered`], [`Conn::piece_asked`], [`Conn::piece`], [`Conn::taken`], [`Conn::sent`],
-//!   [`Conn::shut`], [`Conn::expired`], [`Conn::drain`], [`Conn::abort`]. Inputs that format write
-//!   into the [`Out`] that the driver lends.
+//!   [`Conn::shut`], [`Conn::expired`], [`Conn::drain`], [`Conn::break_off`], [`Conn::abort`].
+//!   Inputs that format write into the [`Out`] that the driver lends.
 //! * [`Conn::wants`] is pure and says what is next: more input, an answer, a taker for body bytes,
 //!   a write, the next piece of a body that is being produced, a shutdown, the end.
 //! * One mutation, then `wants`: a spurious wake-up mutates nothing.
@@ -238,6 +238,7 @@ impl Conn {
             State::Streaming | State::Exchanging => self.since_ms + limits.answer_ms,
             State::Closing | State::Parting | State::Closed => u64::MAX,
             State::Lingering => self.since_ms + limits.linger_ms,
+            State::Breaking => self.since_ms,
         };
         if self.pending { phase.min(self.outgoing.judged_at()) } else { phase }
     }
@@ -321,7 +322,7 @@ impl Conn {
                         self.refuse(refusal, CloseReason::Refused, out, now);
                     } else if self.state == State::Exchanging {
                         // What has been sent cannot be taken back.
-                        self.abort(CloseReason::Refused);
+                        self.piece_failed(CloseReason::Refused, now);
                     } else {
                         self.part(CloseReason::BodyUnread, now);
                     }
@@ -661,7 +662,7 @@ impl Conn {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
             State::Exchanging if self.awaits_body() && slow => {
-                return self.abort(CloseReason::BodyTimeout);
+                return self.piece_failed(CloseReason::BodyTimeout, now);
             }
             State::AskedBody | State::AnsweredBody | State::Exchanging => {
                 self.incoming = Progress::start(now, window, Some(0));
@@ -670,8 +671,9 @@ impl Conn {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
             // What has been sent cannot be taken back: breaking off tells the client.
-            State::Streaming => return self.abort(CloseReason::AnswerTimeout),
+            State::Streaming => return self.piece_failed(CloseReason::AnswerTimeout, now),
             State::Lingering => self.go(Event::Expire),
+            State::Breaking => self.look_before_reset(in_socket, now),
             State::Closing | State::Parting | State::Closed => {}
         }
         self.settle(now);
@@ -738,8 +740,10 @@ impl Conn {
         }
         match self.state {
             // Only a reset can say that it is not whole.
-            State::Closing | State::Parting if self.is_cut_short() && self.stream.failed => {
-                self.go(Event::Abort);
+            State::Parting if self.is_cut_short() && self.stream.failed => {
+                self.since_ms = now.ms();
+                self.incoming = Progress::start(now, self.limits.linger_ms, None);
+                self.go(Event::DrainedShort);
             }
             State::Closing | State::Parting => {
                 self.since_ms = now.ms();

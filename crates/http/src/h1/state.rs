@@ -30,6 +30,9 @@ pub enum State {
     Parting,
     /// Our side is shut; what still comes is thrown away until the client closes.
     Lingering,
+    /// An answer was cut short, and only a reset tells the client so. A reset takes along what the
+    /// socket holds, of earlier answers too: it waits until the client has that.
+    Breaking,
     /// Over.
     Closed,
 }
@@ -55,8 +58,12 @@ pub enum Event {
     AnswerClose,
     /// The last answer or a refusal is given, but the client may still be sending.
     Part,
+    /// The answer that is being sent cannot be finished.
+    BreakOff,
     /// All output is sent.
     Drained,
+    /// The same, and an orderly end would pass for the end of an answer that is cut short.
+    DrainedShort,
     /// The client closed its side.
     Eof,
     /// The deadline passed with nothing to say about it.
@@ -67,7 +74,7 @@ pub enum Event {
 
 impl State {
     /// Every state.
-    pub const ALL: [State; 11] = [
+    pub const ALL: [State; 12] = [
         State::Idle,
         State::Head,
         State::Asked,
@@ -78,6 +85,7 @@ impl State {
         State::Closing,
         State::Parting,
         State::Lingering,
+        State::Breaking,
         State::Closed,
     ];
 
@@ -114,9 +122,15 @@ impl State {
             (S::AnsweredBody, E::Part) => S::Parting,
             (S::AnsweredBody, E::Expire) => S::Closing,
 
+            // Whatever came behind it gets no answer.
+            (S::Lingering | S::Breaking | S::Closed, E::BreakOff) => return None,
+            (_, E::BreakOff) => S::Parting,
+
             (S::Closing, E::Drained) => S::Closed,
             (S::Parting, E::Drained) => S::Lingering,
+            (S::Parting, E::DrainedShort) => S::Breaking,
             (S::Lingering, E::Eof | E::Expire) => S::Closed,
+            (S::Breaking, E::Expire) => S::Closed,
 
             _ => return None,
         };
@@ -126,7 +140,7 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Event; 13] = [
+    pub const ALL: [Event; 15] = [
         Event::FirstByte,
         Event::HeadEnd,
         Event::HeadEndBody,
@@ -136,7 +150,9 @@ impl Event {
         Event::AnswerKeep,
         Event::AnswerClose,
         Event::Part,
+        Event::BreakOff,
         Event::Drained,
+        Event::DrainedShort,
         Event::Eof,
         Event::Expire,
         Event::Abort,
@@ -147,17 +163,20 @@ impl Event {
 mod tests {
     use super::*;
 
-    /// The table as a Mermaid diagram; `Abort` leads from everywhere to `Closed` and is left out.
+    /// The table as a Mermaid diagram; `Abort` and `BreakOff` lead from everywhere to one state and
+    /// are left out.
     fn diagram() -> String {
         let mut text = String::from(
             "# The states of a served HTTP/1.x connection\n\n\
              Made from `State::after` in `crates/http/src/h1/state.rs` by `cargo xtask docs`.\n\
-             `Abort` leads from every state to `Closed` and is not drawn. A pair that is not\n\
-             drawn cannot happen.\n\n\
+             `Abort` leads from every state to `Closed`, and `BreakOff` from every state that\n\
+             may have output to `Parting`: they are not drawn. A pair that is not drawn cannot\n\
+             happen.\n\n\
              ```mermaid\nstateDiagram-v2\n    [*] --> Idle\n",
         );
         for state in State::ALL {
-            for event in Event::ALL.into_iter().filter(|event| *event != Event::Abort) {
+            let drawn = |event: &Event| !matches!(event, Event::Abort | Event::BreakOff);
+            for event in Event::ALL.into_iter().filter(drawn) {
                 if let Some(next) = state.after(event) {
                     text += &format!("    {state:?} --> {next:?}: {event:?}\n");
                 }
@@ -202,7 +221,7 @@ mod tests {
                     assert!(matches!(event, Event::AnswerKeep | Event::BodyEnd));
                 }
                 // A client that may still be sending gets time to read the answer before a reset.
-                if event == Event::Part && next.is_some() {
+                if matches!(event, Event::Part | Event::BreakOff) && next.is_some() {
                     assert_eq!(next, Some(State::Parting));
                 }
                 // An answer can be begun only once, and ended only once.
@@ -216,8 +235,9 @@ mod tests {
                 }
                 // While an answer is produced nothing is read: only its end leads on.
                 if state == answered && next.is_some() {
-                    let ends = [Event::AnswerKeep, Event::AnswerClose, Event::Part, Event::Abort];
-                    assert!(ends.contains(&event), "{event:?}");
+                    let cuts = [Event::Part, Event::BreakOff, Event::Abort];
+                    let mut ends = [Event::AnswerKeep, Event::AnswerClose].into_iter().chain(cuts);
+                    assert!(ends.any(|end| end == event), "{event:?}");
                 }
             }
         }

@@ -179,7 +179,7 @@ impl Driver {
     pub fn piece_late(&mut self) {
         let content = Segment::Bytes(Bytes::from_static(b"late"));
         self.conn.piece(content, true, &mut self.out, &self.now);
-        self.conn.piece_failed(CloseReason::SourceFailed);
+        self.conn.piece_failed(CloseReason::SourceFailed, &self.now);
         self.run();
     }
 
@@ -410,7 +410,7 @@ impl Driver {
         source.given += n;
         let last = source.given == source.len;
         if last && source.fails {
-            return self.conn.piece_failed(CloseReason::SourceFailed);
+            return self.conn.piece_failed(CloseReason::SourceFailed, &self.now);
         }
         // Now a file, now memory.
         let content = match at / source.piece.max(1) % 2 {

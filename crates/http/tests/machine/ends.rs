@@ -10,6 +10,7 @@ const WAIT: &str = "GET /wait HTTP/1.1\r\nHost: a\r\n\r\n";
 const SLOW: &str = "GET /slow/9/9 HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST: &str = "POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
 const UPLOAD: &str = "POST /upload/1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n";
+const FAILING: &str = "GET /failing/40/9 HTTP/1.0\r\n\r\n";
 const ECHO: &str = "POST /echo/0/0 HTTP/1.0\r\nContent-Length: 3\r\n\r\n";
 
 /// What leads to each state.
@@ -26,6 +27,7 @@ fn ways() -> Vec<(State, Vec<Act>)> {
         (State::Closing, vec![Act::Room(0), send(old)]),
         (State::Parting, vec![Act::Room(0), send("GET\r\n\r\n")]),
         (State::Lingering, vec![send("GET\r\n\r\n")]),
+        (State::Breaking, vec![send(FAILING)]),
         (State::Closed, vec![send(old)]),
     ]
 }
@@ -46,6 +48,9 @@ fn a_client_that_leaves_ends_the_connection_in_every_state() {
         if matches!(state, State::Asked | State::Streaming) {
             acts.push(Act::Release);
         }
+        if state == State::Breaking {
+            acts.push(Act::Wait(1));
+        }
         let end = play(&acts);
         let reason = match state {
             State::Idle => CloseReason::ClientDone,
@@ -55,6 +60,7 @@ fn a_client_that_leaves_ends_the_connection_in_every_state() {
             }
             State::Parting | State::Lingering => CloseReason::Refused,
             State::Closing | State::Closed => CloseReason::Requested,
+            State::Breaking => CloseReason::SourceFailed,
         };
         assert_eq!(end.closed, Some(reason), "{state:?}");
         // Whatever was answered before stays answered, and nothing is cut off.

@@ -100,22 +100,36 @@ fn a_backend_may_answer_while_the_request_body_still_comes() {
 #[test]
 fn an_early_answer_to_a_broken_body_is_broken_off() {
     let chunked = "POST /echo/0/0 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
-    let end = play(&[send(chunked), send("nonsense")]);
+    let end = play(&[send(chunked), send("nonsense"), Act::Finish]);
     assert!(!end.wire.ends_with("0\r\n\r\n"), "{}", end.wire);
     assert_eq!(end.closed, Some(CloseReason::Refused));
     // A client that sends nothing more is too slow, however patient the backend is.
     let wait = Act::Wait(limits().rate_window_ms);
-    let end = play(&[send(chunked), wait]);
+    let end = play(&[send(chunked), wait, Act::Finish]);
     assert_eq!(end.closed, Some(CloseReason::BodyTimeout));
 }
 
 #[test]
 fn a_body_that_breaks_its_promise_breaks_the_connection() {
     for path in ["/short/40/9", "/long/40/9", "/failing/40/9", "/long/1/1"] {
-        let end = play(&[send(get(path) + &get("/after"))]);
+        let end = play(&[send(get(path) + &get("/after")), Act::Finish]);
         assert_eq!(end.closed, Some(CloseReason::SourceFailed), "{path}");
         assert!(kept(path).starts_with(&end.wire) && end.wire.len() < kept(path).len(), "{path}");
     }
+}
+
+#[test]
+fn a_reset_waits_until_the_client_has_what_the_socket_holds() {
+    let failing = "GET /failing/40/9 HTTP/1.0\r\n\r\n";
+    let held = [send(failing), Act::InSocket(10), Act::Wait(1), Act::Wait(limits().linger_ms / 4)];
+    assert_eq!(play(&held).state, State::Breaking);
+    let taken = [Act::InSocket(0), Act::Wait(limits().linger_ms / 2)];
+    let driver = drive(&limits(), &[&held[..], &taken].concat(), usize::MAX);
+    assert_eq!(driver.closed, Some(CloseReason::SourceFailed));
+    assert!(!driver.was_shut, "an orderly end would pass for that of the body");
+    // It waits no longer than that.
+    let late = [Act::Wait(limits().linger_ms)];
+    assert_eq!(play(&[&held[..], &late].concat()).closed, Some(CloseReason::SourceFailed));
 }
 
 #[test]
@@ -164,7 +178,7 @@ fn a_client_that_does_not_take_a_piece_is_given_up() {
 
 #[test]
 fn a_piece_that_does_not_come_in_time_breaks_the_connection() {
-    let acts = [send(get("/slow/20/9")), Act::Release, Act::Wait(limits().answer_ms)];
+    let acts = [send(get("/slow/20/9")), Act::Release, Act::Wait(limits().answer_ms), Act::Finish];
     let end = play(&acts);
     assert_eq!(end.closed, Some(CloseReason::AnswerTimeout));
     assert!(kept("/slow/20/9").starts_with(&end.wire));

@@ -1,11 +1,17 @@
 //! A body that is produced while it is sent: its pieces come one at a time.
 
-use super::Conn;
+use super::{Ask, Conn};
 use crate::Now;
 use crate::error::CloseReason;
 use crate::h1::state::{Event, State};
 use crate::h1::stream::Stream;
 use crate::out::{Out, Segment};
+
+/// Time between two looks at a socket that shall be empty before it is reset, at least.
+const LOOK_MS_MIN: u64 = 5;
+
+/// The same, at most.
+const LOOK_MS_MAX: u64 = 200;
 
 impl Conn {
     /// The driver has taken the wish for a piece and will call `piece` later. Until then the client
@@ -27,6 +33,12 @@ impl Conn {
         self.stream.open_ended
     }
 
+    /// True when the connection ends in order as soon as the output is sent: the last bytes may
+    /// wait for the end and share a segment with it.
+    pub fn ends_with_output(&self) -> bool {
+        matches!(self.state, State::Closing | State::Parting) && !self.stream.failed
+    }
+
     /// The next piece of the body that is being produced, of any length, and whether it is the
     /// last. A body that turns out shorter or longer than its head promised breaks the connection
     /// off.
@@ -35,7 +47,7 @@ impl Conn {
             return;
         }
         if !self.stream.push(content, last, out) {
-            return self.piece_failed(CloseReason::SourceFailed);
+            return self.piece_failed(CloseReason::SourceFailed, now);
         }
         self.since_ms = now.ms();
         if !out.is_empty() {
@@ -58,21 +70,42 @@ impl Conn {
 
     /// There is no next piece, although the body has not ended: the connection is broken off, which
     /// tells the client so. What is queued leaves first.
-    pub fn piece_failed(&mut self, reason: CloseReason) {
-        if !self.awaits_piece() {
+    pub fn piece_failed(&mut self, reason: CloseReason, now: &Now) {
+        if self.awaits_piece() {
+            self.end_short(reason, now);
+        }
+        self.check_invariants();
+    }
+
+    /// The body at the front of the output cannot be sent to its end: nothing more is sent, and the
+    /// driver forgets what is queued. What the socket holds, of earlier answers too, reaches the
+    /// client.
+    pub fn break_off(&mut self, reason: CloseReason, now: &Now) {
+        if matches!(self.state, State::Lingering | State::Breaking | State::Closed) {
             return;
         }
-        if !self.pending {
-            return self.abort(reason);
-        }
+        self.ask = Ask::None;
+        self.pending = false;
+        self.end_short(reason, now);
+        self.check_invariants();
+    }
+
+    fn end_short(&mut self, reason: CloseReason, now: &Now) {
         self.reason = Some(reason);
         self.stream.failed = true;
-        // A client that still sends its body must not lose by a reset what has left.
-        self.go(match self.state {
-            State::Exchanging => Event::Part,
-            _ => Event::AnswerClose,
-        });
         self.body_ready = 0;
-        self.check_invariants();
+        self.go(Event::BreakOff);
+        self.settle(now);
+    }
+
+    /// The socket still holds so many bytes of a connection that is to be reset: looks again later,
+    /// each time after twice as long, until the time of lingering is over.
+    pub(super) fn look_before_reset(&mut self, in_socket: u64, now: &Now) {
+        let left_ms = self.incoming.window_end().saturating_sub(now.ms());
+        if in_socket == 0 || left_ms == 0 {
+            return self.go(Event::Expire);
+        }
+        let waited_ms = self.limits.linger_ms.saturating_sub(left_ms);
+        self.since_ms = now.ms() + left_ms.min(waited_ms.clamp(LOOK_MS_MIN, LOOK_MS_MAX));
     }
 }
