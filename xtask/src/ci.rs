@@ -48,11 +48,14 @@ pub fn main(arguments: &[String]) -> ExitCode {
         }
     };
     let root = crate::root();
-    let _neighbours = neighbours::start(options.beside, options.hog_bytes);
+    let neighbours = || neighbours::start(options.beside, options.hog_bytes);
     let passed = match options.what {
-        What::Steps => Ok((0..options.repeat).all(|_| steps(&root))),
+        What::Steps => {
+            let _neighbours = neighbours();
+            Ok((0..options.repeat).all(|_| steps(&root)))
+        }
         What::Times => times::main(&root),
-        What::Timed => timed::main(&root, options.repeat),
+        What::Timed => timed::main(&root, options.repeat, neighbours),
     };
     match passed {
         Ok(true) => ExitCode::SUCCESS,

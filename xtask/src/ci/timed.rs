@@ -5,19 +5,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::executables::{self, Executable};
+use super::neighbours::Neighbours;
 use crate::rust::functions::functions;
 use crate::tidy::tree::{File, Tree};
 use crate::tidy::wall_time::BOUND;
 
-/// Lists them, and runs each as often as is asked for. Whether all passed.
+/// Lists them, and runs each as often as is asked for, beside neighbours that begin when all is
+/// built. Whether all passed.
 ///
 /// # Errors
 /// When the tree cannot be read, or the tests do not build or cannot be started.
-pub(super) fn main(root: &Path, repeat: usize) -> Result<bool, String> {
+pub(super) fn main(
+    root: &Path,
+    repeat: usize,
+    neighbours: impl FnOnce() -> Neighbours,
+) -> Result<bool, String> {
     let bounded = bounded(&Tree::read(root)?);
     let mut failures: BTreeMap<String, usize> = BTreeMap::new();
     let mut passed = true;
-    for executable in executables::build(root)? {
+    let all = executables::build(root)?;
+    let _neighbours = neighbours();
+    for executable in all {
         let names: Vec<String> =
             executable.tests()?.into_iter().filter(|name| is_in(&bounded, name)).collect();
         names.iter().for_each(|name| println!("ci: {}: {name}", executable.name));
