@@ -1,5 +1,6 @@
 //! `cargo xtask ci --timed`: the tests that have a bound of wall time, which a busy machine may
-//! exceed. They are those that call testkit's `assert_within`, themselves or by a function.
+//! exceed. They are those that call testkit's `assert_within`, themselves or by a function of their
+//! file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,15 +59,11 @@ fn is_in(bounded: &BTreeSet<String>, test: &str) -> bool {
     test.rsplit("::").next().is_some_and(|name| bounded.contains(name))
 }
 
-/// The names of functions of tests that have a bound of wall time, themselves or by another that
-/// is in the same directory or below.
+/// The names of functions of tests that have a bound of wall time, themselves or by another of the
+/// same file. A name such as `ask` means other things elsewhere.
 fn bounded(tree: &Tree) -> BTreeSet<String> {
-    let mut places: BTreeMap<&str, Vec<Called>> = BTreeMap::new();
-    for file in tree.rust() {
-        places.entry(place(&file.path)).or_default().extend(called(file));
-    }
     let mut all = BTreeSet::new();
-    for functions in places.values() {
+    for functions in tree.rust().map(called) {
         let mut found = BTreeSet::from([BOUND]);
         loop {
             let is_new = |function: &&Called| {
@@ -84,13 +81,6 @@ fn bounded(tree: &Tree) -> BTreeSet<String> {
         all.extend(found.into_iter().filter(|name| *name != BOUND).map(str::to_owned));
     }
     all
-}
-
-/// The directory of the executable that a file is part of: the one below `tests`, or the file.
-fn place(path: &str) -> &str {
-    let Some(at) = path.find("tests/") else { return path };
-    let start = at + "tests/".len();
-    path[start..].find('/').map_or(path, |end| &path[..start + end])
 }
 
 /// A function, and the words in it.
@@ -121,11 +111,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_test_is_bounded_by_itself_or_by_what_it_calls_in_its_executable() {
+    fn a_test_is_bounded_by_itself_or_by_what_it_calls_in_its_file() {
         let tree = Tree::of(&[
-            ("a/tests/one/main.rs", "fn direct() { assert_within(x, y) }\nfn other() {}\n"),
-            ("a/tests/one/more.rs", "fn indirect() { helper(); }\nfn helper() { direct() }\n"),
-            ("a/tests/two/main.rs", "fn elsewhere() { direct() }\n"),
+            (
+                "a/tests/one/main.rs",
+                "fn direct() { assert_within(x, y) }\nfn other() {}\n\
+                 fn indirect() { helper(); }\nfn helper() { direct() }\n",
+            ),
+            ("a/tests/one/more.rs", "fn elsewhere() { direct() }\n"),
         ]);
         let found: Vec<String> = bounded(&tree).into_iter().collect();
         assert_eq!(found, ["direct", "helper", "indirect"]);
