@@ -4,10 +4,11 @@
 use std::cell::Cell;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flyball_sys::net;
+use flyball_sys::owned::{Opening, Owned};
 
 use crate::counters::{Blocks, Counter, Tally};
 use crate::settings::AcceptLimit;
@@ -113,7 +114,7 @@ impl AcceptPolicy {
         listener: impl AsFd,
         room: usize,
         tally: &mut Tally,
-        take: impl FnMut(OwnedFd, SocketAddr),
+        take: impl FnMut(Owned, SocketAddr),
     ) -> Ended {
         self.phase_within(listener, &Cell::new(room), true, tally, take)
     }
@@ -127,10 +128,11 @@ impl AcceptPolicy {
         room: &impl Room,
         nonblocking: bool,
         tally: &mut Tally,
-        mut take: impl FnMut(OwnedFd, SocketAddr),
+        mut take: impl FnMut(Owned, SocketAddr),
     ) -> Ended {
         let allowed = self.begin();
         let (mut accepted, mut has_place) = (0, false);
+        let opening = Opening::begin();
         let ended = loop {
             if accepted >= allowed {
                 tally.add(Counter::AcceptLimitReached, 1);
@@ -140,7 +142,7 @@ impl AcceptPolicy {
             if !has_place {
                 break Ended::Full;
             }
-            match net::accept(&listener, nonblocking) {
+            match net::accept_within(&opening, &listener, nonblocking) {
                 Ok((socket, peer)) => {
                     accepted += 1;
                     has_place = false;

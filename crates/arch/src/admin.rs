@@ -25,6 +25,7 @@ use flyball_site::SiteSettings;
 use flyball_site::hosts::{Hosts, local_names};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{Address, Peer};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net};
@@ -109,7 +110,7 @@ struct Visits {
 
 impl Visits {
     /// Takes one more in; the oldest makes room.
-    fn add(&mut self, socket: OwnedFd, mechanism: &mut dyn Readiness) -> io::Result<()> {
+    fn add(&mut self, socket: Owned, mechanism: &mut dyn Readiness) -> io::Result<()> {
         if self.all.len() >= VISITS_MAX
             && let Some((_, oldest)) = self.all.pop_front()
         {

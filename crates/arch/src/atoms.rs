@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
@@ -100,7 +100,7 @@ impl WorkPending {
 /// A connection in its slot.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    socket: Arc<OwnedFd>,
+    socket: Arc<Owned>,
     pub(crate) exchange: Exchange,
     /// Reading may find something.
     readable: bool,
@@ -118,7 +118,7 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    fn new(socket: OwnedFd, peer: SocketAddr, desk: &Desk) -> Slot {
+    fn new(socket: Owned, peer: SocketAddr, desk: &Desk) -> Slot {
         Slot {
             socket: Arc::new(socket),
             exchange: Exchange::new(peer, desk),
@@ -269,7 +269,7 @@ impl Requests {
     /// Takes a new connection in: its first atom is done at once.
     pub(crate) fn open(
         &mut self,
-        (socket, peer): (OwnedFd, SocketAddr),
+        (socket, peer): (Owned, SocketAddr),
         desk: &mut Desk,
         callbacks: &mut Callbacks,
     ) {

@@ -1,10 +1,11 @@
 //! What a connection waits for while a backend works: the backend's descriptor, and its client,
 //! who may leave.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::uring::Ring;
 
@@ -17,7 +18,7 @@ pub const BACKEND: u64 = 1 << 31;
 #[derive(Clone, Debug)]
 pub struct Awaited {
     /// A descriptor of the backend.
-    pub descriptor: Arc<OwnedFd>,
+    pub descriptor: Arc<Owned>,
     /// What it is waited for.
     pub interest: Interest,
     /// Whether input from the client is wanted too. Otherwise only its leaving matters.
@@ -48,7 +49,7 @@ impl Client {
 
 /// The backend of a slot, as an event mechanism knows it.
 #[derive(Debug, Default)]
-pub struct BackendWatch(Option<(Arc<OwnedFd>, Interest)>);
+pub struct BackendWatch(Option<(Arc<Owned>, Interest)>);
 
 impl BackendWatch {
     /// Tells the mechanism what is waited for now, if it does not know.
@@ -88,7 +89,7 @@ impl BackendWatch {
 /// The backend of a slot, as a ring polls it: one operation tells of it once.
 #[derive(Debug, Default)]
 pub struct BackendPoll {
-    polled: Option<Arc<OwnedFd>>,
+    polled: Option<Arc<Owned>>,
     interest: Interest,
     /// Operations whose completion has not come, those included that were cancelled.
     under_way: u16,
@@ -99,7 +100,7 @@ impl BackendPoll {
     /// started.
     pub fn set(&mut self, ring: &mut Ring, bits: u64, awaited: &Awaited) -> bool {
         let Awaited { descriptor, interest, .. } = awaited;
-        let is_same = |known: &Arc<OwnedFd>| Arc::ptr_eq(known, descriptor);
+        let is_same = |known: &Arc<Owned>| Arc::ptr_eq(known, descriptor);
         if self.interest == *interest && self.polled.as_ref().is_some_and(is_same) {
             return false;
         }
@@ -149,7 +150,7 @@ mod tests {
             let mut mechanism = readiness::open(row.name).unwrap();
             let token = Slots::default().insert(());
             let (near, mut far) = UnixStream::pair().unwrap();
-            let descriptor = Arc::new(OwnedFd::from(near));
+            let descriptor = Arc::new(Owned::from(near));
             let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
             let (mut watch, mut events) = (BackendWatch::default(), Vec::new());
             watch.set(mechanism.as_mut(), token, Some(&awaited));
@@ -176,7 +177,7 @@ mod tests {
         }
         let mut ring = Ring::new(8, Mode::Deferred).unwrap();
         let (near, _far) = UnixStream::pair().unwrap();
-        let descriptor = Arc::new(OwnedFd::from(near));
+        let descriptor = Arc::new(Owned::from(near));
         let mut awaited = Awaited { descriptor, interest: Interest::READ, reads: false };
         let mut poll = BackendPoll::default();
         assert!(poll.set(&mut ring, 7, &awaited));

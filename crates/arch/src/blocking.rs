@@ -16,6 +16,7 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use flyball_http::CloseReason;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
@@ -314,7 +315,7 @@ impl<'a> Thread<'a> {
     }
 
     /// The next connection; `None` when this thread shall accept no more. Blocks.
-    fn next(&mut self, door: &mut Door<'_>) -> Option<(OwnedFd, SocketAddr)> {
+    fn next(&mut self, door: &mut Door<'_>) -> Option<(Owned, SocketAddr)> {
         loop {
             self.desk.publish_when_due();
             self.order();
@@ -355,7 +356,7 @@ impl<'a> Thread<'a> {
     }
 
     /// Accepts a connection, where there is a lock while nobody else does.
-    fn accept(&mut self, door: &mut Door<'_>) -> io::Result<(OwnedFd, SocketAddr)> {
+    fn accept(&mut self, door: &mut Door<'_>) -> io::Result<(Owned, SocketAddr)> {
         let Some(lock) = self.desk.accept_lock().filter(|_| self.crew.told().is_none()) else {
             return door.accept();
         };
@@ -395,7 +396,7 @@ impl<'a> Thread<'a> {
     }
 
     /// One connection, to its end or to the drain deadline. Blocks.
-    pub(crate) fn serve(&mut self, socket: &OwnedFd, peer: SocketAddr) {
+    pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
         let mut line = Line { socket, exchange: Exchange::new(peer, &self.desk), quiet: false };
         let (mut drained, mut looked) = (None, false);
         let reason = loop {
@@ -457,7 +458,7 @@ impl Door<'_> {
     }
 
     /// Accepts a connection; waits for it for about [`BLOCKING_TICK_MS`].
-    fn accept(&mut self) -> io::Result<(OwnedFd, SocketAddr)> {
+    fn accept(&mut self) -> io::Result<(Owned, SocketAddr)> {
         match self {
             Door::One(listener) => net::accept(listener, false),
             Door::Any { listeners, mechanism, ready } => {
@@ -483,7 +484,7 @@ impl Door<'_> {
 
 /// A connection and its socket.
 struct Line<'a> {
-    socket: &'a OwnedFd,
+    socket: &'a Owned,
     exchange: Exchange,
     /// Nothing came for a while: no buffer is held while more is waited for.
     quiet: bool,

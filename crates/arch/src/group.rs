@@ -8,13 +8,14 @@
 
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use flyball_site::{Plan, Service, SharedTable};
+use flyball_site::{Service, SharedTable};
 use flyball_sys::clock;
-use flyball_sys::descriptors::{DescriptorTable, Member};
+use flyball_sys::descriptors::DescriptorTable;
+use flyball_sys::owned;
 use flyball_sys::process::{self, Ending, ProcessId};
 use flyball_sys::readiness::{self, Interest};
 use flyball_sys::shared::SharedCounters;
@@ -22,13 +23,11 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
-use crate::counters::Tally;
 use crate::helpers::Inline;
 use crate::listening::{Share, cpu_of_worker};
-use crate::phases::{DiskWork, Phases};
+use crate::phases::Phases;
 use crate::server::connections_that_fit;
 use crate::settings::Settings;
-use crate::slots::Token;
 use crate::supervise::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::worker::{Order, Report, Worker};
 
@@ -72,7 +71,7 @@ enum Word {
 }
 
 /// What each process does: its event loop, to the end.
-pub(crate) type Body = dyn Fn(Phases<Owning>, Seat<'_>) -> io::Result<Report>;
+pub(crate) type Body = dyn Fn(Phases<Inline>, Seat<'_>) -> io::Result<Report>;
 
 /// The leader and its processes.
 pub(crate) struct Group {
@@ -260,20 +259,19 @@ impl Group {
     }
 
     /// In the new process: serves until it is told to stop. Whatever it owns is dropped here, and
-    /// what it was cloned with is not. It owns nothing until the loop stands: what it opened is
-    /// closed without a word when that fails.
+    /// what it was cloned with is not.
     fn serve(&self, index: usize, body: &Body) -> io::Result<usize> {
         let partition = index % self.partitions;
         if let Some(cpu) = cpu_of_worker(&self.worker.settings, partition) {
             process::pin(cpu)?;
         }
         let member = self.table.descriptors().join(index);
+        owned::register_by(&member);
         let worker = self.worker_of(index, partition, Signals::block()?);
         let service = Service::in_table(Arc::clone(&worker.sites), &self.table, &member);
-        let process = Phases::with_service(worker, service, Owning::start(index, &member)?)?;
-        member.end();
+        let process = Phases::with_service(worker, service, Inline::start(index)?)?;
         let (left, leader) = (self.word(index, Word::Left), &self.left);
-        Ok(body(process, Seat { member, left, leader })?.unfinished)
+        Ok(body(process, Seat { left, leader })?.unfinished)
     }
 
     fn worker_of(&self, index: usize, partition: usize, signals: Signals) -> Worker {
@@ -402,7 +400,6 @@ impl Group {
 
 /// A process's place in the group.
 pub(crate) struct Seat<'a> {
-    member: Arc<Member>,
     left: &'a AtomicU64,
     leader: &'a Wake,
 }
@@ -414,131 +411,11 @@ impl Seat<'_> {
             self.leader.notify();
         }
     }
-
-    /// Ends the process, which closes what it still has.
-    pub(crate) fn end(self, process: Phases<Owning>) -> Report {
-        drop(self);
-        process.report()
-    }
-}
-
-impl Drop for Seat<'_> {
-    fn drop(&mut self) {
-        self.member.leave();
-    }
-}
-
-/// Disk work in the event loop itself; whatever is opened or closed is registered in the table of
-/// descriptors.
-pub(crate) struct Owning {
-    member: Arc<Member>,
-    work: Inline,
-}
-
-impl Owning {
-    fn start(worker: usize, member: &Arc<Member>) -> io::Result<Owning> {
-        let (opener, member) = (Arc::clone(member), Arc::clone(member));
-        let run = move |plan: &mut Plan| plan.run_as(&opener);
-        Ok(Owning { member, work: Inline::by(worker, Arc::new(run))? })
-    }
-}
-
-impl DiskWork for Owning {
-    fn submit(&mut self, token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
-        self.work.submit(token, plan)
-    }
-
-    fn completions(&self) -> Option<BorrowedFd<'_>> {
-        self.work.completions()
-    }
-
-    fn acknowledge(&mut self) {
-        self.work.acknowledge();
-    }
-
-    fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
-        self.work.collect()
-    }
-
-    fn tend(&mut self, tally: &mut Tally) {
-        self.work.tend(tally);
-    }
-
-    fn begin_accepting(&self) {
-        self.member.begin();
-    }
-
-    fn own(&self, descriptor: BorrowedFd<'_>) {
-        self.member.own(descriptor);
-    }
-
-    fn end_accepting(&self) {
-        self.member.end();
-    }
-
-    fn close(&self, socket: OwnedFd) {
-        self.member.close(socket);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Blocks;
-    use crate::log::LogSender;
-    use flyball_site::Sites;
-    use flyball_sys::net;
-    use std::cell::Cell;
-
-    /// Counts what is owned.
-    struct Counting<'a>(&'a Cell<usize>);
-
-    impl DiskWork for Counting<'_> {
-        fn submit(&mut self, _token: Token, plan: Box<Plan>) -> Option<Box<Plan>> {
-            Some(plan)
-        }
-
-        fn own(&self, _descriptor: BorrowedFd<'_>) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
-
-    /// How many descriptors a loop owns that reads this socket, and whether it stands.
-    fn owned_by_loop(listener: OwnedFd) -> (bool, usize) {
-        let settings = Arc::new(Settings::default());
-        let worker = Worker {
-            index: 0,
-            listeners: vec![Arc::new(listener)],
-            shares_listeners: false,
-            sites: Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap()),
-            blocks: Arc::new(Blocks::new(1).unwrap()),
-            block: 0,
-            threads: 1,
-            signals: Signals::block().unwrap(),
-            connections_max: 1,
-            log: LogSender::off(),
-            chunks: Chunks::of(&settings),
-            in_group: true,
-            lends_listeners: false,
-            rings: crate::sandbox::Rings::default(),
-            accepting: Mutex::new(None),
-            settings,
-        };
-        let owned = Cell::new(0);
-        let stands = Phases::new(worker, Counting(&owned)).is_ok();
-        (stands, owned.get())
-    }
-
-    #[test]
-    fn a_loop_that_fails_as_it_starts_closes_nothing_that_bears_its_name() {
-        let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
-        // The event mechanism, and the signals.
-        assert_eq!(owned_by_loop(listener), (true, 2));
-        // No event mechanism watches a directory.
-        let directory = std::fs::File::open("/").unwrap();
-        assert_eq!(owned_by_loop(directory.into()), (false, 0));
-    }
-
     #[test]
     fn sweeping_backs_off_while_somebody_opens_and_a_death_does_not_hasten_it() {
         let mut sweeping = Sweeping::IDLE;

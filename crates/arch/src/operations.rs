@@ -1,7 +1,7 @@
 //! What a ring's operations carry between a connection and the kernel.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
@@ -9,6 +9,7 @@ use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
@@ -67,7 +68,7 @@ enum Reference {
     /// A descriptor is being made.
     Wanted,
     /// It is there, until the body is sent.
-    Installed(OwnedFd),
+    Installed(Owned),
     /// There is none to be had: bodies are copied.
     Never,
 }

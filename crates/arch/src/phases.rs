@@ -9,10 +9,11 @@ mod listeners;
 mod order;
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_http::CloseReason;
 use flyball_site::{Plan, Service};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{clock, net};
 
@@ -83,21 +84,6 @@ pub trait DiskWork {
 
     /// To be called once per turn of the loop: counts what happened, and ends who is idle.
     fn tend(&mut self, _tally: &mut Tally) {}
-
-    /// Sockets are about to be accepted. Whoever shares its table of descriptors with other
-    /// processes says so first, then which they are, and then that it was all.
-    fn begin_accepting(&self) {}
-
-    /// This descriptor was opened.
-    fn own(&self, _descriptor: BorrowedFd<'_>) {}
-
-    /// All that was accepted is owned.
-    fn end_accepting(&self) {}
-
-    /// Closes a connection's socket.
-    fn close(&self, socket: OwnedFd) {
-        drop(socket);
-    }
 
     /// A plan that finished since; to be called until it gives `None`.
     fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
@@ -173,14 +159,6 @@ impl<D: DiskWork> Phases<D> {
             worker,
         };
         phases.watch_listeners()?;
-        // Nothing fails any more.
-        phases.disk.own(phases.worker.signals.as_fd());
-        if let Some(completions) = phases.disk.completions() {
-            phases.disk.own(completions);
-        }
-        if let Some(descriptor) = phases.mechanism.descriptor() {
-            phases.disk.own(descriptor);
-        }
         phases.worker.enter_loop();
         Ok(phases)
     }
@@ -324,7 +302,7 @@ impl<D: DiskWork> Phases<D> {
             // It fails only when the connection has gone.
             let _ = net::reset_on_close(&slot.socket);
         }
-        self.disk.close(slot.socket);
+        drop(slot.socket);
         if self.paused.is_some() {
             self.resume_when_free();
         }
@@ -423,7 +401,7 @@ impl<D: DiskWork> Phases<D> {
 
 /// Whether a connection that ends for this reason may be reset (M56): nobody is served by it, and
 /// the client has everything that was sent.
-fn ends_unheard(reason: CloseReason, socket: &OwnedFd) -> bool {
+fn ends_unheard(reason: CloseReason, socket: &Owned) -> bool {
     use CloseReason as Reason;
     let unheard = matches!(
         reason,

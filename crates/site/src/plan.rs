@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use flyball_http::coding::Coding;
 use flyball_http::{OwnedRequest, Request, Status};
-use flyball_sys::descriptors::{Descriptor, Member};
+use flyball_sys::descriptors::Descriptor;
 use flyball_sys::disk::{Done, Nowait, Op};
 use flyball_sys::file::{Failure, Stamp, failure};
 use flyball_sys::mapping::Mapping;
@@ -452,29 +452,6 @@ impl Plan {
     pub fn run(&mut self) {
         while let Some(op) = self.next_op() {
             self.done(op.perform());
-        }
-    }
-
-    /// As [`Plan::run`], in a process that shares its descriptors: what is opened is registered as
-    /// its own, and a file can stand on the shelf that all use.
-    pub fn run_as(&mut self, member: &Arc<Member>) {
-        while let Some(op) = self.next_op() {
-            // The others open nothing.
-            let opens = matches!(
-                op,
-                Op::Open { .. } | Op::List { .. } | Op::Keep { .. } | Op::Nameless { .. }
-            );
-            if !opens {
-                self.done(op.perform());
-                continue;
-            }
-            member.begin();
-            let done = match op.perform() {
-                Done::Opened(Ok(Descriptor::Owned(file))) => Done::Opened(Ok(member.keep(file))),
-                done => done,
-            };
-            member.end();
-            self.done(done);
         }
     }
 

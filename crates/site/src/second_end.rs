@@ -2,11 +2,11 @@
 //! body. A backend is one, and a module that does not answer at once.
 
 use std::fmt::Debug;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::h1::Wants;
 use flyball_http::{Now, OwnedRequest};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use crate::backend::{Failure, Fill, Relay, Went};
@@ -63,7 +63,7 @@ pub trait SecondEnd: Debug + Send {
     }
 
     /// What must be waited for before it can go on; `None` when that is the client.
-    fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)>;
+    fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)>;
 
     /// It is not waited for: the next move is the client's.
     fn rests(&mut self);
@@ -107,7 +107,7 @@ impl SecondEnd for Relay {
 
     fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went {
         if self.is_to_be_linked() {
-            service.owning(self, |relay| relay.link_up(now));
+            self.link_up(now);
         }
         match self.coded.take() {
             Some(mut coded) => {
@@ -150,7 +150,7 @@ impl SecondEnd for Relay {
         self.led_to_closed
     }
 
-    fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {
+    fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)> {
         self.awaited(now)
     }
 

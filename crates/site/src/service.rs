@@ -210,8 +210,6 @@ pub struct Service {
     /// The number of the site that answered last.
     answered_for: Option<usize>,
     answered_by: Option<usize>,
-    /// Who owns descriptors, where processes have one table of them.
-    member: Option<Arc<Member>>,
     /// A block of the size of a plan, never filled. It keeps the allocator's run of such blocks in
     /// use: an empty run goes back to the kernel, which would cost each plan two calls. If the
     /// allocator kept empty runs for a second instead (`dirty_decay_ms`), calls for each request
@@ -234,9 +232,7 @@ impl Service {
     /// A service with a table of files that other processes use too. Its operations wait for the
     /// locks of that table, never long.
     pub fn in_table(sites: Arc<Sites>, table: &Arc<SharedTable>, member: &Arc<Member>) -> Service {
-        let mut service = Service::with(sites, HeldCaches::in_table(table, member));
-        service.member = Some(Arc::clone(member));
-        service
+        Service::with(sites, HeldCaches::in_table(table, member))
     }
 
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
@@ -255,7 +251,6 @@ impl Service {
             asker: Asker::Client,
             answered_for: None,
             answered_by: None,
-            member: None,
             _place: Box::new_uninit(),
         };
         service.fetch_pinned();

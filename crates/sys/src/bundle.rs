@@ -2,16 +2,17 @@
 //! of them is ready, and that every event mechanism can watch like a socket.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
+use crate::owned::Owned;
 use crate::readiness::Interest;
 
 /// The descriptors. Whoever waits does not ask which of them is ready: it tries each.
 #[derive(Debug)]
-pub struct Bundle(Arc<OwnedFd>);
+pub struct Bundle(Arc<Owned>);
 
 impl Bundle {
     /// An empty one.
@@ -19,11 +20,11 @@ impl Bundle {
     /// # Errors
     /// When descriptors are out.
     pub fn new() -> io::Result<Bundle> {
-        Ok(Bundle(Arc::new(epoll::create(CreateFlags::CLOEXEC)?)))
+        Owned::open(|| epoll::create(CreateFlags::CLOEXEC)).map(|epoll| Bundle(Arc::new(epoll)))
     }
 
     /// What is to be waited for, until it can be read.
-    pub fn descriptor(&self) -> &Arc<OwnedFd> {
+    pub fn descriptor(&self) -> &Arc<Owned> {
         &self.0
     }
 

@@ -16,6 +16,7 @@ use rustix::net::{
 };
 
 use crate::error_log::Level;
+use crate::owned::{Opening, Owned};
 use crate::say;
 
 /// Most descriptors that can come with one record (`SCM_MAX_FD` in the kernel). Those for which
@@ -37,7 +38,7 @@ pub fn say_dropped() {
 
 /// One end.
 #[derive(Debug)]
-pub struct Channel(OwnedFd);
+pub struct Channel(Owned);
 
 impl Channel {
     /// Two connected ends, closed on exec, blocking.
@@ -45,15 +46,15 @@ impl Channel {
     /// # Errors
     /// When descriptors are out.
     pub fn pair() -> io::Result<(Channel, Channel)> {
-        let flags = SocketFlags::CLOEXEC;
+        let (flags, opening) = (SocketFlags::CLOEXEC, Opening::begin());
         let (a, b) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
-        Ok((Channel(a), Channel(b)))
+        Ok((Channel(opening.own(a)), Channel(opening.own(b))))
     }
 
     /// The end that came over another channel.
     pub fn from_fd(fd: OwnedFd) -> Channel {
-        Channel(fd)
+        Channel(fd.into())
     }
 
     /// Makes this end's calls return `WouldBlock` instead of waiting. The other end has a state of

@@ -5,10 +5,10 @@
 //! table. So the table is kept again here, in a shared mapping: an owner for each number, and a
 //! shelf of files that belong to nobody and are lent to everybody. Three rules make it exact:
 //!
-//! * Whoever opens or closes says so before and after ([`Member::begin`], [`Member::end`]), and
-//!   writes the owner between the two. The leader shuts a gate, waits until nobody is between the
-//!   two, and then every open descriptor has an owner that lives, or stands on the shelf, or was
-//!   left behind.
+//! * A process says before and after that it opens or closes, and writes the owner between the two:
+//!   what it has is of the types of [`owned`](crate::owned), which do so. The leader shuts a gate,
+//!   waits until no process is between the two, and then every open descriptor has an owner that
+//!   lives, or stands on the shelf, or was left behind.
 //! * A file on the shelf is closed only when nobody has pinned it; who borrows it pins it first and
 //!   then looks whether it is still there.
 //! * A process never drops what it has from before it was cloned (see
@@ -91,11 +91,6 @@ impl DescriptorTable {
         numbers_in(&self.listing)
     }
 
-    /// Every number that may have an owner.
-    fn all_numbers(&self) -> Vec<RawFd> {
-        (0..self.numbers as RawFd).collect()
-    }
-
     fn gate(&self) -> &AtomicU64 {
         &self.words.all()[0]
     }
@@ -164,12 +159,12 @@ impl DescriptorTable {
         self.pid(index).store(pid as u64, SeqCst);
     }
 
-    /// The new process: it may open and close from now on, until it has called [`Member::end`].
+    /// The new process, before it opens anything.
     pub fn join(self: &Arc<Self>, index: usize) -> Arc<Member> {
         let pid = process::own_id() as u64;
-        self.changing(index).store(1, SeqCst);
         self.pid(index).store(pid, SeqCst);
-        let depth = Mutex::new(1);
+        self.changing(index).store(0, SeqCst);
+        let depth = Mutex::new(0);
         Arc::new(Member { table: Arc::clone(self), index, pid, depth })
     }
 
@@ -316,7 +311,7 @@ impl Member {
 
     /// To be called before descriptors are opened or closed. Waits while the leader looks for what
     /// the dead left behind, for [`GATE_MS_MAX`] and the reading of a directory.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         let mut depth = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
         if *depth == 0 {
             let (changing, gate) = (self.table.changing(self.index), self.table.gate());
@@ -334,7 +329,7 @@ impl Member {
     }
 
     /// To be called when all that was opened since [`Member::begin`] is owned, or closed.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         let mut depth = self.depth.lock().unwrap_or_else(PoisonError::into_inner);
         *depth = depth.saturating_sub(1);
         if *depth == 0 {
@@ -343,7 +338,7 @@ impl Member {
     }
 
     /// This process opened it, after it had called [`Member::begin`].
-    pub fn own(&self, descriptor: impl AsFd) {
+    pub(crate) fn own(&self, descriptor: impl AsFd) {
         if let Some(owner) = self.table.owner(descriptor.as_fd().as_raw_fd()) {
             owner.store(self.pid, SeqCst);
         }
@@ -356,21 +351,11 @@ impl Member {
     }
 
     /// Closes what this process owns.
-    pub fn close(&self, descriptor: OwnedFd) {
+    pub(crate) fn close(&self, descriptor: OwnedFd) {
         self.begin();
         self.disown(descriptor.as_raw_fd());
         drop(descriptor);
         self.end();
-    }
-
-    /// This process ends: from here on it may close what it owns without further words.
-    pub fn leave(&self) {
-        self.begin();
-        for number in open_numbers().unwrap_or_else(|_| self.table.all_numbers()) {
-            if let Some(owner) = self.table.owner(number) {
-                let _ = owner.compare_exchange(self.pid, 0, SeqCst, SeqCst);
-            }
-        }
     }
 
     /// A file that this process opened, to be closed in the right way when it is dropped.
@@ -547,4 +532,4 @@ impl Drop for Kept {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -15,6 +15,7 @@ use crate::descriptors::Descriptor;
 use crate::file::{self, Batch, Links, Stamp, Whereabouts};
 use crate::mapping::Mapping;
 use crate::nameless;
+use crate::owned::Opening;
 use crate::residency::{Residency, Resident};
 
 /// A file that has not changed for so long is hardly being written by a call that is still under
@@ -157,9 +158,9 @@ impl Op {
     /// Performs it here and now. Blocks on the disk.
     pub fn perform(self) -> Done {
         match self {
-            Op::Open { root, path, links } => Done::Opened(
-                file::open_beneath(&*root, path.as_bytes(), links).map(Descriptor::from),
-            ),
+            Op::Open { root, path, links } => {
+                opened(|| file::open_beneath(&*root, path.as_bytes(), links))
+            }
             Op::Stat { file } => Done::Stamped(file::stamp(&*file)),
             Op::Settle { file, .. } => {
                 file::settle(&*file);
@@ -174,6 +175,8 @@ impl Op {
                 Done::Populated
             }
             Op::List { directory, place, position } => {
+                // What the names lead to is opened and closed.
+                let _opening = Opening::begin();
                 Done::Listed(file::list(&*directory, &place, position))
             }
             Op::Digest { bytes, crc } => {
@@ -185,15 +188,21 @@ impl Op {
                 work.compute();
                 Done::Computed
             }
-            Op::Keep { bytes } => Done::Opened(file::in_memory(&bytes).map(Descriptor::from)),
+            Op::Keep { bytes } => opened(|| file::in_memory(&bytes)),
             Op::Nameless { directory } => {
-                Done::Opened(nameless::make(&*directory).map(|(file, _)| file.into()))
+                opened(|| nameless::make(&*directory).map(|(file, _)| file))
             }
             Op::Write { file, bytes, start } => {
                 Done::Written(nameless::write_all_at(&*file, &bytes, start))
             }
         }
     }
+}
+
+/// Opens a file, which belongs to this process from then on.
+fn opened(open: impl FnOnce() -> io::Result<OwnedFd>) -> Done {
+    let opening = Opening::begin();
+    Done::Opened(open().map(|file| opening.keep(file)))
 }
 
 /// Why an operation was not performed without waiting.
@@ -240,11 +249,11 @@ impl Nowait {
                 if !self.opens_locally(&root) {
                     return Err((Op::Open { root, path, links }, Refusal::Elsewhere));
                 }
-                match file::open_cached(&*root, path.as_bytes(), links) {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                match opened(|| file::open_cached(&*root, path.as_bytes(), links)) {
+                    Done::Opened(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
                         Err((Op::Open { root, path, links }, Refusal::Absent))
                     }
-                    opened => Ok(Done::Opened(opened.map(Descriptor::from))),
+                    opened => Ok(opened),
                 }
             }
             Op::Stat { .. } | Op::Keep { .. } | Op::Digest { .. } => Ok(op.perform()),

@@ -31,6 +31,7 @@ pub mod nameless;
 pub mod net;
 pub mod netstat;
 pub mod notify;
+pub mod owned;
 pub mod pid_file;
 pub mod pinned;
 pub mod place;

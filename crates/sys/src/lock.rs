@@ -7,6 +7,8 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use rustix::fs::{FlockOperation, MemfdFlags};
 
+use crate::owned::Owned;
+
 /// How it is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -20,7 +22,7 @@ pub enum Way {
 /// One who may take the lock.
 #[derive(Debug)]
 pub struct FileLock {
-    file: File,
+    file: Owned,
     way: Way,
 }
 
@@ -43,7 +45,8 @@ impl FileLock {
     /// When descriptors are out, or there is no /proc.
     pub fn on(file: impl AsFd, way: Way) -> io::Result<FileLock> {
         let path = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-        let file = File::options().read(true).write(true).open(path)?;
+        let file =
+            Owned::open(|| File::options().read(true).write(true).open(path).map(OwnedFd::from))?;
         Ok(FileLock { file, way })
     }
 

@@ -14,6 +14,7 @@ use rustix::net::{
 };
 
 use crate::clock;
+use crate::owned::{Opening, Owned};
 
 /// An address to listen on.
 pub type Address = SocketAddr;
@@ -323,10 +324,11 @@ pub fn connect(address: Address, timeout: Duration) -> io::Result<OwnedFd> {
 /// # Errors
 /// `WouldBlock` when the queue of a server at a Unix-domain socket is full; `NotFound`,
 /// `ConnectionRefused`, `PermissionDenied` and the like.
-pub fn begin_to_connect(server: &Server) -> io::Result<OwnedFd> {
+pub fn begin_to_connect(server: &Server) -> io::Result<Owned> {
     use rustix::io::Errno;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = |family| rustix::net::socket_with(family, SocketType::STREAM, flags, None);
+    let socket =
+        |family| Owned::open(|| rustix::net::socket_with(family, SocketType::STREAM, flags, None));
     let (socket, begun) = match server {
         Server::Unix(path) => {
             let socket = socket(AddressFamily::UNIX)?;
@@ -442,12 +444,24 @@ pub fn no_address() -> Address {
 /// # Errors
 /// `WouldBlock` when the queue is empty; `EMFILE` and `ENFILE` when descriptors are out;
 /// `ECONNABORTED` and the like when the peer has gone, which are no reason to stop.
-pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(OwnedFd, Address)> {
+pub fn accept(listener: impl AsFd, nonblocking: bool) -> io::Result<(Owned, Address)> {
+    accept_within(&Opening::begin(), listener, nonblocking)
+}
+
+/// As [`accept`], one of several.
+///
+/// # Errors
+/// The same.
+pub fn accept_within(
+    opening: &Opening,
+    listener: impl AsFd,
+    nonblocking: bool,
+) -> io::Result<(Owned, Address)> {
     let mut flags = SocketFlags::CLOEXEC;
     flags.set(SocketFlags::NONBLOCK, nonblocking);
     let (socket, address) = rustix::net::acceptfrom_with(listener, flags)?;
     let peer = address.and_then(|address| SocketAddr::try_from(address).ok());
-    Ok((socket, peer.unwrap_or_else(no_address)))
+    Ok((opening.own(socket), peer.unwrap_or_else(no_address)))
 }
 
 /// True when an accept failed because descriptors or memory are out, so that trying again at once

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use rustix::pipe::PipeFlags;
 
+use crate::owned::{Opening, Owned};
 use crate::process::ProcessId;
 
 /// As much of a script as the kernel looks at for its interpreter (BINPRM_BUF_SIZE).
@@ -202,8 +203,10 @@ pub fn find(path: &Path) -> io::Result<Found> {
 ///
 /// # Errors
 /// When descriptors are out.
-pub fn pipe(ours: End) -> io::Result<(OwnedFd, OwnedFd)> {
+pub fn pipe(ours: End) -> io::Result<(Owned, Owned)> {
+    let opening = Opening::begin();
     let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    let (read, write) = (opening.own(read), opening.own(write));
     rustix::io::ioctl_fionbio(if ours == End::Reading { &read } else { &write }, true)?;
     Ok((read, write))
 }
@@ -239,14 +242,14 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limits: ProgramLimits) -> (ProcessId, String) {
-        let (input, _) = pipe(End::Writing).unwrap();
+        let (input, _) = std::io::pipe().unwrap();
         let (read, output) = std::io::pipe().unwrap();
         let program = Program {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             environment: vec![(b"NAME".to_vec(), b"\xffvalue".to_vec())],
             directory: "/".into(),
-            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits,
         };
         let started = start(program).unwrap();
@@ -267,8 +270,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_executed_is_told() {
-        let (_, output) = pipe(End::Reading).unwrap();
-        let copy = || output.try_clone().unwrap();
+        let (_, output) = std::io::pipe().unwrap();
+        let copy = || output.try_clone().unwrap().into();
         let program = |path: &str| Program {
             path: path.into(),
             arguments: vec![],
@@ -329,14 +332,14 @@ mod tests {
 
     #[test]
     fn the_whole_group_is_ended() {
-        let (input, _) = pipe(End::Writing).unwrap();
+        let (input, _) = std::io::pipe().unwrap();
         let (read, output) = std::io::pipe().unwrap();
         let program = Program {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), "sleep 600 & sleep 600 & wait".into()],
             environment: vec![],
             directory: "/".into(),
-            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits: ProgramLimits::default(),
         };
         let child = start(program).unwrap();
@@ -348,14 +351,14 @@ mod tests {
 
     #[test]
     fn a_group_is_ended_whose_leader_has_been_waited_for() {
-        let (input, _) = pipe(End::Writing).unwrap();
+        let (input, _) = std::io::pipe().unwrap();
         let (read, output) = std::io::pipe().unwrap();
         let program = Program {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), "sleep 600 & exit 0".into()],
             environment: vec![],
             directory: "/".into(),
-            standard: [input, output.try_clone().unwrap().into(), output.into()],
+            standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits: ProgramLimits::default(),
         };
         let group = Group::of(start(program).unwrap());

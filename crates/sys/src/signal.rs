@@ -4,6 +4,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use crate::owned::{Opening, Owned};
+
 /// The signals that a server acts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
@@ -56,7 +58,7 @@ pub(crate) fn forget_all() {
 
 /// A descriptor that is readable while one of the blocked signals is pending.
 #[derive(Debug)]
-pub struct Signals(OwnedFd);
+pub struct Signals(Owned);
 
 impl Signals {
     /// Blocks SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD and the signal to retire for this
@@ -78,11 +80,12 @@ impl Signals {
             for signal in IGNORED {
                 libc::signal(signal, libc::SIG_IGN);
             }
+            let opening = Opening::begin();
             let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Signals(OwnedFd::from_raw_fd(fd)))
+            Ok(Signals(opening.own(OwnedFd::from_raw_fd(fd))))
         }
     }
 

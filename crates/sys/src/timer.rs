@@ -2,7 +2,6 @@
 //! nothing else.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use rustix::time::{
@@ -10,9 +9,11 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::owned::Owned;
+
 /// A timer.
 #[derive(Debug)]
-pub struct Timer(Arc<OwnedFd>);
+pub struct Timer(Arc<Owned>);
 
 impl Timer {
     /// One that fires once, after this many milliseconds, at least one.
@@ -21,7 +22,7 @@ impl Timer {
     /// When descriptors or memory are out.
     pub fn after_ms(ms: u64) -> io::Result<Timer> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
-        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let timer = Owned::open(|| timerfd_create(TimerfdClockId::Monotonic, flags))?;
         let ms = ms.max(1);
         let at = Timespec {
             tv_sec: (ms / 1000).try_into().unwrap_or(i64::MAX),
@@ -34,7 +35,7 @@ impl Timer {
     }
 
     /// What can be read once it has fired.
-    pub fn descriptor(&self) -> &Arc<OwnedFd> {
+    pub fn descriptor(&self) -> &Arc<Owned> {
         &self.0
     }
 

@@ -24,6 +24,7 @@ use io_uring::{IoUring, opcode};
 use rustix::fs::Statx;
 
 use crate::descriptors::Descriptor;
+use crate::owned::Owned;
 use crate::readiness::Interest;
 
 pub use buffers::RECEIVE_BYTES;
@@ -64,7 +65,7 @@ enum Held {
     Read { _file: Arc<Descriptor>, buffer: Vec<u8> },
     Piece { _file: Arc<Descriptor>, lent: Lent },
     Watch,
-    Poll { _socket: Arc<OwnedFd> },
+    Poll { _socket: Arc<Owned> },
 }
 
 struct Flight {
@@ -184,7 +185,7 @@ impl Ring {
     }
 
     /// Waits once for a socket to be ready for what `interest` says.
-    pub fn poll(&mut self, socket: Arc<OwnedFd>, token: u64, interest: Interest) {
+    pub fn poll(&mut self, socket: Arc<Owned>, token: u64, interest: Interest) {
         let mut flags = 0;
         if interest.read {
             flags |= libc::POLLIN as u32;
@@ -550,7 +551,7 @@ mod tests {
     fn an_immediate_ring_shows_completions_without_being_waited_on() {
         let mut ring = Ring::new(8, Mode::Immediate).unwrap();
         let (mut client, server) = std::os::unix::net::UnixStream::pair().unwrap();
-        let server = Arc::new(OwnedFd::from(server));
+        let server = Arc::new(Owned::from(server));
         ring.poll(Arc::clone(&server), 1, Interest::WRITE);
         ring.poll(Arc::clone(&server), 2, Interest::READ);
         ring.submit().unwrap();

@@ -1,14 +1,16 @@
 //! An event descriptor: how another thread wakes an event loop.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use crate::owned::Owned;
+
 /// A counter in the kernel that is readable while it is above zero.
 #[derive(Debug)]
-pub struct Wake(Arc<OwnedFd>);
+pub struct Wake(Arc<Owned>);
 
 impl Wake {
     /// A new one, non-blocking and closed on exec.
@@ -16,12 +18,12 @@ impl Wake {
     /// # Errors
     /// When the process is out of descriptors.
     pub fn new() -> io::Result<Wake> {
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let wake = Owned::open(|| eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC))?;
         Ok(Wake(Arc::new(wake)))
     }
 
     /// What can be read while it is above zero.
-    pub fn descriptor(&self) -> &Arc<OwnedFd> {
+    pub fn descriptor(&self) -> &Arc<Owned> {
         &self.0
     }
 

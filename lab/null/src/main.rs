@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
 
 use flyball_sys::net::{self, ListenOptions};
+use flyball_sys::owned::Owned;
 use flyball_sys::process;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
@@ -67,7 +68,7 @@ fn serve(address: net::Address, answer: &[u8], close: bool) -> io::Result<()> {
     let mut connections = Connections::default();
     let mut buffer = vec![0; READ_BYTES];
     // Whether the connection goes on.
-    let mut talk = |socket: &OwnedFd| match net::recv(socket, &mut buffer) {
+    let mut talk = |socket: &Owned| match net::recv(socket, &mut buffer) {
         // An answer that does not fit is cut short: this server has no queue. The last one leaves
         // with the end of the stream, when the socket is closed.
         Ok(1..) => net::send(socket, answer, close).is_ok() && !close,
@@ -80,7 +81,7 @@ fn serve(address: net::Address, answer: &[u8], close: bool) -> io::Result<()> {
         for event in &events {
             if event.token == LISTENER {
                 // Who has one answer may have asked already, and need not be waited for.
-                let first = |socket: &OwnedFd| !close || talk(socket);
+                let first = |socket: &Owned| !close || talk(socket);
                 accept_all(&listener, &mut connections, mechanism.as_mut(), first);
             } else {
                 let at = event.token as usize;
@@ -97,7 +98,7 @@ fn accept_all(
     listener: &OwnedFd,
     connections: &mut Connections,
     mechanism: &mut dyn Readiness,
-    mut first: impl FnMut(&OwnedFd) -> bool,
+    mut first: impl FnMut(&Owned) -> bool,
 ) {
     // Whatever fails, the next event tells again.
     while let Ok((socket, _)) = net::accept(listener, true) {
@@ -117,12 +118,12 @@ fn accept_all(
 /// Open connections, in places that are reused.
 #[derive(Default)]
 struct Connections {
-    places: Vec<Option<OwnedFd>>,
+    places: Vec<Option<Owned>>,
     free: Vec<usize>,
 }
 
 impl Connections {
-    fn add(&mut self, socket: OwnedFd) -> usize {
+    fn add(&mut self, socket: Owned) -> usize {
         match self.free.pop() {
             Some(at) => {
                 self.places[at] = Some(socket);
@@ -135,7 +136,7 @@ impl Connections {
         }
     }
 
-    fn at(&self, at: usize) -> Option<&OwnedFd> {
+    fn at(&self, at: usize) -> Option<&Owned> {
         self.places.get(at)?.as_ref()
     }
 

@@ -2,11 +2,11 @@
 //! for what it would.
 
 use std::io::{self, ErrorKind, IoSlice};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use flyball_http::h1::Conn;
 use flyball_http::{Head, Limits, Now, Out};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{clock, net};
 
@@ -20,7 +20,7 @@ const ANSWER_MS_MAX: u64 = 1_000;
 
 /// A connection.
 pub(super) struct Visit {
-    socket: OwnedFd,
+    socket: Owned,
     conn: Conn,
     head: Head,
     out: Out<()>,
@@ -33,7 +33,7 @@ pub(super) struct Visit {
 
 impl Visit {
     /// One that was accepted, and does not block.
-    pub(super) fn new(socket: OwnedFd) -> Visit {
+    pub(super) fn new(socket: Owned) -> Visit {
         let (now, limits) = (now(), Limits::default());
         let input = vec![0; limits.head_bytes_max + 1];
         let conn = Conn::new(Arc::new(limits), &now);
@@ -42,7 +42,7 @@ impl Visit {
         Visit { socket, conn, head, out, input, start: 0, end: 0, until_ms }
     }
 
-    pub(super) fn socket(&self) -> &OwnedFd {
+    pub(super) fn socket(&self) -> &Owned {
         &self.socket
     }
 

@@ -32,9 +32,9 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_sys::owned::Owned;
 use flyball_sys::user_thread::stacks_max;
 
 use crate::accept::AcceptPolicy;
@@ -129,7 +129,7 @@ fn serve(here: &mut Here<'_>) {
 
 /// Parks until a connection can be accepted, then takes more while that need not wait and the
 /// accept-limit allows. False when the worker accepts nothing any more.
-fn accept_batch(here: &mut Here<'_>, batch: &mut Vec<(OwnedFd, SocketAddr)>) -> bool {
+fn accept_batch(here: &mut Here<'_>, batch: &mut Vec<(Owned, SocketAddr)>) -> bool {
     while batch.is_empty() {
         if here.order.is_some() {
             return false;

@@ -116,7 +116,7 @@ impl Architecture for SharedSymped {
                     seat.leave_listeners();
                 }
             }
-            Ok(seat.end(process))
+            Ok(process.report())
         })
     }
 }

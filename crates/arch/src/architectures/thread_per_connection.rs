@@ -24,7 +24,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
@@ -32,6 +32,7 @@ use std::thread::{Builder, Scope};
 use flyball_http::CloseReason;
 use flyball_site::SharedCaches;
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
 use crate::accept;
@@ -131,7 +132,7 @@ fn start<'scope, 'env>(
     crew: &'scope Crew<'scope>,
     desks: &'scope Desks<'scope>,
     stack_bytes: usize,
-    socket: OwnedFd,
+    socket: Owned,
     peer: SocketAddr,
 ) -> io::Result<()> {
     let thread = Thread::new(crew, desks.lend());
@@ -140,7 +141,7 @@ fn start<'scope, 'env>(
 }
 
 /// The life of a connection's thread.
-fn serve(mut thread: Thread<'_>, desks: &Desks<'_>, socket: &OwnedFd, peer: SocketAddr) {
+fn serve(mut thread: Thread<'_>, desks: &Desks<'_>, socket: &Owned, peer: SocketAddr) {
     thread.serve(socket, peer);
     desks.take_back(thread.into_desk());
 }
@@ -219,7 +220,7 @@ const SIGNALS: u64 = 0;
 const CHANGED: u64 = 1;
 const LISTENERS: u64 = 2;
 
-impl<'a, S: FnMut(OwnedFd, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
+impl<'a, S: FnMut(Owned, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
     fn new(
         worker: &'a Worker,
         crew: &'a Crew<'a>,

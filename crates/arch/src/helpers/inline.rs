@@ -13,7 +13,7 @@ use std::sync::Arc;
 use flyball_site::Plan;
 
 use super::Bounds;
-use super::threads::{Run, Threads};
+use super::threads::Threads;
 use crate::counters::Tally;
 use crate::phases::DiskWork;
 use crate::slots::Token;
@@ -26,7 +26,6 @@ const BESIDE_IDLE_MS: u64 = 10_000;
 
 /// Disk work in the event loop: every connection of the loop waits for it, but not for long work.
 pub struct Inline {
-    run: Arc<Run>,
     beside: Threads,
     /// Whether there was long work ever: until then a turn of the loop takes no lock.
     used: bool,
@@ -38,16 +37,8 @@ impl Inline {
     /// # Errors
     /// When descriptors are out.
     pub fn start(worker: usize) -> io::Result<Inline> {
-        Inline::by(worker, Arc::new(Plan::run))
-    }
-
-    /// The same, where work is done in this way.
-    ///
-    /// # Errors
-    /// When descriptors are out.
-    pub(crate) fn by(worker: usize, run: Arc<Run>) -> io::Result<Inline> {
         let bounds = Bounds { most: BESIDE_MAX, reserve: 0, idle_ms: BESIDE_IDLE_MS, worker };
-        Ok(Inline { beside: Threads::new(bounds, Arc::clone(&run))?, run, used: false })
+        Ok(Inline { beside: Threads::new(bounds, Arc::new(Plan::run))?, used: false })
     }
 }
 
@@ -57,7 +48,7 @@ impl DiskWork for Inline {
             self.used = true;
             return self.beside.give(token, plan);
         }
-        (self.run)(&mut plan);
+        plan.run();
         Some(plan)
     }
 

@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
@@ -22,7 +23,7 @@ use crate::transmit::{Sent, transmit};
 /// A connection in its slot.
 #[derive(Debug)]
 pub(super) struct Slot {
-    pub(super) socket: OwnedFd,
+    pub(super) socket: Owned,
     pub(super) exchange: Exchange,
     pub(super) watched: Interest,
     pub(super) ready: Interest,
@@ -66,7 +67,7 @@ pub(super) enum Turn {
 }
 
 pub(super) fn open_slot(
-    socket: OwnedFd,
+    socket: Owned,
     peer: SocketAddr,
     desk: &mut Desk,
     slots: &mut Slots<Slot>,

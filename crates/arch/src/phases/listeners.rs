@@ -118,19 +118,17 @@ impl<D: DiskWork> Phases<D> {
         let lock = self.desk.accept_lock();
         let (desk, arranger) = (&mut self.desk, &mut self.arranger);
         let (slots, work) = (&mut self.slots, &mut self.work);
-        let (mechanism, timers, disk) = (&mut self.mechanism, &mut self.timers, &self.disk);
+        let (mechanism, timers) = (&mut self.mechanism, &mut self.timers);
         let Some(socket) = self.worker.listeners.get(listener) else { return Ended::Drained };
         let mut tally = std::mem::take(&mut desk.tally);
         let mut rejected = 0;
         // Without it nobody is kept out, which is no harm.
         let held = lock.as_ref().and_then(|lock| lock.hold().ok());
-        disk.begin_accepting();
         let ended = policy.phase_within(socket, &room, nonblocking, &mut tally, |socket, peer| {
             if desk.ends_accepted() {
                 rejected += 1;
                 return room.leave();
             }
-            disk.own(socket.as_fd());
             let token = open_slot(socket, peer, desk, slots, timers);
             let Some(slot) = slots.find(token) else { return };
             arranger.worked_on(slot);
@@ -142,7 +140,6 @@ impl<D: DiskWork> Phases<D> {
                 watch(mechanism.as_mut(), slots, token, Interest::READ);
             }
         });
-        disk.end_accepting();
         drop(held);
         self.desk.tally = tally;
         for _ in 0..rejected {

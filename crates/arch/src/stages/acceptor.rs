@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
 use flyball_sys::error_log::Level;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::{net, say};
 
@@ -62,7 +63,7 @@ impl Acceptor {
     pub(crate) fn turn(
         &mut self,
         thread: &mut Thread,
-        take: impl Fn(&mut Thread, OwnedFd, SocketAddr),
+        take: impl Fn(&mut Thread, Owned, SocketAddr),
     ) -> io::Result<bool> {
         let pipeline = Arc::clone(&thread.pipeline);
         self.mechanism
@@ -109,7 +110,7 @@ impl Acceptor {
         &mut self,
         listener: usize,
         thread: &mut Thread,
-        take: impl Fn(&mut Thread, OwnedFd, SocketAddr),
+        take: impl Fn(&mut Thread, Owned, SocketAddr),
     ) -> Ended {
         let pipeline = Arc::clone(&thread.pipeline);
         let nonblocking = !thread.desk.settings.send_blocking;

@@ -1,11 +1,11 @@
 //! A connection that moves from stage to stage. Whoever has it owns it: there is no lock.
 
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 use flyball_site::Plan;
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 
 use crate::awaited::Awaited;
 use crate::desk::Desk;
@@ -16,7 +16,7 @@ use crate::worker::Order;
 /// A connection and what the stages know about it.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Owned,
     pub(crate) exchange: Exchange,
     /// The partition that it belongs to for life.
     pub(crate) partition: usize,
@@ -43,7 +43,7 @@ const _: () = {
 impl Connection {
     /// One that was accepted now.
     pub(crate) fn new(
-        socket: OwnedFd,
+        socket: Owned,
         peer: SocketAddr,
         partition: usize,
         desk: &Desk,

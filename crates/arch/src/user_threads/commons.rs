@@ -2,11 +2,12 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_http::CloseReason;
 use flyball_site::Plan;
 use flyball_sys::clock;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
@@ -71,7 +72,7 @@ pub(crate) struct Commons {
     /// How the last accept phase ended.
     pub(super) ended: Ended,
     /// Connections that shall have a thread of their own.
-    pub(super) newborn: Vec<(OwnedFd, SocketAddr)>,
+    pub(super) newborn: Vec<(Owned, SocketAddr)>,
     accept: AcceptPolicy,
     connections_max: usize,
     /// Accepted connections that are not closed.
@@ -138,7 +139,7 @@ impl Commons {
 
     /// Takes connections from a listening socket that was reported ready, at most accept-limit of
     /// them and only while it need not wait.
-    pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(OwnedFd, SocketAddr)>) {
+    pub(crate) fn accept(&mut self, listener: usize, take: &mut Vec<(Owned, SocketAddr)>) {
         let start_ns = clock::monotonic_ns();
         let Some(socket) = self.worker.listeners.get(listener) else { return };
         let room = self.connections_max.saturating_sub(self.open);
@@ -160,7 +161,7 @@ impl Commons {
     }
 
     /// The connection is over.
-    pub(super) fn close(&mut self, exchange: Exchange, socket: OwnedFd, reason: CloseReason) {
+    pub(super) fn close(&mut self, exchange: Exchange, socket: Owned, reason: CloseReason) {
         reset_if_cut_short(&socket, &exchange);
         exchange.end(&mut self.desk, reason);
         drop(socket);

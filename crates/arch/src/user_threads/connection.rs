@@ -3,12 +3,13 @@
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use super::scheduler::{Here, Stand, Wake, Why};
@@ -21,7 +22,7 @@ use crate::worker::Order;
 
 /// A connection, owned by the thread that serves it.
 struct Connection {
-    socket: OwnedFd,
+    socket: Owned,
     exchange: Exchange,
     /// What the event mechanism watches the socket for.
     watched: Interest,
@@ -43,7 +44,7 @@ struct Connection {
 /// Serves one connection to its end, which comes between two requests unless it `may_idle` there.
 pub(crate) fn serve_connection(
     here: &mut Here<'_>,
-    socket: OwnedFd,
+    socket: Owned,
     peer: SocketAddr,
     may_idle: bool,
 ) {

@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
-use std::os::fd::OwnedFd;
 
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::clock;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event};
 use flyball_sys::user_thread::{Parker, Run, Stacks, UserThread};
 
@@ -154,7 +154,7 @@ impl Here<'_> {
     }
 
     /// Gives a connection a thread of its own.
-    pub(crate) fn spawn(&mut self, connections: &mut Vec<(OwnedFd, SocketAddr)>) {
+    pub(crate) fn spawn(&mut self, connections: &mut Vec<(Owned, SocketAddr)>) {
         self.newborn.append(connections);
     }
 }
@@ -184,7 +184,7 @@ pub(crate) struct Scheduler {
     timers: Timers,
     events: Vec<Event>,
     /// What the thread of a connection does.
-    newborn: fn(&mut Here<'_>, OwnedFd, SocketAddr),
+    newborn: fn(&mut Here<'_>, Owned, SocketAddr),
     draining_until_ms: Option<u64>,
 }
 
@@ -193,7 +193,7 @@ impl Scheduler {
     /// a thread that is spawned for a connection.
     pub(crate) fn new(
         settings: &Settings,
-        newborn: fn(&mut Here<'_>, OwnedFd, SocketAddr),
+        newborn: fn(&mut Here<'_>, Owned, SocketAddr),
     ) -> Scheduler {
         Scheduler {
             threads: Slots::default(),

@@ -1,13 +1,14 @@
 //! The link to a program that is started for one request (RFC 3875): three pipes and a leash.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use flyball_http::OwnedRequest;
 use flyball_sys::bundle::Bundle;
 use flyball_sys::channel::Channel;
+use flyball_sys::owned::Owned;
 use flyball_sys::program::{self, End};
 use flyball_sys::readiness::Interest;
 
@@ -23,12 +24,12 @@ const ERROR_BYTES: usize = 4096;
 /// An end of a pipe, and what it is watched for.
 #[derive(Debug)]
 struct Watched {
-    end: Option<OwnedFd>,
+    end: Option<Owned>,
     interest: Interest,
 }
 
 impl Watched {
-    fn new(end: OwnedFd) -> Watched {
+    fn new(end: Owned) -> Watched {
         Watched { end: Some(end), interest: Interest::NONE }
     }
 
@@ -252,7 +253,7 @@ impl Link for Cgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)> {
         let writes = self.queued() > 0;
         self.input.watch(&self.bundle, Interest { read: false, write: writes });
         self.output.watch(&self.bundle, Interest { read: pulls, write: false });
@@ -262,12 +263,6 @@ impl Link for Cgi {
             self.leash_watched = told;
         }
         Some((Arc::clone(self.bundle.descriptor()), Interest::READ))
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        let ends = [&self.input.end, &self.output.end, &self.errors.end];
-        let ends = ends.into_iter().flatten().map(AsFd::as_fd);
-        ends.chain([self.bundle.as_fd(), self.leash.as_fd()]).collect()
     }
 
     fn leave(self: Box<Self>) {

@@ -1,10 +1,10 @@
 //! The link to a server that speaks FastCGI 1.0: one request at a time, and the next on the same
 //! link if both sides keep it.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
@@ -154,12 +154,8 @@ impl Link for FastCgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)> {
         self.stream.as_ref().map(|stream| stream.awaited(pulls))
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.stream.iter().map(Stream::as_fd).collect()
     }
 
     fn leave(mut self: Box<Self>) {

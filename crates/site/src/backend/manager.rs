@@ -6,10 +6,11 @@
 //! All of it is a part of the process that starts programs.
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use flyball_sys::error_log::Level;
+use flyball_sys::owned::Owned;
 use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
 use flyball_sys::readiness::{Interest, Readiness};
@@ -106,7 +107,7 @@ pub(super) struct PoolRule {
 #[derive(Debug)]
 struct Responder {
     process: ProcessId,
-    errors: Option<OwnedFd>,
+    errors: Option<Owned>,
     said: ErrorOutput,
     renewed_ms: u64,
 }
@@ -353,11 +354,12 @@ impl Kind<'_> {
     }
 
     /// A process, and the end of its error output.
-    fn begin(&self) -> io::Result<(ProcessId, OwnedFd)> {
+    fn begin(&self) -> io::Result<(ProcessId, Owned)> {
         let PoolSettings { arguments, environment, memory_bytes, cpu_s, .. } = &self.rule.settings;
         let program = &self.rule.program;
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         let (errors, theirs) = program::pipe(End::Reading)?;
+        let theirs = || theirs.as_fd().try_clone_to_owned();
         let mut variables = vec![(b"PATH".to_vec(), super::environment::PATH.to_vec())];
         variables.extend(
             environment
@@ -369,7 +371,7 @@ impl Kind<'_> {
             path: program.clone(),
             arguments: arguments.iter().map(Into::into).collect(),
             environment: variables,
-            standard: [socket.copy()?, theirs.try_clone()?, theirs],
+            standard: [socket.copy()?, theirs()?, theirs()?],
             limits: ProgramLimits { memory_bytes: *memory_bytes, cpu_s: *cpu_s },
         })?;
         Ok((process, errors))

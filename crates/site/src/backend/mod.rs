@@ -41,11 +41,11 @@ pub(crate) use coded::CodedAnswer;
 pub(crate) use gates::{Admitted, Gates, Passage, answers};
 pub(crate) use relay::Outcome;
 
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use flyball_http::Status;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 /// Most bytes of a request body that wait for a backend, per connection; the client is not read
@@ -158,10 +158,7 @@ pub(crate) trait Link: std::fmt::Debug + Send {
     fn pull(&mut self, answer: &mut BytesMut) -> Result<Flow, (Failure, String)>;
 
     /// What must be waited for before more can be pushed or, if it is wanted, pulled.
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)>;
-
-    /// The descriptors that it has now.
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>>;
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)>;
 
     /// The answer has ended, or nobody wants the rest: the program may go on by itself.
     fn leave(self: Box<Self>);

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flyball_sys::owned::Owned;
 use flyball_sys::wake::Wake;
 
 /// The places of the links to one server, shared by the threads of a process.
@@ -111,7 +111,7 @@ impl Waiting {
     }
 
     /// What can be read when it is there.
-    pub(super) fn descriptor(&self) -> &Arc<OwnedFd> {
+    pub(super) fn descriptor(&self) -> &Arc<Owned> {
         self.waiter.wake.descriptor()
     }
 }

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
 use flyball_http::{Now, OwnedRequest, Segment};
 use flyball_sys::error_log::Level;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{process, say};
 
@@ -68,7 +68,7 @@ pub enum Fill {
     /// As far as it goes now: the next move is the client's.
     Done,
     /// More can come: this must be waited for.
-    Wait(Arc<OwnedFd>, Interest),
+    Wait(Arc<Owned>, Interest),
     /// Work that may wait; then [`SecondEnd::worked`](crate::SecondEnd::worked).
     Work(Box<Plan>),
 }
@@ -206,11 +206,6 @@ impl Relay {
     /// The request.
     pub fn request(&self) -> &OwnedRequest {
         &self.request
-    }
-
-    /// The descriptors that it has now.
-    pub(crate) fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        self.link.as_ref().map_or_else(Vec::new, |link| link.descriptors())
     }
 
     /// Lets it have files of these directories sent.
@@ -559,7 +554,7 @@ impl Relay {
     }
 
     /// What must be waited for before it can go on.
-    pub fn awaited(&mut self, now: &Now) -> Option<(Arc<OwnedFd>, Interest)> {
+    pub fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)> {
         if !std::mem::replace(&mut self.waits, true) {
             self.since_ms = now.ms();
         }

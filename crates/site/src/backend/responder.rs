@@ -1,10 +1,10 @@
 //! A server that answers requests: where it listens, and the links to it that nobody uses.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::net::{self, Server};
+use flyball_sys::owned::Owned;
 
 use super::Failure;
 use super::environment::Environment;
@@ -18,7 +18,7 @@ use super::spares::Spares;
 pub(super) struct Responder {
     server: Server,
     /// The one that was used last at the end: the others grow old and are closed by the server.
-    idle: Mutex<Vec<Arc<OwnedFd>>>,
+    idle: Mutex<Vec<Arc<Owned>>>,
     idle_max: usize,
     /// Places of links that are in use.
     pub(super) places: Arc<Places>,
@@ -54,7 +54,7 @@ impl Responder {
     }
 
     /// A link that has been used before and that the server has not closed.
-    pub(super) fn take_idle(&self) -> Option<Arc<OwnedFd>> {
+    pub(super) fn take_idle(&self) -> Option<Arc<Owned>> {
         if !self.keeps() {
             return None;
         }
@@ -68,7 +68,7 @@ impl Responder {
     }
 
     /// Keeps a link for another request, if there is room.
-    pub(super) fn keep(&self, socket: Arc<OwnedFd>) {
+    pub(super) fn keep(&self, socket: Arc<Owned>) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < self.idle_max {
             idle.push(socket);
@@ -76,7 +76,7 @@ impl Responder {
     }
 
     /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
-    pub(super) fn connect(&self) -> Result<Arc<OwnedFd>, (Failure, String)> {
+    pub(super) fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
         net::begin_to_connect(&self.server).map(Arc::new).map_err(|error| not_connected(&error))
     }
 }

@@ -1,10 +1,10 @@
 //! The link to a server that speaks SCGI: a netstring of variables, the body, and the answer until
 //! the server closes the link.
 
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use super::environment::Environment;
@@ -96,12 +96,8 @@ impl Link for Scgi {
         }
     }
 
-    fn awaited(&mut self, pulls: bool) -> Option<(Arc<OwnedFd>, Interest)> {
+    fn awaited(&mut self, pulls: bool) -> Option<(Arc<Owned>, Interest)> {
         Some(self.stream.awaited(pulls))
-    }
-
-    fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
-        vec![self.stream.as_fd()]
     }
 
     /// SCGI has one request on a link.

@@ -15,6 +15,7 @@ use flyball_sys::clock;
 use flyball_sys::error_log::Level;
 use flyball_sys::file::{self, Links};
 use flyball_sys::intake::{Inbox, Intake};
+use flyball_sys::owned::Owned;
 use flyball_sys::process::{self, Ending};
 use flyball_sys::program::{self, Group, Program, ProgramLimits};
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
@@ -295,7 +296,7 @@ pub(super) fn leave(leash: &Channel) {
 }
 
 /// The program ends now, and then its input does, whose other end it has.
-pub(super) fn end(leash: &Channel, input: OwnedFd) {
+pub(super) fn end(leash: &Channel, input: Owned) {
     // It fails when the program has ended, or has left before.
     let _ = leash.send(CUT, Some(input.as_fd()));
 }

@@ -2,10 +2,10 @@
 //! and the one repetition of a request that a link which was kept for too long may cost.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use flyball_sys::net;
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
 use super::places::{Entry, Place, Waiting};
@@ -29,7 +29,7 @@ enum Reach {
     /// As many are in use as may be.
     Queued(Waiting),
     /// It is there, and has a place among those in use.
-    Linked(Arc<OwnedFd>, Place),
+    Linked(Arc<Owned>, Place),
 }
 
 /// A link to a responder.
@@ -228,20 +228,13 @@ impl Stream {
     }
 
     /// What is waited for.
-    pub(super) fn awaited(&self, pulls: bool) -> (Arc<OwnedFd>, Interest) {
+    pub(super) fn awaited(&self, pulls: bool) -> (Arc<Owned>, Interest) {
         match &self.reach {
             Reach::Queued(waiting) => (Arc::clone(waiting.descriptor()), Interest::READ),
             Reach::Linked(socket, _) => {
                 let interest = Interest { read: pulls, write: self.queued() > 0 };
                 (Arc::clone(socket), interest)
             }
-        }
-    }
-
-    pub(super) fn as_fd(&self) -> BorrowedFd<'_> {
-        match &self.reach {
-            Reach::Queued(waiting) => waiting.descriptor().as_fd(),
-            Reach::Linked(socket, _) => socket.as_fd(),
         }
     }
 

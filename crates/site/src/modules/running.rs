@@ -2,7 +2,6 @@
 //! end of its connection.
 
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -12,6 +11,7 @@ use flyball_http::{Now, OwnedRequest, Segment, Status};
 use flyball_module::abi::WAIT_MS_MAX;
 use flyball_module::{Pending, Turn, Wake};
 use flyball_sys::disk::{Compute, Done, Op};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::timer::Timer;
 
@@ -265,9 +265,9 @@ impl Running {
     }
 
     /// Without one, because descriptors are out, the connection ends.
-    fn set_timer(&mut self, service: &Service, now: &Now) {
+    fn set_timer(&mut self, now: &Now) {
         if let Next::Time(at, timer @ None) = &mut self.next {
-            *timer = service.timer(at.saturating_sub(now.ms()));
+            *timer = Timer::after_ms(at.saturating_sub(now.ms())).ok();
         }
     }
 
@@ -410,7 +410,7 @@ impl SecondEnd for Running {
                 return went;
             }
             if !self.is_due(wants, now) {
-                self.set_timer(service, now);
+                self.set_timer(now);
                 return Went::Wait;
             }
             if let Some(went) = self.call(wants, now) {
@@ -479,7 +479,7 @@ impl SecondEnd for Running {
         service.module_answer(self.site, &self.request.request(), draft, body)
     }
 
-    fn awaited(&mut self, _: &Now) -> Option<(Arc<OwnedFd>, Interest)> {
+    fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
         let Next::Time(_, timer) = &self.next else { return None };
         timer.as_ref().map(|timer| (Arc::clone(timer.descriptor()), Interest::READ))
     }

@@ -129,10 +129,7 @@ impl Service {
             while let Some(plan) = self.fetch_ahead(now) {
                 let mut next = Some(plan);
                 while let Some(mut plan) = next {
-                    match &self.member {
-                        Some(member) => plan.run_as(member),
-                        None => plan.run(),
-                    }
+                    plan.run();
                     next = self.resume_ahead(*plan, now);
                 }
             }

@@ -78,28 +78,6 @@ impl Service {
         self.sites.spool.as_ref()
     }
 
-    /// What `begin` opens belongs to this process, where others have the same table of descriptors:
-    /// else it would be closed when one of them dies.
-    pub(super) fn owned(&self, begin: impl FnOnce() -> Option<Box<Relay>>) -> Option<Box<Relay>> {
-        let Some(member) = &self.member else { return begin() };
-        member.begin();
-        let relay = begin();
-        for descriptor in relay.iter().flat_map(|relay| relay.descriptors()) {
-            member.own(descriptor);
-        }
-        member.end();
-        relay
-    }
-
-    /// The same of what a backend opens later.
-    pub(crate) fn owning(&self, relay: &mut Relay, open: impl FnOnce(&mut Relay)) {
-        let Some(member) = &self.member else { return open(relay) };
-        member.begin();
-        open(relay);
-        relay.descriptors().into_iter().for_each(|descriptor| member.own(descriptor));
-        member.end();
-    }
-
     /// The answer of a backend, once [`Relay::advance`] has told of its head: that head, a refusal
     /// in the place of one that is none, or another lookup where the program named another path of
     /// this server. A body that is a stream comes by [`Relay::advance`], any other is whole.

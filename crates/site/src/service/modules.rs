@@ -6,7 +6,6 @@ use bytes::Bytes;
 use flyball_http::head::Framing;
 use flyball_http::{Method, Now, OwnedRequest, Request, Segment, Status, h1};
 use flyball_module::Turn;
-use flyball_sys::timer::Timer;
 
 use super::{Answer, Asker, File, Lookup, Service, Sites, carried, takes_path};
 use crate::modules::{BodyQueue, Called, Caller, Draft, FileWish, Place, Running};
@@ -173,18 +172,6 @@ impl Service {
     /// The answer in the place of a module that has none.
     pub(crate) fn module_failed(&mut self, request: &Request<'_>, status: Status) -> Lookup<'_> {
         self.refuse(request, status)
-    }
-
-    /// A timer. It belongs to this process, where others have the same table of descriptors.
-    pub(crate) fn timer(&self, ms: u64) -> Option<Timer> {
-        let Some(member) = &self.member else { return Timer::after_ms(ms).ok() };
-        member.begin();
-        let timer = Timer::after_ms(ms).ok();
-        if let Some(timer) = &timer {
-            member.own(&**timer.descriptor());
-        }
-        member.end();
-        timer
     }
 
     /// The site's own answer for another path; programs have sent the request elsewhere so often.

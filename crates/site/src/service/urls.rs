@@ -171,7 +171,7 @@ impl Service {
         let user = served.user(request);
         let admitted = Admitted { request, user: user.as_deref() };
         let with = (&served.routes, sites.spawner.as_ref());
-        match self.owned(|| passage.begin(&admitted, with, site, now.ms())) {
+        match passage.begin(&admitted, with, site, now.ms()) {
             Some(relay) => Lookup::Backend(relay),
             None => self.refuse(request, Status::SERVICE_UNAVAILABLE),
         }

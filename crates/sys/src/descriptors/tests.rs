@@ -15,14 +15,14 @@ pub(super) fn pass() {
     }
 }
 
-fn table(processes: usize, places: usize) -> Arc<DescriptorTable> {
+pub(crate) fn table(processes: usize, places: usize) -> Arc<DescriptorTable> {
     let table = Arc::new(DescriptorTable::new(processes, places).unwrap());
     table.seal().unwrap();
     table
 }
 
 /// A process that does something and is then killed.
-fn killed(table: &Arc<DescriptorTable>, index: usize, body: impl Fn(&Arc<Member>)) {
+pub(crate) fn killed(table: &Arc<DescriptorTable>, index: usize, body: impl Fn(&Arc<Member>)) {
     table.expect(index);
     let child = spawn_sharing_descriptors(&|| {
         let member = table.join(index);
@@ -35,11 +35,11 @@ fn killed(table: &Arc<DescriptorTable>, index: usize, body: impl Fn(&Arc<Member>
     assert_eq!(wait_for(child).unwrap(), 128 + libc::SIGKILL);
 }
 
-fn open() -> OwnedFd {
+pub(crate) fn open() -> OwnedFd {
     rustix::fs::open("/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
-fn is_open(number: RawFd) -> bool {
+pub(crate) fn is_open(number: RawFd) -> bool {
     open_numbers().unwrap().contains(&number)
 }
 
@@ -53,7 +53,6 @@ fn what_a_killed_process_owned_is_closed_at_once() {
                 member.own(&file);
                 std::mem::forget(file);
             }
-            member.end();
         });
         assert_eq!(open_numbers().unwrap().len(), before.len() + 5);
         table.bury(0);
@@ -69,7 +68,6 @@ fn what_it_had_not_registered_is_swept_and_what_others_own_is_not() {
         let other = table.join(1);
         let file = open();
         other.own(&file);
-        other.end();
         killed(&table, 0, |_| std::mem::forget((open(), open())));
         // It reused a number that somebody else had owned and closed.
         let closed = open();
@@ -88,6 +86,7 @@ fn nothing_is_swept_while_somebody_opens() {
     apart(|| {
         let table = table(2, 1);
         let opening = table.join(1);
+        opening.begin();
         let file = open();
         killed(&table, 0, |_| {});
         table.bury(0);
@@ -127,11 +126,9 @@ fn a_file_on_the_shelf_outlives_who_brought_it_and_the_dead_do_not_keep_it() {
         killed(&table, 0, |member| {
             let kept = member.keep(open());
             member.shelve(0, &kept).unwrap();
-            member.end();
             std::mem::forget((kept, member.lend(0, 1).unwrap()));
         });
         let two = table.join(1);
-        two.end();
         assert!(two.lend(0, 1).is_some() && !two.unshelve(0));
         table.bury(0);
         assert_eq!(table.sweep().unwrap(), Some(0));
@@ -148,7 +145,6 @@ fn who_dies_over_emptying_a_place_leaves_a_borrowed_file_open() {
             let one = table.join(0);
             let kept = one.keep(open());
             let generation = one.shelve(0, &kept).unwrap();
-            one.end();
             let number = kept.as_fd().as_raw_fd();
             let lent = borrowed.then(|| one.lend(0, generation).unwrap());
             drop(kept);
@@ -175,7 +171,6 @@ fn who_dies_over_shelving_a_file_leaves_no_place_that_names_a_closed_number() {
             table.discard(0);
             table.bury(0);
             let two = table.join(1);
-            two.end();
             // Whoever gets the next number is not closed by whoever clears the place.
             let next = open();
             assert!(two.unshelve(0) && two.is_empty(0));
@@ -223,21 +218,6 @@ fn the_dead_are_buried_and_swept_although_no_descriptor_can_be_had() {
         let two = table.join(1);
         assert!(two.unshelve(0));
         assert_eq!(open_numbers().unwrap(), before);
-    });
-}
-
-#[test]
-fn who_leaves_without_a_descriptor_to_be_had_owns_nothing_any_more() {
-    apart(|| {
-        let table = table(1, 1);
-        let one = table.join(0);
-        let file = open();
-        one.own(&file);
-        let limit = process::descriptor_limit();
-        process::limit_descriptors(3).unwrap();
-        one.leave();
-        process::limit_descriptors(limit).unwrap();
-        assert_eq!(table.owner(file.as_raw_fd()).unwrap().load(SeqCst), 0);
     });
 }
 

@@ -31,7 +31,7 @@ fn listener(backlog: u32, options: &ListenOptions) -> (OwnedFd, Address) {
     (socket, address)
 }
 
-fn accepted(listener: &OwnedFd) -> OwnedFd {
+fn accepted(listener: &OwnedFd) -> Owned {
     loop {
         match accept(listener, true) {
             Ok((socket, _)) => return socket,

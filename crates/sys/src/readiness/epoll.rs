@@ -2,18 +2,19 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use super::{EVENTS_MAX, Event, Interest, Readiness};
+use crate::owned::Owned;
 use crate::refused::is_refused;
 
 /// An epoll instance. Its own descriptor is readable while one that it watches is ready.
 pub struct Epoll {
-    instance: Arc<OwnedFd>,
+    instance: Arc<Owned>,
     edge: bool,
 }
 
@@ -23,7 +24,7 @@ impl Epoll {
     /// # Errors
     /// When descriptors are out, or the machine refuses to wait for events.
     pub fn new(edge: bool) -> io::Result<Epoll> {
-        let instance = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
+        let instance = Arc::new(Owned::open(|| epoll::create(CreateFlags::CLOEXEC))?);
         let epoll = Epoll { instance, edge };
         // A machine that refuses to wait is found out here, and not in the loop.
         epoll
@@ -217,7 +218,7 @@ impl Readiness for Epoll {
 /// descriptor for itself until it is armed again.
 #[derive(Debug)]
 pub struct Armer {
-    instance: Arc<OwnedFd>,
+    instance: Arc<Owned>,
 }
 
 impl Armer {

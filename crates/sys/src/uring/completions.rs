@@ -10,6 +10,7 @@ use super::{Flight, Held, Lent, Outgoing, Received, Socket};
 use crate::descriptors::Descriptor;
 use crate::disk::Done;
 use crate::file;
+use crate::owned::Owned;
 use crate::readiness::Interest;
 
 /// A completed operation.
@@ -30,7 +31,7 @@ pub enum Completion {
     /// A watched descriptor is readable, and whether the watch goes on by itself.
     Readable(bool),
     /// A descriptor of the process's own for a socket that the ring owns.
-    Installed(io::Result<OwnedFd>),
+    Installed(io::Result<Owned>),
     /// There is room in a socket, or it is of no use any more.
     Writable,
     /// The write side is shut down.
@@ -129,7 +130,7 @@ pub(super) fn complete_unheld(
     let completion = match kind {
         Kind::Quiet => return,
         Kind::Unacknowledged => Completion::Unacknowledged(result_of(entry).unwrap_or(0) as u64),
-        Kind::Install => Completion::Installed(own(result_of(entry))),
+        Kind::Install => Completion::Installed(own(result_of(entry)).map(Owned::from)),
         Kind::Room => Completion::Writable,
         Kind::Shut => Completion::Shut,
         Kind::Receive => {

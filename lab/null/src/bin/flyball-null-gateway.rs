@@ -7,10 +7,11 @@
 #![forbid(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 use flyball_sys::net::{self, ListenOptions, Server};
+use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 
 /// Length of the accept queue.
@@ -76,8 +77,8 @@ fn request(script: &str) -> Vec<u8> {
 
 /// A client and its link.
 struct Pair {
-    client: OwnedFd,
-    link: Option<OwnedFd>,
+    client: Owned,
+    link: Option<Owned>,
 }
 
 fn serve(address: net::Address, server: &Server, request: &[u8]) -> io::Result<()> {

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::common::responder::{self, ANSWER, CONTENT, Responder};
 use crate::common::{
     Launch, Server, Site, children, get, has, is_running, last_get, proc_status, signal, text,
     wait_for, within,
@@ -17,6 +19,9 @@ use flyball_testkit::{Client, wait};
 
 /// Connections that are kept while processes die: so many that each process has some.
 const KEPT: usize = 64;
+
+/// Links at which each process is asked for something while another dies.
+const LINKS: usize = 16;
 
 /// Processes that are killed under load.
 const KILLS: usize = 20;
@@ -150,6 +155,47 @@ fn the_clients_of_a_killed_process_see_a_close_and_those_of_others_nothing() {
     assert!(clients.is_empty(), "{} connections outlived their processes", clients.len());
     group(&server, 3);
     assert_eq!(server.connect().ask(get("/small.txt")).text(), "small");
+}
+
+#[test]
+fn the_link_of_a_request_that_is_made_again_outlives_the_death_of_another_process() {
+    let (front, listener) = Responder::bind();
+    let launch = Launch::bare::<&str>(&[]).args(&["--config", &front.config(4)]);
+    let launch = launch.args(&["--listen", "127.0.0.1:0", "--arch", "shared-symped"]);
+    let settings = ["workers=2", "shared-symped.partitions=2"];
+    let server = settings.iter().fold(launch, |launch, setting| launch.set(setting)).start();
+    let before = group(&server, 2);
+    let accept = || {
+        let mut link = listener.accept().expect("a link").0;
+        responder::request(&mut link).expect("a request");
+        link
+    };
+    // Each asks on a link that was kept, which ends then: it is asked again on another.
+    let mut asked: Vec<(Client, UnixStream)> = Vec::new();
+    for _ in 0..LINKS {
+        let mut client = server.connect();
+        client.send(get(responder::PATH));
+        let mut kept = accept();
+        kept.write_all(ANSWER).expect("the link is there");
+        assert_eq!(client.response().body, CONTENT);
+        client.send(get(responder::PATH));
+        responder::request(&mut kept).expect("the same link");
+        drop(kept);
+        asked.push((client, accept()));
+    }
+    signal(before[0], "KILL");
+    // What the dead left is swept before another comes.
+    wait_for("another process", || {
+        let now = children(server.worker());
+        (now.len() == 2 && !now.contains(&before[0])).then_some(())
+    });
+    // The clients of the dead see the end of their connections.
+    asked.retain_mut(|(client, _)| !client.arrived());
+    assert!((1..LINKS).contains(&asked.len()), "{} of {LINKS} are left", asked.len());
+    for (mut client, mut link) in asked {
+        link.write_all(ANSWER).expect("the link is there");
+        assert_eq!(client.response().body, CONTENT);
+    }
 }
 
 /// Asks for one file on a connection of its own. `None` when the connection broke, as those of a

@@ -1,7 +1,7 @@
 //! A server that speaks FastCGI and gives one small answer, and what a site says about it.
 
 use std::io::{Read, Write};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::thread;
 
 use flyball_testkit::as_ourselves;
@@ -13,7 +13,8 @@ pub const PATH: &str = "/app";
 /// The content of each answer.
 pub const CONTENT: &[u8] = b"hello\n";
 
-const ANSWER: &[u8] = b"\x01\x06\0\x01\0\x22\0\0Content-Type: text/plain\r\n\r\nhello\n\
+/// An answer with that content.
+pub const ANSWER: &[u8] = b"\x01\x06\0\x01\0\x22\0\0Content-Type: text/plain\r\n\r\nhello\n\
     \x01\x03\0\x01\0\x08\0\0\0\0\0\0\0\0\0\0";
 
 /// The end of a request body.
@@ -29,11 +30,17 @@ pub struct Responder {
 
 impl Responder {
     pub fn start() -> Responder {
+        let (responder, listener) = Responder::bind();
+        thread::spawn(move || answer(&listener));
+        responder
+    }
+
+    /// One that the test itself is, and where its links come from.
+    pub fn bind() -> (Responder, UnixListener) {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let socket = directory.path().join("responder");
         let listener = UnixListener::bind(&socket).expect("it can listen");
-        thread::spawn(move || answer(&listener));
-        Responder { directory }
+        (Responder { directory }, listener)
     }
 
     /// The path of a configuration that leads to it, and keeps so many links.
@@ -49,13 +56,20 @@ impl Responder {
     }
 }
 
+/// A request without a body, all of which comes at once; `None` at the end of the link.
+pub fn request(link: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut request = vec![0; 4096];
+    let len = link.read(&mut request).ok().filter(|len| *len > 0)?;
+    request.truncate(len);
+    assert!(request.ends_with(LAST), "{}", request.escape_ascii());
+    Some(request)
+}
+
 /// One link at a time, each as long as the other side keeps it.
 fn answer(listener: &UnixListener) {
     for link in listener.incoming() {
-        let (mut link, mut request) = (link.expect("a link"), [0; 4096]);
-        // They have no body: all of a request comes at once.
-        while let Ok(len @ 1..) = link.read(&mut request) {
-            assert!(request[..len].ends_with(LAST), "{}", request[..len].escape_ascii());
+        let mut link = link.expect("a link");
+        while let Some(request) = request(&mut link) {
             if link.write_all(ANSWER).is_err() || request[FLAGS_AT] == 0 {
                 break;
             }
