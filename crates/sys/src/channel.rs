@@ -275,30 +275,33 @@ mod tests {
 
     #[test]
     fn an_empty_record_is_dropped_and_is_no_end() {
-        let (here, there) = Channel::pair().unwrap();
-        let (pipe, held) = std::io::pipe().unwrap();
-        there.set_nonblocking().unwrap();
-        let record = &mut [0; 8];
-        for n in 0..3 {
-            (0..n).for_each(|_| here.send(b"", Some(held.as_fd())).unwrap());
-            let error = there.receive(record).unwrap_err();
-            assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-            (0..n).for_each(|_| here.send(b"", None).unwrap());
-            here.send(b"x", None).unwrap();
-            assert_eq!(there.receive_now(record).unwrap(), 1);
-        }
-        // Neither is it where the other end is gone meanwhile.
-        here.send(b"", None).unwrap();
-        here.send(b"", None).unwrap();
-        here.send(b"last", None).unwrap();
-        here.send(b"", None).unwrap();
-        drop(here);
-        assert_eq!(there.receive(record).unwrap().0, 4);
-        assert_eq!(there.receive(record).unwrap().0, 0);
-        assert_eq!(there.receive(record).unwrap().0, 0);
-        // What came with such records is closed.
-        drop(held);
-        assert_eq!((&pipe).read(record).unwrap(), 0);
+        // Processes that other tests fork have copies of the ends for a while.
+        apart(|| {
+            let (here, there) = Channel::pair().unwrap();
+            let (pipe, held) = std::io::pipe().unwrap();
+            there.set_nonblocking().unwrap();
+            let record = &mut [0; 8];
+            for n in 0..3 {
+                (0..n).for_each(|_| here.send(b"", Some(held.as_fd())).unwrap());
+                let error = there.receive(record).unwrap_err();
+                assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+                (0..n).for_each(|_| here.send(b"", None).unwrap());
+                here.send(b"x", None).unwrap();
+                assert_eq!(there.receive_now(record).unwrap(), 1);
+            }
+            // Neither is it where the other end is gone meanwhile.
+            here.send(b"", None).unwrap();
+            here.send(b"", None).unwrap();
+            here.send(b"last", None).unwrap();
+            here.send(b"", None).unwrap();
+            drop(here);
+            assert_eq!(there.receive(record).unwrap().0, 4);
+            assert_eq!(there.receive(record).unwrap().0, 0);
+            assert_eq!(there.receive(record).unwrap().0, 0);
+            // What came with such records is closed.
+            drop(held);
+            assert_eq!((&pipe).read(record).unwrap(), 0);
+        });
     }
 
     #[test]
