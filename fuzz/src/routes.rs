@@ -101,7 +101,7 @@ fn ask(routes: RouteSettings, access: AccessSettings, stays: bool, target: &[u8]
             Lookup::Answer(answer) => check_fields(answer.fields, stays),
             // A file is looked for, which is not done here.
             Lookup::Wait(_) => {}
-            Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => {
+            Lookup::Stream(..) | Lookup::Respond(_) => {
                 panic!("nothing of the kind was asked for")
             }
         }

@@ -1,7 +1,7 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
-mod backend;
+mod responder;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use flyball_http::h1::Conn;
 use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
-use flyball_http::{CloseReason, OwnedRequest, Refusal, Request};
-use flyball_site::{Answer, Lookup, Out, Piece, Plan, SecondEnd, Service, Source, Upload};
+use flyball_http::{CloseReason, Refusal, Request};
+use flyball_site::{Lookup, Out, Plan, Responder, Service};
 use flyball_sys::clock;
 
-pub use self::backend::Beside;
-use self::backend::{Relayed, begin_relay};
+pub use self::responder::Beside;
+use self::responder::{Responded, begin_to_respond};
 use crate::awaited::Awaited;
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
@@ -67,13 +67,8 @@ pub struct Exchange {
     awaits_proxy: bool,
     /// When the request that is answered next began, on the clock of the log.
     began_ns: u64,
-    upload: Option<Box<Upload>>,
-    /// The request of the upload, if it will be logged.
-    logged: Option<Box<OwnedRequest>>,
-    /// What produces the body that is being sent.
-    source: Option<Box<dyn Source>>,
-    /// Who answers in the place of the site.
-    relay: Option<Box<dyn SecondEnd>>,
+    /// What answers the request that was read last, or makes the body that is being sent.
+    responder: Option<Box<dyn Responder>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -106,10 +101,7 @@ impl Exchange {
             seat: if is_proxy { Seat::Free } else { desk.seat(client) },
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
             began_ns: 0,
-            upload: None,
-            logged: None,
-            source: None,
-            relay: None,
+            responder: None,
             buffers: None,
             warming: false,
             fetching: false,
@@ -142,8 +134,8 @@ impl Exchange {
 
     /// When [`Exchange::expired`] is due.
     pub fn deadline(&self) -> u64 {
-        let backend = self.relay.as_ref().map_or(u64::MAX, |relay| relay.deadline());
-        self.conn.deadline().min(backend)
+        let responder = self.responder.as_ref().map_or(u64::MAX, |one| one.deadline());
+        self.conn.deadline().min(responder)
     }
 
     /// Since when it waits for a request, in monotonic milliseconds, if it does.
@@ -208,23 +200,11 @@ impl Exchange {
             if self.warming || self.fetching {
                 return Step::Waiting;
             }
-            if self.relay.is_some() {
-                match self.advance_relay(&wants, desk) {
-                    Relayed::Again => continue,
-                    Relayed::Needs(step) => return step,
+            if self.responder.is_some() {
+                match self.respond(&wants, desk) {
+                    Responded::Again => continue,
+                    Responded::Needs(step) => return step,
                 }
-            }
-            if wants.body > 0
-                && let Some(plan) = self.next_window(wants.body, desk)
-            {
-                match self.at_once(plan, desk) {
-                    Some(plan) => return Step::Disk(plan),
-                    None => continue,
-                }
-            }
-            if self.upload_is_complete() {
-                self.finish_upload(desk);
-                continue;
             }
             if wants.recv && self.unseen {
                 if self.conn.state() == State::Idle {
@@ -235,15 +215,6 @@ impl Exchange {
                 }
                 continue;
             }
-            if wants.piece {
-                if self.take_ready_piece(desk) {
-                    continue;
-                }
-                // What is there leaves before the next piece is waited for.
-                if !wants.write {
-                    return self.ask_for_piece(desk);
-                }
-            }
             return match (wants.read, wants.write) {
                 (true, false) => self.fetch_ahead(desk).unwrap_or(Step::Read),
                 (false, true) => Step::Write,
@@ -251,17 +222,6 @@ impl Exchange {
                 (false, false) => Step::Waiting,
             };
         }
-    }
-
-    /// Does work that is short here and now, and what follows from it; gives back what is not.
-    fn at_once(&mut self, mut plan: Box<Plan>, desk: &mut Desk) -> Option<Box<Plan>> {
-        while plan.is_short() {
-            plan.set_asked_ns(clock::monotonic_ns());
-            self.trace.ask(&plan);
-            plan.run();
-            plan = self.resume(*plan, desk)?;
-        }
-        Some(plan)
     }
 
     /// `n` bytes were put into the input's space.
@@ -284,19 +244,20 @@ impl Exchange {
         desk.tally.add(Counter::BytesOut, n);
         self.warmed = self.warmed.saturating_sub(n);
         self.seen = self.seen.saturating_sub(n);
+        let is_producing = self.is_producing();
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
             self.conn.sent(n, &buffers.out, &desk.now);
             if buffers.chunk.is_some() && !matches!(buffers.out.front(), Front::File { .. }) {
                 buffers.chunk = None;
             }
-            let has_more = !buffers.out.is_empty() || self.source.is_some();
+            let has_more = !buffers.out.is_empty() || is_producing;
             if !self.conn.awaits_answer() {
                 desk.answer_sent(&mut self.times, !has_more);
             }
         }
         self.trace.sent(n);
-        if self.trace.is_answered() && self.out().is_none() && self.source.is_none() {
+        if self.trace.is_answered() && self.out().is_none() && !is_producing {
             let Desk { tracer, blocks, tally, .. } = desk;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
@@ -326,7 +287,7 @@ impl Exchange {
     /// The connection cannot go on: nothing more is sent.
     pub fn abort(&mut self, reason: CloseReason) {
         self.conn.abort(reason);
-        (self.source, self.relay) = (None, None);
+        self.responder = None;
     }
 
     /// What is being sent cannot be sent to its end. Where the client has gone this is
@@ -347,7 +308,7 @@ impl Exchange {
             self.unseen = !buffers.input.is_empty();
         }
         self.conn.break_off(reason, &desk.now);
-        self.let_go_of_source();
+        self.let_go_of_responder();
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -366,8 +327,8 @@ impl Exchange {
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
     pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, desk: &mut Desk) {
-        if let Some(relay) = &mut self.relay {
-            relay.expired(&desk.now);
+        if let Some(responder) = &mut self.responder {
+            responder.expired(&desk.now);
         }
         if desk.now.ms() < self.conn.deadline() {
             return;
@@ -375,7 +336,7 @@ impl Exchange {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         self.conn.expired(in_socket(), &mut buffers.out, &desk.now);
         self.count_refusal(desk);
-        self.let_go_of_source();
+        self.let_go_of_responder();
     }
 
     /// Gives the buffers back when they hold nothing that is still needed.
@@ -452,18 +413,13 @@ impl Exchange {
         };
         self.trace.looked_up();
         self.conn.asked();
-        let (answer, source) = match lookup {
+        let (answer, producer) = match lookup {
             Lookup::Answer(answer) => (answer, None),
-            Lookup::Stream(answer, source) => (answer, Some(source)),
+            Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Wait(plan) => return Some(plan),
-            Lookup::Upload(upload) => {
-                self.conn.deliver(out, now);
-                self.logged = log.is_on().then(|| Box::new(request.to_owned()));
-                self.upload = Some(Box::new(upload));
-                return None;
-            }
-            Lookup::Backend(relay) => {
-                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
+            Lookup::Respond(responder) => {
+                begin_to_respond(&*responder, &mut self.conn, out, tally, now);
+                self.responder = Some(responder);
                 return None;
             }
         };
@@ -473,7 +429,7 @@ impl Exchange {
         self.conn.answered(answer, out, now);
         self.may_fetch = service.has_ahead();
         desk.answered(status);
-        self.produce(source);
+        self.produce(producer);
         None
     }
 
@@ -560,8 +516,8 @@ impl Exchange {
         self.trace.resumed(&plan);
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
-        let mut next = match self.relay_that_asked(&plan) {
-            Some(relay) => relay.worked(plan, &mut desk.service, &desk.now),
+        let mut next = match self.responder_that_asked(&plan) {
+            Some(responder) => responder.worked(plan, &mut desk.service, &desk.now),
             None => self.go_on(plan, desk),
         };
         if let Some(next) = &mut next {
@@ -583,12 +539,8 @@ impl Exchange {
             self.warmed = len as u64;
             return None;
         }
-        if self.upload.as_ref().is_some_and(|upload| upload.window_len() > 0) {
-            self.resume_window(plan, desk);
-            return None;
-        }
+        // What it was made for is gone.
         if plan.request().is_none() {
-            self.resume_piece(plan, desk);
             return None;
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
@@ -597,21 +549,15 @@ impl Exchange {
         if let Some(request) = &logged {
             expect_login(log, service, &request.request());
         }
-        let (answer, source) = match service.resume(plan, now) {
+        let (answer, producer) = match service.resume(plan, now) {
             Lookup::Wait(plan) => return Some(plan),
             // The connection was refused meanwhile, which is counted already.
             _ if !self.conn.awaits_answer() => return None,
             Lookup::Answer(answer) => (answer, None),
-            Lookup::Stream(answer, source) => (answer, Some(source)),
-            Lookup::Upload(upload) => {
-                self.conn.deliver(&mut buffers.out, now);
-                self.logged = logged.map(Box::new);
-                self.upload = Some(Box::new(upload));
-                return None;
-            }
-            Lookup::Backend(relay) => {
-                let out = &mut buffers.out;
-                self.relay = Some(begin_relay(relay, &mut self.conn, out, tally, now));
+            Lookup::Stream(answer, producer) => (answer, Some(producer)),
+            Lookup::Respond(responder) => {
+                begin_to_respond(&*responder, &mut self.conn, &mut buffers.out, tally, now);
+                self.responder = Some(responder);
                 self.unseen = !buffers.input.is_empty();
                 return None;
             }
@@ -625,97 +571,8 @@ impl Exchange {
         self.unseen = !buffers.input.is_empty();
         self.may_fetch = service.has_ahead();
         desk.answered(status);
-        self.produce(source);
+        self.produce(producer);
         None
-    }
-
-    /// A window of a request body was taken.
-    fn resume_window(&mut self, plan: Plan, desk: &mut Desk) {
-        let Some(upload) = &mut self.upload else { return };
-        let taken = upload.window_len();
-        desk.service.taken_body(upload, plan);
-        // A connection that was refused meanwhile has forgotten its body.
-        if let Some(buffers) = &mut self.buffers
-            && self.conn.wants().body >= taken
-        {
-            self.conn.taken(taken, &desk.now);
-            buffers.input.consume(taken);
-            self.unseen = !buffers.input.is_empty();
-        }
-    }
-
-    /// True when the output is sent and the body has more, which is not there yet: others may have
-    /// their turn before it is produced.
-    pub fn produces_more(&self) -> bool {
-        self.source.is_some() && self.out().is_none()
-    }
-
-    /// True while a body is being produced for it.
-    pub fn is_producing(&self) -> bool {
-        self.source.is_some()
-    }
-
-    /// Takes a piece that need not be waited for; false when there is none.
-    fn take_ready_piece(&mut self, desk: &mut Desk) -> bool {
-        let Some(source) = &mut self.source else { return false };
-        let Some(piece) = source.ready() else { return false };
-        self.take_piece(piece, desk);
-        true
-    }
-
-    fn ask_for_piece(&mut self, desk: &Desk) -> Step {
-        match &mut self.source {
-            Some(source) => {
-                self.conn.piece_asked(&desk.now);
-                Step::Disk(source.next())
-            }
-            None => {
-                debug_assert!(false, "a body without a source");
-                self.conn.abort(CloseReason::SourceFailed);
-                Step::Close(CloseReason::SourceFailed)
-            }
-        }
-    }
-
-    /// A piece is there, unless the connection was broken off meanwhile.
-    fn resume_piece(&mut self, plan: Plan, desk: &mut Desk) {
-        if let Some(source) = &mut self.source {
-            let piece = source.produced(plan);
-            self.take_piece(piece, desk);
-        }
-    }
-
-    fn take_piece(&mut self, piece: Piece, desk: &mut Desk) {
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        match piece {
-            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
-            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
-            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &desk.now),
-        }
-        self.let_go_of_source();
-    }
-
-    /// The body that now begins is produced by `source`, if by any.
-    fn produce(&mut self, source: Option<Box<dyn Source>>) {
-        if source.is_some() {
-            self.source = source;
-            self.let_go_of_source();
-        }
-    }
-
-    /// Lets go of what produced a body that has ended, in whatever way; requests behind it can be
-    /// seen then.
-    fn let_go_of_source(&mut self) {
-        if self.source.is_some() && !self.conn.awaits_piece() {
-            self.source = None;
-            self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
-        }
-    }
-
-    fn next_window(&mut self, ready: usize, desk: &mut Desk) -> Option<Box<Plan>> {
-        let upload = self.upload.as_mut().filter(|upload| upload.window_len() == 0)?;
-        let input = &self.buffers.as_ref()?.input;
-        Some(desk.service.take_body(upload, &input.bytes()[..ready]))
     }
 
     /// After an answer, and before it waits for the next request, a connection brings in what the
@@ -740,28 +597,6 @@ impl Exchange {
             }
             desk.log.write_refusal(status, self.client(), &desk.now);
         }
-    }
-
-    fn upload_is_complete(&self) -> bool {
-        let done = |upload: &Upload| upload.window_len() == 0;
-        self.conn.body_is_complete() && self.upload.as_deref().is_some_and(done)
-    }
-
-    fn finish_upload(&mut self, desk: &mut Desk) {
-        let Some(upload) = self.upload.take() else { return };
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        if let Some(request) = &self.logged {
-            expect_login(&mut desk.log, &mut desk.service, &request.request());
-        }
-        let answer: Answer<'_> = desk.service.finish_upload(&upload);
-        let status = answer.status;
-        self.trace.answers(status, Some(&buffers.out));
-        if let Some(request) = self.logged.take() {
-            desk.log.write(&request.request(), &answer, self.began_ns, &desk.now);
-        }
-        self.conn.answered(answer, &mut buffers.out, &desk.now);
-        self.unseen = !buffers.input.is_empty();
-        desk.answered(status);
     }
 }
 

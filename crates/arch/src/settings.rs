@@ -629,7 +629,7 @@ impl Settings {
             || self.clients.connections_per_address.is_some()
             || self.clients.requests_per_address.is_some()
             || self.sites.iter().any(|site| site.access != AccessSettings::default())
-            || self.sites.iter().any(|site| site.has_backends() || !site.modules.is_empty())
+            || self.sites.iter().any(|site| site.has_backends() || site.has_modules())
             || self.clients.address != ClientAddress::Peer
     }
 }

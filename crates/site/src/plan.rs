@@ -87,13 +87,24 @@ enum Work {
     Load(Load),
     List(Option<Box<Gather>>),
     Configure(Configure),
-    Digest { bytes: Arc<Vec<u8>>, crc: u32 },
     Warm { file: Arc<Descriptor>, mapping: Option<Arc<Mapping>>, start: u64, len: usize },
     Verify(Arc<Verification>),
     Steps(Box<dyn Steps>),
     Beside(Beside),
     Compress { found: Found, work: Arc<Compression> },
     Keep(Keep),
+}
+
+/// Nothing at all.
+#[derive(Debug)]
+struct NoSteps;
+
+impl Steps for NoSteps {
+    fn next_op(&mut self) -> Option<Op> {
+        None
+    }
+
+    fn done(&mut self, _: Done) {}
 }
 
 /// What a plan found.
@@ -119,8 +130,6 @@ pub(crate) enum Outcome {
     Listed(Box<Gather>),
     /// Files of settings were looked for in all directories of the path.
     Configured,
-    /// A checksum.
-    Digested(u32),
     /// The bytes are in memory now.
     Warm,
     /// A password was looked at.
@@ -234,10 +243,6 @@ impl Plan {
         Plan::boxed(Some(job), Work::Configure(work))
     }
 
-    pub(crate) fn digest(bytes: Vec<u8>, crc: u32) -> Box<Plan> {
-        Plan::boxed(None, Work::Digest { bytes: Arc::new(bytes), crc })
-    }
-
     pub(crate) fn verify(job: Job, verification: Arc<Verification>) -> Box<Plan> {
         Plan::boxed(Some(job), Work::Verify(verification))
     }
@@ -263,7 +268,7 @@ impl Plan {
 
     /// A plan without any work, which has failed.
     pub(crate) fn failed() -> Box<Plan> {
-        let mut plan = Plan::digest(Vec::new(), 0);
+        let mut plan = Plan::steps(NoSteps);
         plan.fail();
         plan
     }
@@ -308,12 +313,7 @@ impl Plan {
 
     /// True when it is work for a processor and not for the disk.
     pub fn computes(&self) -> bool {
-        matches!(self.work, Work::Verify(_) | Work::Compress { .. } | Work::Digest { .. })
-    }
-
-    /// True when it waits for nothing, and takes less than it takes to have somebody else do it.
-    pub fn is_short(&self) -> bool {
-        matches!(self.work, Work::Digest { .. })
+        matches!(self.work, Work::Verify(_) | Work::Compress { .. })
     }
 
     /// True when it may take far longer than a path or a file does, and when nobody but its own
@@ -348,7 +348,6 @@ impl Plan {
             Work::Load(load) => load.next_op(),
             Work::List(gather) => return gather.as_mut()?.next_op(),
             Work::Configure(configure) => configure.next_op(),
-            Work::Digest { bytes, crc } => Op::Digest { bytes: Arc::clone(bytes), crc: *crc },
             Work::Verify(verification) => Op::Compute { work: Arc::clone(verification) as _ },
             Work::Warm { file, mapping: Some(mapping), start, len } => Op::Populate {
                 mapping: Arc::clone(mapping),
@@ -388,7 +387,6 @@ impl Plan {
                 None => Some(Outcome::Missing(Status::INTERNAL_SERVER_ERROR)),
             },
             (Work::Configure(configure), Done::Opened(_)) => configure.looked(),
-            (Work::Digest { .. }, Done::Digested(crc)) => Some(Outcome::Digested(crc)),
             (Work::Steps(steps), done) => {
                 steps.done(done);
                 None
@@ -562,8 +560,7 @@ mod tests {
             served: Served::Plain,
             body: Bytes::new(),
         };
-        let mut plan =
-            Plan { work: Work::Load(Load::new(found, true)), ..*Plan::digest(vec![], 0) };
+        let mut plan = Plan { work: Work::Load(Load::new(found, true)), ..*Plan::steps(NoSteps) };
         loop {
             match plan.next_op() {
                 // The buffer goes with it.

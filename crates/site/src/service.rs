@@ -30,13 +30,12 @@ use crate::modules::{Modules, Mounted};
 use crate::pages;
 use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
+use crate::responder::Responder;
 use crate::routes::{self, ErrorPages, Route, SiteRoutes};
-use crate::second_end::SecondEnd;
 use crate::settings::{CacheSettings, SiteSettings};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
 use crate::translate::{Asked, Fallback, Translate};
-use crate::upload::Upload;
 use crate::variant::{Scope, Variant};
 
 mod ahead;
@@ -85,12 +84,10 @@ pub enum Lookup<'a> {
     Wait(Box<Plan>),
     /// The answer, with a body that is produced while it is sent: the answer's is
     /// [`h1::Body::Stream`].
-    Stream(Answer<'a>, Box<dyn crate::source::Source>),
-    /// The body is wanted first.
-    Upload(Upload),
+    Stream(Answer<'a>, Box<dyn Responder>),
     /// A backend or a module answers, and takes the body; the answer comes from
-    /// [`SecondEnd::answer`].
-    Backend(Box<dyn SecondEnd>),
+    /// [`Responder::answer`].
+    Respond(Box<dyn Responder>),
 }
 
 /// The sites, opened before the first fork and shared by all workers.
@@ -354,9 +351,6 @@ impl Service {
         }
         match request.method() {
             Method::Get | Method::Head => {}
-            Method::Post | Method::Put if self.takes_upload(site, &request) => {
-                return Lookup::Upload(Upload::to(site));
-            }
             // A backend may answer where the path leads to, and only a file takes no other method.
             _ if self.sites.sites[site].takes_all_methods() && takes_path(&request) => {
                 return self.translate(site, request, now);
@@ -434,11 +428,6 @@ impl Service {
         }
     }
 
-    fn takes_upload(&self, site: usize, request: &Request<'_>) -> bool {
-        let path = self.sites.sites[site].settings.digest_path.as_deref();
-        path.is_some_and(|path| path.as_bytes() == request.path())
-    }
-
     fn translate(&mut self, site: usize, request: Request<'_>, now: &Now) -> Lookup<'_> {
         let served = &self.sites.sites[site];
         match served.routes.route(request.path(), &mut self.relative) {
@@ -477,7 +466,7 @@ impl Service {
         self.asker = asker;
         let (job, outcome) = plan.into_parts();
         let Some(job) = job else {
-            debug_assert!(false, "a window of an upload goes to taken_body");
+            debug_assert!(false, "what was brought into memory goes to nothing here");
             return self.refuse_without_request(Status::METHOD_NOT_ALLOWED);
         };
         self.answers_for(Some(job.site), None);
@@ -508,9 +497,7 @@ impl Service {
             }
             Outcome::Listed(gather) => self.listing(&job.request.request(), job.site, gather),
             Outcome::Verified(work) => self.verified(&job, &work, now),
-            Outcome::Digested(_) | Outcome::Warm => {
-                self.refuse(&job.request.request(), Status::INTERNAL_SERVER_ERROR)
-            }
+            Outcome::Warm => self.refuse(&job.request.request(), Status::INTERNAL_SERVER_ERROR),
         }
     }
 
@@ -541,24 +528,6 @@ impl Service {
             }
         };
         self.answer_file(source, site, &request, job.origin.reply(), now)
-    }
-
-    /// The next window of an upload, as work that may wait; its bytes are copied.
-    pub fn take_body(&mut self, upload: &mut Upload, bytes: &[u8]) -> Box<Plan> {
-        upload.window(bytes)
-    }
-
-    /// The window is done: the upload goes on.
-    pub fn taken_body(&mut self, upload: &mut Upload, plan: Plan) {
-        if let (_, Outcome::Digested(crc)) = plan.into_parts() {
-            upload.add(crc);
-        }
-    }
-
-    /// The whole body was taken: the answer.
-    pub fn finish_upload(&mut self, upload: &Upload) -> Answer<'_> {
-        self.answers_for(Some(upload.site), None);
-        upload.answer(&mut self.fields)
     }
 }
 

@@ -55,13 +55,18 @@ impl SiteSettings {
         !self.cgi.is_empty() || !self.fastcgi.is_empty() || !self.scgi.is_empty()
     }
 
+    /// Whether modules that may ask anything answer for any of its paths.
+    pub fn has_modules(&self) -> bool {
+        self.modules.iter().any(|module| !module.of_digest_path)
+    }
+
     /// Whether it sends clients elsewhere or refuses them, and nothing of it needs a file.
     pub fn needs_no_root(&self) -> bool {
         let routes = &self.routes;
         let says_something = !routes.redirects.is_empty() || !routes.returns.is_empty();
         let has_files = self.listing
             || self.has_backends()
-            || !self.modules.is_empty()
+            || self.has_modules()
             || !routes.rewrites.is_empty()
             || !routes.aliases.is_empty()
             || routes.fallback.is_some()

@@ -75,9 +75,7 @@ fn ask_for_all(service: &mut Service, set: &FileSet, mut seen: impl FnMut(u16)) 
                     plan.run();
                     lookup = service.resume(*plan, &now);
                 }
-                Lookup::Upload(_) | Lookup::Stream(..) | Lookup::Backend(_) => {
-                    panic!("nothing is uploaded")
-                }
+                Lookup::Stream(..) | Lookup::Respond(_) => panic!("all are files"),
             }
         };
         seen(status.code());

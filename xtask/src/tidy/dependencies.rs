@@ -55,6 +55,7 @@ const PRODUCT: &[Allowed] = &[
             ("bcrypt", "verifies passwords"),
             ("blake2", "the keyed hash of a login"),
             ("brotli", "codes bodies"),
+            ("crc32fast", "adds up bodies for `digest-path`"),
             ("bytes", "bodies in memory"),
             ("flate2", "codes bodies"),
             ("hashbrown", "lookup by borrowed keys without allocation"),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use flyball_arch::{AdminAddress, Settings};
 use flyball_site::SiteSettings;
 use flyball_site::hosts::local_names;
+use flyball_site::modules::ModuleSettings;
 use flyball_site::routes::{ERROR_PAGE_BYTES_MAX, RouteSettings};
 use flyball_sys::file;
 use flyball_sys::net::Address;
@@ -222,6 +223,7 @@ impl Resolver<'_> {
                 self.files_of_routes(&site.routes, &typed_site.origin, &origins, &tables);
                 self.fallback(&site, &origins);
                 self.programs(&site, &tables);
+                site.modules.extend(site.digest_path.as_deref().map(ModuleSettings::digest));
                 self.modules(&site, &tables);
                 self.errors.extend(access_files::faults(&site, &origins));
                 self.errors.extend(duplicates::faults(&site, &tables));

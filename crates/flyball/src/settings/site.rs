@@ -136,7 +136,8 @@ const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.digest_path = None }),
         default: Some("off"),
         doc: "Path that answers POST and PUT with the length and CRC-32 of the body",
-        more: "For tests and measurements of uploads.",
+        more: "For tests and measurements of uploads. It is short for a `[[site.module]]` with the \
+               `name` `digest`, `exact` and this path, which answers other methods too.",
         ..Setting::ROW
     },
 ];

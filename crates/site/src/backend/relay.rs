@@ -56,7 +56,7 @@ pub enum Went {
     Head,
     /// The next piece of the answer's content.
     Piece(Piece),
-    /// Work that may wait; then [`SecondEnd::worked`](crate::SecondEnd::worked).
+    /// Work that may wait; then [`Responder::worked`](crate::Responder::worked).
     Work(Box<Plan>),
     /// That work is under way.
     Working,
@@ -69,7 +69,7 @@ pub enum Fill {
     Done,
     /// More can come: this must be waited for.
     Wait(Arc<Owned>, Interest),
-    /// Work that may wait; then [`SecondEnd::worked`](crate::SecondEnd::worked).
+    /// Work that may wait; then [`Responder::worked`](crate::Responder::worked).
     Work(Box<Plan>),
 }
 

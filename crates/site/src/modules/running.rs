@@ -1,5 +1,5 @@
-//! A module whose answer takes more than one call, or calls where blocking is allowed: the second
-//! end of its connection.
+//! A module whose answer takes more than one call, or calls where blocking is allowed: a
+//! responder of its connection.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ use super::mounted::Mounted;
 use super::turn::{BodyQueue, Called, Caller};
 use crate::backend::{BODY_QUEUED_MAX, Went};
 use crate::plan::Plan;
-use crate::second_end::SecondEnd;
+use crate::responder::Responder;
 use crate::service::{File, FilePart, Lookup, Service};
 use crate::source::{Piece, Steps};
 
@@ -367,13 +367,9 @@ fn take_parts(draft: &mut Draft, queue: &mut VecDeque<Part>) {
     draft.clear_content();
 }
 
-impl SecondEnd for Running {
-    fn is_backend(&self) -> bool {
-        false
-    }
-
-    fn request(&self) -> &OwnedRequest {
-        &self.request
+impl Responder for Running {
+    fn request(&self) -> Option<&OwnedRequest> {
+        Some(&self.request)
     }
 
     fn room(&self) -> usize {
@@ -452,18 +448,18 @@ impl SecondEnd for Running {
         None
     }
 
-    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
+    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Option<Lookup<'s>> {
         self.head_left = true;
         service.answers_for(Some(self.site), Some(self.mounted.number));
         let draft = self.task.as_mut().map(|task| std::mem::take(&mut task.draft));
         let draft = draft.unwrap_or_default();
         if let Next::Broken(status) = self.next {
-            return service.module_failed(&self.request.request(), status);
+            return Some(service.module_failed(&self.request.request(), status));
         }
         if let Some(path) = &draft.serve {
             service.answers_for(Some(self.site), None);
             let path = (&path[..], self.redirects);
-            return service.serve_instead(self.site, &self.request.request(), path, now);
+            return Some(service.serve_instead(self.site, &self.request.request(), path, now));
         }
         let body = match self.next {
             Next::Nothing => {
@@ -476,7 +472,7 @@ impl SecondEnd for Running {
             }
             _ => Body::Stream { len: draft.len },
         };
-        service.module_answer(self.site, &self.request.request(), draft, body)
+        Some(service.module_answer(self.site, &self.request.request(), draft, body))
     }
 
     fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
@@ -484,19 +480,11 @@ impl SecondEnd for Running {
         timer.as_ref().map(|timer| (Arc::clone(timer.descriptor()), Interest::READ))
     }
 
-    fn rests(&mut self) {}
-
     fn deadline(&self) -> u64 {
         match self.next {
             Next::Time(at, _) if self.away == Away::Nothing => at,
             _ => u64::MAX,
         }
-    }
-
-    fn expired(&mut self, _: &Now) {}
-
-    fn is_over(&self) -> bool {
-        true
     }
 
     fn end(&mut self) {

@@ -18,6 +18,9 @@ pub struct ModuleSettings {
     pub library: Option<PathBuf>,
     /// Or the name of a module that is part of the server.
     pub name: Option<String>,
+    /// Whether it is what `digest-path` stands for: it answers POST and PUT alone, and asks nothing
+    /// about its clients.
+    pub of_digest_path: bool,
     /// When its instance is made.
     pub load: Load,
     /// Whether its calls are taken for such as may block, whatever it says itself (S1, 4.3).
@@ -74,6 +77,17 @@ impl std::fmt::Debug for Made {
 }
 
 impl ModuleSettings {
+    /// What `digest-path` stands for.
+    pub fn digest(path: &str) -> ModuleSettings {
+        ModuleSettings {
+            path: path.to_owned(),
+            exact: true,
+            name: Some("digest".to_owned()),
+            of_digest_path: true,
+            ..ModuleSettings::default()
+        }
+    }
+
     /// Finds the module, and makes its instance if that is to be done at the start: else the key
     /// of the setting that is wrong, and why. Blocks on the disk.
     ///

@@ -55,9 +55,7 @@ impl Service {
             let counts = self.caches.counts();
             let plan = match self.lookup_for(Asker::Files, request.request(), now) {
                 Lookup::Wait(plan) => Some(plan),
-                Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => {
-                    None
-                }
+                Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Respond(_) => None,
             };
             self.caches.forget_requests(&counts);
             if let Some(mut plan) = plan {
@@ -75,7 +73,7 @@ impl Service {
         self.ahead.depth = depth;
         let next = match self.resume_for(Asker::Files, plan, now) {
             Lookup::Wait(plan) => Some(plan),
-            Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Upload(_) | Lookup::Backend(_) => None,
+            Lookup::Answer(_) | Lookup::Stream(..) | Lookup::Respond(_) => None,
         };
         self.ahead.depth = 0;
         self.caches.forget_requests(&counts);

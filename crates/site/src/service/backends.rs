@@ -156,10 +156,10 @@ impl Service {
         };
         relay.led_to_closed = self.restricts(&request.request());
         match carried(self.lookup(request.request(), now), redirects) {
-            Lookup::Backend(mut next) => {
+            Lookup::Respond(mut next) => {
                 // The body was for the first.
                 next.end_body(now);
-                Lookup::Backend(next)
+                Lookup::Respond(next)
             }
             other => other,
         }

@@ -52,7 +52,7 @@ impl Service {
             None => self.file_answer(source, site, request, None, now),
         };
         match produced {
-            Some(produced) => Lookup::Stream(answer, produced),
+            Some(produced) => Lookup::Stream(answer, source::Produced::of(produced)),
             None => Lookup::Answer(answer),
         }
     }

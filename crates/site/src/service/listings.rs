@@ -14,7 +14,7 @@ use crate::listing::{self, ENTRIES_WHOLE_MAX, Gather, Listing, Wish};
 use crate::path;
 use crate::plan::{Job, Plan};
 use crate::routes::Place;
-use crate::source::Source;
+use crate::source::{Produced, Source};
 
 impl Service {
     /// A directory without an index.
@@ -88,11 +88,14 @@ impl Service {
         let answer = |body| Answer { status, fields, body, close };
         match (source, content) {
             _ if !with_body => Lookup::Answer(answer(h1::Body::Empty)),
-            (Ok(coded), _) => {
-                Lookup::Stream(answer(h1::Body::Stream { len: None }), Box::new(coded))
-            }
+            (Ok(coded), _) => Lookup::Stream(
+                answer(h1::Body::Stream { len: None }),
+                Produced::of(Box::new(coded)),
+            ),
             (Err(_), Some(content)) => Lookup::Answer(answer(h1::Body::Bytes(content))),
-            (Err(plain), None) => Lookup::Stream(answer(h1::Body::Stream { len: None }), plain),
+            (Err(plain), None) => {
+                Lookup::Stream(answer(h1::Body::Stream { len: None }), Produced::of(plain))
+            }
         }
     }
 }

@@ -71,7 +71,7 @@ impl Service {
         let path = if place.as_sent { request.path() } else { &path[..] };
         let mounted = self.sites.sites[site].modules.get(place.module);
         let later = || Running::new(mounted, request.to_owned(), (path, place.at), site);
-        let Some(module) = mounted.ready() else { return Lookup::Backend(later()) };
+        let Some(module) = mounted.ready() else { return Lookup::Respond(later()) };
         draft.clear();
         id.clear();
         let mut body =
@@ -90,7 +90,7 @@ impl Service {
             }
             turn => {
                 let (draft, id) = (std::mem::take(draft), std::mem::take(id));
-                Lookup::Backend(later().begun(turn, id, draft, now))
+                Lookup::Respond(later().begun(turn, id, draft, now))
             }
         }
     }

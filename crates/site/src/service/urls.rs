@@ -172,7 +172,7 @@ impl Service {
         let admitted = Admitted { request, user: user.as_deref() };
         let with = (&served.routes, sites.spawner.as_ref());
         match passage.begin(&admitted, with, site, now.ms()) {
-            Some(relay) => Lookup::Backend(relay),
+            Some(relay) => Lookup::Respond(relay),
             None => self.refuse(request, Status::SERVICE_UNAVAILABLE),
         }
     }
@@ -250,9 +250,9 @@ pub(super) fn carried(lookup: Lookup<'_>, redirects: u8) -> Lookup<'_> {
             plan.set_redirects(redirects);
             Lookup::Wait(plan)
         }
-        Lookup::Backend(mut next) if redirects > 0 => {
+        Lookup::Respond(mut next) if redirects > 0 => {
             next.set_redirects(redirects);
-            Lookup::Backend(next)
+            Lookup::Respond(next)
         }
         other => other,
     }

@@ -1,5 +1,6 @@
 //! Modules that are part of the server.
 
+mod digest;
 mod hello;
 mod specweb99;
 
@@ -25,6 +26,7 @@ pub struct Builtin {
 
 /// Every one. To add one, write its file beside this one and its row here.
 pub const BUILTINS: &[Builtin] = &[
+    row::<digest::Digest>("digest", "answers with the length and the CRC-32 of the request body"),
     row::<hello::Hello>("hello", "says what its option `text` says"),
     row::<specweb99::SpecWeb99>("specweb99", "answers the dynamic requests of SPECweb99"),
 ];

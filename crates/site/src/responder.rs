@@ -1,5 +1,5 @@
-//! The second end of a slot: who answers a request in the place of the site's files, and takes its
-//! body. A backend is one, and a module that does not answer at once.
+//! What takes the body of a request or makes the body of its answer, for as long as that lasts: a
+//! program beside the server, a module, a listing or a file that is coded on the way.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -13,22 +13,36 @@ use crate::backend::{Failure, Fill, Relay, Went};
 use crate::plan::Plan;
 use crate::service::{Lookup, Service};
 
-/// A second end. Nothing here waits.
-pub trait SecondEnd: Debug + Send {
+/// One that answers a request. Nothing here waits. It is dropped when its answer has ended or its
+/// client has gone.
+pub trait Responder: Debug + Send {
     /// Whether it is a program beside the server.
-    fn is_backend(&self) -> bool;
+    fn is_backend(&self) -> bool {
+        false
+    }
 
-    /// The request.
-    fn request(&self) -> &OwnedRequest;
+    /// Whether it takes the request body, keeps time itself, and is heard while its client has no
+    /// room. Else it only makes the body of an answer whose head was given, and a piece of that has
+    /// the time of an answer.
+    fn is_second_end(&self) -> bool {
+        true
+    }
+
+    /// The request, if it is to give the head of the answer too.
+    fn request(&self) -> Option<&OwnedRequest> {
+        None
+    }
 
     /// Bytes of the request body that can be taken now.
-    fn room(&self) -> usize;
+    fn room(&self) -> usize {
+        0
+    }
 
     /// Takes bytes of the request body, at most as many as there is room for.
-    fn take(&mut self, bytes: &[u8], now: &Now);
+    fn take(&mut self, _: &[u8], _: &Now) {}
 
     /// The request body has ended, or there was none. May be told again.
-    fn end_body(&mut self, now: &Now);
+    fn end_body(&mut self, _: &Now) {}
 
     /// Goes on without waiting: takes of the answer what is wanted, its head first.
     fn advance(&mut self, wants: &Wants, service: &mut Service, now: &Now) -> Went;
@@ -49,8 +63,10 @@ pub trait SecondEnd: Debug + Send {
     }
 
     /// The answer, once [`Went::Head`] was given: its head, or a lookup that answers in its place.
-    /// A body that is a stream comes by [`SecondEnd::advance`], any other is whole.
-    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s>;
+    /// A body that is a stream comes by [`Responder::advance`], any other is whole.
+    fn answer<'s>(&mut self, _: &'s mut Service, _: &Now) -> Option<Lookup<'s>> {
+        None
+    }
 
     /// Why that answer is the server's own, if the program has none.
     fn failure(&self) -> Option<Failure> {
@@ -63,34 +79,40 @@ pub trait SecondEnd: Debug + Send {
     }
 
     /// What must be waited for before it can go on; `None` when that is the client.
-    fn awaited(&mut self, now: &Now) -> Option<(Arc<Owned>, Interest)>;
+    fn awaited(&mut self, _: &Now) -> Option<(Arc<Owned>, Interest)> {
+        None
+    }
 
     /// It is not waited for: the next move is the client's.
-    fn rests(&mut self);
+    fn rests(&mut self) {}
 
-    /// When [`SecondEnd::expired`] is due, in monotonic milliseconds.
-    fn deadline(&self) -> u64;
+    /// When [`Responder::expired`] is due, in monotonic milliseconds.
+    fn deadline(&self) -> u64 {
+        u64::MAX
+    }
 
     /// Some time passed.
-    fn expired(&mut self, now: &Now);
+    fn expired(&mut self, _: &Now) {}
 
     /// Whether all is said.
-    fn is_over(&self) -> bool;
+    fn is_over(&self) -> bool {
+        true
+    }
 
     /// The client wants no more, or has all there is.
-    fn end(&mut self);
+    fn end(&mut self) {}
 
     /// How often the request was sent elsewhere before.
     fn set_redirects(&mut self, _: u8) {}
 }
 
-impl SecondEnd for Relay {
+impl Responder for Relay {
     fn is_backend(&self) -> bool {
         true
     }
 
-    fn request(&self) -> &OwnedRequest {
-        self.request()
+    fn request(&self) -> Option<&OwnedRequest> {
+        Some(self.request())
     }
 
     fn room(&self) -> usize {
@@ -126,8 +148,8 @@ impl SecondEnd for Relay {
         }
     }
 
-    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Lookup<'s> {
-        service.backend_answer(self, now)
+    fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Option<Lookup<'s>> {
+        Some(service.backend_answer(self, now))
     }
 
     fn is_working(&self) -> bool {

@@ -1,0 +1,252 @@
+//! An exchange and its responder: the request body to it, its answer from it.
+
+use flyball_http::h1::{Body, Conn, Wants};
+use flyball_http::{CloseReason, Now, Status};
+use flyball_site::{BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
+use flyball_sys::clock;
+
+use super::{Exchange, Step};
+use crate::awaited::Awaited;
+use crate::counters::{Counter, Tally};
+use crate::desk::Desk;
+
+/// What a step of a responder has led to.
+pub(super) enum Responded {
+    /// Something has changed: look again what is wanted.
+    Again,
+    /// This is needed.
+    Needs(Step),
+}
+
+/// What is to be done while the client's socket has no room.
+#[derive(Debug)]
+pub enum Beside {
+    /// Nothing but to wait for room.
+    Nothing,
+    /// Its backend is waited for as well.
+    Await(Awaited),
+    /// This work, which may wait on the disk; then [`Exchange::resume`].
+    Disk(Box<Plan>),
+}
+
+/// A responder answers the request: it takes the body, and keeps time itself.
+pub(super) fn begin_to_respond(
+    responder: &dyn Responder,
+    conn: &mut Conn,
+    out: &mut Out,
+    tally: &mut Tally,
+    now: &Now,
+) {
+    conn.set_backend(true);
+    conn.deliver(out, now);
+    if responder.is_backend() {
+        tally.add(Counter::BackendRequests, 1);
+    }
+}
+
+impl Exchange {
+    /// Goes on with the responder.
+    pub(super) fn respond(&mut self, wants: &Wants, desk: &mut Desk) -> Responded {
+        // The connection may have moved on without it.
+        self.let_go_of_responder();
+        let Some(responder) = &mut self.responder else { return Responded::Again };
+        let room = wants.body.min(responder.room());
+        if let Some(buffers) = &mut self.buffers
+            && room > 0
+        {
+            responder.take(&buffers.input.bytes()[..room], &desk.now);
+            self.conn.taken(room, &desk.now);
+            buffers.input.consume(room);
+            self.unseen = !buffers.input.is_empty();
+            return Responded::Again;
+        }
+        if self.conn.body_is_complete() {
+            responder.end_body(&desk.now);
+        }
+        if wants.recv && self.unseen {
+            let plan = self.recv(desk);
+            debug_assert!(plan.is_none(), "a body is no request");
+            return Responded::Again;
+        }
+        match responder.advance(wants, &mut desk.service, &desk.now) {
+            Went::Head => return self.answer_by_responder(desk),
+            Went::Piece(piece) => {
+                self.take_piece(piece, desk);
+                return Responded::Again;
+            }
+            Went::Work(plan) if !responder.is_second_end() => {
+                self.conn.piece_asked(&desk.now);
+                return Responded::Needs(Step::Disk(plan));
+            }
+            Went::Work(plan) => return Responded::Needs(Step::Disk(plan)),
+            Went::Working => return Responded::Needs(Step::Waiting),
+            // What was passed on made room for more.
+            Went::Wait if wants.body > 0 && responder.room() > 0 => return Responded::Again,
+            Went::Wait => {}
+        }
+        Responded::Needs(match (wants.write, wants.read) {
+            (true, reads) => {
+                responder.rests();
+                if reads { Step::ReadWrite } else { Step::Write }
+            }
+            (false, reads) => match responder.awaited(&desk.now) {
+                Some((descriptor, interest)) => {
+                    Step::Await(Awaited { descriptor, interest, reads })
+                }
+                None if reads => Step::Read,
+                None => {
+                    debug_assert!(!responder.is_backend(), "a backend that is gone has said so");
+                    Step::Close(CloseReason::SourceFailed)
+                }
+            },
+        })
+    }
+
+    /// The head of the responder's answer is there, or what stands in its place.
+    fn answer_by_responder(&mut self, desk: &mut Desk) -> Responded {
+        let Some(mut responder) = self.responder.take() else { return Responded::Again };
+        let logged = responder.request().filter(|_| desk.log.is_on()).cloned();
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let Desk { service, now, tally, log, .. } = desk;
+        let Some(lookup) = responder.answer(service, now) else {
+            debug_assert!(false, "it said that its head is there");
+            self.conn.abort(CloseReason::SourceFailed);
+            return Responded::Again;
+        };
+        if responder.is_led_to_closed() {
+            self.conn.set_private(true);
+        }
+        let (answer, producer) = match lookup {
+            Lookup::Answer(answer) => (answer, None),
+            Lookup::Stream(answer, producer) => (answer, Some(producer)),
+            Lookup::Respond(next) => {
+                self.responder = Some(next);
+                return Responded::Again;
+            }
+            Lookup::Wait(plan) => {
+                self.conn.set_backend(false);
+                return Responded::Needs(Step::Disk(plan));
+            }
+        };
+        let status = answer.status;
+        match status {
+            _ if responder.failure().is_none() => {}
+            _ if responder.failure() == Some(BackendFailure::SpoolFull) => {
+                tally.add(Counter::SpoolFull, 1);
+            }
+            Status::BAD_GATEWAY => tally.add(Counter::BackendsBroken, 1),
+            Status::SERVICE_UNAVAILABLE => tally.add(Counter::BackendsBusy, 1),
+            Status::GATEWAY_TIMEOUT => tally.add(Counter::BackendsLate, 1),
+            _ => {}
+        }
+        let streams = producer.is_none() && matches!(answer.body, Body::Stream { .. });
+        if producer.is_some() {
+            self.conn.set_backend(false);
+        }
+        self.trace.answers(status, Some(&buffers.out));
+        if let Some(request) = logged {
+            log.write(&request.request(), &answer, self.began_ns, now);
+        }
+        self.conn.answered(answer, &mut buffers.out, now);
+        self.unseen = !buffers.input.is_empty();
+        desk.answered(status);
+        self.produce(producer);
+        if streams && self.conn.awaits_piece() {
+            self.responder = Some(responder);
+        } else {
+            responder.end();
+        }
+        Responded::Again
+    }
+
+    /// Whether a backend's answer is on its way: sending must not block then, since the backend is
+    /// heard beside it.
+    pub fn is_relayed(&self) -> bool {
+        let is_second_end = |one: &Box<dyn Responder>| one.is_second_end();
+        self.responder.as_ref().is_some_and(is_second_end) && self.conn.awaits_piece()
+    }
+
+    /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
+    /// backend says, so that a slow client does not hold it up.
+    pub fn beside(&mut self, desk: &mut Desk) -> Beside {
+        if !self.is_relayed() {
+            return Beside::Nothing;
+        }
+        let Some(responder) = &mut self.responder else { return Beside::Nothing };
+        match responder.fill(&mut desk.service, &desk.now) {
+            Fill::Done => {
+                responder.rests();
+                Beside::Nothing
+            }
+            Fill::Wait(descriptor, interest) => {
+                Beside::Await(Awaited { descriptor, interest, reads: false })
+            }
+            Fill::Work(mut plan) => {
+                plan.set_asked_ns(clock::monotonic_ns());
+                self.trace.ask(&plan);
+                desk.tally.add(Counter::DiskWaits, 1);
+                Beside::Disk(plan)
+            }
+        }
+    }
+
+    /// True when the output is sent and the body has more, which is not there yet: others may have
+    /// their turn before it is produced.
+    pub fn produces_more(&self) -> bool {
+        self.is_producing() && self.out().is_none()
+    }
+
+    /// True while a body is being produced for it.
+    pub fn is_producing(&self) -> bool {
+        self.responder.as_ref().is_some_and(|one| !one.is_second_end())
+    }
+
+    /// The body that now begins is made by this, if by any.
+    pub(super) fn produce(&mut self, producer: Option<Box<dyn Responder>>) {
+        if producer.is_some() {
+            self.responder = producer;
+            self.let_go_of_responder();
+        }
+    }
+
+    fn take_piece(&mut self, piece: Piece, desk: &mut Desk) {
+        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        match piece {
+            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
+            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
+            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &desk.now),
+        }
+        self.let_go_of_responder();
+    }
+
+    /// Lets go of a responder whose answer has ended, in whatever way; requests behind it can be
+    /// seen then.
+    pub(super) fn let_go_of_responder(&mut self) {
+        if self.conn.awaits_answer() || self.conn.awaits_piece() {
+            return;
+        }
+        if let Some(mut responder) = self.responder.take() {
+            // Of an answer that is whole nothing is left to be said; one that is broken off ends
+            // the program.
+            if responder.is_over() {
+                responder.end();
+            }
+            self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
+        }
+    }
+
+    /// The responder, if this is work of its own. Pieces of the output and files for later are
+    /// brought in beside it.
+    pub(super) fn responder_that_asked(&mut self, plan: &Plan) -> Option<&mut Box<dyn Responder>> {
+        let is_beside = plan.is_ahead() || plan.warmed().is_some();
+        self.responder.as_mut().filter(|one| !is_beside && one.is_working())
+    }
+
+    /// The client left while the backend worked: nobody wants what it says.
+    pub fn client_left(&mut self, desk: &mut Desk) {
+        if self.responder.as_ref().is_some_and(|one| one.is_backend()) {
+            desk.tally.add(Counter::BackendsCancelled, 1);
+        }
+        self.abort(CloseReason::ClientGone);
+    }
+}
