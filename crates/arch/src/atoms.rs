@@ -15,11 +15,11 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
 use crate::awaited::{Awaited, BackendPoll, Client};
-use crate::cachemiss::CacheMisses;
 use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::READS_PER_TURN;
+use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -38,7 +38,7 @@ const PIECE: u64 = 1 << 31;
 /// Marks the callback of a backend.
 const BACKEND: u64 = WRITABLE | PIECE;
 
-/// The token of the threads for cache misses; no one else may use it.
+/// The token of the threads for cache misses, as TUX calls them; no one else may use it.
 const CACHE_MISSES: u64 = FIRST_RESERVED + 1;
 
 /// What an operation of a connection was for.
@@ -144,18 +144,22 @@ impl Slot {
         }
     }
 
-    /// An operation on the disk is done.
+    /// The ring has performed an operation of a plan.
     fn disk_done(&mut self, purpose: Purpose, done: Done, desk: &mut Desk) {
-        if purpose == Purpose::Piece {
-            if let Some(mut plan) = self.warming.take() {
-                plan.done(done);
-                self.exchange.resume(*plan, desk);
-            }
-            return;
-        }
-        self.on_disk = false;
-        if let Some(plan) = &mut self.plan {
+        let piece = purpose == Purpose::Piece;
+        let waiting = if piece { &mut self.warming } else { &mut self.plan };
+        if let Some(mut plan) = waiting.take() {
             plan.done(done);
+            self.stepped(purpose, plan, desk);
+        }
+    }
+
+    /// An operation of this plan is done.
+    fn stepped(&mut self, purpose: Purpose, plan: Box<Plan>, desk: &mut Desk) {
+        if purpose == Purpose::Piece {
+            self.exchange.resume(*plan, desk);
+        } else {
+            (self.plan, self.on_disk) = (Some(plan), false);
         }
     }
 }
@@ -174,7 +178,8 @@ enum Turn {
 /// What is started now and completes later: socket callbacks and disk operations.
 pub(crate) struct Callbacks {
     pub(crate) ring: Ring,
-    misses: CacheMisses,
+    /// What performs operations that the ring does not have.
+    misses: BlockingPool<Plan>,
     unsubmitted: u32,
 }
 
@@ -182,13 +187,13 @@ impl Callbacks {
     pub(crate) fn new(worker: &Worker) -> io::Result<Callbacks> {
         let mut ring = worker.rings.make(worker.settings.ring.entries, Mode::Immediate)?;
         worker.rings.seal()?;
-        let misses = CacheMisses::new()?;
-        ring.watch(misses.completion(), CACHE_MISSES)?;
+        let misses = BlockingPool::beside_ring(worker.index, |n| format!("cachemiss-{n}"))?;
+        ring.watch(misses.completions(), CACHE_MISSES)?;
         Ok(Callbacks { ring, misses, unsubmitted: 0 })
     }
 
-    /// Appends what has completed to `completions`, disk work of either kind as
-    /// [`Completion::Disk`]. Makes no system call unless a thread has performed something.
+    /// Appends what has completed to `completions`, but for what threads have performed, which is
+    /// to be collected. Makes no system call unless there is some.
     ///
     /// # Errors
     /// When the ring cannot take a submission.
@@ -196,10 +201,9 @@ impl Callbacks {
         self.ring.peek(completions);
         while let Some(at) = completions.iter().position(|(token, _)| *token == CACHE_MISSES) {
             if let (_, Completion::Readable(false)) = completions.remove(at) {
-                self.ring.watch(self.misses.completion(), CACHE_MISSES)?;
+                self.ring.watch(self.misses.completions(), CACHE_MISSES)?;
             }
-            let done = self.misses.collect().into_iter();
-            completions.extend(done.map(|(token, done)| (token, Completion::Disk(done))));
+            self.misses.acknowledge();
         }
         Ok(())
     }
@@ -234,11 +238,22 @@ impl Callbacks {
         }
     }
 
-    fn start_disk(&mut self, bits: u64, op: Op) {
-        match self.ring.disk(op, bits) {
-            Some(op) => self.misses.submit(bits, op),
-            None => self.unsubmitted += 1,
-        }
+    /// Starts an operation of a plan. One that the ring does not have takes the plan to a thread;
+    /// else it is given back, with whether the operation is under way.
+    fn start_disk(&mut self, bits: u64, mut plan: Box<Plan>, op: Op) -> (Option<Box<Plan>>, bool) {
+        let Some(op) = self.ring.disk(op, bits) else {
+            self.unsubmitted += 1;
+            return (Some(plan), true);
+        };
+        plan.put_back(op);
+        let done = self.misses.give(Token::from_bits(bits), plan);
+        let under_way = done.is_none();
+        (done, under_way)
+    }
+
+    /// What an operation was started for, and the plan that threads have performed it for.
+    pub(crate) fn collect(&mut self) -> Option<(u64, Box<Plan>)> {
+        self.misses.collect().map(|(token, plan)| (token.bits(), plan))
     }
 
     /// Hands over what was started, if it is enough for a batch. Never waits.
@@ -327,6 +342,14 @@ impl Requests {
             Completion::Disk(done) => slot.disk_done(purpose, done, desk),
             _ => slot.called(purpose),
         }
+        self.push(token);
+    }
+
+    /// A thread has performed an operation of a plan: its connection can go on.
+    pub(crate) fn stepped(&mut self, bits: u64, plan: Box<Plan>, desk: &mut Desk) {
+        let (token, purpose) = origin(bits);
+        let Some(slot) = self.slots.find(token) else { return };
+        slot.stepped(purpose, plan, desk);
         self.push(token);
     }
 
@@ -524,9 +547,7 @@ fn step_plan(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Cal
     {
         match plan.next_op() {
             Some(op) => {
-                slot.plan = Some(plan);
-                slot.on_disk = true;
-                callbacks.start_disk(token.bits(), op);
+                (slot.plan, slot.on_disk) = callbacks.start_disk(token.bits(), plan, op);
             }
             None => slot.plan = slot.exchange.resume(*plan, desk),
         }
@@ -562,9 +583,14 @@ fn send(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callback
             desk.tally.add(Counter::DiskWaits, 1);
             let mut plan = slot.exchange.warm(desk)?;
             let op = plan.next_op()?;
-            slot.warming = Some(plan);
-            callbacks.start_disk(token.bits() | PIECE, op);
-            Some(Turn::Wait(Interest::NONE))
+            let under_way;
+            (slot.warming, under_way) = callbacks.start_disk(token.bits() | PIECE, plan, op);
+            if under_way {
+                return Some(Turn::Wait(Interest::NONE));
+            }
+            let done = slot.warming.take()?;
+            slot.exchange.resume(*done, desk);
+            None
         }
         Sent::Failed(reason) => {
             slot.exchange.send_failed(reason, desk);

@@ -17,8 +17,8 @@ use flyball_sys::uring::{
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
-use crate::offload::Offload;
 use crate::pieces::Pieces;
+use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
 use crate::slots::Token;
 use crate::transmit::{Sent, goes_by_reference, transmit_reference};
@@ -130,7 +130,8 @@ pub(crate) struct Operations {
     pub(crate) ring: Ring,
     /// Whether the ring keeps sockets in a table of its own.
     pub(crate) direct: bool,
-    pub(crate) offload: Offload,
+    /// What performs operations that the ring does not have.
+    pub(crate) offload: BlockingPool<Plan>,
     /// Memory segments that one send carries.
     gather_max: usize,
     order: CompletionOrder,
@@ -148,7 +149,8 @@ impl Operations {
         ring.register_chunks(settings.ring.registered, settings.piece_bytes);
         worker.rings.seal()?;
         let gather_max = settings.gather_max();
-        let (offload, order) = (Offload::new()?, settings.ring.order);
+        let offload = BlockingPool::beside_ring(worker.index, |n| format!("offload-{n}"))?;
+        let order = settings.ring.order;
         Ok(Operations { ring, direct, offload, gather_max, order })
     }
 
@@ -514,31 +516,43 @@ impl Operations {
             return self.ring.take_back(buffer);
         };
         match pieces.read(buffer, read, out, &mut self.ring) {
-            Ok(Some(op)) => self.start_disk(slot, token, op, Purpose::Piece, desk),
+            Ok(Some(op)) => {
+                slot.on_disk = Some(Purpose::Piece);
+                if let Some(op) = self.ring.disk(op, token.bits()) {
+                    self.disk_done(slot, op.perform(), desk);
+                }
+            }
             Ok(None) => {}
             Err(reason) => self.send_failed(slot, reason, desk),
         }
     }
 
-    /// Operations that the ring has are submitted; the others are done by threads.
+    /// Submits an operation of a plan. One that the ring does not have takes the plan to a thread.
     pub(crate) fn start_disk(
         &mut self,
         slot: &mut Slot,
         token: Token,
+        mut plan: Box<Plan>,
         op: Op,
-        purpose: Purpose,
-        desk: &mut Desk,
     ) {
-        slot.on_disk = Some(purpose);
         let rest = match self.ring.disk(op, token.bits()) {
-            // Adding up or copying what is in memory waits for nothing.
-            Some(op @ (Op::Digest { .. } | Op::Keep { .. })) => Some(op),
-            Some(op) => self.offload.submit(token, op),
-            None => None,
+            None => {
+                slot.on_disk = Some(Purpose::Plan);
+                Some(plan)
+            }
+            // Copying what is in memory waits for nothing.
+            Some(op @ Op::Keep { .. }) => {
+                plan.done(op.perform());
+                Some(plan)
+            }
+            Some(op) => {
+                plan.put_back(op);
+                let done = self.offload.give(token, plan);
+                slot.on_disk = done.is_none().then_some(Purpose::Plan);
+                done
+            }
         };
-        if let Some(op) = rest {
-            self.disk_done(slot, op.perform(), desk);
-        }
+        slot.plan = rest;
     }
 
     /// A step of a plan, or a look at the file of a large body, is done.

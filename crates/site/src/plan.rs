@@ -446,6 +446,13 @@ impl Plan {
         true
     }
 
+    /// Performs the next operation here and now. Blocks on the disk.
+    pub fn step(&mut self) {
+        if let Some(op) = self.next_op() {
+            self.done(op.perform());
+        }
+    }
+
     /// Performs every operation here and now. Blocks on the disk.
     pub fn run(&mut self) {
         while let Some(op) = self.next_op() {

@@ -90,14 +90,6 @@ pub enum Op {
         /// Where in the directory: 0, or what the last batch says comes next.
         position: u64,
     },
-    /// Adds to a CRC-32: some microseconds of the processor, less than it takes to have somebody
-    /// else do it.
-    Digest {
-        /// The bytes.
-        bytes: Arc<Vec<u8>>,
-        /// The checksum of what came before.
-        crc: u32,
-    },
     /// Other work for the processor, which takes long enough to hold a loop up.
     Compute {
         /// The work, which keeps what comes of it.
@@ -146,8 +138,6 @@ pub enum Done {
     Populated,
     /// The names, and where the next are.
     Listed(io::Result<Batch>),
-    /// The checksum.
-    Digested(u32),
     /// The work is done.
     Computed,
     /// All of the bytes are written.
@@ -178,11 +168,6 @@ impl Op {
                 // What the names lead to is opened and closed.
                 let _opening = Opening::begin();
                 Done::Listed(file::list(&*directory, &place, position))
-            }
-            Op::Digest { bytes, crc } => {
-                let mut hasher = crc32fast::Hasher::new_with_initial(crc);
-                hasher.update(&bytes);
-                Done::Digested(hasher.finalize())
             }
             Op::Compute { work } => {
                 work.compute();
@@ -256,7 +241,7 @@ impl Nowait {
                     opened => Ok(opened),
                 }
             }
-            Op::Stat { .. } | Op::Keep { .. } | Op::Digest { .. } => Ok(op.perform()),
+            Op::Stat { .. } | Op::Keep { .. } => Ok(op.perform()),
             Op::Settle { file, changed_ns, size } => {
                 let may = self.may_settle(&file, changed_ns, size);
                 let op = Op::Settle { file, changed_ns, size };

@@ -29,7 +29,6 @@ const PRODUCT: &[Allowed] = &[
         packages: &[
             ("bytes", "segments that the kernel reads while others hold them"),
             ("corosensei", "switches stacks, for user-level threads"),
-            ("crc32fast", "checksums what a disk job reads"),
             ("io-uring", "the layout of the rings"),
             ("landlock", "rules of which files a process may open"),
             ("libc", "calls and constants that rustix has not"),

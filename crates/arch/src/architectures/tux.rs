@@ -274,6 +274,9 @@ impl EventLoop {
             }
         }
         self.completions = completions;
+        while let Some((bits, plan)) = self.callbacks.collect() {
+            self.requests.stepped(bits, plan, &mut self.desk);
+        }
         Ok(())
     }
 

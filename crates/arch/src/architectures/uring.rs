@@ -32,7 +32,7 @@ use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
 use crate::limits::WAIT_MS_MAX;
-use crate::operations::{self, Operations, Purpose, Slot};
+use crate::operations::{self, Operations, Slot};
 use crate::registry::{Architecture, Sockets};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
@@ -152,7 +152,7 @@ impl Loop {
     fn watch(&mut self, token: u64) -> io::Result<()> {
         let Operations { ring, offload, .. } = &mut self.operations;
         match token {
-            OFFLOADED => ring.watch(offload.completion(), token),
+            OFFLOADED => ring.watch(offload.completions(), token),
             _ => ring.watch(self.worker.signals.as_fd(), token),
         }
     }
@@ -215,8 +215,11 @@ impl Loop {
     /// A signal came, or a thread is done with disk work.
     fn readable(&mut self, token: u64, more: bool) -> io::Result<()> {
         if token == OFFLOADED {
-            for (token, done) in self.operations.offload.collect() {
-                self.completed(token, Completion::Disk(done));
+            self.operations.offload.acknowledge();
+            while let Some((token, plan)) = self.operations.offload.collect() {
+                let Some(slot) = self.slots.find(token) else { continue };
+                (slot.on_disk, slot.plan) = (None, Some(plan));
+                self.drive(token);
             }
         }
         if more { Ok(()) } else { self.watch(token) }
@@ -272,10 +275,7 @@ impl Loop {
                 && let Some(mut plan) = slot.plan.take()
             {
                 match plan.next_op() {
-                    Some(op) => {
-                        slot.plan = Some(plan);
-                        operations.start_disk(slot, token, op, Purpose::Plan, desk);
-                    }
+                    Some(op) => operations.start_disk(slot, token, plan, op),
                     None => slot.plan = slot.exchange.resume(*plan, desk),
                 }
                 continue;

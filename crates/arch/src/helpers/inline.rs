@@ -12,21 +12,18 @@ use std::sync::Arc;
 
 use flyball_site::Plan;
 
-use super::Bounds;
-use super::threads::Threads;
+use super::NAME;
 use crate::counters::Tally;
 use crate::phases::DiskWork;
+use crate::pool::{BlockingPool, Bounds, THREADS_MAX};
 use crate::slots::Token;
-
-/// Most threads beside a loop, as many as there are beside a ring: more long work waits its turn.
-pub(crate) const BESIDE_MAX: usize = 8;
 
 /// A thread beside a loop ends when it has been idle for so long, in milliseconds.
 const BESIDE_IDLE_MS: u64 = 10_000;
 
 /// Disk work in the event loop: every connection of the loop waits for it, but not for long work.
 pub struct Inline {
-    beside: Threads,
+    beside: BlockingPool<Plan>,
     /// Whether there was long work ever: until then a turn of the loop takes no lock.
     used: bool,
 }
@@ -37,8 +34,9 @@ impl Inline {
     /// # Errors
     /// When descriptors are out.
     pub fn start(worker: usize) -> io::Result<Inline> {
-        let bounds = Bounds { most: BESIDE_MAX, reserve: 0, idle_ms: BESIDE_IDLE_MS, worker };
-        Ok(Inline { beside: Threads::new(bounds, Arc::new(Plan::run))?, used: false })
+        let bounds = Bounds { most: THREADS_MAX, reserve: 0, idle_ms: BESIDE_IDLE_MS, worker };
+        let beside = BlockingPool::new(NAME, bounds, Arc::new(Plan::run))?;
+        Ok(Inline { beside, used: false })
     }
 }
 

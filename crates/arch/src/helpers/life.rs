@@ -77,11 +77,9 @@ pub(super) fn request(op: &Op, number: u64) -> Option<(Vec<u8>, BorrowedFd<'_>)>
         Op::List { directory, position, .. } => {
             (record(Kind::Names, 0, *position, 0, b""), directory.as_fd())
         }
-        Op::Digest { .. }
-        | Op::Compute { .. }
-        | Op::Keep { .. }
-        | Op::Nameless { .. }
-        | Op::Write { .. } => return None,
+        Op::Compute { .. } | Op::Keep { .. } | Op::Nameless { .. } | Op::Write { .. } => {
+            return None;
+        }
     })
 }
 

@@ -10,7 +10,6 @@
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 
 use flyball_site::Plan;
 use flyball_sys::channel::Channel;
@@ -21,8 +20,8 @@ use flyball_sys::readiness::{EVENTS_MAX, Epoll, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
 use super::life::{COMPLETION_BYTES, request, spawn_on_demand};
-use super::threads::Threads;
-use super::{Bounds, DEATHS_MAX, Events};
+use super::threads;
+use crate::pool::{BlockingPool, Bounds, DEATHS_MAX, Events};
 use crate::slots::Token;
 
 /// Most times that one operation is brought in anew because it was pushed out again.
@@ -56,7 +55,7 @@ pub(super) struct Processes {
     coming: usize,
     jobs: VecDeque<Job>,
     /// Threads for long work of the processor.
-    computing: Threads,
+    computing: BlockingPool<Plan>,
     done: VecDeque<(Token, Box<Plan>)>,
     events: Events,
 }
@@ -108,8 +107,8 @@ impl Job {
                 continue;
             }
             match op {
-                // A checksum or a copy is no matter of the disk, and the bytes are here.
-                Op::Digest { .. } | Op::Keep { .. } => {
+                // A copy is no matter of the disk, and the bytes are here.
+                Op::Keep { .. } => {
                     self.plan.done(op.perform());
                     continue;
                 }
@@ -150,7 +149,7 @@ impl Processes {
         let mut ears = Epoll::new(false)?;
         let finished = Wake::new()?;
         ears.add(finished.as_fd(), FINISHED, Interest::READ)?;
-        let computing = Threads::new(Bounds { reserve: 0, ..bounds }, Arc::new(Plan::run))?;
+        let computing = threads(Bounds { reserve: 0, ..bounds })?;
         ears.add(computing.completions(), COMPUTED, Interest::READ)?;
         let mut processes = Processes {
             bounds,

@@ -44,7 +44,6 @@ impl Ring {
             op @ (Op::Settle { .. }
             | Op::Populate { .. }
             | Op::List { .. }
-            | Op::Digest { .. }
             | Op::Compute { .. }
             | Op::Keep { .. }
             | Op::Nameless { .. }
