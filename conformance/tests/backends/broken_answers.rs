@@ -167,6 +167,28 @@ fn an_answer_that_breaks_off_takes_no_earlier_one_along(architecture: &str) {
     }
 }
 
+/// What is thrown away has a bound, behind which the connection ends; not before the client has what
+/// was answered.
+fn a_body_without_end_takes_no_earlier_answer_along(architecture: &str) {
+    let settings = "timeout.linger = \"20s\"\nlimit.linger = \"16KiB\"\n";
+    let Some(front) = start_with(architecture, settings, TABLE) else { return };
+    let earlier = noise(6, EARLIER_BYTES);
+    let mut client = Client::connect_narrow(front.server.address(), NARROW_BYTES);
+    client.send(get("/one/a"));
+    let mut link = front.accept();
+    link.params(0);
+    assert_eq!(link.stream(5), b"");
+    link.say(&[told(EARLIER_BYTES, &earlier), end(0)].concat());
+    let body = noise(7, 200_000);
+    client.send("POST /page.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n");
+    client.send(body);
+    front.expect_state("breaking-off");
+    assert_eq!(client.response_head().content_length(), Some(EARLIER_BYTES));
+    assert!(client.take(EARLIER_BYTES) == earlier, "another content came");
+    let refusal = client.response();
+    assert_eq!((refusal.status(), refusal.field("Connection")), (405, Some("close")));
+}
+
 /// Of an answer that breaks off at once its head comes, coded or not, or a 502 in its place.
 fn an_answer_that_breaks_off_at_once_is_no_bare_reset(architecture: &str) {
     let Some(front) = start(architecture, TABLE) else { return };
@@ -187,6 +209,7 @@ on_every_architecture! {
     [
         an_answer_that_breaks_off_takes_no_earlier_one_along,
         an_answer_that_breaks_off_at_once_is_no_bare_reset,
+        a_body_without_end_takes_no_earlier_answer_along,
         an_early_answer_that_is_as_long_as_it_says_is_whole,
         an_answer_that_is_known_to_be_broken_is_502,
         an_answer_that_breaks_off_leaves_what_came,

@@ -133,6 +133,7 @@ for_each_architecture! {
             a_client_that_expects_a_refusal_gets_it_before_it_sends,
             a_body_that_nobody_wants_is_drained,
             a_body_that_is_too_long_to_drain_costs_the_connection,
+            a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_answer,
             an_upload_that_breaks_off_is_forgotten,
             many_uploads_at_once_are_kept_apart,
         ],

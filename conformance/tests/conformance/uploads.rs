@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use flyball_testkit::{Client, crc32, large, wait};
+use flyball_testkit::{Client, LARGE_BYTES, crc32, large, large_at, wait};
 
 use crate::mount::Mount;
 use crate::requests::{get, request, with_body};
+
+/// Room on the way to a client that does not read.
+const NARROW_BYTES: usize = 128 * 1024;
 
 /// Length of a body that no buffer on the way holds.
 const STREAMED_BYTES: usize = 8 * 1024 * 1024;
@@ -209,6 +212,24 @@ pub(crate) fn a_body_that_is_too_long_to_drain_costs_the_connection(mount: &Moun
     let mut client = mount.connect();
     client.send(with_body("POST", "/page.html", &["Transfer-Encoding: chunked"], &coded));
     assert_eq!(client.response().line, "HTTP/1.1 405 Method Not Allowed");
+    client.expect_closed();
+}
+
+/// As libraries do that write a request before they read.
+pub(crate) fn a_client_that_first_sends_a_body_that_nobody_wants_gets_the_whole_answer(
+    mount: &Mount,
+) {
+    let server = mount.start("limit.linger = \"64MiB\"\n");
+    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    let length = format!("Content-Length: {}", 2 * LARGE_BYTES);
+    client.send(with_body("GET", "/large.bin", &[&length], ""));
+    // More than sockets hold.
+    for _ in 0..2 {
+        client.send(large());
+    }
+    let answer = client.response();
+    assert_eq!((answer.status(), answer.field("Connection")), (200, Some("close")));
+    large_at(0, &answer.body);
     client.expect_closed();
 }
 

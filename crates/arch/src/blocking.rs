@@ -588,8 +588,9 @@ impl Line<'_> {
         desk.tick();
         match ready {
             Ok((false, false)) => self.expired(desk),
-            Ok((_, true)) => self.send(desk),
-            Ok((true, false)) => self.receive_now(desk),
+            // Sending may wait for a client that first sends all it has.
+            Ok((true, _)) => self.receive_now(desk),
+            Ok((false, true)) => self.send(desk),
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }

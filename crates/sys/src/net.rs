@@ -644,12 +644,15 @@ pub fn set_timeout(socket: impl AsFd, timeout: Duration) -> io::Result<()> {
     Ok(sockopt::set_socket_timeout(socket, sockopt::Timeout::Send, Some(timeout))?)
 }
 
-/// Bytes sent but not yet acknowledged by the peer (SIOCOUTQ); 0 when the kernel does not tell.
+/// Bytes sent but not yet acknowledged by the peer (SIOCOUTQ); 0 when the kernel does not tell, and
+/// when the connection has failed, so that they never will be.
 pub fn unacknowledged(socket: impl AsFd) -> u64 {
     let mut queued: libc::c_int = 0;
     // SAFETY: TIOCOUTQ (SIOCOUTQ) writes one int through the pointer, which points at `queued`.
     let done = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut queued) };
-    if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 }
+    let queued = if done == 0 { u64::try_from(queued).unwrap_or(0) } else { 0 };
+    let has_failed = || wait_for_failure(&socket, 0).unwrap_or(true);
+    if queued > 0 && has_failed() { 0 } else { queued }
 }
 
 /// Length and limit of the accept queue of a listening socket, from `TCP_INFO`.

@@ -195,6 +195,7 @@ impl Conn {
             State::Idle | State::Head => !self.full,
             State::AskedBody | State::Exchanging => self.deliver && self.body_ready == 0,
             State::AnsweredBody => true,
+            State::Streaming | State::Parting => self.discards_beside(),
             State::Lingering => self.shut,
             _ => false,
         };
@@ -250,6 +251,10 @@ impl Conn {
             State::Idle | State::Head => self.recv_head(input, head, out, now),
             State::AskedBody | State::AnsweredBody | State::Exchanging => {
                 self.recv_body(input, out, now)
+            }
+            State::Streaming | State::Parting if self.discards_beside() => {
+                self.drained_bytes += input.len() as u64;
+                input.len()
             }
             State::Lingering => self.recv_lingering(input, now),
             _ => 0,
@@ -367,10 +372,17 @@ impl Conn {
     fn recv_lingering(&mut self, input: &[u8], now: &Now) -> usize {
         self.drained_bytes += input.len() as u64;
         if self.drained_bytes > self.limits.linger_bytes_max {
-            self.go(Event::Expire);
-            self.settle(now);
+            self.go(Event::Overrun);
+            self.wait_for_reset(now);
         }
         input.len()
+    }
+
+    /// Whether the last answer leaves while the rest of its request body is thrown away: a client
+    /// that reads only when it has sent everything would wait for ever else.
+    fn discards_beside(&self) -> bool {
+        let is_last = self.state == State::Parting || self.stream.unread;
+        is_last && !self.body.is_complete() && self.drained_bytes <= self.limits.linger_bytes_max
     }
 
     /// The driver took `n` of the body bytes that `wants` offered; they are consumed input.
@@ -404,6 +416,8 @@ impl Conn {
             // Without the rest of the request there is no whole answer.
             State::Exchanging => return self.abort(CloseReason::ClientGone),
             State::Lingering => self.go(Event::Eof),
+            // Nothing more is to be thrown away.
+            State::Streaming | State::Parting => self.drained_bytes = u64::MAX,
             // The answer is still owed: a client may close its side after its last request.
             _ => {}
         }
@@ -741,9 +755,8 @@ impl Conn {
         match self.state {
             // Only a reset can say that it is not whole.
             State::Parting if self.is_cut_short() && self.stream.failed => {
-                self.since_ms = now.ms();
-                self.incoming = Progress::start(now, self.limits.linger_ms, None);
                 self.go(Event::DrainedShort);
+                self.wait_for_reset(now);
             }
             State::Closing | State::Parting => {
                 self.since_ms = now.ms();

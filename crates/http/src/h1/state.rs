@@ -30,8 +30,8 @@ pub enum State {
     Parting,
     /// Our side is shut; what still comes is thrown away until the client closes.
     Lingering,
-    /// An answer was cut short, and only a reset tells the client so. A reset takes along what the
-    /// socket holds, of earlier answers too: it waits until the client has that.
+    /// A reset is due: an answer was cut short, or the client sends without end. It would take along
+    /// what the socket holds, of earlier answers too, so that it waits until the client has that.
     Breaking,
     /// Over.
     Closed,
@@ -64,6 +64,8 @@ pub enum Event {
     Drained,
     /// The same, and an orderly end would pass for the end of an answer that is cut short.
     DrainedShort,
+    /// The client sent more than is thrown away.
+    Overrun,
     /// The client closed its side.
     Eof,
     /// The deadline passed with nothing to say about it.
@@ -129,6 +131,7 @@ impl State {
             (S::Closing, E::Drained) => S::Closed,
             (S::Parting, E::Drained) => S::Lingering,
             (S::Parting, E::DrainedShort) => S::Breaking,
+            (S::Lingering, E::Overrun) => S::Breaking,
             (S::Lingering, E::Eof | E::Expire) => S::Closed,
             (S::Breaking, E::Expire) => S::Closed,
 
@@ -140,7 +143,7 @@ impl State {
 
 impl Event {
     /// Every event.
-    pub const ALL: [Event; 15] = [
+    pub const ALL: [Event; 16] = [
         Event::FirstByte,
         Event::HeadEnd,
         Event::HeadEndBody,
@@ -153,6 +156,7 @@ impl Event {
         Event::BreakOff,
         Event::Drained,
         Event::DrainedShort,
+        Event::Overrun,
         Event::Eof,
         Event::Expire,
         Event::Abort,

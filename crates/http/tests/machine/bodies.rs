@@ -102,6 +102,27 @@ fn an_unwanted_body_beyond_the_bound_ends_the_connection_and_lingers() {
 }
 
 #[test]
+fn what_is_left_of_a_body_is_thrown_away_while_the_answer_waits_for_room() {
+    let body = "x".repeat(limits().linger_bytes_max as usize);
+    for path in ["/a", "/stream/90/9"] {
+        let acts = [Act::Room(10), send(with_length(path, &body))];
+        let driver = drive(&limits(), &acts, usize::MAX);
+        assert_eq!(
+            (driver.closed, driver.socket.len(), driver.wire.len()),
+            (None, 0, 10),
+            "{path}"
+        );
+        // Of a client that sends without end the rest stays where it is.
+        let long = [Act::Room(10), send(with_length(path, &body.repeat(40)))];
+        let driver = drive(&limits(), &long, usize::MAX);
+        assert!(driver.socket.len() > 30 * body.len(), "{path}");
+        // One that has closed its side is not read again and again.
+        let end = play(&[&acts[..], &[Act::Finish, Act::Room(u64::MAX)]].concat());
+        assert_eq!((end.wire, end.closed), (last(path), Some(CloseReason::BodyUnread)), "{path}");
+    }
+}
+
+#[test]
 fn bytes_after_an_unread_body_are_never_taken_for_a_request() {
     let hidden = "GET /hidden HTTP/1.1\r\nHost: a\r\n\r\n";
     let long = format!("{hidden}{}", "x".repeat(100));

@@ -8,7 +8,8 @@ use crate::script::{Act, COMMON, drive, kept, limits, play, play_with, send};
 /// Plays a request that must be refused: its status line, after which nothing is answered.
 fn refused(request: &[u8]) -> String {
     let next = b"\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
-    let end = play(&[send([request, next].concat()), Act::Finish]);
+    // The time is for what is longer than what is thrown away.
+    let end = play(&[send([request, next].concat()), Act::Finish, Act::Wait(1)]);
     assert_eq!(end.closed, Some(CloseReason::Refused), "{}", request.escape_ascii());
     let (head, text) = end.wire.split_once("\r\n\r\n").expect("a head ends");
     let (status, fields) = head.split_once("\r\n").expect("a status line ends");
@@ -283,6 +284,13 @@ fn after_a_refusal_the_client_gets_time_to_read_it() {
     assert_eq!(play(&[send(bad), send("x"), Act::Finish]).closed, closed);
     assert_eq!(play(&[send(bad), Act::Wait(199)]).closed, None);
     assert_eq!(play(&[send(bad), Act::Wait(199), send("x"), Act::Wait(1)]).closed, closed);
-    let end = play_with(&Limits { linger_ms: 10_000, ..limits() }, &[send(bad), send([b'x'; 513])]);
-    assert_eq!(end.closed, closed);
+    let patient = Limits { linger_ms: 10_000, ..limits() };
+    let flood = [send(bad), send([b'x'; 513]), Act::Wait(1)];
+    assert_eq!(play_with(&patient, &flood).closed, closed);
+    // A reset would take along what the client has not read of it.
+    let unread = [&[Act::InSocket(10)], &flood[..]].concat();
+    let end = play_with(&patient, &unread);
+    assert_eq!((end.state, end.closed), (State::Breaking, None));
+    let read = [&unread[..], &[Act::InSocket(0), Act::Wait(1_000)]].concat();
+    assert_eq!(play_with(&patient, &read).closed, closed);
 }

@@ -328,7 +328,8 @@ impl Running {
     /// What there is to be sent, in pieces; `None` when that is nothing yet.
     fn piece(&mut self, wants: &Wants) -> Option<Went> {
         let over = matches!(self.next, Next::Nothing) && self.queue.len() <= 1;
-        if let Next::Broken(_) = self.next {
+        // What it wrote before is the client's.
+        if matches!(self.next, Next::Broken(_)) && self.queue.is_empty() {
             return Some(if wants.piece { Went::Piece(Piece::Failed) } else { Went::Wait });
         }
         if self.queue.is_empty() && !over {

@@ -3,6 +3,7 @@
 use super::{Ask, Conn};
 use crate::Now;
 use crate::error::CloseReason;
+use crate::h1::progress::Progress;
 use crate::h1::state::{Event, State};
 use crate::h1::stream::Stream;
 use crate::out::{Out, Segment};
@@ -96,6 +97,12 @@ impl Conn {
         self.body_ready = 0;
         self.go(Event::BreakOff);
         self.settle(now);
+    }
+
+    /// A reset is due, once the socket holds nothing.
+    pub(super) fn wait_for_reset(&mut self, now: &Now) {
+        self.since_ms = now.ms();
+        self.incoming = Progress::start(now, self.limits.linger_ms, None);
     }
 
     /// The socket still holds so many bytes of a connection that is to be reset: looks again later,
