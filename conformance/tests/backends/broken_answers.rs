@@ -167,8 +167,8 @@ fn an_answer_that_breaks_off_takes_no_earlier_one_along(architecture: &str) {
     }
 }
 
-/// What is thrown away has a bound, behind which the connection ends; not before the client has what
-/// was answered.
+/// What is thrown away has a bound, behind which the connection ends; not before the client has
+/// what was answered.
 fn a_body_without_end_takes_no_earlier_answer_along(architecture: &str) {
     let settings = "timeout.linger = \"20s\"\nlimit.linger = \"16KiB\"\n";
     let Some(front) = start_with(architecture, settings, TABLE) else { return };
@@ -197,7 +197,8 @@ fn an_answer_that_breaks_off_at_once_is_no_bare_reset(architecture: &str) {
             let accept = format!("Accept-Encoding: {coding}\r\n\r\n");
             let ask = http_1_0("/one/a").replace("\r\n\r\n", &format!("\r\n{accept}"));
             let (mut client, mut link) = asked(&front, &ask);
-            link.say(&record(6, &[b"Content-Type: text/plain\r\n\r\n", &[b'a'; 100][..]].concat()));
+            let begun = [b"Content-Type: text/plain\r\n\r\n", &[b'a'; 100][..]].concat();
+            link.say(&record(6, &begun));
             drop(link);
             let status = client.response_head().status();
             assert!([200, 502].contains(&status), "{coding}: {status}");

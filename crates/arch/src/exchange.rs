@@ -540,9 +540,7 @@ impl Exchange {
             return None;
         }
         // What it was made for is gone.
-        if plan.request().is_none() {
-            return None;
-        }
+        plan.request()?;
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.is_on() { plan.request().cloned() } else { None };

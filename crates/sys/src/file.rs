@@ -11,6 +11,7 @@ use rustix::fs::{
     StatxFlags,
 };
 
+use crate::place::lead_outside_proc;
 use crate::refused::is_refused;
 
 mod roots;
@@ -297,11 +298,14 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
 /// Reads a regular file of at most this many bytes. Blocks on the disk.
 ///
 /// # Errors
-/// When it is not there, no regular file, not readable, or longer.
+/// When it is not there, no regular file, not readable, or longer, and when /proc is on the way to
+/// it.
 pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    // O_NONBLOCK keeps the open of a FIFO from waiting for a writer.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    read_opened(rustix::fs::open(path, flags, Mode::empty())?, bytes_max)
+    let led = lead_outside_proc(path)?;
+    // O_NONBLOCK keeps the open of a FIFO from waiting for a writer. What it led to is no link.
+    let flags =
+        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
+    read_opened(rustix::fs::openat(led.directory, &led.name, flags, Mode::empty())?, bytes_max)
 }
 
 /// Reads the file of this path beneath `root`, as [`open_beneath`] opens it and [`read_whole`]

@@ -15,6 +15,7 @@ use rustix::net::{
 
 use crate::clock;
 use crate::owned::{Opening, Owned};
+use crate::place::Place;
 
 /// An address to listen on.
 pub type Address = SocketAddr;
@@ -223,9 +224,9 @@ pub fn wait_for_accepts(sockets: &[impl AsFd], timeout_ms: u64) {
     }
 }
 
-/// Removes the name of a Unix-domain socket that nobody shall find any more.
+/// Removes the name of a Unix-domain socket that shall not be found any more.
 pub fn unlink_unix(path: &Path) {
-    let _ = std::fs::remove_file(path);
+    let _ = Place::of(path).and_then(|place| place.unlink());
 }
 
 /// Takes [`ignore_newcomers`] back.
@@ -255,9 +256,13 @@ fn set_tcp_option(socket: BorrowedFd<'_>, option: i32, value: u32) -> io::Result
 /// mode, and its group if one is given, say who may connect. Does not block.
 ///
 /// # Errors
-/// `AddrInUse` when another socket listens on `path`; else as bind(2) and lchown(2).
+/// `AddrInUse` when another socket listens on `path`, or one of another kind is there; as
+/// [`Place::of`] when a directory of it is a link of another user; else as bind(2) and lchown(2).
 pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<OwnedFd> {
-    let address = SocketAddrUnix::new(path)?;
+    let place = Place::of(path)?;
+    // By its name a directory that others may change could have become another meanwhile.
+    let directory = format!("/proc/self/fd/{}", place.directory().as_raw_fd());
+    let address = SocketAddrUnix::new(Path::new(&directory).join(place.name()))?;
     let flags = SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     match bind_unix(&socket, &address, mode) {
@@ -265,19 +270,18 @@ pub fn listen_unix(path: &Path, mode: u32, group: Option<u32>) -> io::Result<Own
             let flags = flags | SocketFlags::NONBLOCK;
             let probe =
                 rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-            match rustix::net::connect(&probe, &address) {
-                // Its queue is full, so that there is one.
-                Ok(()) | Err(rustix::io::Errno::AGAIN) => return Err(error),
-                Err(_) => {}
+            // Only then does no process have a socket there.
+            if rustix::net::connect(&probe, &address) != Err(rustix::io::Errno::CONNREFUSED) {
+                return Err(error);
             }
-            std::fs::remove_file(path)?;
+            place.unlink()?;
             bind_unix(&socket, &address, mode)?;
         }
         bound => bound?,
     }
     if let Some(group) = group {
         // Of a link that has taken its place, this changes the link.
-        std::os::unix::fs::lchown(path, None, Some(group))?;
+        place.change_group(group)?;
     }
     rustix::net::listen(&socket, 16)?;
     Ok(socket)

@@ -1,7 +1,11 @@
-//! Where a file lies that the server makes or appends to, with rights that others lack. A user who
-//! may change one of the directories of its name could put a symbolic link there, and have the file
-//! made wherever it leads. So the directories are walked one after the other, and a link among them
-//! is followed only if it is the superuser's or that of the user of this process.
+//! Where a name leads. The directories of a path are walked one after the other, and each link
+//! among them is looked at before it is followed.
+//!
+//! Where a file is made or appended to with rights that others lack ([`Place`]), a user who may
+//! change one of the directories could put a symbolic link there, and have the file made wherever
+//! it leads: a link is followed only if it is the superuser's or that of the user of this process.
+//! Where something is read, no link of procfs is followed: such a link leads where its reader is,
+//! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -9,10 +13,17 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat, readlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, Stat, chownat, fstat, fstatfs, openat, readlinkat,
+    unlinkat,
+};
+use rustix::process::Gid;
 
 /// Most links that lead to one place, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
+
+/// The f_type of procfs (statfs(2)).
+const PROC: i64 = 0x9fa0;
 
 /// A directory that is open, and a name in it.
 #[derive(Debug)]
@@ -29,7 +40,10 @@ impl Place {
     /// path without a name at its end.
     pub fn of(path: &Path) -> io::Result<Place> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        let directory = walk(path.parent().unwrap_or(Path::new("")))?;
+        let directory = match lead(path.parent().unwrap_or(Path::new("")), is_own)? {
+            Some(led) => led.found,
+            None => enter(CWD, Path::new("."))?,
+        };
         Ok(Place { directory, name })
     }
 
@@ -41,6 +55,17 @@ impl Place {
     /// The name in it.
     pub fn name(&self) -> &OsStr {
         &self.name
+    }
+
+    /// Removes the file or socket that it names.
+    pub(crate) fn unlink(&self) -> io::Result<()> {
+        Ok(unlinkat(&self.directory, &self.name, AtFlags::empty())?)
+    }
+
+    /// Gives what it names to a group, without following it if it is a link.
+    pub(crate) fn change_group(&self, group: u32) -> io::Result<()> {
+        let (group, flags) = (Some(Gid::from_raw(group)), AtFlags::SYMLINK_NOFOLLOW);
+        Ok(chownat(&self.directory, &self.name, None, group, flags)?)
     }
 
     /// The name in it with something behind it.
@@ -57,26 +82,67 @@ fn enter(at: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
     Ok(openat(at, name, flags, Mode::empty())?)
 }
 
-fn walk(path: &Path) -> io::Result<OwnedFd> {
+/// Where a path has led.
+pub(crate) struct Led {
+    /// The directory of the last name, which is no link.
+    pub(crate) directory: OwnedFd,
+    /// That name.
+    pub(crate) name: PathBuf,
+    /// What it names, as a place alone (`O_PATH`).
+    pub(crate) found: OwnedFd,
+}
+
+/// Follows a path by links that lie outside of procfs, to something outside of it. Blocks on the
+/// disk.
+///
+/// # Errors
+/// When there is nothing, or something of procfs is on the way or at the end.
+pub(crate) fn lead_outside_proc(path: &Path) -> io::Result<Led> {
+    let outside = |_: &Path, link: BorrowedFd<'_>, _: &Stat| is_outside_proc(link);
+    let led = lead(path, outside)?.ok_or(io::ErrorKind::NotFound)?;
+    is_outside_proc(led.found.as_fd())?;
+    Ok(led)
+}
+
+fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
+    match fstatfs(place)?.f_type {
+        PROC => Err(io::Error::other("leads to /proc, where each reader finds something else")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a link is the superuser's or that of the user of this process.
+fn is_own(name: &Path, _: BorrowedFd<'_>, about: &Stat) -> io::Result<()> {
+    if about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw() {
+        return Ok(());
+    }
+    let name = name.display();
+    let why = format!("{name} is a symbolic link of another user, which is not followed");
+    Err(io::Error::other(why))
+}
+
+/// Follows a path by the links that `may_follow` admits; `None` when it has no name at all.
+fn lead(
+    path: &Path,
+    may_follow: impl Fn(&Path, BorrowedFd<'_>, &Stat) -> io::Result<()>,
+) -> io::Result<Option<Led>> {
     let reversed = |path: &Path| {
         let parts = path.components().rev().map(|part| PathBuf::from(part.as_os_str()));
         parts.collect::<Vec<_>>()
     };
     let (mut left, mut links) = (reversed(path), 0);
-    let mut here = enter(CWD, Path::new(Component::CurDir.as_os_str()))?;
-    while let Some(part) = left.pop() {
-        let found = enter(&here, &part)?;
+    let mut directory = enter(CWD, Path::new(Component::CurDir.as_os_str()))?;
+    while let Some(name) = left.pop() {
+        let found = enter(&directory, &name)?;
         let about = fstat(&found)?;
         if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
-            here = found;
+            if left.is_empty() {
+                return Ok(Some(Led { directory, name, found }));
+            }
+            directory = found;
             continue;
         }
-        if about.st_uid != 0 && about.st_uid != rustix::process::geteuid().as_raw() {
-            let part = part.display();
-            return Err(io::Error::other(format!(
-                "{part} is a symbolic link of another user, which is not followed"
-            )));
-        }
+        may_follow(&name, found.as_fd(), &about)?;
         links += 1;
         if links > LINKS_MAX {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
@@ -84,7 +150,7 @@ fn walk(path: &Path) -> io::Result<OwnedFd> {
         let target = readlinkat(&found, "", Vec::new())?.into_bytes();
         left.extend(reversed(Path::new(&OsString::from_vec(target))));
     }
-    Ok(here)
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -94,6 +160,34 @@ mod tests {
 
     fn leads_to(path: &Path) -> io::Result<u64> {
         Ok(fstat(Place::of(path)?.directory())?.st_ino)
+    }
+
+    #[test]
+    fn a_link_of_proc_is_not_followed_and_nothing_of_it_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::create_dir(at("a")).unwrap();
+        std::fs::write(at("a/page"), "text").unwrap();
+        for (target, name) in [
+            ("a", "near"),
+            ("/proc/self/cwd", "cwd"),
+            ("/proc/self/root/usr", "usr"),
+            ("/proc/self/maps", "maps"),
+            ("/proc/self", "self"),
+            ("self/cwd", "twice"),
+        ] {
+            symlink(target, at(name)).unwrap();
+        }
+        let open = std::fs::File::open(at("a/page")).unwrap();
+        symlink(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&open)), at("fd"))
+            .unwrap();
+        for name in ["near", "near/page", "near/../a", ""] {
+            assert!(lead_outside_proc(&at(name)).is_ok(), "{name}");
+        }
+        for name in ["cwd", "usr", "maps", "self", "twice", "fd", "self/status"] {
+            let error = lead_outside_proc(&at(name)).err().map(|error| error.to_string());
+            assert!(error.is_some_and(|why| why.contains("leads to /proc")), "{name}");
+        }
     }
 
     #[test]

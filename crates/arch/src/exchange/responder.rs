@@ -162,8 +162,7 @@ impl Exchange {
     /// Whether a backend's answer is on its way: sending must not block then, since the backend is
     /// heard beside it.
     pub fn is_relayed(&self) -> bool {
-        let is_second_end = |one: &Box<dyn Responder>| one.is_second_end();
-        self.responder.as_ref().is_some_and(is_second_end) && self.conn.awaits_piece()
+        self.responder.as_ref().is_some_and(|one| one.is_second_end()) && self.conn.awaits_piece()
     }
 
     /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a

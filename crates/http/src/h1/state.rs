@@ -30,8 +30,8 @@ pub enum State {
     Parting,
     /// Our side is shut; what still comes is thrown away until the client closes.
     Lingering,
-    /// A reset is due: an answer was cut short, or the client sends without end. It would take along
-    /// what the socket holds, of earlier answers too, so that it waits until the client has that.
+    /// A reset is due: an answer was cut short, or the client sends without end. It would take
+    /// along what the socket holds, of earlier answers too: it waits until the client has that.
     Breaking,
     /// Over.
     Closed,

@@ -8,16 +8,16 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 use super::{Failure, Links, failure, open_as, stamp};
+use crate::place::lead_outside_proc;
 
 /// Opens the directory that a site is served from. Names are looked for in it, for which it need
-/// not be readable.
+/// not be readable. Blocks on the disk.
 ///
 /// # Errors
-/// When it is not there, no directory, or may not be entered.
+/// When it is not there, no directory, or may not be entered, and when /proc is on the way to it.
 pub fn open_root(path: &Path) -> io::Result<OwnedFd> {
-    let root = rustix::fs::open(path, DIRECTORY, Mode::empty())?;
-    enter(&root)?;
-    Ok(root)
+    let led = lead_outside_proc(path)?;
+    Ok(rustix::fs::openat(led.found, c".", DIRECTORY, Mode::empty())?)
 }
 
 /// How a directory is opened in which names are looked for.

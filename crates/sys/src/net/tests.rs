@@ -225,6 +225,29 @@ fn a_stale_unix_socket_is_replaced_and_a_live_one_is_not() {
 }
 
 #[test]
+fn no_link_of_another_user_leads_a_unix_socket_elsewhere_and_none_of_another_kind_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let _held = std::os::unix::net::UnixDatagram::bind(at("datagrams")).unwrap();
+    let error = listen_unix(&at("datagrams"), 0o600, None).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    assert!(at("datagrams").exists());
+    if !crate::process::is_root() {
+        return eprintln!("only the superuser makes links of others: not tested");
+    }
+    std::fs::create_dir(at("elsewhere")).unwrap();
+    std::os::unix::fs::symlink(at("elsewhere"), at("run")).unwrap();
+    listen_unix(&at("run/own.sock"), 0o600, None).unwrap();
+    std::os::unix::fs::lchown(at("run"), Some(61_001), None).unwrap();
+    let error = listen_unix(&at("run/admin.sock"), 0o600, None).unwrap_err().to_string();
+    assert!(error.contains("run is a symbolic link of another user"), "{error}");
+    unlink_unix(&at("run/own.sock"));
+    assert!(at("elsewhere/own.sock").exists());
+    unlink_unix(&at("elsewhere/own.sock"));
+    assert!(!at("elsewhere/own.sock").exists());
+}
+
+#[test]
 fn a_path_leads_to_a_socket_to_something_else_or_to_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| directory.path().join(name);

@@ -84,6 +84,23 @@ fn an_error_page_is_read_by_the_workers_rights_and_the_rules_of_its_root() {
     assert_eq!(server.connect().ask(get("/none")).body, b"lost");
 }
 
+/// The kernel asks for no rights on the way to what such a link names: that is open already.
+#[test]
+fn no_link_of_proc_leads_to_what_the_master_has() {
+    let Some(directory) = shared_machine() else { return };
+    let at = |name: &str| within(&directory, name);
+    for (name, target) in [("cwd", "/proc/self/cwd"), ("maps", "/proc/self/maps")] {
+        symlink(target, at("bob").join(name)).expect("a link can be made");
+    }
+    let pages = format!("[site.error-page]\n404 = {:?}\n", text(&at("bob/maps")));
+    let alias = format!("[[site.alias]]\npath = \"/a\"\nroot = {:?}\n", text(&at("bob/cwd")));
+    for lines in
+        [site(&at("bob/cwd")), site(&at("bob/site")) + &pages, site(&at("bob/site")) + &alias]
+    {
+        refused(launch(&directory, &lines), &["leads to /proc"]);
+    }
+}
+
 #[test]
 fn a_root_that_is_closed_to_the_workers_is_no_root_and_does_not_take_the_place_of_one() {
     let Some(directory) = shared_machine() else { return };
