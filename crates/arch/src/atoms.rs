@@ -557,7 +557,7 @@ fn step_plan(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Cal
 /// Reads once. A read that does not fill the buffer has emptied the socket; a callback that is
 /// linked after it comes at once if there is more by then.
 fn receive(slot: &mut Slot, desk: &mut Desk) {
-    let space = slot.exchange.buffers(desk).input.space();
+    let space = slot.exchange.space(desk);
     let room = space.len();
     match net::recv(&*slot.socket, space) {
         Ok(0) => slot.exchange.eof(desk),

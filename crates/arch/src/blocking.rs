@@ -541,14 +541,14 @@ impl Line<'_> {
                 Err(_) => return self.exchange.abort(CloseReason::SocketError),
             }
         }
-        let received = net::recv(self.socket, self.exchange.buffers(desk).input.space());
+        let received = net::recv(self.socket, self.exchange.space(desk));
         desk.begin_turn();
         self.received(received, desk);
     }
 
     /// Takes what is there.
     fn receive_now(&mut self, desk: &mut Desk) {
-        let received = net::recv_now(self.socket, self.exchange.buffers(desk).input.space());
+        let received = net::recv_now(self.socket, self.exchange.space(desk));
         desk.begin_turn();
         self.received(received, desk);
     }

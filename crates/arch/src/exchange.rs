@@ -153,9 +153,10 @@ impl Exchange {
         self.conn.lags_since()
     }
 
-    /// The buffers; an idle connection gets them here.
-    pub fn buffers(&mut self, desk: &mut Desk) -> &mut Buffers {
-        self.buffers.get_or_insert_with(|| desk.buffers())
+    /// Where the next bytes of its socket go; an idle connection gets buffers here. Then
+    /// [`Exchange::received`]: the one door through which bytes come in.
+    pub fn space(&mut self, desk: &mut Desk) -> &mut [u8] {
+        self.buffers.get_or_insert_with(|| desk.buffers()).input.space()
     }
 
     /// The output queue, while there is anything in it.

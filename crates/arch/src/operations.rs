@@ -708,7 +708,7 @@ fn gather(out: &Out, outgoing: &mut Outgoing, most: usize) -> bool {
 fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
     let mut taken = 0;
     if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
-        let space = slot.exchange.buffers(desk).input.space();
+        let space = slot.exchange.space(desk);
         taken = bytes.len().min(space.len());
         space[..taken].copy_from_slice(&bytes[..taken]);
         slot.exchange.received(taken, desk);
@@ -722,7 +722,7 @@ fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
 fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
     let Some(ahead) = &mut slot.ahead else { return false };
     if ahead.at < ahead.bytes.len() {
-        let space = slot.exchange.buffers(desk).input.space();
+        let space = slot.exchange.space(desk);
         let rest = &ahead.bytes[ahead.at..];
         let n = rest.len().min(space.len());
         debug_assert!(n > 0, "input is wanted, and there is no room for it");

@@ -294,7 +294,7 @@ fn read(thread: &mut Thread, mut connection: Connection) {
 /// Reads once, without waiting. A read that does not fill the buffer has emptied the socket.
 fn receive(thread: &mut Thread, connection: &mut Connection) {
     let Connection { socket, exchange, readable, .. } = connection;
-    let space = exchange.buffers(&mut thread.desk).input.space();
+    let space = exchange.space(&mut thread.desk);
     let room = space.len();
     match net::recv_now(&*socket, space) {
         Ok(0) => exchange.eof(&thread.desk),

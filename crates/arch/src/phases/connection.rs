@@ -291,7 +291,7 @@ fn may_write(slot: &Slot, desk: &Desk) -> bool {
 /// waits for an event, unless each read shall go on until one would block (M54); after a hang-up
 /// there is still the end of the stream to be read.
 fn receive(slot: &mut Slot, desk: &mut Desk) {
-    let space = slot.exchange.buffers(desk).input.space();
+    let space = slot.exchange.space(desk);
     let room = space.len();
     let received = match desk.only_sendfile_waits {
         false => net::recv(&slot.socket, space),

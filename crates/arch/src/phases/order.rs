@@ -75,7 +75,7 @@ mod tests {
 
     /// Gives a connection output to send.
     fn answer(slot: &mut Slot, desk: &mut Desk) {
-        let space = slot.exchange.buffers(desk).input.space();
+        let space = slot.exchange.space(desk);
         space[..REQUEST.len()].copy_from_slice(REQUEST);
         slot.exchange.received(REQUEST.len(), desk);
         while let crate::exchange::Step::Disk(mut plan) = slot.exchange.advance(desk) {

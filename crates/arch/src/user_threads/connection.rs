@@ -113,7 +113,7 @@ impl Connection {
         if self.reads > READS_PER_TURN {
             self.park(here, Why::Turn);
         }
-        let space = self.exchange.buffers(&mut here.desk).input.space();
+        let space = self.exchange.space(&mut here.desk);
         let room = space.len();
         match net::recv(&self.socket, space) {
             Ok(0) => self.exchange.eof(&here.desk),
