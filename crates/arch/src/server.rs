@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use flyball_site::Sites;
+use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, ListenOptions};
 use flyball_sys::sandbox::Identity;
@@ -64,6 +64,7 @@ impl Setup {
     pub(crate) fn open(
         architecture: &'static dyn Architecture,
         mut settings: Settings,
+        earlier: Earlier<'_>,
     ) -> Result<Setup, String> {
         derive(&mut settings);
         // How many workers there are, and what each may use, is decided here for good.
@@ -76,7 +77,7 @@ impl Setup {
         }
         let confinement = Confinement::new(architecture, &settings)?;
         confinement.check()?;
-        let mut sites = Sites::open(&settings.sites, &confinement.rights())
+        let mut sites = Sites::open_after(earlier, &settings.sites, &confinement.rights())
             .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
         let appender = log::open(&settings)?;
@@ -119,7 +120,7 @@ impl Server {
     ) -> Result<Server, String> {
         // First, while the numbers of descriptors mean what whoever started this process says.
         let inherited = Inherited::of_process()?;
-        let setup = Setup::open(architecture, settings)?;
+        let setup = Setup::open(architecture, settings, Earlier::Nothing)?;
         let Inherited { before, admin, listening, is_lent } = inherited;
         let mut listening = Listening::bind(&setup.settings, listening)?;
         if before.is_none() {

@@ -52,7 +52,7 @@ pub use filter::{FILTERS, FilterKind, Level};
 pub use plan::Plan;
 pub use policy::Class;
 pub use responder::Responder;
-pub use service::{Answer, File, Lookup, MovedRoots, Out, Service, Sites};
+pub use service::{Answer, Earlier, File, Lookup, MovedRoots, Out, Service, Sites};
 pub use settings::{CachePolicy, CacheSettings, Hints, SiteSettings, Symlinks};
 pub use shared::SharedCaches;
 pub use shared_table::SharedTable;

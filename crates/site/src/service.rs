@@ -15,7 +15,7 @@ use flyball_sys::descriptors::Member;
 use flyball_sys::file::Links;
 use flyball_sys::sandbox::Rights;
 
-use crate::access::{Access, Check, Scratch};
+use crate::access::{Access, Check, Scratch, Users};
 use crate::backend::{Gates, Spawner, Spool};
 use crate::caches::Target;
 use crate::compress::{CodingPolicy, CompressCounts, Load, Overloaded};
@@ -31,7 +31,7 @@ use crate::pages;
 use crate::path::Mapped;
 use crate::plan::{Found, Job, Origin, Outcome, Plan, Served};
 use crate::responder::Responder;
-use crate::routes::{self, ErrorPages, Route, SiteRoutes};
+use crate::routes::{self, ErrorPages, Route, SiteRoutes, or_before};
 use crate::settings::{CacheSettings, SiteSettings};
 use crate::shared::SharedCaches;
 use crate::shared_table::SharedTable;
@@ -42,6 +42,7 @@ mod ahead;
 mod backends;
 mod coded_answers;
 mod codings;
+mod earlier;
 mod file_answers;
 mod lines;
 mod listings;
@@ -56,6 +57,7 @@ mod sent_files;
 mod urls;
 
 use ahead::Ahead;
+pub use earlier::Earlier;
 use file_answers::Source;
 pub(crate) use modules::FilePart;
 use modules::ModuleScratch;
@@ -107,6 +109,8 @@ pub struct Sites {
     spool: Option<Arc<Spool>>,
     /// What they name is opened by these.
     rights: Rights,
+    /// Why something stayed what it was before.
+    kept: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -130,37 +134,55 @@ impl Sites {
     /// # Errors
     /// What cannot be opened or read, and why.
     pub fn open(settings: &[SiteSettings], rights: &Rights) -> io::Result<Sites> {
+        Sites::open_after(Earlier::Nothing, settings, rights)
+    }
+
+    /// The same, with what they take over from earlier ones.
+    ///
+    /// # Errors
+    /// What cannot be opened or read and was not before, and why.
+    pub fn open_after(
+        earlier: Earlier<'_>,
+        settings: &[SiteSettings],
+        rights: &Rights,
+    ) -> io::Result<Sites> {
         let (gates, spawner) = Gates::open(settings)?;
-        let mut modules_before = 0;
-        let open = |(site, gates): (&SiteSettings, Gates)| {
+        let (mut modules_before, mut kept) = (0, Vec::new());
+        let open = |(number, (site, gates)): (usize, (&SiteSettings, Gates))| {
+            let same = earlier.same(number);
             let first = modules_before;
             modules_before += site.modules.len();
             let links = site.symlinks.links();
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
-            let routes = SiteRoutes::open(site, links, rights)?;
+            let routes = SiteRoutes::open(site, links, rights, same.map(|same| &same.routes))?;
             no_script_is_a_page(&routes, &gates, &site.routes.error_pages)?;
             let how = (links, rights);
-            let error_pages = ErrorPages::read(&site.routes, &routes, how, &types, &policy)?;
+            let was = (same.map(|same| &same.error_pages), &mut kept);
+            let error_pages = ErrorPages::read(&site.routes, &routes, how, &types, &policy, was)?;
+            let users = Users::of(&site.access.auth);
+            let was = || same?.access.as_ref()?.users().map(Some);
+            let users = or_before(users, was, &mut kept)?;
             Ok(Site {
                 routes,
                 error_pages,
                 links,
                 index: site.index.clone().into(),
                 types,
-                access: Access::new(&site.access)?,
+                access: Access::new(&site.access, users)?,
                 gates,
                 modules: Modules::open(&site.modules, first)?,
                 policy,
                 settings: site.clone(),
             })
         };
-        let sites = settings.iter().zip(gates).map(open).collect::<io::Result<Vec<Site>>>()?;
+        let sites = settings.iter().zip(gates).enumerate();
+        let sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
         let (spool, rights) = (None, rights.clone());
-        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool, rights })
+        Ok(Sites { hosts, sites, modules, has_restrictions, load, spawner, spool, rights, kept })
     }
 
     /// Asks who is given back how busy the server is, before a body is coded. To be called in the
@@ -177,6 +199,11 @@ impl Sites {
     /// Every directory beneath which files are opened.
     pub fn roots(&self) -> Vec<&OwnedFd> {
         self.sites.iter().flat_map(|site| site.routes.roots()).collect()
+    }
+
+    /// Why something stayed what it was before, because it cannot be read now.
+    pub fn kept(&self) -> &[String] {
+        &self.kept
     }
 
     /// Whether there is a site that follows links to wherever they lead.

@@ -22,6 +22,8 @@ pub(super) struct RootWatch {
     closed: Trouble,
     /// Why one that was replaced is not served.
     unserved: Trouble,
+    /// Why something else was not read again.
+    unread: Trouble,
 }
 
 /// What was said last of a trouble that lasts; said once.
@@ -82,10 +84,14 @@ impl Master {
         self.root_watch.due_ms = due_ms;
         // What was changed by hand holds for the next generation too.
         let (settings, changed) = ((*self.server.setup.settings).clone(), self.changed.clone());
-        match self.renew_by(settings) {
+        match self.renew_by(settings, true) {
             Ok(()) => {
                 self.changed = changed;
                 self.root_watch.unserved.is(None);
+                let kept = self.server.setup.sites.kept().join("; ");
+                let kept = (!kept.is_empty())
+                    .then(|| format!("what cannot be read again stays what it was: {kept}"));
+                self.root_watch.unread.is(kept);
                 let number = self.generation.number;
                 say!(Level::Info, "{root} was replaced: generation {number} serves the new one");
             }

@@ -119,13 +119,15 @@ pub fn faults(settings: &AccessSettings) -> Vec<Fault> {
 }
 
 impl Access {
-    /// What the settings say; `None` when everybody may see everything. Reads the file of users, so
-    /// it blocks on the disk. To be called before the first fork: failures are counted for all
-    /// processes together.
+    /// What the settings say, by these users; `None` when everybody may see everything. To be
+    /// called before the first fork: failures are counted for all processes together.
     ///
     /// # Errors
-    /// When the file of users is wrong, or memory is out.
-    pub(crate) fn new(settings: &AccessSettings) -> io::Result<Option<Access>> {
+    /// When memory is out.
+    pub(crate) fn new(
+        settings: &AccessSettings,
+        users: Option<Arc<Users>>,
+    ) -> io::Result<Option<Access>> {
         let (mut rules, mut patterns) = (Vec::new(), Vec::new());
         for rule in &settings.rules {
             let admission = rule.admission.clone();
@@ -139,9 +141,15 @@ impl Access {
         rules.push((Prefix::of("/"), settings.admission.clone()));
         // Stable: of two rules with one path, the first holds.
         rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
-        let (patterns, logins) = (Patterns::new(patterns), Logins::new(&settings.auth)?);
+        let patterns = Patterns::new(patterns);
+        let logins = users.map(|users| Logins::new(&settings.auth, users)).transpose()?;
         let open = rules.iter().all(|(_, admission)| admission.is_open()) && patterns.is_empty();
         Ok((!open || logins.is_some()).then_some(Access { rules, patterns, logins }))
+    }
+
+    /// Those who may log in.
+    pub(crate) fn users(&self) -> Option<Arc<Users>> {
+        self.logins.as_ref().map(|logins| Arc::clone(&logins.users))
     }
 
     /// Whether a request is answered. Never blocks.
@@ -259,16 +267,11 @@ impl Access {
 }
 
 impl Logins {
-    fn new(settings: &AuthSettings) -> io::Result<Option<Logins>> {
-        let Some(file) = &settings.file else { return Ok(None) };
-        let users = Users::read(file).map_err(|errors| {
-            let why = errors.first().map(ToString::to_string).unwrap_or_default();
-            io::Error::other(format!("{}: {why}", file.display()))
-        })?;
+    fn new(settings: &AuthSettings, users: Arc<Users>) -> io::Result<Logins> {
         let most = settings.failures_per_minute.max(1);
-        Ok(Some(Logins {
+        Ok(Logins {
             paths: settings.paths.iter().map(|path| Prefix::of(path)).collect(),
-            users: Arc::new(users),
+            users,
             challenge: format!(
                 "WWW-Authenticate: Basic realm=\"{}\", charset=\"UTF-8\"\r\n",
                 settings.realm
@@ -279,7 +282,7 @@ impl Logins {
             places: Rates::new(FAILURES_KNOWN_MAX, 1.0 / KNOWN_S as f64, 1)?,
             names: RandomState::new(),
             running: Arc::new(AtomicUsize::new(0)),
-        }))
+        })
     }
 
     fn cover(&self, path: &[u8]) -> bool {
@@ -444,17 +447,21 @@ mod tests {
         file
     }
 
+    fn access(settings: &AccessSettings) -> Option<Access> {
+        Access::new(settings, Users::of(&settings.auth).unwrap()).unwrap()
+    }
+
     fn with_auth(change: impl FnOnce(&mut AuthSettings)) -> Access {
         let file = users();
         let mut settings = AccessSettings::default();
         settings.auth.file = Some(file.path().into());
         change(&mut settings.auth);
-        Access::new(&settings).unwrap().unwrap()
+        access(&settings).unwrap()
     }
 
     #[test]
     fn a_site_without_rules_has_no_check() {
-        assert!(Access::new(&AccessSettings::default()).unwrap().is_none());
+        assert!(access(&AccessSettings::default()).is_none());
     }
 
     #[test]
@@ -610,7 +617,7 @@ mod tests {
             AccessRule { path: Some("/a/b".into()), admission: only("::1"), pattern: None },
             AccessRule { path: Some("/a/b/open".into()), ..AccessRule::default() },
         ];
-        let access = Access::new(&settings).unwrap().unwrap();
+        let access = access(&settings).unwrap();
         let from = |path: &str, from: &str| passes(&access, path, None, from);
         assert_eq!(from("/", "10.1.1.1"), Ok(()));
         assert_eq!(from("/", "::ffff:10.1.1.1"), Ok(()));
@@ -641,7 +648,7 @@ mod tests {
             fits("/up/*", "10.1.0.0/16"),
         ];
         let settings = AccessSettings { rules, ..AccessSettings::default() };
-        let access = Access::new(&settings).unwrap().unwrap();
+        let access = access(&settings).unwrap();
         let from = |path: &str, from: &str| passes(&access, path, None, from).is_ok();
         for (path, network) in [
             ("/a.php", "10.0.0.0"),
@@ -683,7 +690,7 @@ mod tests {
             AccessRule { pattern: Some("/fits/*".into()), admission: only("::1"), path: None },
             AccessRule { path: Some("/open".into()), ..AccessRule::default() },
         ];
-        let access = Access::new(&settings).unwrap().unwrap();
+        let access = access(&settings).unwrap();
         let from = |path: &str, from: &str| passes(&access, path, None, from);
         for path in ["/private%2Fx", "/%2fprivate", "/%2Fprivate%2f%2fx/y", "/private%2F"] {
             assert_eq!(from(path, "10.0.0.1"), Err(Refused::Login), "{path}");

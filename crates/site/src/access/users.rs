@@ -3,12 +3,15 @@
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use flyball_sys::file;
 use hashbrown::HashMap;
 
 use super::password::PasswordHash;
+use super::settings::AuthSettings;
 
 /// Longest file, in bytes.
 pub const USERS_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -43,6 +46,19 @@ impl fmt::Display for UsersError {
 }
 
 impl Users {
+    /// Those who may log in by these settings, if any have to. Blocks on the disk.
+    ///
+    /// # Errors
+    /// The first thing that is wrong with their file.
+    pub(crate) fn of(settings: &AuthSettings) -> io::Result<Option<Arc<Users>>> {
+        let Some(file) = &settings.file else { return Ok(None) };
+        let users = Users::read(file).map_err(|errors| {
+            let why = errors.first().map(ToString::to_string).unwrap_or_default();
+            io::Error::other(format!("{}: {why}", file.display()))
+        })?;
+        Ok(Some(Arc::new(users)))
+    }
+
     /// Reads a file. Blocks on the disk.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //! memory, so that they are there when descriptors or memory are not.
 
 use std::io;
+use std::path::Path;
 
 use bytes::Bytes;
 use flyball_http::Status;
@@ -42,7 +43,8 @@ struct OwnPage {
 
 impl ErrorPages {
     /// Reads the pages of these settings by these rights; those beneath a root by the rules for
-    /// links that hold there. Blocks on the disk.
+    /// links that hold there. One that cannot be read is what it was, if it was read before: then
+    /// why is told. Blocks on the disk.
     ///
     /// # Errors
     /// The page that cannot be read or is too long, and why.
@@ -52,22 +54,31 @@ impl ErrorPages {
         (links, rights): (Links, &Rights),
         types: &Types,
         policy: &CodingPolicy,
+        (was, kept): (Option<&ErrorPages>, &mut Vec<String>),
     ) -> io::Result<ErrorPages> {
-        let mut pages = Vec::new();
-        for (status, path) in &settings.error_pages {
+        let read = |status: u16, path: &Path| {
             let body = opening::page(path, routes.nearest(path), links, rights)?;
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             let media_type: Box<str> = types.of(name).into();
             let coded = policy.code(&media_type, &body);
-            pages.push(OwnPage { status: *status, body: body.into(), media_type, coded });
+            Ok(OwnPage { status, body: body.into(), media_type, coded })
+        };
+        let mut pages = Vec::new();
+        for (status, path) in &settings.error_pages {
+            let before = || was?.own(*status).cloned();
+            pages.push(opening::or_before(read(*status, path), before, kept)?);
         }
         Ok(ErrorPages { pages })
+    }
+
+    fn own(&self, status: u16) -> Option<&OwnPage> {
+        self.pages.iter().find(|page| page.status == status)
     }
 
     /// The page of a status: the site's own, or the one that every site has, which is too short to
     /// be coded.
     pub(crate) fn of(&self, status: Status) -> Page<'_> {
-        match self.pages.iter().find(|page| page.status == status.code()) {
+        match self.own(status.code()) {
             Some(OwnPage { body, media_type, coded, .. }) => {
                 Page { body: body.clone(), media_type, coded }
             }

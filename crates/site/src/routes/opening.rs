@@ -42,6 +42,23 @@ pub(crate) fn page(
     })
 }
 
+/// What was opened or, where that failed, what was there before: then why is told.
+///
+/// # Errors
+/// When there was nothing before.
+pub(crate) fn or_before<T>(
+    opened: io::Result<T>,
+    before: impl FnOnce() -> Option<T>,
+    told: &mut Vec<String>,
+) -> io::Result<T> {
+    opened.or_else(|error| {
+        let why = error.to_string();
+        let before = before().ok_or(error)?;
+        told.push(why);
+        Ok(before)
+    })
+}
+
 /// What directories are.
 pub(crate) const ENTERED: &str = "entered";
 

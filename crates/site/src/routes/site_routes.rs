@@ -89,8 +89,8 @@ pub(crate) struct SiteRoutes {
 }
 
 impl SiteRoutes {
-    /// Opens the roots of a site by these rights, and reads what its routes need. Blocks on the
-    /// disk.
+    /// Opens the roots of a site by these rights, and reads what its routes need. A root that
+    /// cannot be opened is what it was, if it was open before. Blocks on the disk.
     ///
     /// # Errors
     /// What cannot be opened or read, and why.
@@ -98,9 +98,10 @@ impl SiteRoutes {
         site: &SiteSettings,
         links: Links,
         rights: &Rights,
+        was: Option<&SiteRoutes>,
     ) -> io::Result<SiteRoutes> {
         let routes = &site.routes;
-        let open = |name: &Path, url| Root::open(name, url, rights);
+        let open = |name: &Path, url| Root::open(name, url, rights, was);
         let root = site.root.as_ref().map(|root| open(root, Some("")));
         let mut roots: Vec<Root> = root.into_iter().collect::<io::Result<_>>()?;
         if roots.is_empty() && !site.needs_no_root() {
@@ -374,10 +375,18 @@ fn refused(error: PathError) -> Route {
 }
 
 impl Root {
-    fn open(name: &Path, url: Option<&str>, rights: &Rights) -> io::Result<Root> {
-        let directory = opening::directory(name, rights)?;
-        let (directory, name, url) = (Arc::new(directory), name.to_owned(), url.map(Into::into));
-        Ok(Root { directory, name, url, is_users: false })
+    fn open(
+        name: &Path,
+        url: Option<&str>,
+        rights: &Rights,
+        was: Option<&SiteRoutes>,
+    ) -> io::Result<Root> {
+        let directory = opening::directory(name, rights).map(Arc::new);
+        let before = || was?.roots.iter().find(|root| !root.is_users && root.name == name);
+        // The master tells of a root that is closed.
+        let directory = directory
+            .or_else(|error| before().map(|root| Arc::clone(&root.directory)).ok_or(error))?;
+        Ok(Root { directory, name: name.to_owned(), url: url.map(Into::into), is_users: false })
     }
 }
 

@@ -124,6 +124,50 @@ fn a_root_that_is_closed_to_the_workers_is_no_root_and_does_not_take_the_place_o
 }
 
 #[test]
+fn what_one_user_closes_keeps_no_root_of_others_from_being_replaced() {
+    let Some(directory) = shared_machine() else { return };
+    let at = |name: &str| within(&directory, name);
+    let make = |words: &str| {
+        fs::create_dir(at("carol")).expect("a directory can be made");
+        fs::write(at("carol/page.txt"), words).expect("a file can be written");
+    };
+    make("first");
+    fs::write(at("bob/lost.html"), "lost").expect("it is written");
+    let users = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
+    fs::write(at("users"), users).expect("it is written");
+    let lines = format!(
+        "{}{}hosts = [\"bob\"]\nauth.file = {:?}\nauth.paths = [\"/page.txt\"]\n\
+         [site.error-page]\n404 = {:?}\n",
+        site(&at("carol")),
+        site(&at("bob/site")),
+        text(&at("users")),
+        text(&at("bob/lost.html"))
+    );
+    let server = launch(&directory, &lines).start();
+    assert_eq!(page(&server), b"first");
+    // Both the root and the page are beneath it.
+    fs::set_permissions(at("bob"), fs::Permissions::from_mode(0o700)).expect("it is ours");
+    fs::write(at("users"), "ann\n").expect("it is written");
+    fs::remove_dir_all(at("carol")).expect("it can be removed");
+    make("second");
+    wait_for("the new root", || (page(&server) == b"second").then_some(()));
+    let bobs = |path: &str| {
+        let login = "Authorization: Basic YW5uOnNlY3JldA==";
+        let ask = format!("GET {path} HTTP/1.1\r\nHost: bob\r\n{login}\r\n\r\n");
+        server.connect().ask(ask).body
+    };
+    assert_eq!((&*bobs("/page.txt"), &*bobs("/none")), (&b"bob's"[..], &b"lost"[..]));
+    let said = server.errors.wait_for("what is kept", |said| said.contains("users: line 1: "));
+    for kept in ["bob cannot be entered", "again stays what it was: ", "lost.html"] {
+        assert!(said.contains(kept), "{kept}: {said}");
+    }
+    // Who asks for a reload is told.
+    signal(server.master(), "HUP");
+    server.errors.wait_for("the reload", |said| said.contains("nothing changes:"));
+    assert_eq!(page(&server), b"second");
+}
+
+#[test]
 fn a_user_whose_directory_is_closed_shows_nothing_and_stops_no_server() {
     let Some(directory) = shared_machine() else { return };
     let at = |name: &str| within(&directory, name);
