@@ -172,6 +172,22 @@ pub(crate) fn strangers_do_not_lock_a_user_out(mount: &Mount) {
     assert_eq!(ask_from(9, ANN), 429);
 }
 
+pub(crate) fn logins_that_were_tried_count_after_a_reload(mount: &Mount) {
+    let server = protected(mount, "auth.failures = 1\nauth.remember = \"0s\"");
+    let ask_from = |last: u8, login| {
+        let mut client = Client::connect_from([127, 0, 0, last].into(), server.address());
+        client.ask(get_as("/dir/", login)).status()
+    };
+    assert_eq!([ask_from(7, ANN), ask_from(8, EVE)], [200, 200]);
+    assert_eq!([ask_from(10, WRONG), ask_from(11, WRONG)], [401, 429]);
+    for _ in 0..2 {
+        server.reload();
+        // Neither from elsewhere nor from the same address, but from where the user is known.
+        assert_eq!([ask_from(11, WRONG), ask_from(10, EVE)], [429, 429]);
+        assert_eq!([ask_from(7, ANN), ask_from(9, ANN)], [200, 429]);
+    }
+}
+
 pub(crate) fn networks_are_let_in_or_not(mount: &Mount) {
     let rules = "allow = [\"127.0.0.0/8\"]\n\
                  [[site.access]]\npath = \"/dir\"\ndeny = [\"127.0.0.1\"]\n\

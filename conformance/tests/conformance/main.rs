@@ -212,6 +212,7 @@ for_each_architecture! {
             a_body_waits_for_its_password,
             logins_that_fail_are_slowed_down,
             strangers_do_not_lock_a_user_out,
+            logins_that_were_tried_count_after_a_reload,
             networks_are_let_in_or_not,
             who_asks_is_whom_a_trusted_proxy_names,
             one_client_has_so_many_connections,

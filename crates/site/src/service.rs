@@ -147,7 +147,7 @@ impl Sites {
         rights: &Rights,
     ) -> io::Result<Sites> {
         let (gates, spawner) = Gates::open(settings)?;
-        let (mut modules_before, mut kept) = (0, Vec::new());
+        let (mut modules_before, mut kept, mut tries) = (0, Vec::new(), earlier.tries());
         let open = |(number, (site, gates)): (usize, (&SiteSettings, Gates))| {
             let same = earlier.same(number);
             let first = modules_before;
@@ -169,7 +169,7 @@ impl Sites {
                 links,
                 index: site.index.clone().into(),
                 types,
-                access: Access::new(&site.access, users)?,
+                access: Access::new(&site.access, users, &mut tries)?,
                 gates,
                 modules: Modules::open(&site.modules, first)?,
                 policy,

@@ -226,6 +226,19 @@ impl Server {
         assert!(!errors.contains(PANICKED), "the server panicked:\n{errors}");
     }
 
+    /// Has it read its configuration again, and waits until it has.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[track_caller]
+    pub fn reload(&self) {
+        let loaded = || self.errors().matches("the configuration is loaded: ").count();
+        let before = loaded();
+        let _ = kill_process(Pid::from_child(&self.child), Signal::HUP);
+        let done = until(DEADLINE, || (loaded() > before).then_some(()));
+        assert!(done.is_some(), "it does not reload:\n{}", self.errors());
+    }
+
     /// Tells it to stop, and does not wait.
     pub fn terminate(&self) {
         if self.ended.is_none() {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use flyball_site::Earlier;
+use flyball_site::{Earlier, Sites};
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, net, process, say};
 
@@ -58,7 +58,7 @@ impl Master {
             format!("the configuration is not loaded and nothing changes:\n{}", why.trim_end())
         })?;
         let begun_ms = clock::monotonic_ms();
-        self.renew_by(settings, false)
+        self.renew_by(settings, |sites| Earlier::Other(sites))
             .map_err(|why| format!("the configuration is not used and nothing changes: {why}"))?;
         for warning in self.server.warnings() {
             say!(Level::Warn, "warning: {warning}");
@@ -75,21 +75,22 @@ impl Master {
         ))
     }
 
-    /// Begins a new generation by these settings. Where they are the same as before, what cannot
-    /// be opened now stays what it was.
+    /// Begins a new generation by these settings, whose sites take over from those that are open
+    /// what `earlier` says.
     ///
     /// # Errors
     /// Why all stays as it is.
-    pub(super) fn renew_by(&mut self, settings: Settings, same: bool) -> Result<(), String> {
+    pub(super) fn renew_by(
+        &mut self,
+        settings: Settings,
+        earlier: fn(&Sites) -> Earlier<'_>,
+    ) -> Result<(), String> {
         let architecture = registry::find(&settings.arch)
             .ok_or_else(|| format!("there is no architecture {}", settings.arch))?;
         // Nothing else of what there was may be held by this function: children that are forked
         // meanwhile would hold it for all their lives.
         let before = Arc::clone(&self.server.setup.settings);
-        let earlier = match same {
-            true => Earlier::Same(&self.server.setup.sites),
-            false => Earlier::Nothing,
-        };
+        let earlier = earlier(&self.server.setup.sites);
         let mut next = Setup::open(architecture, settings, earlier)?;
         next.keep_log_of(&self.server.setup);
         let listening = self.server.listening.rebound(&next.settings)?;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use flyball_site::Earlier;
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, say};
 
@@ -84,7 +85,7 @@ impl Master {
         self.root_watch.due_ms = due_ms;
         // What was changed by hand holds for the next generation too.
         let (settings, changed) = ((*self.server.setup.settings).clone(), self.changed.clone());
-        match self.renew_by(settings, true) {
+        match self.renew_by(settings, |sites| Earlier::Same(sites)) {
             Ok(()) => {
                 self.changed = changed;
                 self.root_watch.unserved.is(None);

@@ -10,25 +10,27 @@ mod password;
 mod patterns;
 mod remembered;
 mod settings;
+mod tries;
 mod users;
 
 pub use admission::Admission;
 pub use password::{HashError, PasswordHash};
 pub use settings::{AccessRule, AccessSettings, AuthSettings};
+pub(crate) use tries::Tries;
 pub use users::{Users, UsersError};
 
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use flyball_http::{Request, Status};
-use flyball_sys::clients::{Client, Rates};
+use flyball_sys::clients::Client;
 use flyball_sys::disk::Compute;
 
 use crate::routes::{self, Fault, Pattern, Prefix, readings};
 use patterns::Patterns;
 use remembered::{Proof, ProofKey, Remembered};
+use tries::Try;
 
 /// The name that a request gives with its password, whether that is right or not, read into
 /// `decoded`.
@@ -39,13 +41,6 @@ pub fn claimed_name<'a>(request: &Request<'_>, decoded: &'a mut Vec<u8>) -> Opti
 /// Passwords that are verified at the same time, per worker and site: as many connections as a
 /// browser opens, and fewer than there are threads, so that the disk's work goes on.
 pub const VERIFICATIONS_MAX: usize = 6;
-
-/// Clients and users whose failures are known, in all; those that failed least make room.
-const FAILURES_KNOWN_MAX: usize = 16 * 1024;
-
-/// How long the address of a login is remembered, in seconds: a day, so that strangers never lock
-/// out a user who logs in daily.
-const KNOWN_S: u64 = 24 * 60 * 60;
 
 /// When somebody may try again who met too many others, in seconds.
 const BUSY_S: u64 = 1;
@@ -67,10 +62,7 @@ struct Logins {
     challenge: String,
     key: ProofKey,
     remembered: Mutex<Remembered>,
-    failures: Rates,
-    /// Users, each with a client from which it has logged in lately.
-    places: Rates,
-    names: RandomState,
+    tries: Arc<Tries>,
     running: Arc<AtomicUsize>,
 }
 
@@ -119,14 +111,16 @@ pub fn faults(settings: &AccessSettings) -> Vec<Fault> {
 }
 
 impl Access {
-    /// What the settings say, by these users; `None` when everybody may see everything. To be
-    /// called before the first fork: failures are counted for all processes together.
+    /// What the settings say, by these users; `None` when everybody may see everything. What was
+    /// tried at earlier sites still counts, and is taken out there. To be called before the first
+    /// fork: failures are counted for all processes together.
     ///
     /// # Errors
     /// When memory is out.
     pub(crate) fn new(
         settings: &AccessSettings,
         users: Option<Arc<Users>>,
+        earlier: &mut Vec<Arc<Tries>>,
     ) -> io::Result<Option<Access>> {
         let (mut rules, mut patterns) = (Vec::new(), Vec::new());
         for rule in &settings.rules {
@@ -142,7 +136,7 @@ impl Access {
         // Stable: of two rules with one path, the first holds.
         rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let patterns = Patterns::new(patterns);
-        let logins = users.map(|users| Logins::new(&settings.auth, users)).transpose()?;
+        let logins = users.map(|users| Logins::new(&settings.auth, users, earlier)).transpose()?;
         let open = rules.iter().all(|(_, admission)| admission.is_open()) && patterns.is_empty();
         Ok((!open || logins.is_some()).then_some(Access { rules, patterns, logins }))
     }
@@ -150,6 +144,11 @@ impl Access {
     /// Those who may log in.
     pub(crate) fn users(&self) -> Option<Arc<Users>> {
         self.logins.as_ref().map(|logins| Arc::clone(&logins.users))
+    }
+
+    /// What was tried here.
+    pub(crate) fn tries(&self) -> Option<Arc<Tries>> {
+        self.logins.as_ref().map(|logins| Arc::clone(&logins.tries))
     }
 
     /// Whether a request is answered. Never blocks.
@@ -242,11 +241,7 @@ impl Access {
         if !verification.verified.get().is_some_and(|verified| *verified) {
             return Err(Refused::Login);
         }
-        logins.failures.give_back(verification.client, now_ms);
-        if !verification.is_known {
-            logins.failures.give_back(verification.name, now_ms);
-        }
-        logins.places.fill((verification.name, verification.client), now_ms);
+        logins.tries.succeeded(verification.tried, now_ms);
         logins.remembered().add(&verification.proof, now_ms);
         Ok(())
     }
@@ -267,8 +262,11 @@ impl Access {
 }
 
 impl Logins {
-    fn new(settings: &AuthSettings, users: Arc<Users>) -> io::Result<Logins> {
-        let most = settings.failures_per_minute.max(1);
+    fn new(
+        settings: &AuthSettings,
+        users: Arc<Users>,
+        earlier: &mut Vec<Arc<Tries>>,
+    ) -> io::Result<Logins> {
         Ok(Logins {
             paths: settings.paths.iter().map(|path| Prefix::of(path)).collect(),
             users,
@@ -278,9 +276,7 @@ impl Logins {
             ),
             key: ProofKey::random()?,
             remembered: Mutex::new(Remembered::new(settings.remember_ms)),
-            failures: Rates::new(FAILURES_KNOWN_MAX, most as f64 / 60.0, most)?,
-            places: Rates::new(FAILURES_KNOWN_MAX, 1.0 / KNOWN_S as f64, 1)?,
-            names: RandomState::new(),
+            tries: Tries::of(settings, earlier)?,
             running: Arc::new(AtomicUsize::new(0)),
         })
     }
@@ -294,9 +290,7 @@ impl Logins {
     }
 
     /// A login that was verified lately from the same client passes. Another is verified, if
-    /// neither its client nor its user has failed too often: each try counts as a failure until it
-    /// has succeeded. From where the user has logged in lately the failures of the client alone
-    /// count, so that strangers who fail by a user's name do not lock the user out.
+    /// neither its client nor its user has failed too often.
     fn check(&self, request: &Request<'_>, decoded: &mut Vec<u8>, now_ms: u64) -> Check {
         let Some(login) = credentials::read(request, decoded) else {
             return Check::Refuse(Refused::Login);
@@ -309,24 +303,16 @@ impl Logins {
         let Some(permit) = Permit::take(&self.running) else {
             return Check::Refuse(Refused::Busy(BUSY_S));
         };
-        let name = self.names.hash_one(login.user);
-        let throttled = |wait_ms: u64| Check::Refuse(Refused::Throttled(wait_ms.div_ceil(1_000)));
-        if let Err(wait_ms) = self.failures.take(client, now_ms) {
-            return throttled(wait_ms);
-        }
-        let is_known = self.places.knows((name, client), now_ms);
-        if !is_known && let Err(wait_ms) = self.failures.take(name, now_ms) {
-            self.failures.give_back(client, now_ms);
-            return throttled(wait_ms);
-        }
+        let tried = match self.tries.begin(client, login.user, now_ms) {
+            Ok(tried) => tried,
+            Err(wait_ms) => return Check::Refuse(Refused::Throttled(wait_ms.div_ceil(1_000))),
+        };
         Check::Verify(Arc::new(Verification {
             users: Arc::clone(&self.users),
             user: login.user.into(),
             password: login.password.into(),
             proof,
-            client,
-            name,
-            is_known,
+            tried,
             verified: OnceLock::new(),
             _permit: permit,
         }))
@@ -339,10 +325,7 @@ pub(crate) struct Verification {
     user: Box<[u8]>,
     password: Box<[u8]>,
     proof: Proof,
-    client: Client,
-    name: u64,
-    /// The user has logged in from this client lately.
-    is_known: bool,
+    tried: Try,
     verified: OnceLock<bool>,
     _permit: Permit,
 }
@@ -448,7 +431,11 @@ mod tests {
     }
 
     fn access(settings: &AccessSettings) -> Option<Access> {
-        Access::new(settings, Users::of(&settings.auth).unwrap()).unwrap()
+        after(settings, &mut Vec::new())
+    }
+
+    fn after(settings: &AccessSettings, earlier: &mut Vec<Arc<Tries>>) -> Option<Access> {
+        Access::new(settings, Users::of(&settings.auth).unwrap(), earlier).unwrap()
     }
 
     fn with_auth(change: impl FnOnce(&mut AuthSettings)) -> Access {
@@ -545,6 +532,34 @@ mod tests {
             assert_eq!(passes(&access, "/", wrong, home), Err(Refused::Login));
         }
         assert_eq!(passes(&access, "/", login, home), throttled);
+    }
+
+    #[test]
+    fn what_was_tried_counts_for_later_sites_that_count_the_same_and_for_each_one() {
+        let (file, other) = (users(), users());
+        let with = |file: &tempfile::NamedTempFile, most, realm: &str| {
+            let mut settings = AccessSettings::default();
+            settings.auth.file = Some(file.path().into());
+            (settings.auth.failures_per_minute, settings.auth.realm) = (most, realm.into());
+            settings
+        };
+        let (first, second) = (access(&with(&file, 1, "a")), access(&with(&file, 1, "b")));
+        let (first, second) = (first.unwrap(), second.unwrap());
+        let wrong = |access: &Access| passes(access, "/", Some(WRONG), "192.0.2.1");
+        assert_eq!(wrong(&first), Err(Refused::Login));
+        let throttled = Err(Refused::Throttled(60));
+        let mut earlier = vec![first.tries().unwrap(), second.tries().unwrap()];
+        for (settings, found) in [
+            (with(&other, 1, "a"), Err(Refused::Login)),
+            (with(&file, 2, "a"), Err(Refused::Login)),
+            (with(&file, 1, "c"), throttled),
+            (with(&file, 1, "c"), Err(Refused::Login)),
+            (with(&file, 1, "c"), Err(Refused::Login)),
+        ] {
+            let later = after(&settings, &mut earlier).unwrap();
+            assert_eq!(wrong(&later), found, "{settings:?}");
+        }
+        assert!(earlier.is_empty() && wrong(&second) == throttled);
     }
 
     #[test]

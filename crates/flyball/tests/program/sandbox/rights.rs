@@ -136,7 +136,8 @@ fn what_one_user_closes_keeps_no_root_of_others_from_being_replaced() {
     let users = "ann:$2y$04$ViUvEMhOIe9hKRT8ricqau0EnQEXaPe7Rz9cVB8fJof.xyY.s2pPy\n";
     fs::write(at("users"), users).expect("it is written");
     let lines = format!(
-        "{}{}hosts = [\"bob\"]\nauth.file = {:?}\nauth.paths = [\"/page.txt\"]\n\
+        "{}{}hosts = [\"bob\"]\nauth.file = {:?}\nauth.failures = 2\n\
+         auth.paths = [\"/page.txt\"]\n\
          [site.error-page]\n404 = {:?}\n",
         site(&at("carol")),
         site(&at("bob/site")),
@@ -145,18 +146,24 @@ fn what_one_user_closes_keeps_no_root_of_others_from_being_replaced() {
     );
     let server = launch(&directory, &lines).start();
     assert_eq!(page(&server), b"first");
+    let bobs = |path: &str, login: &str| {
+        let login = format!("Authorization: Basic {login}");
+        let ask = format!("GET {path} HTTP/1.1\r\nHost: bob\r\n{login}\r\n\r\n");
+        server.connect().ask(ask)
+    };
+    let (ann, wrong) = ("YW5uOnNlY3JldA==", "YW5uOndyb25n");
+    assert_eq!(bobs("/page.txt", wrong).status(), 401);
     // Both the root and the page are beneath it.
     fs::set_permissions(at("bob"), fs::Permissions::from_mode(0o700)).expect("it is ours");
     fs::write(at("users"), "ann\n").expect("it is written");
     fs::remove_dir_all(at("carol")).expect("it can be removed");
     make("second");
     wait_for("the new root", || (page(&server) == b"second").then_some(()));
-    let bobs = |path: &str| {
-        let login = "Authorization: Basic YW5uOnNlY3JldA==";
-        let ask = format!("GET {path} HTTP/1.1\r\nHost: bob\r\n{login}\r\n\r\n");
-        server.connect().ask(ask).body
-    };
-    assert_eq!((&*bobs("/page.txt"), &*bobs("/none")), (&b"bob's"[..], &b"lost"[..]));
+    assert_eq!(bobs("/page.txt", ann).body, b"bob's");
+    assert_eq!(bobs("/none", ann).body, b"lost");
+    // What was tried before counts.
+    let statuses = [wrong, wrong].map(|login| bobs("/page.txt", login).status());
+    assert_eq!(statuses, [401, 429]);
     let said = server.errors.wait_for("what is kept", |said| said.contains("users: line 1: "));
     for kept in ["bob cannot be entered", "again stays what it was: ", "lost.html"] {
         assert!(said.contains(kept), "{kept}: {said}");
