@@ -233,6 +233,9 @@ impl Exchange {
             buffers.input.filled(n);
             self.unseen = true;
         }
+        if self.awaits_proxy {
+            self.take_proxy_header(desk);
+        }
     }
 
     /// The client closed its side.
@@ -378,9 +381,6 @@ impl Exchange {
 
     /// Gives input to the machine, and its request to the site.
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        if self.awaits_proxy && !self.take_proxy_header(desk) {
-            return None;
-        }
         let Desk { head, now, .. } = desk;
         self.unseen &= self.buffers.is_some();
         let Buffers { input, out, .. } = self.buffers.as_deref_mut()?;
@@ -434,10 +434,10 @@ impl Exchange {
         None
     }
 
-    /// Takes what a proxy says in front of the first request; true when a request may be read.
-    /// Whoever is trusted must say it, and whoever is not must not (The PROXY protocol, section 2).
-    fn take_proxy_header(&mut self, desk: &mut Desk) -> bool {
-        let Some(buffers) = &mut self.buffers else { return false };
+    /// Takes what a proxy says in front of all else that its connection carries. A client that is
+    /// trusted must say it, and one that is not must not (The PROXY protocol, section 2).
+    fn take_proxy_header(&mut self, desk: &Desk) {
+        let Some(buffers) = &mut self.buffers else { return };
         let input = &mut buffers.input;
         let is_trusted = desk.settings.clients.trusts(self.client);
         match proxy_protocol::read_header(input.bytes(), desk.limits.head_bytes_max) {
@@ -450,15 +450,10 @@ impl Exchange {
                     self.client = source.ip().to_canonical();
                     self.seat = desk.seat(self.client);
                 }
-                if self.seat == Seat::Refused {
-                    self.turn_away(desk);
-                    return false;
-                }
             }
             Err(ProxyError::Absent) if !is_trusted => self.awaits_proxy = false,
             Ok(Some(_)) | Err(_) => self.conn.abort(CloseReason::ProxyRefused),
         }
-        !self.awaits_proxy && self.unseen
     }
 
     /// How many bytes at the front of the output are in memory because they were brought there.
