@@ -59,7 +59,7 @@ mod worker;
 pub use configuration::{Changes, Configuration};
 pub use experiment::{AcceptLock, CloseAfter, Experiment};
 pub use flyball_sys::sandbox::Violation;
-pub use log::{FormatError, LogFormat};
+pub use log::{FormatError, LogFormat, ascii_json};
 pub use registry::{ALL, Architecture, Sockets, find};
 pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
 pub use server::Server;

@@ -25,6 +25,8 @@ use appender::Which;
 
 pub(crate) use appender::Appender;
 pub use format::{FormatError, LogFormat};
+pub use text::ascii_json;
+pub(crate) use text::characters;
 pub use writer::AccessLogWriter;
 pub(crate) use writer::mix as mixed;
 

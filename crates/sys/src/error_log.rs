@@ -97,6 +97,18 @@ fn line(message: fmt::Arguments<'_>) -> String {
     line.0 + "\n"
 }
 
+/// Lines that another process wrote, for a terminal: escaped as messages are.
+pub fn shown(lines: &str) -> String {
+    let mut shown = Escaped(String::new());
+    for line in lines.split_inclusive('\n') {
+        let text = line.strip_suffix('\n');
+        // Writing to a string cannot fail.
+        let _ = shown.write_str(text.unwrap_or(line));
+        shown.0.extend(text.map(|_| '\n'));
+    }
+    shown.0
+}
+
 /// Text in which nothing is left that is not shown as it is.
 struct Escaped(String);
 
@@ -172,6 +184,12 @@ mod tests {
         assert_eq!(shown, format!("{start}{end}\n"));
         let plain = "a path with\ta tab, an \u{e9}, \u{4e16} and \u{fffd} \\x1b";
         assert_eq!(line(format_args!("{plain}")), format!("flyball: {plain}\n"));
+    }
+
+    #[test]
+    fn lines_stay_lines_when_they_are_shown() {
+        assert_eq!(shown("a\n\nb\x1b[2J\r\n\u{9b}"), "a\n\nb\\u{1b}[2J\\u{d}\n\\u{9b}");
+        assert_eq!(shown(""), "");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::IpAddr;
 
 use flyball_http::Now;
+use serde_json::Value;
 
 /// How bytes of a client are written so that they can neither end a value nor a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,19 +73,41 @@ fn is_clean(byte: u8) -> bool {
 }
 
 fn escape_byte(byte: u8, style: Style, out: &mut Vec<u8>) {
-    let hexadecimal = [HEXADECIMAL[usize::from(byte >> 4)], HEXADECIMAL[usize::from(byte & 15)]];
     match (byte, style) {
         (byte, _) if is_clean(byte) => out.push(byte),
         (b'"' | b'\\', Style::Json) => out.extend_from_slice(&[b'\\', byte]),
         (_, Style::Plain) => {
             out.extend_from_slice(b"\\x");
-            out.extend_from_slice(&hexadecimal);
+            out.extend([byte >> 4, byte & 15].map(|digit| HEXADECIMAL[usize::from(digit)]));
         }
-        (_, Style::Json) => {
-            out.extend_from_slice(b"\\u00");
-            out.extend_from_slice(&hexadecimal);
+        (_, Style::Json) => escape_character(char::from(byte), out),
+    }
+}
+
+/// A character by its number, as in a string of JSON.
+fn escape_character(character: char, out: &mut Vec<u8>) {
+    for unit in character.encode_utf16(&mut [0; 2]) {
+        out.extend_from_slice(b"\\u");
+        out.extend((0..4).rev().map(|digit| HEXADECIMAL[usize::from(*unit >> (4 * digit)) & 15]));
+    }
+}
+
+/// Bytes of a client as text: each is the character of its number, as in [`Style::Json`].
+pub(crate) fn characters(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// A value as JSON in one line of printable ASCII, as lines of the access log are: only strings
+/// have other characters, which are written by their numbers.
+pub fn ascii_json(value: &Value) -> String {
+    let mut out = Vec::new();
+    for character in value.to_string().chars() {
+        match character {
+            ' '..='~' => out.push(character as u8),
+            _ => escape_character(character, &mut out),
         }
     }
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 /// Length of `21/Nov/2026:09:00:00 +0000`.
@@ -190,6 +213,20 @@ mod tests {
             written(|out| escape(b"a\"\\\n\xe9", 9, Style::Plain, out)),
             r"a\x22\x5c\x0a\xe9"
         );
+    }
+
+    #[test]
+    fn json_is_ascii_and_reads_as_what_it_was() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        let value =
+            serde_json::json!({ "bytes": characters(&bytes), "\u{202e}": ["\u{1f41d}", 7] });
+        let text = ascii_json(&value);
+        assert!(text.bytes().all(|byte| (b' '..0x7f).contains(&byte)), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        // A client's bytes look the same in a line of the access log.
+        let bytes = [b"a\xc2\x9b\xe2\x80\xaez\x7f".as_slice(), b"\"\\"].concat();
+        let logged = written(|out| escape(&bytes, 99, Style::Json, out));
+        assert_eq!(ascii_json(&characters(&bytes).into()), format!("\"{logged}\""));
     }
 
     #[test]

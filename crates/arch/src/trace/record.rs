@@ -221,9 +221,8 @@ impl Record {
         line
     }
 
-    /// The same as JSON: times are in microseconds.
+    /// The same as JSON: times are in microseconds, and bytes of the client as in the access log.
     pub(crate) fn json(&self) -> Value {
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let points: serde_json::Map<_, _> = Point::ALL
             .iter()
             .filter_map(|point| Some((point.label().to_owned(), self.at(*point)?.into())))
@@ -238,9 +237,9 @@ impl Record {
             "connection": format!("{:x}", self.connection),
             "request": self.request,
             "client": self.client.to_string(),
-            "method": text(self.method.as_bytes()),
-            "host": text(self.host.as_bytes()),
-            "path": text(self.path.as_bytes()),
+            "method": log::characters(self.method.as_bytes()),
+            "host": log::characters(self.host.as_bytes()),
+            "path": log::characters(self.path.as_bytes()),
             "status": self.status,
             "bytes": self.bytes,
             "took_us": self.took_us(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use flyball::cli::{Ask, Deed};
 use flyball_arch::control;
+use flyball_sys::error_log;
 
 pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
     if let Ask::Trace(tracing) = ask {
@@ -12,11 +13,11 @@ pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {
     }
     match answer(socket, ask) {
         Ok(text) => {
-            super::print(&text);
+            super::print(&error_log::shown(&text));
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("flyball: {}", why.trim_end());
+            eprintln!("flyball: {}", error_log::shown(why.trim_end()));
             ExitCode::FAILURE
         }
     }

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flyball::cli::Tracing;
-use flyball_arch::control;
+use flyball_arch::{ascii_json, control};
+use flyball_sys::error_log;
 use flyball_sys::readiness::{self, Interest};
 use serde_json::Value;
 
@@ -22,7 +23,7 @@ pub(crate) fn run(socket: &Path, tracing: &Tracing) -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("flyball: {}", why.trim_end());
+            eprintln!("flyball: {}", error_log::shown(why.trim_end()));
             ExitCode::FAILURE
         }
     }
@@ -45,10 +46,10 @@ fn follow(socket: &Path, tracing: &Tracing) -> Result<u64, String> {
         target = format!("{filter}&after={}", answer["next"]);
         for record in answer["records"].as_array().into_iter().flatten() {
             let line = match (tracing.json, record["line"].as_str()) {
-                (false, Some(line)) => format!("{line}\n"),
-                _ => format!("{}\n", record["record"]),
+                (false, Some(line)) => error_log::shown(line),
+                _ => ascii_json(&record["record"]),
             };
-            if !print(&line) {
+            if !print(&(line + "\n")) {
                 return Ok(lost);
             }
             if let Some(left) = &mut left {

@@ -2,6 +2,7 @@
 use std::io::{BufRead, BufReader, Lines};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::common::{has, wait_for};
@@ -61,17 +62,18 @@ impl Traced {
     /// only what begins later.
     fn traced(&self, arguments: &[&str], path: &str) -> Value {
         let mut trace = self.trace(arguments);
-        let (stop, server) = (std::sync::atomic::AtomicBool::new(false), &self.server);
-        std::thread::scope(|scope| {
+        let (found, server) = (AtomicBool::new(false), &self.server);
+        let record = std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                while !found.load(Relaxed) {
                     ask(&mut server.connect(), path);
                 }
             });
             let record = trace.next(path);
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            found.store(true, Relaxed);
             record
-        })
+        });
+        record.unwrap_or_else(|why| panic!("{why}"))
     }
 }
 
@@ -86,15 +88,20 @@ struct Trace {
 }
 
 impl Trace {
-    /// The next timeline of this path.
-    fn next(&mut self, path: &str) -> Value {
+    /// The next timeline of this path, which is told byte by byte, in printable ASCII.
+    fn next(&mut self, path: &str) -> Result<Value, String> {
+        let told: String = path.bytes().map(char::from).collect();
         for line in self.lines.by_ref() {
-            let record: Value = serde_json::from_str(&line.expect("text")).expect("JSON");
-            if record["path"] == path {
-                return record;
+            let line = line.map_err(|error| error.to_string())?;
+            if !line.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
+                return Err(format!("{line:?} is not ASCII"));
+            }
+            let record: Value = serde_json::from_str(&line).map_err(|error| error.to_string())?;
+            if record["path"] == *told {
+                return Ok(record);
             }
         }
-        panic!("no timeline of {path}");
+        Err(format!("no timeline of {path}"))
     }
 }
 
@@ -140,6 +147,14 @@ fn a_cached_request_shows_every_step_and_asks_for_nothing() {
     }
     assert!(record["bytes"].as_u64() > Some(100), "{record}");
     assert!(record["close"].is_string(), "{record}");
+}
+
+#[test]
+fn what_a_client_wrote_reaches_no_terminal_as_it_is() {
+    let traced = Traced::start("sped", "", &[]);
+    // A control of eight bits, an override of the direction, and a letter.
+    let path = "/a\u{9b}2Jb\u{202e}\u{e9}";
+    assert_eq!(traced.traced(&[], path)["status"], 404);
 }
 
 #[test]

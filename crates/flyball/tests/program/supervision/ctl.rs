@@ -1,10 +1,12 @@
 //! What `flyball ctl` tells of a running server and changes in it, and what it refuses.
+use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 
 use crate::common::{
-    Launch, Server, Site, architectures, children, copy_program, get, refused, text, told,
+    Launch, Server, Site, architectures, children, copy_program, ctl, get, refused, text, told,
     wait_for, within,
 };
 use tempfile::TempDir;
@@ -73,7 +75,7 @@ fn what_workers_are_made_with_changes_by_a_new_generation() {
     assert_eq!(third.response().status(), 200);
     for (key, value) in [("cache.content", "1MiB"), ("cache.paths", "50"), ("cache.files", "9")] {
         let said = wait_for("room for another generation", || {
-            let output = crate::common::ctl(&socket, &["set", key, value]);
+            let output = ctl(&socket, &["set", key, value]);
             output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
         });
         assert!(said.starts_with(&format!("{key} is {value}; it was ")), "{said}");
@@ -181,7 +183,7 @@ fn each_change_is_logged_with_both_values_and_a_bad_one_changes_nothing() {
     for (key, value, ..) in CHANGES {
         let before = told(&socket, &["get", key]);
         let said = wait_for("room for another generation", || {
-            let output = crate::common::ctl(&socket, &["set", key, value]);
+            let output = ctl(&socket, &["set", key, value]);
             output.status.success().then(|| String::from_utf8(output.stdout).expect("text"))
         });
         let expected = format!("{key} is {value}; it was {}", before.trim_end());
@@ -275,6 +277,29 @@ fn a_drain_finishes_what_is_under_way_and_ends() {
     assert!(controlled.server.ended().success());
     let said = refused(&controlled.socket(), &["status"]);
     assert!(said.contains("no server listens on unix:"), "{said}");
+}
+
+#[test]
+fn what_a_socket_answers_is_escaped_for_the_terminal() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let listener = UnixListener::bind(&socket).expect("a socket can be bound");
+    let body = "a\u{9b}2J\x1b[2J\nb\u{202e}\n";
+    let shown = "a\\u{9b}2J\\u{1b}[2J\nb\\u{202e}\n";
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for status in ["200 OK", "409 Conflict"] {
+                let (mut client, _) = listener.accept().expect("ctl connects");
+                let length = body.len();
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\n\r\n");
+                client.write_all((head + body).as_bytes()).expect("it is sent");
+                client.read_to_end(&mut Vec::new()).expect("ctl ends");
+            }
+        });
+        let [said, refused] = [(); 2].map(|()| ctl(&socket, &["get", "workers"]));
+        assert_eq!(String::from_utf8_lossy(&said.stdout), shown);
+        assert_eq!(String::from_utf8_lossy(&refused.stderr), format!("flyball: {shown}"));
+    });
 }
 
 #[test]
