@@ -212,9 +212,13 @@ mod tests {
     use std::sync::Arc;
 
     fn gather(dir: &Path, format: Format, enough: usize) -> Box<Gather> {
+        gather_by(Links::Beneath, dir, format, enough)
+    }
+
+    fn gather_by(links: Links, dir: &Path, format: Format, enough: usize) -> Box<Gather> {
         let directory = Arc::new(fs::File::open(dir).unwrap().into());
         let root = Arc::new(open_root(dir).unwrap());
-        let place = Whereabouts { root, path: b".".to_vec(), links: Links::Beneath };
+        let place = Whereabouts { root, path: b".".to_vec(), links };
         let wish = Wish { format, key: wish::Key::Name, descending: false };
         let mut gather = Box::new(Gather::new(directory, place, false, wish, enough));
         run(&mut *gather);
@@ -304,6 +308,15 @@ mod tests {
         names.sort();
         let expected: Vec<_> = (0..names.len()).map(|at| format!("file-{at:06}")).collect();
         assert_eq!((names.len(), names), (ENTRIES_SORTED_MAX * 2 + 500, expected));
+    }
+
+    #[test]
+    fn what_a_file_of_proc_says_of_the_server_is_no_readme() {
+        let dir = filled(1);
+        std::os::unix::fs::symlink("/proc/self/status", dir.path().join("README")).unwrap();
+        let mut gather = gather_by(Links::Follow, dir.path(), Format::Html, ENTRIES_WHOLE_MAX);
+        let page = String::from_utf8(whole(&mut gather).to_vec()).unwrap();
+        assert!(!page.contains("<section>") && !page.contains("VmPeak"), "{page}");
     }
 
     #[test]

@@ -131,7 +131,12 @@ fn lead(
         parts.collect::<Vec<_>>()
     };
     let (mut left, mut links) = (reversed(path), 0);
-    let mut directory = enter(CWD, Path::new(Component::CurDir.as_os_str()))?;
+    // An absolute path leads on from where the process is closed.
+    let start: &OsStr = match path.is_absolute() {
+        true => Component::RootDir.as_os_str(),
+        false => Component::CurDir.as_os_str(),
+    };
+    let mut directory = enter(CWD, Path::new(start))?;
     while let Some(name) = left.pop() {
         let found = enter(&directory, &name)?;
         let about = fstat(&found)?;

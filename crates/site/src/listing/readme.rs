@@ -35,7 +35,7 @@ pub(super) struct Readme {
 enum Step {
     Open,
     Stat(Arc<Descriptor>),
-    Read(Arc<Descriptor>),
+    Read(Arc<Descriptor>, usize),
     Done,
 }
 
@@ -97,7 +97,7 @@ impl Readme {
                 }
             }
             Step::Stat(file) => Op::Stat { file: Arc::clone(file) },
-            Step::Read(file) => Op::Read {
+            Step::Read(file, _) => Op::Read {
                 file: Arc::clone(file),
                 // One byte more tells that there is more.
                 buffer: vec![0; README_BYTES_MAX + 1],
@@ -112,9 +112,11 @@ impl Readme {
         self.step = match (std::mem::replace(&mut self.step, Step::Done), done) {
             (Step::Open, Done::Opened(Ok(file))) => Step::Stat(Arc::new(file)),
             (Step::Stat(file), Done::Stamped(Ok(stamp))) if stamp.kind == Kind::Regular => {
-                Step::Read(file)
+                // What a file of procfs holds, whose size is none, depends on who reads it.
+                Step::Read(file, usize::try_from(stamp.size).unwrap_or(usize::MAX))
             }
-            (Step::Read(_), Done::Read(mut buffer, Ok(read))) => {
+            (Step::Read(_, size), Done::Read(mut buffer, Ok(read))) => {
+                let read = read.min(size);
                 self.cut = read > README_BYTES_MAX;
                 buffer.truncate(read.min(README_BYTES_MAX));
                 self.text = buffer;

@@ -268,7 +268,7 @@ fn exercise(server: &Server) {
 /// the rest of a head, one that asks once more, one that asks for the last time. Four connections
 /// are allowed, and those before that asked for the last time were closed.
 fn turns(site: &Site, order: &str) -> Vec<String> {
-    let settings = [&*format!("knot.order={order}"), "connections.max=4"];
+    let settings = [&*format!("knot.order={order}"), "connections.max=4", "timeout.head=2min"];
     let traced = Traced::start(site, "knot-a", &settings);
     for _ in 0..3 {
         traced.warm_and_close("/small.txt");

@@ -253,6 +253,12 @@ impl Launch {
         self
     }
 
+    /// Where it is started.
+    pub fn current_dir(mut self, directory: &Path) -> Launch {
+        self.command.current_dir(directory);
+        self
+    }
+
     /// Starts it and waits until it serves.
     #[track_caller]
     pub fn start(self) -> Server {

@@ -102,6 +102,14 @@ fn no_link_of_proc_leads_to_what_the_master_has() {
 }
 
 #[test]
+fn where_the_server_is_started_may_be_closed_to_the_workers() {
+    let Some(directory) = shared_machine() else { return };
+    let launch = launch(&directory, &site(&within(&directory, "bob/site")));
+    let server = launch.current_dir(&within(&directory, "closed")).start();
+    assert_eq!(page(&server), b"bob's");
+}
+
+#[test]
 fn a_root_that_is_closed_to_the_workers_is_no_root_and_does_not_take_the_place_of_one() {
     let Some(directory) = shared_machine() else { return };
     let at = |name: &str| within(&directory, name);
