@@ -105,6 +105,16 @@ pub(crate) fn a_half_close_after_the_request_changes_nothing(mount: &Mount) {
     client.expect_closed();
 }
 
+/// As `nc -N` does; a kernel may tell the server meanwhile that there is no room.
+pub(crate) fn a_client_that_closed_its_side_and_pauses_gets_the_whole_file(mount: &Mount) {
+    let mut client = Client::connect_narrow(mount.server().address(), NARROW_BYTES);
+    client.send(get("/large.bin"));
+    client.half_close();
+    wait::dawdle(Duration::from_secs(1));
+    large_at(0, &client.response().body);
+    client.expect_closed();
+}
+
 pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {
     for part in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n"] {
         let mut client = mount.connect();

@@ -456,9 +456,9 @@ impl Operations {
     pub(crate) fn sent(
         &mut self,
         slot: &mut Slot,
+        token: Token,
         mut outgoing: Box<Outgoing>,
-        sent: io::Result<usize>,
-        closed: bool,
+        (sent, closed): (io::Result<usize>, bool),
         desk: &mut Desk,
     ) {
         (slot.sending, slot.closing) = (false, false);
@@ -474,6 +474,11 @@ impl Operations {
             Ok(n) => slot.exchange.sent(n as u64, desk),
             Err(error) if slot.apart && uring::is_cancelled(&error) => {}
             Err(_) if slot.over.is_some() => {}
+            // The kernel gives up waiting for room where the client has closed its side.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.ring.wait_for_room(&slot.socket, token.bits());
+                slot.waits_for_room = true;
+            }
             Err(_) => slot.exchange.abort(CloseReason::ClientGone),
         }
         if let Some(reason) = slot.cut.take() {

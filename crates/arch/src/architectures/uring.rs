@@ -251,7 +251,7 @@ impl Loop {
                 operations.received(slot, token, received, more, desk);
             }
             Completion::Sent(outgoing, sent, closed) => {
-                operations.sent(slot, outgoing, sent, closed, desk);
+                operations.sent(slot, token, outgoing, (sent, closed), desk);
             }
             Completion::Unacknowledged(bytes) => {
                 slot.asking = false;
