@@ -107,9 +107,19 @@ impl Group {
     /// the kernel cannot tell a group from another that has its number, only one whose leader was
     /// not waited for (`leads`) is signalled.
     pub fn end(&self, kill: bool, leads: bool) -> bool {
+        self.send(if kill { libc::SIGKILL } else { libc::SIGTERM })
+            .unwrap_or_else(|| leads && end_group(self.leader, kill))
+    }
+
+    /// Whether any process of the group is there; false where the kernel cannot tell.
+    pub fn is_there(&self) -> bool {
+        self.send(0).unwrap_or(false)
+    }
+
+    /// Sends a signal, or none: whether the group is there; `None` where the kernel cannot tell.
+    fn send(&self, signal: libc::c_int) -> Option<bool> {
         /// `PIDFD_SIGNAL_PROCESS_GROUP` of linux/pidfd.h.
         const TO_GROUP: libc::c_uint = 1 << 2;
-        let signal = if kill { libc::SIGKILL } else { libc::SIGTERM };
         let sent = self.handle.as_ref().map(|handle| {
             let (fd, nothing) = (handle.as_raw_fd(), std::ptr::null::<libc::siginfo_t>());
             // SAFETY: the call takes three numbers, and a pointer that may be null.
@@ -119,10 +129,10 @@ impl Group {
             if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
         });
         match sent {
-            Some(Ok(())) => true,
-            Some(Err(error)) if error.raw_os_error() == Some(libc::ESRCH) => false,
+            Some(Ok(())) => Some(true),
+            Some(Err(error)) if error.raw_os_error() == Some(libc::ESRCH) => Some(false),
             // Kernels before 6.9, and profiles that do not know the call.
-            _ => leads && end_group(self.leader, kill),
+            _ => None,
         }
     }
 }

@@ -454,7 +454,8 @@ impl Office<'_> {
         match leash.receive_now_with(&mut record) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
             Ok((n, none)) if &record[..n] == LEAVE && none.is_empty() => {
-                running.kill_at_ms = Some(now_ms + LEFT_MS_MAX);
+                let is_there = running.lives || running.group.is_there();
+                running.kill_at_ms = is_there.then_some(now_ms + LEFT_MS_MAX);
             }
             told => {
                 running.input = told.ok().and_then(|(_, input)| input.into_iter().next_back());
@@ -476,6 +477,8 @@ impl Office<'_> {
                 continue;
             };
             running.lives = false;
+            // Those that are left of its group have their time; without any nothing is kept.
+            running.kill_at_ms = running.kill_at_ms.filter(|_| running.group.is_there());
             if let Some(leash) = &running.leash {
                 let told = match ending {
                     Ending::Exited(code) => Told::Exited(code),
