@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::backend_faults::processes;
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, skip, wait};
 use tempfile::TempDir;
@@ -581,6 +582,23 @@ fn a_program_has_as_much_memory_and_processor_time_as_it_may() {
     let Some(programs) = start("sped", limits) else { return };
     // In KiB, and in seconds.
     assert_eq!(programs.ask("/run/limits").text, "65536\n7\n");
+}
+
+/// For longer than it takes a client to ask a thousand times.
+#[test]
+fn a_program_that_has_ended_leaves_no_descriptor_behind() {
+    let Some(programs) = start("sped", "") else { return };
+    let held = || -> usize {
+        processes(&programs.server).values().map(|process| process.descriptors).sum()
+    };
+    assert_eq!(programs.ask("/run/limits").status(), 200);
+    let before = held();
+    for _ in 0..40 {
+        assert_eq!(programs.ask("/run/limits").status(), 200);
+    }
+    let is_as_before = || (held() <= before + 10).then_some(());
+    let soon = Duration::from_secs(10);
+    assert!(wait::until(soon, is_as_before).is_some(), "{} after {before}", held());
 }
 
 #[test]
