@@ -19,36 +19,39 @@ use crate::plan::{self, Asked};
 const FILES_MAX: usize = 1_024;
 
 const HEAD: &str = "\
-# The papers' figures, and what came of them here
+# The papers' figures, and the results here
 
 <!-- Made by `cargo xtask docs` from the records in lab/records: not to be edited. -->
 
-Each figure and table of the papers is an experiment of [`flyball lab`](lab.md), with predicates
-that follow from what the paper says. They were written down before anything was run, and many were
-put otherwise after an audit of the first records found that they did not say what the paper says;
-what is shown was run, or judged again, by the current ones unless it says otherwise. What came of
-them on a recorded machine:
+Each figure and table of the papers is an experiment of [`flyball lab`](lab.md). Its predicates
+follow from what the paper says, and were written before anything was run. An audit of the first
+records found that some predicates did not say what the paper says; many were then rewritten. The
+results below are by the current predicates, from new runs or from records that were judged again,
+unless a table says otherwise. A result is one of these:
 
-* *reproduced*: every claim holds, and by as much as its predicate asks.
-* *weaker*: a claim holds by less, no difference is shown, or there is one the other way round that
-  is no larger than that of two copies of one server.
-* *reversed*: a claim is the other way round.
-* *not testable*: as listed beforehand. It takes more cores or real network cards.
+* *reproduced*: every claim holds, by at least as much as its predicate asks.
+* *weaker*: a claim holds by less, or shows no difference, or shows the opposite by no more than two
+  copies of one server differ.
+* *reversed*: a claim shows the opposite.
+* *not testable*: decided beforehand. The experiment needs more cores or real network cards.
 * *no result*: too few valid runs.
-* *by earlier claims*: what is claimed was put otherwise since, and not run again.
-* *set up otherwise*: the load, the machine or who takes part was changed since, likewise; records
-  before 2026-11-23 do not tell.
-* *beside others*: runs count of which the machine beneath took more than 1 % of the time, for which
-  it was asked (`--stolen-max`); the record says how much.
-* *withdrawn*, *cannot fail*, *cannot hold*: results that an audit found not to show what is
-  claimed, whatever came out; why is told at the end.
 
-A quick run is short: *seconds* is how long one lasts, a fifth of it warm-up, as its current
-definition plans it. The papers measured for minutes. Clients give up after 10 s and try a dropped
-connection again after 1 s: within a run of less than a second neither occurs, and what it shows of
-overload is the beginning of it. The congestion control that a record was made under is named
-beside its machine; pacing by BBR costs more than the copies that it paces, so that figures of files
-are not to be compared with those under another.
+These notes may follow a result:
+
+* *by earlier claims*: a claim was changed since, and the experiment was not run again.
+* *set up otherwise*: the load, the machine or the contestants were changed since, and the
+  experiment was not run again. Records before 2026-11-23 do not say how they were set up.
+* *beside others*: the campaign accepted runs (`--stolen-max`) in which the host took more than 1 %
+  of the time; the record says how much.
+* *withdrawn*, *cannot fail*, *cannot hold*: an audit found that the result does not show what the
+  experiment claims, whatever the figures are. The last table gives the reasons.
+
+Quick runs are short. The column *seconds* is the length of one run by the current definition; a
+fifth of it is warm-up. The papers measured for minutes. Clients give up after 10 s, and try a
+dropped connection again after 1 s. A run of less than a second has neither, and shows only the
+beginning of an overload. The list of records names the congestion control of each. Pacing by BBR
+costs more than the copies that it paces: do not compare figures of files with those under another
+congestion control.
 
 ";
 
@@ -261,8 +264,9 @@ fn note(fault: Fault) -> &'static str {
 
 fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
     *text += "\n## Claim by claim\n\n\
-              Left by right of each claim, with its 95 % interval; from the full campaign where \
-              there is\none by the current definition.\n\n\
+              A figure is the left side of the claim divided by its right side, here with the 95 \
+              % interval.\nIt is from the full campaign, if there is one by the current \
+              definition, else from the quick one.\n\n\
               | experiment | claim | paper | here | verdict |\n\
               | --- | --- | --- | --- | --- |\n";
     for (experiment, outcome) in shown {
@@ -283,7 +287,7 @@ fn claims(text: &mut String, shown: &[(&Experiment, &Outcome)]) {
 
 /// Which results are not to be built on, and why.
 fn doubts(text: &mut String, experiments: &[Experiment]) {
-    *text += "\n## What is not to be built on\n\n\
+    *text += "\n## Results that prove nothing\n\n\
               | experiment | claim | | why |\n\
               | --- | --- | --- | --- |\n";
     for experiment in experiments {
