@@ -84,7 +84,7 @@ pub(crate) fn the_way_to_send_does_not_change_an_answer(mount: &Mount) {
     check(
         mount,
         "send.mode = \"mapped\"\nsend.piece = \"99999B\"\ncache.content = 0\n\
-         cache.mapped = 0\ncache.chunk = \"64KiB\"\nsend.cork = true\n",
+         cache.mapped = 0\ncache.chunk = \"64KiB\"\nexperiment.cork = true\n",
     );
     check(mount, "limit.pipeline = 1\nlimit.head = \"1KiB\"\n");
 }
@@ -99,21 +99,30 @@ pub(crate) fn the_way_to_accept_does_not_change_an_answer(mount: &Mount) {
 pub(crate) fn the_mechanisms_do_not_change_an_answer(mount: &Mount) {
     check(
         mount,
-        "accept.extra = 1\naccept.limit = 1\nwork.order = \"lru\"\nwork.full-read = true\n",
+        "experiment.accept-extra = 1\naccept.limit = 1\nexperiment.work-order = \"lru\"\n\
+         experiment.full-read = true\n",
     );
-    check(mount, "accept.every-loop = true\nwork.eager-write = false\nwork.order = \"up\"\n");
-    check(mount, "accept.on-close = true\nwork.order = \"writes-first-down\"\nsend.cork = true\n");
+    check(
+        mount,
+        "experiment.accept-every-loop = true\nexperiment.eager-write = false\n\
+         experiment.work-order = \"up\"\n",
+    );
+    check(
+        mount,
+        "experiment.accept-on-close = true\nexperiment.work-order = \"writes-first-down\"\n\
+         experiment.cork = true\n",
+    );
     check(
         mount,
         "send.blocking = true\nsend.mode = \"sendfile\"\nsend.buffer = \"64KiB\"\n\
-         work.order = \"lifo\"\nwork.eager-write = false\nclose.reset = true\n",
+         experiment.work-order = \"lifo\"\nexperiment.eager-write = false\nclose.reset = true\n",
     );
     check(
         mount,
         "connections.max = 6\nclose.idle-when-full = false\naccept.free-threshold = 2\n\
-         accept.modify-listeners = true\n\
-         work.order = \"writes-first-up\"\nsend.no-delay = false\nreceive.buffer = \"16KiB\"\n\
-         pin = true\naccept.incoming-cpu = true\nsend.cork = true\nsend.mode = \"sendfile\"\n",
+         experiment.modify-listeners = true\nexperiment.work-order = \"writes-first-up\"\n\
+         send.no-delay = false\nreceive.buffer = \"16KiB\"\npin = true\n\
+         accept.incoming-cpu = true\nexperiment.cork = true\nsend.mode = \"sendfile\"\n",
     );
 }
 

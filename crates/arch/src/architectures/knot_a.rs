@@ -25,7 +25,7 @@
 //!
 //! **Settings**: `knot.stack`, `knot.order`, `amped.helpers`, `amped.helper-kind`, `amped.reserve`,
 //! `amped.idle`, `amped.residency`, `workers`, `pin`, `events`, `accept.limit`,
-//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
+//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `experiment.cork`.
 //!
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
@@ -73,7 +73,7 @@ impl Architecture for KnotA {
             "accept.exclusive",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
         ]]
     }
 

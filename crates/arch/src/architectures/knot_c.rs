@@ -26,7 +26,7 @@
 //!
 //! **Settings**: `knot.threads`, `knot.stack`, `knot.order`, `amped.helpers`, `amped.helper-kind`,
 //! `amped.reserve`, `amped.idle`, `amped.residency`, `workers`, `pin`, `events`, `accept.limit`,
-//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `send.cork`.
+//! `accept.eager-read`, `accept.exclusive`, `send.mode`, `send.piece`, `experiment.cork`.
 //!
 //! **Kernel needs**: eventfd, preadv2 with RWF_NOWAIT (4.14), and the chosen event mechanism.
 
@@ -78,7 +78,7 @@ impl Architecture for KnotC {
             "accept.exclusive",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
         ]]
     }
 

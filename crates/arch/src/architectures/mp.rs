@@ -16,7 +16,7 @@
 //! **Reads with**: section 3.1, figure 2: a process's life is [`Thread::run`]; sections 5.2
 //! and 5.4 for the sizes of its caches: [`caches`] and [`mapped_bytes_max`].
 //!
-//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `send.cork`,
+//! **Settings**: `mp.processes`, `pin`, `send.mode`, `send.piece`, `experiment.cork`,
 //! `experiment.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
@@ -67,7 +67,7 @@ impl Architecture for Mp {
             "pin",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
             "experiment.accept-lock",
         ]]
     }

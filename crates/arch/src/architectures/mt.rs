@@ -17,7 +17,7 @@
 //! **Reads with**: section 3.2, figure 3 of the Flash paper: a thread's life is [`Thread::run`].
 //!
 //! **Settings**: `mt.threads`, `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`,
-//! `send.cork`, `experiment.entry-locks`, `experiment.accept-lock`.
+//! `experiment.cork`, `experiment.entry-locks`, `experiment.accept-lock`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
 
@@ -54,7 +54,7 @@ impl Architecture for Mt {
             "pin",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
             "experiment.entry-locks",
             "experiment.accept-lock",
         ]]

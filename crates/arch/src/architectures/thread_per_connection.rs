@@ -17,7 +17,7 @@
 //! **Reads with**: section 3.1: the acceptor is [`Acceptor::run`], a connection's thread is
 //! [`serve`].
 //!
-//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `send.cork`,
+//! **Settings**: `thread.stack`, `workers`, `pin`, `send.mode`, `send.piece`, `experiment.cork`,
 //! `experiment.entry-locks`.
 //!
 //! **Kernel needs**: nothing beyond blocking sockets.
@@ -77,7 +77,7 @@ impl Architecture for ThreadPerConnection {
             "pin",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
             "experiment.entry-locks",
         ]]
     }

@@ -24,7 +24,8 @@
 //! **Reads with**: section 4.3: the accept-phase is [`EventLoop::accept_requests`], the work-phase
 //! is [`EventLoop::process_requests`], the callbacks are [`EventLoop::called_back`].
 //!
-//! **Settings**: `pin`, `accept.limit`, `uring.entries`, `send.mode`, `send.piece`, `send.cork`.
+//! **Settings**: `pin`, `accept.limit`, `uring.entries`, `send.mode`, `send.piece`,
+//! `experiment.cork`.
 //!
 //! **Kernel needs**: io_uring with multishot poll and accept (Linux 5.19).
 
@@ -63,7 +64,7 @@ impl Architecture for Tux {
     }
 
     fn settings(&self) -> &'static [&'static [&'static str]] {
-        &[&["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "send.cork"]]
+        &[&["pin", "accept.limit", "uring.entries", "send.mode", "send.piece", "experiment.cork"]]
     }
 
     fn ignores(&self) -> &'static [&'static str] {

@@ -17,8 +17,8 @@
 //!
 //! **Reads with**: section 3.1, "asynchronous I/O strategy": [`Loop::turn`] and [`Loop::drive`].
 //! **Settings**: `uring.entries`, `uring.buffers`, `uring.features`, `uring.registered`,
-//! `uring.order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`, `accept.limit`,
-//! `send.mode`, `send.piece`.
+//! `experiment.completion-order`, `workers`, `pin`, `accept.incoming-cpu`, `accept.by-address`,
+//! `accept.limit`, `send.mode`, `send.piece`.
 //! **Kernel needs**: io_uring with multishot accept (Linux 5.19); what came later is probed.
 
 use std::io;
@@ -61,7 +61,7 @@ impl Architecture for Uring {
             "uring.buffers",
             "uring.features",
             "uring.registered",
-            "uring.order",
+            "experiment.completion-order",
             "workers",
             "pin",
             "accept.incoming-cpu",

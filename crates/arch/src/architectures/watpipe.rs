@@ -27,7 +27,7 @@
 //!
 //! **Settings**: `watpipe.partitions`, `watpipe.readers`, `watpipe.writers`, `workers`, `pin`,
 //! `events`, `accept.limit`, `accept.eager-read`, `send.blocking`, `send.mode`, `send.piece`,
-//! `send.cork`, `experiment.entry-locks`.
+//! `experiment.cork`, `experiment.entry-locks`.
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
@@ -88,7 +88,7 @@ impl Architecture for WatPipe {
             "send.blocking",
             "send.mode",
             "send.piece",
-            "send.cork",
+            "experiment.cork",
             "experiment.entry-locks",
         ]]
     }

@@ -1,6 +1,6 @@
 //! Settings that belong to one architecture, or to a few.
 
-use flyball_arch::{CompletionOrder, HelperKind, ResidencyTest, ThreadOrder};
+use flyball_arch::{HelperKind, ResidencyTest, ThreadOrder};
 use flyball_sys::uring::Features;
 use flyball_sys::user_thread::STACK_BYTES_LEAST;
 
@@ -38,8 +38,8 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer { least: 1, most: HELPERS_MAX, set: |s, n| s.helpers = n as usize },
         default: Some("8"),
         doc: "Most helpers of `amped`, per worker",
-        more: "Each helper waits for one disk operation at a time. Helpers are started when there \
-               is work and none is free.",
+        more: "Each helper waits for one disk operation at a time. A helper is started if there is \
+               work and none is free.",
         source: "S2 sections 3.4 and 5.1 (M87, M88)",
         used_by: UsedBy::Some,
         tune: Some(Range { values: &["2", "8", "32"], ordered: true }),
@@ -57,8 +57,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("thread"),
         doc: "Kind of helper that `amped` uses",
         more: "A thread does the work itself. A process, as in Flash, only brings names and pages \
-               into memory, and the loop repeats the work; one that dies takes nothing along. On \
-               FUSE and network file systems the repetition may wait too.",
+               into memory, and the loop repeats the work; if a helper process dies, nothing else \
+               does. On FUSE and network file systems the repetition may wait too.",
         source: "S2 sections 3.4 and 5.1 (M87, M88)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -104,10 +104,10 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("auto"),
         doc: "How `amped` finds out which bytes of a file are in memory",
-        more: "`auto` reads with RWF_NOWAIT, and looks with mincore before sendfile, where these \
-               work; `flyball arch` tells. mincore and cachestat tell nothing of files that the \
-               server neither owns nor may write; cachestat also takes pages for present that are \
-               still being read.",
+        more: "`auto` reads with RWF_NOWAIT, and looks with mincore before sendfile, if these \
+               work; `flyball arch` shows that. mincore and cachestat say nothing about files that \
+               the server neither owns nor may write. cachestat also counts pages that are still \
+               being read.",
         source: "S2 sections 5.4 and 5.7 (M92)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -132,8 +132,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("32"),
         doc: "Processes of `mp`, in all",
         more: "A process serves one connection at a time, so this also bounds the connections that \
-               are served at once. Each has caches of its own: 200 paths, 4 MiB of bodies and 32 \
-               open files unless `cache.paths`, `cache.content` or `cache.files` are written.",
+               are served at once. Each has its own caches: 200 paths, 4 MiB of bodies and 32 open \
+               files, unless `cache.paths`, `cache.content` or `cache.files` are set.",
         source: "S2 sections 3.1, 5.2 and 5.4 (M84, M89, M91)",
         used_by: UsedBy::Some,
         tune: Some(Range { values: &["8", "32", "128"], ordered: true }),
@@ -151,7 +151,7 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Groups of processes of `shared-symped` with a socket each, in all",
         more: "The processes of a group share a listening socket on the same port, and with `pin` \
-               a CPU. `auto` is one group for each CPU that the server may use; there are never \
+               a CPU. `auto` is one group for each CPU that the server may use. There are never \
                more groups than processes.",
         source: "S4 section 4 (M145)",
         used_by: UsedBy::Some,
@@ -167,7 +167,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("256KiB"),
         doc: "Stack of each thread of `mt` and `thread-per-connection`",
-        more: "Address space; only what a thread has touched is memory.",
+        more: "This is address space: only the pages that a thread has touched take memory.",
         source: "S3 section 3.1 (M109)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -198,8 +198,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("64KiB"),
         doc: "Stack of each user-level thread of `knot-c` and `knot-a`",
-        more: "A page takes memory once it is used, and stays. Below each stack is a page that \
-               cannot be touched: a thread that runs out of its stack ends its worker.",
+        more: "A page takes memory from its first use on. Below each stack is a guard page: a \
+               thread that exhausts its stack ends its worker.",
         source: "S0 section 4.2 (M10)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -217,9 +217,9 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("fifo"),
         doc: "Order in which ready threads of `knot-c` and `knot-a` run",
         more: "`fifo`: first come, first served. `lifo`: the reverse. `resource` learns, for each \
-               point where threads wait, whether those that go on there take connections or close \
-               them, and how long they run; while three quarters of `connections.max` are open, \
-               those run first who probably close one, and the quick ones first among equals. \
+               point where threads wait, whether threads that go on from there open connections or \
+               close them, and how long they run. While three quarters of `connections.max` are \
+               open, those that probably close one run first, the quick ones first among equals. \
                Each ready thread runs once before any runs again.",
         source: "S0 section 4.2 (M10)",
         used_by: UsedBy::Some,
@@ -252,7 +252,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("1"),
         doc: "Threads of `watpipe`'s Read stage, per partition",
-        more: "They never wait on the disk, so that one is enough for a CPU.",
+        more: "They never wait on the disk, so one is enough for a CPU.",
         source: "S4 section 4 (M146)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -267,8 +267,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("8"),
         doc: "Threads of `watpipe`'s Write stage, per partition",
-        more: "A thread that waits on the disk, or on a client where `send.blocking` is set, \
-               serves no other client meanwhile.",
+        more: "A thread that waits on the disk, or with `send.blocking` on a client, serves no \
+               other client meanwhile.",
         source: "S4 sections 4 and 5 (M146, M149)",
         used_by: UsedBy::Some,
         tune: Some(Range { values: &["2", "8", "32", "100"], ordered: true }),
@@ -284,8 +284,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("1024"),
         doc: "Entries of the ring of `uring` and `tux`, per worker",
-        more: "The kernel rounds it up to a power of two. The least is two, since a last send and \
-               the close after it are submitted together.",
+        more: "The kernel rounds it up to a power of two. The least is two, because a last send \
+               and the close after it are submitted together.",
         source: "io_uring_setup(2)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -300,9 +300,9 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("256"),
         doc: "Buffers that `uring` provides to the kernel, per worker",
-        more: "Each has 4 KiB; the number is rounded up to a power of two. They are for what comes \
-               in between two turns of the loop, whatever the number of connections: a connection \
-               that waits holds none.",
+        more: "Each has 4 KiB; the number is rounded up to a power of two. They are for data that \
+               arrives between two turns of the loop, whatever the number of connections: a \
+               waiting connection holds none.",
         source: "io_uring_register_buf_ring(3)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -317,34 +317,11 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("16"),
         doc: "Buffers that `uring` registers for pieces of large bodies, per worker",
-        more: "Each has `send.piece` bytes, at most 1 MiB; beyond that, and at 0, none is \
-               registered. Each is made when it is first needed, and counts as locked memory \
-               (RLIMIT_MEMLOCK). When all are in use, or no more may be locked, pieces are read \
-               into ordinary memory.",
+        more: "Each has `send.piece` bytes, at most 1 MiB; with larger pieces, or with 0, none is \
+               registered. A buffer is made at its first use, and counts as locked memory \
+               (RLIMIT_MEMLOCK). If all are in use, or no more may be locked, pieces are read into \
+               ordinary memory.",
         source: "io_uring_register(2), IORING_REGISTER_BUFFERS2",
-        used_by: UsedBy::Some,
-        ..Setting::ROW
-    },
-    Setting {
-        key: "uring.order",
-        task: Task::Architectures,
-        kind: Kind::OneOf {
-            names: &[
-                Word { name: "arrival", set: |s| s.ring.order = CompletionOrder::Arrival },
-                Word { name: "wra", set: |s| s.ring.order = CompletionOrder::Wra },
-                Word { name: "war", set: |s| s.ring.order = CompletionOrder::War },
-                Word { name: "rwa", set: |s| s.ring.order = CompletionOrder::Rwa },
-                Word { name: "raw", set: |s| s.ring.order = CompletionOrder::Raw },
-                Word { name: "awr", set: |s| s.ring.order = CompletionOrder::Awr },
-                Word { name: "arw", set: |s| s.ring.order = CompletionOrder::Arw },
-            ],
-        },
-        default: Some("arrival"),
-        doc: "Order in which `uring` handles the completions of one turn",
-        more: "`arrival` is as the operations completed. Else there are three queues, emptied in \
-               the order of their letters: `w` writes, `r` reads and all else that was waited \
-               for, `a` accepts.",
-        source: "The µserver's separate completion queues (M59)",
         used_by: UsedBy::Some,
         ..Setting::ROW
     },

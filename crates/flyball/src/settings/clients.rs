@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.log.bytes_max = None }),
         default: Some("off"),
         doc: "Greatest length of a file of the access log",
-        more: "The file is put aside before it would: `access.log` becomes `access.log.1`.",
+        more: "Before the file grows beyond it, `access.log` becomes `access.log.1`.",
         ..Setting::ROW
     },
     Setting {
@@ -82,7 +82,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.log.ms_max = None }),
         default: Some("off"),
         doc: "Age at which a file of the access log is rotated",
-        more: "Counted from when the file was made, which a restart does not change.",
+        more: "The age counts from the time at which the file was made; a restart does not change \
+               it.",
         ..Setting::ROW
     },
     Setting {
@@ -91,7 +92,7 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Integer { least: 1, most: LOG_KEEP_MAX, set: |s, n| s.log.keep = n as usize },
         default: Some("7"),
         doc: "Rotated files of the access log that are kept",
-        more: "Only where the server itself puts files aside.",
+        more: "Only if the server itself rotates files.",
         ..Setting::ROW
     },
     Setting {
@@ -111,8 +112,8 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Duration { least_ms: 0, most_ms: SLOW_MS_MAX, set: |s, ms| s.log.slow_ms = ms },
         default: Some("500ms"),
         doc: "Time from which a request counts as slow",
-        more: "It counts from the first byte of the request to the last byte of the answer that \
-               the socket took, whatever caused the wait.",
+        more: "It counts from the first byte of the request until the socket has taken the last \
+               byte of the answer, whatever caused the wait.",
         ..Setting::ROW
     },
     Setting {

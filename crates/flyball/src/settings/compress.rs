@@ -23,12 +23,12 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Switch { set: |s, on| s.compress.on = on },
         default: Some("true"),
         doc: "Whether bodies are compressed for clients that accept it",
-        more: "A body is compressed once for each coding that is asked for, and kept beside the \
-               plain one in the cache; one that is large, and a listing, while it is sent; an \
-               error page when the server starts. What a module says leaves as it is. \
-               What does not become smaller leaves plain. A request for a range is answered from \
-               the plain body. A client that accepts no coding, and refuses a body without one \
-               too, gets it all the same.",
+        more: "A body is compressed once for each coding that clients ask for, and kept in the \
+               cache with the uncompressed one. A large body, and a listing, is compressed while \
+               it is sent; an error page when the server starts. Answers of modules are sent as \
+               they are. A body that does not become smaller is sent uncompressed. A request for a \
+               range is answered from the uncompressed body. A client that accepts no coding, and \
+               refuses a body without one too, gets it uncompressed all the same.",
         source: "RFC 9110 section 12.5.3, S3 section 3.1 (M113)",
         ..Setting::ROW
     },
@@ -53,10 +53,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Switch { set: |s, on| s.compress.precompressed = on },
         default: Some("true"),
         doc: "Whether `page.html.br` is sent for `page.html`",
-        more: "Files whose names end in `.br`, `.gz` and the like as well are sent in the place of \
-               the file beside them, to clients that accept the coding, unless they are older. \
-               They come before what is compressed here. Only names of the listed types and of \
-               the least size are looked for.",
+        more: "A file whose name also ends in `.br`, `.gz` or the like is sent instead of the file \
+               next to it, to clients that accept the coding, unless it is older. Such files take \
+               precedence over compression here. They are looked for only for the listed types and \
+               from the least size on.",
         ..Setting::ROW
     },
     Setting {
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.min_bytes = n },
         default: Some("1KiB"),
         doc: "Smallest body that is compressed",
-        more: "What fits into one packet anyway arrives no sooner for being smaller.",
+        more: "A body that fits into one packet arrives no sooner for being smaller.",
         ..Setting::ROW
     },
     Setting {
@@ -134,8 +134,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("16"),
         doc: "Most bodies compressed while they are sent; others leave plain",
-        more: "Per process. Each body holds the memory of its encoder for as long as its client \
-               takes.",
+        more: "Per process. Each body holds the memory of its encoder until its client has taken \
+               it.",
         source: "S3 section 6 (M140)",
         ..Setting::ROW
     },

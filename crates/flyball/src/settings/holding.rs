@@ -17,8 +17,8 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size { least: 0, most: FILE_BYTES_MAX, set: |s, n| s.caches.least_bytes = n },
         default: Some("0B"),
         doc: "Smallest file that the caches hold",
-        more: "A smaller file is opened for each request. Of a body that was coded here, the file \
-               counts.",
+        more: "A smaller file is opened for each request. For a compressed body, the size of the \
+               file counts.",
         source: "The µserver's bounds on the size of cached files (M58)",
         ..Setting::ROW
     },
@@ -49,9 +49,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "none", set: |s| s.caches.warm.clear() }),
         default: Some("none"),
         doc: "Files that are loaded into the caches before the first request",
-        more: "Each worker brings them in before it accepts, from each site that has them, plain \
-               and not coded. One that is not there, or that was changed within the last 50 ms, \
-               is passed over.",
+        more: "Each worker loads them before it accepts, from each site that has them, \
+               uncompressed. A file that is missing, or was changed within the last 50 ms, is \
+               skipped.",
         source: "The µserver's warm caches (M58)",
         ..Setting::ROW
     },
@@ -61,9 +61,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Switch { set: |s, on| s.caches.locks = on },
         default: Some("false"),
         doc: "Whether cached bodies are locked in memory",
-        more: "Each then has whole pages, which count as locked memory (RLIMIT_MEMLOCK); one that \
-               may not be locked is held all the same. `tux` always does so. `shared-symped` holds \
-               no bodies.",
+        more: "Each body then has whole pages, which count as locked memory (RLIMIT_MEMLOCK). A \
+               body that may not be locked is cached all the same. `tux` always locks. \
+               `shared-symped` holds no bodies.",
         source: "The µserver's locked cache pages (M58), mlock(2)",
         ..Setting::ROW
     },
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("none"),
         doc: "Advice to the kernel on how mapped chunks will be read",
-        more: "It has a meaning with `send.mode` mapped. `willneed` has the whole chunk read as \
+        more: "Only with `send.mode` mapped. With `willneed`, the kernel reads the whole chunk as \
                soon as it is mapped.",
         source: "The µserver's madvise (M58), madvise(2)",
         ..Setting::ROW

@@ -14,10 +14,10 @@ const INTRODUCTION: &str = "\
 
 Made from the tables in `crates/flyball/src/settings/` by `cargo xtask docs`.
 
-Every setting has a key. It is written in the configuration file (`flyball serve --config FILE`) or
-as `--set KEY=VALUE`; some have a flag of their own besides. Defaults hold first, then the file,
-then `--set` and flags in the order given. `flyball check --config FILE` says whether a file is
-right. [example.toml](example.toml) holds every setting, but for those of
+Every setting has a key. You write it in the configuration file (`flyball serve --config FILE`) or
+as `--set KEY=VALUE`; some settings also have a flag. The file overrides the defaults; `--set` and
+flags override the file, and a later one overrides an earlier one. `flyball check --config FILE`
+checks a file. [example.toml](example.toml) has every setting except those of
 [experiments](experiment-settings.md).
 
 The file is TOML. The key `accept.limit` is the key `limit` of the table `[accept]`:
@@ -39,18 +39,19 @@ root = \"/srv/example\"
 - A **duration** has a unit: `ms`, `s`, `min`, `h`. Only 0 needs none.
 - A **switch** is `true` or `false`; as a string also `\"on\"` or `\"off\"`.
 - A **list** is an array, or one string with commas.
-- A **relative path** starts from the directory of the file that it is written in; on the command
-  line, from the current directory.
+- A **relative path** starts from the directory of the configuration file; on the command line, from
+  the current directory.
 
-In the file, a string may hold environment variables: `${NAME}` is replaced by the value and must be
-set, `${NAME:-default}` takes the default when the variable is not set or empty, and `$${` stands
-for `${`. A number or switch may be written as a string for that.
+In the file, a string may contain environment variables. `${NAME}` is the value of a variable that
+must be set. `${NAME:-default}` is the default if the variable is not set or empty. `$${` stands for
+`${`. To use a variable for a number or a switch, write the value as a string.
 
-An unknown key is an error, and so is a value out of bounds: the server then does not start, and
-exits with code 2.
+An unknown key is an error, and so is a value out of bounds: the server does not start, and exits
+with code 2.
 
-A reload (`flyball ctl reload`, SIGHUP) takes changes of the file over. Where a setting says so,
-`flyball ctl set KEY VALUE` changes it alone. Where no architectures are named, all use it.
+A reload (`flyball ctl reload`, SIGHUP) applies changes of the file. `flyball ctl set KEY VALUE`
+changes a single setting, if its section says so. All architectures use a setting, unless its
+section names those that do.
 
 S0 to S4 are the papers that a setting comes from, and M1 to M172 the mechanisms in them:
 
@@ -70,9 +71,9 @@ const SITES: &str = "
 
 Each `[[site]]` table of the file describes one site. Exactly one may be the default site, whose
 hosts hold `*`; two sites cannot claim one host. `flyball serve DIR` serves one default site with
-the root DIR and with listings on; where it listens on 127.0.0.1 or [::1] alone, that site answers
-to `localhost`, to addresses and to `admin-hosts`. Tables such as `[[site.redirect]]` come below the
-keys of their site, and belong to the site above them.
+the root DIR and with listings on. If it listens only on 127.0.0.1 or [::1], that site answers to
+`localhost`, to addresses and to `admin-hosts`. Write tables such as `[[site.redirect]]` below the
+keys of their site: they belong to the site above them.
 ";
 
 const EXPERIMENTS: &str = "\
@@ -80,9 +81,9 @@ const EXPERIMENTS: &str = "\
 
 Made from the tables in `crates/flyball/src/settings/` by `cargo xtask docs`.
 
-These settings show what a mechanism of the papers is worth, or what a habit costs that they advise
-against. They are for measurements, and no server that is used needs one. The experiments in
-`lab/experiments` set them ([lab.md](lab.md)), and so does `--set experiment.KEY=VALUE`:
+These settings are for measurements: a server in use needs none of them. They show what a mechanism
+of the papers is worth, or what a habit costs that the papers advise against. Experiments of the lab
+([lab.md](lab.md)) set them, and so does `--set experiment.KEY=VALUE`:
 
 ```toml
 [experiment]

@@ -11,12 +11,28 @@ const GONE: &[(&str, &str)] = &[
     ("lab.copy-loop", "cache.content = 0 and send.mode = \"copy\", where it was true"),
 ];
 
+/// Switches of experiments that stood among the settings of a server, each with its key now.
+const MOVED: &[(&str, &str)] = &[
+    ("accept.extra", "experiment.accept-extra"),
+    ("accept.on-close", "experiment.accept-on-close"),
+    ("accept.every-loop", "experiment.accept-every-loop"),
+    ("accept.modify-listeners", "experiment.modify-listeners"),
+    ("work.order", "experiment.work-order"),
+    ("work.eager-write", "experiment.eager-write"),
+    ("work.full-read", "experiment.full-read"),
+    ("send.cork", "experiment.cork"),
+    ("uring.order", "experiment.completion-order"),
+];
+
 /// What an error says about a key that is no longer there.
 pub(super) fn instead(key: &str) -> Option<String> {
     if let Some((_, instead)) = GONE.iter().find(|(gone, _)| *gone == key) {
         return Some(format!("is gone; write {instead}"));
     }
-    let now = format!("experiment.{}", key.strip_prefix("lab.")?);
+    let now = match MOVED.iter().find(|(before, _)| *before == key) {
+        Some((_, now)) => (*now).to_owned(),
+        None => format!("experiment.{}", key.strip_prefix("lab.")?),
+    };
     find(SETTINGS, &now).map(|_| format!("is {now} now"))
 }
 
@@ -38,5 +54,9 @@ mod tests {
         let said = instead("lab.accept-lock");
         assert_eq!(said.as_deref(), Some("is experiment.accept-lock now"));
         assert_eq!(instead("lab.other"), None);
+        for (before, now) in MOVED {
+            assert!(find(SETTINGS, before).is_none(), "{before}");
+            assert_eq!(instead(before), Some(format!("is {now} now")));
+        }
     }
 }

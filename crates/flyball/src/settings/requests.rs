@@ -135,8 +135,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("64KiB"),
         doc: "Most bytes of an unwanted body that are read to keep the connection",
-        more: "It holds per connection. A longer body costs the connection: it is closed after the \
-               answer. The answer says so, except when the body is chunked: then its length is not \
+        more: "It holds per connection. If the body is longer, the connection is closed after the \
+               answer. The answer says so, except if the body is chunked: its length is then not \
                known in time, and a request behind it gets no answer.",
         source: "RFC 9112 section 9.3",
         ..Setting::ROW
@@ -179,12 +179,12 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.clients.connections_per_address = None }),
         default: Some("off"),
         doc: "Most connections of one client address at a time, in all",
-        more: "One more is answered with 429, whatever it asks for, and closed. It holds in all: \
-               over all workers, and what a worker held that died is free. The address is that of \
-               the peer, or of the client whom the PROXY protocol names; a trusted proxy's own are \
-               not counted where `client.address` is not `peer`. An IPv6 client is its network of \
-               64 bits. Of clients beyond 128Ki divided by the number of workers, connections are \
-               not counted.",
+        more: "A further connection is answered with 429, whatever it asks for, and closed. The \
+               limit covers all workers together; the places of a worker that died are free. The \
+               address is that of the peer, or of the client that the PROXY protocol names. The \
+               connections of a trusted proxy are not counted unless `client.address` is `peer`. \
+               An IPv6 client is its network of 64 bits. Connections are not counted for clients \
+               beyond 128Ki divided by the number of workers.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },
@@ -199,9 +199,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.clients.requests_per_address = None }),
         default: Some("off"),
         doc: "Most requests of one client address in a second, in all",
-        more: "Others are answered with 429 and `Retry-After`. It holds in all, over all workers. \
-               An IPv6 client is its network of 64 bits. Of more than 64Ki clients at a time, \
-               those that ask least are forgotten first.",
+        more: "Further requests are answered with 429 and `Retry-After`. The limit covers all \
+               workers together. An IPv6 client is its network of 64 bits. Of more than 64Ki \
+               clients at a time, those with the fewest requests are forgotten first.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },
@@ -231,8 +231,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.bandwidth = None }),
         default: Some("off"),
         doc: "Most bytes that a connection is sent in a second",
-        more: "It holds per connection. The kernel paces the segments of the connection; its \
-               first ten go at once. Headers of packets count.",
+        more: "It holds per connection. The kernel paces the segments of the connection; the first \
+               ten leave at once. Packet headers count.",
         source: "SO_MAX_PACING_RATE in socket(7)",
         ..Setting::ROW
     },
@@ -290,8 +290,9 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("1min"),
         doc: "How long a client may take nothing of an answer",
-        more: "Per connection. What only went into the socket's buffer was not taken. It is looked \
-               at when a window of `rate.window` ends, or one of this time where it is shorter.",
+        more: "Per connection. Bytes that are only in the socket's buffer do not count as taken. \
+               The server checks at the end of each `rate.window`, or of this time if it is \
+               shorter.",
         changes: Changes::InPlace,
         ..Setting::ROW
     },
@@ -330,8 +331,8 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.body_rate_min = n },
         default: Some("512B"),
         doc: "Least bytes of request body per second; 0 demands none",
-        more: "Per connection. The average over `rate.window` counts. A connection that is slower \
-               is closed.",
+        more: "Per connection. The average over `rate.window` counts. A slower connection is \
+               closed.",
         changes: Changes::InPlace,
         ..Setting::ROW
     },
@@ -341,9 +342,9 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size { least: 0, most: RATE_MAX, set: |s, n| s.limits.send_rate_min = n },
         default: Some("512B"),
         doc: "Least bytes of answer taken by the client per second; 0 demands none",
-        more: "Per connection. The average over `rate.window` counts; bytes that only went into \
-               the socket's buffer do not. A client that is slower, or has paused, keeps its \
-               connection until another needs its place or `timeout.send` is over; without \
+        more: "Per connection. The average over `rate.window` counts; bytes that are only in the \
+               socket's buffer do not. A client that is slower, or has paused, keeps its \
+               connection until another client needs its place or `timeout.send` is over. Without \
                `close.idle-when-full`, or with `send.blocking`, it is closed at the end of the \
                window.",
         changes: Changes::InPlace,
@@ -369,8 +370,8 @@ pub(super) const ROWS: &[Setting] = &[
         default: Some("6000"),
         doc: "Entries of the path-translation cache; 0 turns it off",
         more: "Per worker, whose threads share it; in all for the processes of `shared-symped`, \
-               which share theirs. Paths that name nothing are held too. They are given up in \
-               the order of their use, whatever `cache.policy` says.",
+               which share theirs. Paths that name nothing are held too. The least recently used \
+               path makes room, whatever `cache.policy` says.",
         source: "S2 section 5.2 (M89)",
         changes: Changes::Generation,
         ..Setting::ROW
@@ -394,12 +395,12 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("128MiB"),
         doc: "Bytes of memory that all caches take, per worker; 0 holds no bodies",
-        more: "Threads of a worker share it. Bodies, heads, names, paths and the maps count, with \
-               what the allocator adds. What `send.mode` mapped keeps mapped does not: it has a \
-               limit of its own, `cache.mapped`. `tux` pins what it caches: each body is locked in \
-               memory, in whole pages, as far as RLIMIT_MEMLOCK allows, and when the cache is full \
-               nothing is pushed out for another file. `shared-symped` sends files from the page \
-               cache; what counts are the bodies that it has coded, in all of its processes \
+        more: "The threads of a worker share it. Bodies, heads, names, paths and the maps count, \
+               with the overhead of the allocator. Files that `send.mode` mapped keeps mapped do \
+               not count: their limit is `cache.mapped`. `tux` pins the entries of its cache: each \
+               body is locked in memory, in whole pages, as far as RLIMIT_MEMLOCK allows, and when \
+               the cache is full no other file is admitted. `shared-symped` sends files from the \
+               page cache; only the bodies that it has compressed count, of all its processes \
                together.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
         changes: Changes::Generation,
@@ -428,13 +429,13 @@ pub(super) const ROWS: &[Setting] = &[
         kind: Kind::Size { least: 0, most: CONTENT_BYTES_MAX, set: |s, n| s.mapped_bytes_max = n },
         default: Some("128MiB"),
         doc: "Bytes of files that stay mapped, per worker, with `send.mode` mapped",
-        more: "Beside `cache.content`, and not a part of it: what is mapped is memory of the page \
-               cache, which the kernel may take back. Beyond the limit, chunks that are not being \
-               sent are unmapped, those first that were used longest ago, and with `hinted` those \
-               of `cache.keep` and then of `cache.pin` after all others; what is being sent may be \
-               more. What the caches never hold (`cache.never`, `cache.least`, `cache.most`) is \
-               unmapped as soon as it was sent. A file that is removed is not freed before its \
-               chunks are unmapped. Unless it is written, it is 4MiB for each process of `mp`.",
+        more: "It is not part of `cache.content`: mapped memory belongs to the page cache, and the \
+               kernel may take it back. Beyond the limit, chunks that are not being sent are \
+               unmapped, the least recently used first, and with `hinted` those of `cache.keep` \
+               and then of `cache.pin` last; chunks that are being sent may exceed it. Files that \
+               the caches never hold (`cache.never`, `cache.least`, `cache.most`) are unmapped as \
+               soon as they are sent. The space of a removed file is free only when its chunks are \
+               unmapped. The default is 4MiB for each process of `mp`.",
         source: "S2 section 5.4 (M91)",
         changes: Changes::Generation,
         ..Setting::ROW
@@ -463,7 +464,7 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("64KiB"),
         doc: "Largest file body that is held in memory",
-        more: "Such a body leaves in one gather write with its head; larger ones leave in pieces \
+        more: "Such a body leaves in one gather write with its head; a larger one leaves in pieces \
                of `send.piece`.",
         source: "S2 section 5.4 (M91), S3 section 4 (M121)",
         tune: Some(Range { values: &["16KiB", "64KiB", "256KiB"], ordered: true }),
@@ -482,13 +483,13 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("lru"),
         doc: "Which file makes room for the next when the caches are full",
-        more: "`lru` pushes out the one that was used longest ago, `lfu` the one with the fewest \
-               uses, which fade with time. `hinted` goes by `cache.pin`, `cache.keep` and \
-               `cache.never`, and else by use. `structured` takes a page and the images, scripts \
-               and style sheets that it refers to as one: they are brought in after the page was \
-               answered, and pushed out with it; where threads share caches, these then have one \
-               lock. `flyball cache simulate` tells how well each would do on an access log. \
-               `tux`, which pins what it caches, and `shared-symped` have an order of their own.",
+        more: "`lru` evicts the file that was used longest ago, `lfu` the one with the fewest \
+               uses, which fade with time. `hinted` follows `cache.pin`, `cache.keep` and \
+               `cache.never`, and otherwise use. `structured` treats a page and its images, \
+               scripts and style sheets as one: it loads them after the page was answered, and \
+               evicts them with it; caches that threads share then have one lock. `flyball cache \
+               simulate` reports how well each does on an access log. `tux` pins the entries of \
+               its cache, and `shared-symped` has its own order.",
         source: "S3 section 3.1 (M111)",
         ..Setting::ROW
     },

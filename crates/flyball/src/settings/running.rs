@@ -14,8 +14,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.running.pid_file = None }),
         default: Some("off"),
         doc: "File that holds the process id of the master",
-        more: "It is written when the server is ready and removed at its end. After an upgrade it \
-               has the id of the new master. One that is left over is replaced.",
+        more: "The server writes it when it is ready and removes it at its end. After an upgrade \
+               it has the id of the new master. A file that was left over is replaced.",
         ..Setting::ROW
     },
     Setting {
@@ -28,7 +28,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("0600"),
         doc: "Mode of the Unix-domain socket of `admin`",
-        more: "Anyone who may write to it may control the server: there is no other guard.",
+        more: "Every user who may write to the socket controls the server: there is no other \
+               guard.",
         source: "unix(7)",
         ..Setting::ROW
     },
@@ -62,13 +63,13 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "none", set: |s| s.running.admin_hosts.clear() }),
         default: Some("none"),
         doc: "More hosts that `admin` and `flyball serve DIR` answer to",
-        more: "On 127.0.0.1 and [::1] `admin` answers to `localhost`, to addresses, to the hosts \
-               of sites and to these; a request for another host is 421. A page on the Internet \
-               could otherwise have its own name lead here and read what only this machine shall \
-               see. An address that is not of this machine alone takes any host unless some are \
-               given here, and a Unix-domain socket always. The same holds for `flyball serve \
-               DIR` where it listens on such addresses alone; sites of a file have `hosts` of \
-               their own. `*` is any host.",
+        more: "On 127.0.0.1 and [::1], `admin` answers to `localhost`, to addresses, to the hosts \
+               of sites and to these; a request for another host is 421. Otherwise a page on the \
+               Internet could let its own name lead here, and read what only this machine may see. \
+               On other addresses `admin` takes any host unless some are given here; on a \
+               Unix-domain socket it always does. The same holds for `flyball serve DIR` if it \
+               listens only on such addresses; sites of a file have their own `hosts`. `*` is any \
+               host.",
         source: "RFC 9110 section 7.4",
         ..Setting::ROW
     },
@@ -79,12 +80,13 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "auto", set: |s| s.running.spool.directory = None }),
         default: Some("auto"),
         doc: "Directory for request bodies and answers that are too long for memory",
-        more: "A body for a program or a server that is longer than its `hold` waits there until \
-               it is whole, and of an answer what a slow client leaves beyond `buffer`: in files \
-               without a name, which are gone with their worker. Workers may write there and \
-               nowhere else. `auto` is what TMPDIR says, else /var/tmp. Where the workers' user \
-               cannot write, which is told at the start, a longer body is 413, or 411 if it comes \
-               in chunks, and nothing is run; programs wait for slow clients.",
+        more: "A request body for a program or a server that is longer than its `hold` waits there \
+               until it is whole. Of an answer, the part waits there that a slow client leaves \
+               beyond `buffer`. The files have no name, and are gone with their worker. Workers \
+               may write there and nowhere else. `auto` is TMPDIR, else /var/tmp. If the workers' \
+               user cannot write there, the server says so at the start; a longer body is then \
+               413, or 411 if it comes in chunks, and nothing is run; programs wait for slow \
+               clients.",
         source: "O_TMPFILE in open(2); client_body_temp_path of nginx",
         ..Setting::ROW
     },
@@ -99,9 +101,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "off", set: |s| s.running.spool.bytes_max = None }),
         default: Some("1GiB"),
         doc: "Most bytes in `spool.directory`, of all workers together",
-        more: "Requests for whose bodies there is no room are answered 503 and counted \
-               (`spool_full`). Answers leave a quarter of it to requests. `off` has no such \
-               files: longer bodies are refused.",
+        more: "Requests without room for their body are answered with 503 and counted \
+               (`spool_full`). Answers leave a quarter of the room to requests. With `off` there \
+               are no such files, and longer bodies are refused.",
         ..Setting::ROW
     },
     Setting {
@@ -114,9 +116,9 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("10s"),
         doc: "How long a new program may take to be ready in an upgrade",
-        more: "One that takes longer is killed, and the server that runs goes on. Reading the \
-               configuration, opening the sites and starting the workers count, and so does the \
-               time in which the workers before leave the listening sockets (5 s at most).",
+        more: "A program that takes longer is killed, and the old server continues. The time \
+               covers reading the configuration, opening the sites, starting the workers, and the \
+               time in which the old workers leave the listening sockets (5 s at most).",
         ..Setting::ROW
     },
 ];

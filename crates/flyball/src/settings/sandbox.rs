@@ -20,10 +20,10 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "auto", set: |s| s.sandbox.user = None }),
         default: Some("auto"),
         doc: "User that the workers run as",
-        more: "`auto`: when the superuser starts the server with a configuration file, `flyball` \
-               if there is such a user, else `www-data`, else `nobody`; in all other cases the \
-               workers keep the user that started the server. All other groups are given up. The \
-               user must be able to enter every root.",
+        more: "With `auto`, if the superuser starts the server with a configuration file, it is \
+               `flyball` if there is such a user, else `www-data`, else `nobody`; in all other \
+               cases the workers keep the user that started the server. They give up all other \
+               groups. The user must be able to enter every root.",
         source: "setresuid(2), setgroups(2)",
         ..Setting::ROW
     },
@@ -54,10 +54,11 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("on"),
         doc: "Whether the processes of the server give up rights they do not need",
-        more: "Capabilities; files but those beneath the roots (landlock); system calls that the \
-               architecture does not make (seccomp); operations of rings. With `on`, what the \
-               kernel lacks is told and done without; with `required` the server does not start \
-               then. `off` leaves nothing but the change of the user. docs/security.md tells more.",
+        more: "They give up capabilities, files except those beneath the roots (landlock), system \
+               calls that the architecture does not make (seccomp), and operations of rings. With \
+               `on`, the server reports what the kernel lacks and runs without it; with \
+               `required`, it does not start then. `off` only changes the user. See \
+               docs/security.md.",
         source: "landlock(7), seccomp(2), io_uring_register(2)",
         ..Setting::ROW
     },
@@ -76,9 +77,9 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "auto", set: |s| s.sandbox.forbidden_call = None }),
         default: Some("auto"),
         doc: "What happens at a system call that is not allowed",
-        more: "`refuse`: it fails with EPERM. `kill`: the process is ended by SIGSYS, and the \
-               master starts another. The kernel logs it either way. `auto` refuses; builds for \
-               development kill.",
+        more: "`refuse`: it fails with EPERM. `kill`: SIGSYS ends the process, and the master \
+               starts another. The kernel logs both. `auto` is `refuse`, and in development builds \
+               `kill`.",
         source: "seccomp(2)",
         ..Setting::ROW
     },
@@ -96,8 +97,8 @@ pub(super) const ROWS: &[Setting] = &[
         word: Some(Word { name: "none", set: |s| s.sandbox.read.clear() }),
         default: Some("none"),
         doc: "More directories and files that workers may read",
-        more: "Only for links that lead out of a root, where `symlinks` is \"follow\". If none is \
-               named, such a site lets workers read whatever their user may.",
+        more: "Only for links that lead out of a root, if `symlinks` is \"follow\". If none is \
+               named, the workers of such a site may read whatever their user may.",
         source: "landlock(7)",
         ..Setting::ROW
     },

@@ -47,8 +47,8 @@ const ROWS: &[Setting] = &[
         },
         default: Some("n-copy"),
         doc: "Concurrency architecture that serves",
-        more: "`flyball arch` lists the names, says which of them can run on this machine, and why \
-               the others cannot.",
+        more: "`flyball arch` lists the names. It says which of them can run on this machine, and \
+               why the others cannot.",
         source: "S2 section 6 (M96), S4 section 4 (M143, M144)",
         changes: Changes::Generation,
         ..Setting::ROW
@@ -66,9 +66,9 @@ const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Number of worker processes",
         more: "`auto` is the number of CPUs that the affinity mask and the cgroup quota leave to \
-               the server, not the number that the machine has; for `mt`, \
-               `thread-per-connection`, `knot-c`, `knot-a` and `watpipe` it is one. `sped` and \
-               `tux` always have one, and `mp` has `mp.processes`.",
+               the server, not the number that the machine has. For `mt`, `thread-per-connection`, \
+               `knot-c`, `knot-a` and `watpipe` it is one. `sped` and `tux` always have one, and \
+               `mp` has `mp.processes`.",
         source: "S4 section 4 (M143, M144)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -93,9 +93,9 @@ const ROWS: &[Setting] = &[
         default: Some("auto"),
         doc: "Addresses to listen on",
         more: "`8080` and `:8080` are all interfaces, IPv6 and IPv4; `127.0.0.1:8080`, \
-               `[::1]:8080` and `localhost:8080` are one. Several are a list or are separated by \
-               commas; the flag may be repeated. `auto` is 127.0.0.1:8080, or the next free port \
-               when that is taken.",
+               `[::1]:8080` and `localhost:8080` are one. Write several addresses as a list or \
+               with commas, or repeat the flag. `auto` is 127.0.0.1:8080, or the next free port if \
+               that is taken.",
         ..Setting::ROW
     },
     Setting {
@@ -126,9 +126,9 @@ const ROWS: &[Setting] = &[
         kind: Kind::Limit { set: |s, limit| s.accept_limit = limit },
         default: Some("16"),
         doc: "Most connections accepted in one accept phase",
-        more: "A fraction below 1 accepts one connection every 1/x phases; `inf` accepts until \
-               the queue is empty (multi-accept), 1 is the naive server of the paper. Unless it is \
-               written, it is 1 for `knot-c` and `inf` for `uring`.",
+        more: "A fraction below 1 accepts one connection every 1/x phases. `inf` accepts until the \
+               queue is empty (multi-accept). 1 is the naive server of the paper. The default of \
+               `knot-c` is 1, that of `uring` is `inf`.",
         source: "S0 sections 2.4 and 4.1 (M4, M6)",
         changes: Changes::InPlace,
         used_by: UsedBy::Some,
@@ -141,8 +141,8 @@ const ROWS: &[Setting] = &[
         kind: Kind::Switch { set: |s, on| s.eager_read = on },
         default: Some("true"),
         doc: "Whether a new connection is read in the loop that accepted it",
-        more: "When false, a new connection is not worked on before the event mechanism has \
-               reported it, as in the paper.",
+        more: "When false, a new connection waits until the event mechanism has reported it, as in \
+               the paper.",
         source: "S0 section 4.1 (M5)",
         used_by: UsedBy::Some,
         ..Setting::ROW
@@ -153,8 +153,8 @@ const ROWS: &[Setting] = &[
         kind: Kind::Integer { least: 1, most: BACKLOG_MAX, set: |s, n| s.backlog = n as u32 },
         default: Some("4096"),
         doc: "Length of the kernel's accept queue, in connections",
-        more: "Per listening socket, of which an address has as many as the architecture wants. \
-               The kernel cuts it to `net.core.somaxconn`; the server warns when it does.",
+        more: "Per listening socket; an address has as many as the architecture uses. The kernel \
+               cuts it to `net.core.somaxconn`, and the server warns then.",
         source: "S0 section 5.2, S3 section 4 (M124), listen(2)",
         ..Setting::ROW
     },
@@ -211,17 +211,17 @@ const ROWS: &[Setting] = &[
         },
         default: Some("auto"),
         doc: "How bodies that are too large for the memory cache are sent",
-        more: "`copy` reads them into a buffer, checks the file and sends that. `sendfile` saves \
-               the copy, but a page of a file that is rewritten in place changes on the wire \
-               while it waits in the socket. `auto` uses sendfile for files that have not changed \
+        more: "`copy` reads them into a buffer, checks the file and sends the buffer. `sendfile` \
+               saves the copy, but if a file is rewritten in place, a page that waits in the \
+               socket changes on the wire. `auto` uses sendfile for files that have not changed \
                for `send.quiet`, and copies the others: only the first rewrite in place after a \
                quiet time can still meet a page in a socket. `mapped` sends from mappings that are \
                kept (`cache.mapped`): the bytes are copied once, as they leave, and checked as in \
-               `copy`. A file that grows while it is sent is finished as its head promised by \
-               `auto` and `sendfile`, which break a body off when the file has become shorter, or \
-               has the same size and another time; they cannot tell one that was appended to from \
-               one that was rewritten and is longer. `copy` and `mapped` break a body off by any \
-               change. Files that are replaced by renaming are safe in every mode.",
+               `copy`. If a file grows while it is sent, `auto` and `sendfile` send as many bytes \
+               as the head promised. They cut the answer if the file has become shorter, or has \
+               the same size and another time; they cannot distinguish a file that was appended to \
+               from one that was rewritten and is longer. `copy` and `mapped` cut the answer at \
+               any change. Files that are replaced by renaming are safe in every mode.",
         source: "S2 section 5.4 (M91), S4 section 5 (M149), sendfile(2)",
         used_by: UsedBy::Some,
         tune: Some(Range { values: &["auto", "sendfile", "copy", "mapped"], ordered: false }),
@@ -246,7 +246,7 @@ const ROWS: &[Setting] = &[
         default: Some("256KiB"),
         doc: "Most bytes of a large body sent in one turn of the loop, per connection",
         more: "Small pieces are fair to the other connections, large ones save system calls. It \
-               bounds the pieces that are copied; sendfile is bounded by the socket's own buffer.",
+               bounds the pieces that are copied; the socket's buffer bounds sendfile.",
         used_by: UsedBy::Some,
         ..Setting::ROW
     },
@@ -271,8 +271,8 @@ const ROWS: &[Setting] = &[
         kind: Kind::Duration { least_ms: 0, most_ms: TIME_MS_MAX, set: |s, ms| s.drain_ms = ms },
         default: Some("30s"),
         doc: "How long open connections may take to finish when the server stops",
-        more: "After SIGTERM or SIGINT nothing is accepted any more; requests under way are \
-               answered, and what is left when the time is over is closed.",
+        more: "After SIGTERM or SIGINT the server accepts nothing and answers the requests in \
+               progress. When the time is over, it closes the remaining connections.",
         changes: Changes::Generation,
         ..Setting::ROW
     },
@@ -297,9 +297,9 @@ const ROWS: &[Setting] = &[
         default: Some("off"),
         doc: "Where the access log is written",
         more: "`-` and `/dev/stdout` are standard output, `/dev/stderr` is standard error; a file \
-               is appended to. SIGUSR1 opens it again. Another symbolic link is refused, and among \
-               its directories one of another user: who may write there could have the server \
-               append to any file.",
+               is appended to. SIGUSR1 opens it again. The server refuses a file that is a \
+               symbolic link, and one that a link of another user among its directories leads to: \
+               that user could have it append to any file.",
         source: "S3 section 4 (M122)",
         ..Setting::ROW
     },

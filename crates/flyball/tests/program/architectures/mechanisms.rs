@@ -135,7 +135,7 @@ fn was_answered(outcome: Result<usize, ErrorKind>) -> bool {
 /// In which order four connections are worked on that were reported as 2, 0, 3, 1 and worked on
 /// before as 1, 3, 2, 0; they are named by their place in the order of descriptors.
 fn worked_on(site: &Site, order: &str) -> Option<Vec<usize>> {
-    let traced = Traced::start(site, &[&format!("work.order={order}")])?;
+    let traced = Traced::start(site, &[&format!("experiment.work-order={order}")])?;
     let worker = traced.server.worker();
     let mut marker = traced.client();
     let mut clients: Vec<Client> = (0..4).map(|_| traced.client()).collect();
@@ -188,8 +188,11 @@ fn ready_connections_are_worked_on_in_the_order_that_is_asked_for() {
 #[test]
 fn accept_phases_happen_where_they_are_asked_for() {
     let site = site();
-    for (setting, least) in [("accept.extra=1", 1), ("accept.every-loop=true", 1), ("drain=9s", 0)]
-    {
+    for (setting, least) in [
+        ("experiment.accept-extra=1", 1),
+        ("experiment.accept-every-loop=true", 1),
+        ("drain=9s", 0),
+    ] {
         let Some(traced) = Traced::start(&site, &[setting]) else { return };
         let (mut marker, mut client) = (traced.client(), traced.client());
         let calls = traced.calls(&mut marker, || {
@@ -208,7 +211,7 @@ fn accept_phases_happen_where_they_are_asked_for() {
 #[test]
 fn an_extra_accept_phase_comes_after_as_many_turns_as_asked_for() {
     let site = site();
-    let Some(traced) = Traced::start(&site, &["accept.extra=3"]) else { return };
+    let Some(traced) = Traced::start(&site, &["experiment.accept-extra=3"]) else { return };
     let worker = traced.server.worker();
     let mut marker = traced.client();
     let mut clients: Vec<Client> = (0..7).map(|_| traced.client()).collect();
@@ -222,7 +225,9 @@ fn an_extra_accept_phase_comes_after_as_many_turns_as_asked_for() {
 fn a_close_is_followed_by_an_accept_when_asked_for() {
     let site = site();
     // With limit 1 no accept phase looks at an empty queue.
-    for (setting, expected) in [("accept.on-close=true", ROUNDS), ("accept.on-close=false", 0)] {
+    for (setting, expected) in
+        [("experiment.accept-on-close=true", ROUNDS), ("experiment.accept-on-close=false", 0)]
+    {
         let Some(traced) = Traced::start(&site, &["accept.limit=1", setting]) else { return };
         let mut marker = traced.client();
         let calls = traced.calls(&mut marker, || {
@@ -284,7 +289,9 @@ fn a_full_worker_accepts_again_at_its_threshold() {
 #[test]
 fn without_eager_writes_each_answer_waits_for_room_to_be_reported() {
     let site = site();
-    for (setting, expected) in [("work.eager-write=false", ROUNDS), ("work.eager-write=true", 0)] {
+    for (setting, expected) in
+        [("experiment.eager-write=false", ROUNDS), ("experiment.eager-write=true", 0)]
+    {
         let Some(traced) = Traced::start(&site, &[setting]) else { return };
         let (mut marker, mut client) = (traced.client(), traced.client());
         let calls = traced.calls(&mut marker, || {
@@ -300,7 +307,9 @@ fn without_eager_writes_each_answer_waits_for_room_to_be_reported() {
 #[test]
 fn a_full_read_goes_on_until_it_would_block() {
     let site = site();
-    for (setting, expected) in [("work.full-read=true", ROUNDS), ("work.full-read=false", 0)] {
+    for (setting, expected) in
+        [("experiment.full-read=true", ROUNDS), ("experiment.full-read=false", 0)]
+    {
         let Some(traced) = Traced::start(&site, &[setting]) else { return };
         let worker = traced.server.worker();
         let mut marker = traced.client();
@@ -420,7 +429,7 @@ fn idle_connections_stay_while_there_is_room() {
 fn a_pause_changes_the_watch_of_the_listeners_when_asked_for() {
     let site = site();
     for (setting, keeps) in
-        [("accept.modify-listeners=true", true), ("accept.modify-listeners=false", false)]
+        [("experiment.modify-listeners=true", true), ("experiment.modify-listeners=false", false)]
     {
         let settings = ["connections.max=1", "close.idle-when-full=false", setting];
         let Some(traced) = Traced::start(&site, &settings) else { return };
@@ -442,7 +451,7 @@ fn a_cork_joins_a_head_and_its_body_when_asked_for() {
     let site = site();
     for mode in ["copy", "sendfile"] {
         let mode = format!("send.mode={mode}");
-        let settings = ["send.cork=true", "cache.small=1KiB", "send.piece=64KiB", &mode];
+        let settings = ["experiment.cork=true", "cache.small=1KiB", "send.piece=64KiB", &mode];
         let Some(traced) = Traced::start(&site, &settings) else { return };
         let (mut marker, mut client) = (traced.client(), traced.client());
         let calls = traced.calls(&mut marker, || {

@@ -306,7 +306,11 @@ fn processes_killed_under_load_leak_no_descriptor_and_no_lock() {
 
 #[test]
 fn no_way_to_accept_or_to_close_leaks_a_descriptor() {
-    let accepting = ["accept.on-close=true", "accept.every-loop=true", "accept.extra=1"];
+    let accepting = [
+        "experiment.accept-on-close=true",
+        "experiment.accept-every-loop=true",
+        "experiment.accept-extra=1",
+    ];
     let closing = ["close.reset=true", "timeout.idle=50ms", "send.blocking=true"];
     kill_under_load(FEWER_KILLS, &[&accepting[..], &closing].concat());
 }

@@ -147,7 +147,7 @@ fn an_error_names_file_line_key_and_the_nearest_key() {
         ("\"accept.limit\" = 1", "\"accept.limit\": unknown key; did you mean accept.limit?"),
         (
             "send = 1",
-            "send: is a table with the keys mode, quiet, piece, blocking, cork, no-delay, buffer",
+            "send: is a table with the keys mode, quiet, piece, blocking, no-delay, buffer",
         ),
     ] {
         let found = line_errors(line);
@@ -262,10 +262,17 @@ fn an_old_key_of_an_experiment_is_an_error_that_names_the_new_one() {
         ),
         ("lab.gather = false", "is experiment.gather now"),
         ("lab.head-align = 32", "is experiment.head-align now"),
+        ("accept.on-close = true", "is experiment.accept-on-close now"),
     ] {
         let key = line.split(' ').next().unwrap();
         let [found] = line_errors(line).try_into().expect("one error");
         assert!(found.starts_with(&format!("flyball.toml:1: {key}: {why}")), "{found}");
+    }
+    for (lines, error) in [
+        ("[send]\ncork = true", "flyball.toml:2: send.cork: is experiment.cork now"),
+        ("[work]\norder = \"up\"", "flyball.toml:2: work.order: is experiment.work-order now"),
+    ] {
+        assert_eq!(line_errors(lines), [error]);
     }
 }
 
