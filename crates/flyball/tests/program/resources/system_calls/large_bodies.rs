@@ -148,10 +148,10 @@ fn a_body_in_memory_is_not_looked_at_again_for_each_sendfile() {
     let traced = Traced::start(&site, "amped", &settings);
     let address = ([127, 0, 0, 1], traced.server.port).into();
     let mut client = Client::connect_narrow(address, NARROW_BYTES);
-    let mut ask = |client: &mut Client| {
+    let ask = |client: &mut Client| {
         assert_eq!(client.ask(get("/large.bin")).body.len(), LARGE_BYTES);
     };
-    let first = traced.calls_between(&mut client, "-first", &mut ask);
+    let first = traced.calls_between(&mut client, "-first", ask);
     assert!(looks(&first) > 0, "no look is seen: {first:#?}");
     let start = Instant::now();
     let calls = traced.calls(&mut client, ask);
