@@ -27,9 +27,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "all", set: |s| s.access.admission.allow.clear() }),
         default: Some("all"),
         doc: "Networks whose clients are admitted; others are answered with 403",
-        more: "For example `allow = [\"10.0.0.0/8\", \"::1\"]`. An address counts as that of the \
-               client, which a trusted proxy may tell. `[[site.access]]` says something else for \
-               a path.",
+        more: "For example `allow = [\"10.0.0.0/8\", \"::1\"]`. The address is that of the client, \
+               which a trusted proxy may report. `[[site.access]]` overrides it for a path.",
         source: "RFC 4632 section 3.1",
         ..Setting::ROW
     },
@@ -57,11 +56,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("off"),
         doc: "File of users and password hashes, as `htpasswd -B` writes it",
         more: "Each line is `USER:HASH`, with a hash of bcrypt (`$2y$`, `$2b$`) or Argon2 \
-               (`$argon2id$` and its kin); other schemes are refused at start. It is read at the \
-               start and by a reload, with the rights of the user who started the server. One has \
-               to log in (Basic authentication) to whatever `auth.paths` names; what is answered \
-               there is marked `Cache-Control: private`. Without TLS in front, passwords go over \
-               the network as they are.",
+               (`$argon2id$` and its kin); other schemes are refused at start. The server reads it \
+               at the start and at a reload, with the rights of the user who started the server. \
+               Paths in `auth.paths` need a login (Basic authentication); their answers have \
+               `Cache-Control: private`. Without TLS in front, passwords cross the network as they \
+               are.",
         source: "RFC 7617, RFC 9106",
         ..Setting::ROW
     },
@@ -90,10 +89,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         default: Some("/"),
         doc: "Paths that need a login, with all beneath them",
         more: "Whole segments count: `/private` covers `/private/a` and not `/privateer`. Paths \
-               are compared decoded and normalised. What another path leads to by a rewrite, a \
-               neighbour or the like is refused; what an alias shows under another path has the \
-               rules of that path (docs/routing.md). Links within the \
-               root are other names, with the rules of those.",
+               are compared decoded and normalised. If another path leads to one of them by a \
+               rewrite, a neighbour or the like, it is refused. A file that an alias shows under \
+               another path has the rules of that path (docs/routing.md). A link within the root \
+               is another name, with the rules of that name.",
         ..Setting::ROW
     },
     Setting {
@@ -106,8 +105,8 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("5min"),
         doc: "How long a successful login is not verified again, per worker",
-        more: "Verifying takes tens of milliseconds of a processor. What is remembered of 1,024 \
-               logins is a keyed hash, not the password.",
+        more: "Verifying takes tens of milliseconds of a processor. The server remembers 1,024 \
+               logins, by a keyed hash and not by the password.",
         ..Setting::ROW
     },
     Setting {
@@ -120,10 +119,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("20"),
         doc: "Most failed logins in a minute, per client address and per user, in all",
-        more: "More are answered with 429. A login that is remembered from the same address is not \
-               concerned. From an address from which a user has logged in within a day only the \
-               failures of that address count, so that strangers cannot lock the user out. An IPv6 \
-               client is its network of 64 bits.",
+        more: "Further logins are answered with 429. This does not concern a login that is \
+               remembered from the same address. If a user has logged in from an address within a \
+               day, only the failures of that address count there: strangers cannot lock the user \
+               out. An IPv6 client is its network of 64 bits.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },

@@ -38,12 +38,13 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Switch { set: |s, on| s.compress.backends = on },
         default: Some("true"),
         doc: "Whether answers of programs are compressed too, while they are sent",
-        more: "An answer with the status 200 and a listed type, by the bounds of files that are \
-               compressed while they are sent: it leaves in chunks, with `Vary: Accept-Encoding` \
-               and a weak `ETag`. When the program pauses, what came until then is flushed. One \
-               that has a coding, a digest, `Content-Range` or `no-transform` leaves as it is, and \
-               so does a stream of events. Turn it off where secrets stand beside what a stranger \
-               can have written into the page (BREACH), or say `no-transform` there.",
+        more: "That is so for an answer with the status 200 and a listed type, within the bounds \
+               of files that are compressed while they are sent. It leaves in chunks, with `Vary: \
+               Accept-Encoding` and a weak `ETag`. When the program pauses, the bytes until then \
+               are flushed. An answer that has a coding, a digest, `Content-Range` or \
+               `no-transform` is sent as it is, and so is a stream of events. Turn it off, or say \
+               `no-transform`, if a page contains both secrets and text that a stranger can choose \
+               (BREACH).",
         source: "RFC 9110 section 8.8.1",
         ..Setting::ROW
     },
@@ -99,10 +100,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Size { least: 0, most: MAX_BYTES_MAX, set: |s, n| s.compress.max_bytes = n },
         default: Some("1MiB"),
         doc: "Largest body that is compressed in memory; larger ones are streamed",
-        more: "A file is read into memory to be compressed, where disk work is done. \
-               Compressing it, beside any loop, takes for 1 MiB of text on one CPU (AMD EPYC) 11 \
-               to 13 ms for Brotli, 3 to 7 ms for Zstandard and 19 to 22 ms for gzip. What is \
-               larger is not kept: see `compress.stream-max-size`.",
+        more: "A file is read into memory to be compressed, where disk work is done. Compressing 1 \
+               MiB of text, beside any loop, takes on one CPU (AMD EPYC) 11 to 13 ms for Brotli, 3 \
+               to 7 ms for Zstandard and 19 to 22 ms for gzip. A larger body is not kept: see \
+               `compress.stream-max-size`.",
         ..Setting::ROW
     },
     Setting {
@@ -116,10 +117,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.compress.stream_bytes_max = 0 }),
         default: Some("64MiB"),
         doc: "Largest body that is compressed while it is sent",
-        more: "Each client gets a stream of its own, in pieces of 64 KiB, which take 1 to 2 ms \
-               each: files larger than `compress.max-size`, and listings of directories, whose \
-               length does not matter. Such an answer has no length: it comes in chunks, or until \
-               the connection ends in HTTP/1.0. `off` leaves all of them plain. Files that were \
+        more: "Each client gets its own stream, in pieces of 64 KiB, which take 1 to 2 ms each. It \
+               is for files larger than `compress.max-size`, and for listings of directories of \
+               any length. Such an answer has no length: it comes in chunks, or in HTTP/1.0 until \
+               the connection ends. `off` leaves all of them uncompressed. Files that were \
                compressed beforehand may be larger.",
         source: "S3 section 3.1 (M113)",
         ..Setting::ROW
@@ -149,9 +150,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("8"),
         doc: "Bodies being compressed at which further ones leave plain",
-        more: "Per process. What left plain is counted as `compressions_shed`, and is \
-               compressed when it is asked for later. One body is compressed once in a process at \
-               a time: requests for it meanwhile get it plain.",
+        more: "Per process. Bodies that are left uncompressed count as `compressions_shed`, and \
+               are compressed at a later request. A process compresses one body once at a time: \
+               other requests for it meanwhile get it uncompressed.",
         source: "S3 section 6 (M140)",
         ..Setting::ROW
     },
@@ -161,9 +162,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Integer { least: 1, most: 10_000, set: |s, n| s.compress.cpu_percent = n },
         default: Some("50"),
         doc: "Most of a CPU that compression may use, in percent",
-        more: "Per process, over a few seconds: one that has just started may take a second \
-               or two at once. Beyond it bodies leave plain, as with `compress.shed`. How \
-               busy the server is otherwise counts for `compress.when-overloaded`.",
+        more: "Per process, over a few seconds: a process that has just started may take a second \
+               or two at once. Beyond that, bodies are sent uncompressed, as with `compress.shed`. \
+               The other load of the server counts for `compress.when-overloaded`.",
         source: "S3 section 6 (M140)",
         ..Setting::ROW
     },
@@ -178,12 +179,12 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("plain"),
         doc: "How bodies leave while the server is overloaded",
-        more: "`plain`: those that are not in the cache compressed are not compressed while \
-               clients wait for a place (`connections.max`, or threads or processes where each \
-               has one connection), or fill half of an accept queue (`accept.backlog`), and for a \
-               second afterwards. They are counted as `compressions_shed`, and compressed when \
-               they are asked for later. `compressed`: within `compress.shed` and `compress.cpu`, \
-               as ever.",
+        more: "With `plain`, only bodies that the cache has in compressed form are sent compressed \
+               while clients wait for a place (`connections.max`, or threads or processes with one \
+               connection each) or fill half of an accept queue (`accept.backlog`), and for a \
+               second afterwards. The others count as `compressions_shed`, and are compressed at a \
+               later request. With `compressed`, overload changes nothing: `compress.shed` and \
+               `compress.cpu` decide.",
         source: "S3 section 6 (M140)",
         ..Setting::ROW
     },

@@ -28,10 +28,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.routes.fallback = None }),
         default: Some("off"),
         doc: "File or script that answers for paths that do not exist",
-        more: "A file answers with 200; it is for applications that read the path in the \
-               browser. It does not answer for a path whose last name has a dot in it: a missing \
-               script stays a 404. A path that leads to a backend, such as /index.php, is a front \
-               controller: it answers for every path that names no file, by every method.",
+        more: "A file answers with 200, for applications that read the path in the browser. It \
+               does not answer for a path whose last name has a dot: a missing script is still \
+               404. A path that leads to a backend, such as /index.php, is a front controller: it \
+               answers for every path that names no file, whatever the method.",
         ..Setting::ROW
     },
     Setting {
@@ -54,9 +54,10 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.routes.languages.clear() }),
         default: Some("off"),
         doc: "Languages of neighbours such as `index.html.de`, the default first",
-        more: "Where `Accept-Language` prefers one of them, the neighbour of that language answers \
-               in the place of the file, with `Content-Language`. A file without a language in its \
-               name comes next, and without one the first language that there is. At most 16.",
+        more: "If `Accept-Language` prefers one of them, the neighbour of that language is sent \
+               instead of the file, with `Content-Language`. Otherwise the file without a language \
+               in its name is sent, and if there is none, the first language that exists. At most \
+               16.",
         source: "RFC 9110 section 12.5.4, RFC 4647 section 3.4",
         ..Setting::ROW
     },
@@ -66,7 +67,7 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         kind: Kind::Switch { set: |s, on| s.routes.image_neighbours = on },
         default: Some("false"),
         doc: "Whether `a.avif` or `a.webp` answers for `a.png` or `a.jpg`",
-        more: "Only where `Accept` names that type itself; a wildcard does not count.",
+        more: "Only if `Accept` names that type itself; a wildcard does not count.",
         source: "RFC 9110 section 12.5.1",
         ..Setting::ROW
     },
@@ -98,12 +99,13 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("revalidate"),
         doc: "How long caches may keep an answer",
-        more: "With `revalidate`, every file is `no-cache`: kept, but asked for again each time, \
-               which costs a 304 without a body when it has not changed. With `auto`, only HTML \
-               is, so that a page never refers to what is gone; everything else may be kept for \
-               five minutes, in which a client does not see a change. With `off`, nothing is said, \
-               and clients guess. A rule of `[[site.header]]` comes after all that: with one, a \
-               directory whose names change with their contents is `immutable`.",
+        more: "With `revalidate`, every file is `no-cache`: caches keep it and ask again each \
+               time, which costs a 304 without a body if it has not changed. With `auto`, only \
+               HTML is `no-cache`, so that a page never refers to a file that is gone; everything \
+               else may be kept for five minutes, in which a client does not see a change. With \
+               `off`, the field is not sent, and clients guess. A rule of `[[site.header]]` \
+               overrides all that: use one to make a directory `immutable` whose names change with \
+               their contents.",
         source: "RFC 9111 section 5.2.2",
         ..Setting::ROW
     },
@@ -118,9 +120,9 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         word: Some(Word { name: "off", set: |s| s.routes.user_directories = None }),
         default: Some("off"),
         doc: "Directory in the home of a user that `/~user` shows",
-        more: "Users and directories are looked up when the server starts, with the rights of \
-               the workers' user; what it cannot enter is not shown. Links are followed as \
-               `symlinks` says, with that directory as the root.",
+        more: "The server looks up users and directories when it starts, with the rights of the \
+               workers' user; directories that it cannot enter are not shown. Links are followed \
+               according to `symlinks`, with that directory as the root.",
         source: "S3 section 3.1, M112",
         ..Setting::ROW
     },
