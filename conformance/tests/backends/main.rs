@@ -19,6 +19,7 @@ mod links;
 mod modules;
 mod patterns;
 mod pools;
+mod program_files;
 mod recipes;
 mod responders;
 mod rules;

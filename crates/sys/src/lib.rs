@@ -19,6 +19,7 @@ pub mod connect;
 pub mod descriptors;
 pub mod disk;
 pub mod error_log;
+pub mod executable;
 pub mod file;
 pub mod file_kind;
 pub mod inherit;

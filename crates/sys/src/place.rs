@@ -76,6 +76,15 @@ impl Place {
     }
 }
 
+/// Opens what a path leads to as a place alone (`O_PATH`), by links of the superuser and of the
+/// user of this process. Blocks on the disk.
+///
+/// # Errors
+/// When there is nothing, or a link of another user on the way.
+pub fn open_by_own_links(path: &Path) -> io::Result<OwnedFd> {
+    Ok(lead(path, is_own)?.ok_or(io::ErrorKind::NotFound)?.found)
+}
+
 /// Opens a directory to be looked into.
 fn enter(at: impl AsFd, name: &Path) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -104,7 +113,8 @@ pub(crate) fn lead_outside_proc(path: &Path) -> io::Result<Led> {
     Ok(led)
 }
 
-fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
+/// Fails for what is of procfs.
+pub(crate) fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
     match fstatfs(place)?.f_type {
         PROC => Err(io::Error::other("leads to /proc, where each reader finds something else")),
         _ => Ok(()),
@@ -231,5 +241,12 @@ mod tests {
             let error = Place::of(&at(name)).unwrap_err().to_string();
             assert!(error.contains("near is a symbolic link of another user"), "{error}");
         }
+        for name in ["near", "near/b", "far"] {
+            let error = open_by_own_links(&at(name)).unwrap_err().to_string();
+            assert!(error.contains("near is a symbolic link of another user"), "{error}");
+        }
+        let inode = |path: &Path| fstat(open_by_own_links(path).unwrap()).unwrap().st_ino;
+        assert_eq!((inode(&at("a/up")), inode(&at("a/b"))), (b, b));
+        assert_eq!(inode(Path::new("/")), std::fs::metadata("/").unwrap().ino());
     }
 }

@@ -1,7 +1,7 @@
 //! Pipes to other programs, and starting them: for the one process that does so for all others.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
@@ -10,23 +10,19 @@ use std::process::{Command, Stdio};
 
 use rustix::pipe::PipeFlags;
 
+use crate::executable::Executable;
 use crate::owned::{Opening, Owned};
 use crate::process::ProcessId;
-
-/// As much of a script as the kernel looks at for its interpreter (BINPRM_BUF_SIZE).
-const FIRST_LINE_MAX: usize = 256;
 
 /// What a program that is started gets.
 #[derive(Debug)]
 pub struct Program {
-    /// The file that is executed.
+    /// What it is told that it was called by. A script is told its name in its directory.
     pub path: PathBuf,
     /// Arguments after its own name.
     pub arguments: Vec<OsString>,
     /// The whole of its environment.
     pub environment: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Its working directory.
-    pub directory: PathBuf,
     /// Its standard input, output and error output.
     pub standard: [OwnedFd; 3],
     /// What it may use.
@@ -42,27 +38,33 @@ pub struct ProgramLimits {
     pub cpu_s: Option<u64>,
 }
 
-/// Starts a program in a process group of its own. It is killed when this process dies. Blocks
-/// until the program is executed.
+/// Starts a program in the directory that holds its file, and in a process group of its own. It is
+/// killed when this process dies. Blocks until the program is executed.
 ///
 /// # Errors
 /// Why it cannot be executed: `NotFound`, `PermissionDenied` and the like.
-pub fn start(program: Program) -> io::Result<ProcessId> {
-    let Program { path, arguments, environment, directory, standard, limits } = program;
+pub fn start(file: &Executable, program: Program) -> io::Result<ProcessId> {
+    let Program { path, arguments, environment, standard, limits } = program;
     let [input, output, error] = standard;
-    let mut command = Command::new(&path);
+    let directory = file.directory().try_clone_to_owned()?;
+    let mut command = Command::new(file.path_there());
     command
+        .arg0(path)
         .args(arguments)
         .env_clear()
         .envs(environment.iter().map(|(k, v)| (OsStr::from_bytes(k), OsStr::from_bytes(v))))
-        .current_dir(directory)
         .stdin(Stdio::from(input))
         .stdout(Stdio::from(output))
         .stderr(Stdio::from(error))
         .process_group(0);
-    // SAFETY: between fork and exec only calls are made that are safe there: setrlimit, prctl,
-    // signal and sigprocmask take no lock and allocate nothing, and `limits` is a copy.
-    unsafe { command.pre_exec(move || confine(limits)) };
+    // SAFETY: between fork and exec only calls are made that are safe there: fchdir, setrlimit,
+    // prctl, signal and sigprocmask take no lock and allocate nothing, and `limits` is a copy.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::fchdir(&directory)?;
+            confine(limits)
+        })
+    };
     let child = command.spawn()?;
     let id = i32::try_from(child.id()).map_err(|_| io::ErrorKind::InvalidData)?;
     // Dropped, a child is neither killed nor waited for: that is the caller's business.
@@ -146,42 +148,12 @@ pub fn end_group(leader: ProcessId, kill: bool) -> bool {
     group.is_some_and(|group| rustix::process::kill_process_group(group, signal).is_ok())
 }
 
-/// Whether a path names a regular file that this process may execute. Blocks on the disk.
-///
-/// # Errors
-/// Why not: `NotFound`, `PermissionDenied`, `IsADirectory`.
-pub fn check_executable(path: &Path) -> io::Result<()> {
-    let metadata = std::fs::metadata(path)?;
-    if metadata.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    if !metadata.is_file() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    Ok(rustix::fs::access(path, rustix::fs::Access::EXEC_OK)?)
-}
-
 /// Whether an error of [`start`] is that of the file, or of what the file names to be run by. Any
 /// other is want of something that the system gives.
 pub fn is_of_file(error: &io::Error) -> bool {
     use io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
     matches!(error.kind(), NotFound | PermissionDenied | NotADirectory)
         || matches!(error.raw_os_error(), Some(libc::ENOEXEC | libc::ELOOP | libc::EISDIR))
-}
-
-/// What the first line of a script names as its interpreter, as the kernel reads it (execve(2));
-/// `None` when it names none. Blocks on the disk.
-///
-/// # Errors
-/// Why the script cannot be read.
-pub fn interpreter(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let mut first = Vec::with_capacity(FIRST_LINE_MAX);
-    let file = std::fs::File::open(path)?;
-    file.take(FIRST_LINE_MAX as u64).read_to_end(&mut first)?;
-    let Some(line) = first.strip_prefix(b"#!") else { return Ok(None) };
-    let line = line.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    let mut words = line.split(|byte| b" \t".contains(byte)).filter(|word| !word.is_empty());
-    Ok(words.next().map(<[u8]>::to_vec))
 }
 
 /// Whether this is an end of a pipe.
@@ -250,6 +222,11 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+
+    fn start_shell(program: Program) -> ProcessId {
+        start(&Executable::find(Path::new("/bin/sh")).unwrap(), program).unwrap()
+    }
 
     fn shell(script: &str, limits: ProgramLimits) -> (ProcessId, String) {
         let (input, _) = std::io::pipe().unwrap();
@@ -258,11 +235,10 @@ mod tests {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), script.into()],
             environment: vec![(b"NAME".to_vec(), b"\xffvalue".to_vec())],
-            directory: "/".into(),
             standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits,
         };
-        let started = start(program).unwrap();
+        let started = start_shell(program);
         let mut text = Vec::new();
         (&read).read_to_end(&mut text).unwrap();
         (started, String::from_utf8_lossy(&text).into_owned())
@@ -282,40 +258,69 @@ mod tests {
     fn what_cannot_be_executed_is_told() {
         let (_, output) = std::io::pipe().unwrap();
         let copy = || output.try_clone().unwrap().into();
-        let program = |path: &str| Program {
-            path: path.into(),
-            arguments: vec![],
-            environment: vec![],
-            directory: "/".into(),
-            standard: [copy(), copy(), copy()],
-            limits: ProgramLimits::default(),
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("program");
+        let starts = || {
+            let found = Executable::find(&path).unwrap();
+            let (arguments, environment, limits) = Default::default();
+            let standard = [copy(), copy(), copy()];
+            let path = path.clone();
+            (found, Program { path, arguments, environment, standard, limits })
         };
-        let error = start(program("/no/such/program")).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::NotFound);
-        let error = start(program("/etc/passwd")).unwrap_err();
+        std::fs::write(&path, "#!/no/such/interpreter\n").unwrap();
+        let (found, program) = starts();
+        let error = start(&found, program).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
         assert!(is_of_file(&error) && !is_of_file(&io::ErrorKind::OutOfMemory.into()));
-        assert!(check_executable(Path::new("/bin/sh")).is_ok());
-        let error = check_executable(Path::new("/bin")).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::IsADirectory);
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+            .unwrap();
+        let (found, program) = starts();
+        assert_eq!(start(&found, program).unwrap_err().kind(), io::ErrorKind::NotFound);
+        let (found, program) = starts();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(start(&found, program).unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]
-    fn the_interpreter_of_a_script_is_the_first_word_behind_its_mark() {
+    fn a_program_runs_in_the_directory_where_it_was_found_whatever_its_name_leads_to_by_then() {
+        let (input, _) = std::io::pipe().unwrap();
+        let (mut read, output) = std::io::pipe().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("script");
-        for (text, named) in [
-            ("#!/bin/sh\n", Some("/bin/sh")),
-            ("#! \t/usr/bin/env  perl -w\n#!/bin/sh", Some("/usr/bin/env")),
-            ("#!/bin/sh\r\necho", Some("/bin/sh\r")),
-            ("#!\n/bin/sh", None),
-            ("echo", None),
-            ("", None),
-        ] {
-            std::fs::write(&path, text).unwrap();
-            let found = interpreter(&path).unwrap();
-            assert_eq!(found.as_deref(), named.map(str::as_bytes), "{text:?}");
+        let at = |name: &str| directory.path().join(name);
+        for (name, says) in [("own", "own"), ("other", "other")] {
+            std::fs::create_dir(at(name)).unwrap();
+            let script = format!("#!/bin/sh\necho {says} $0 $1; cat note\n");
+            std::fs::write(at(name).join("run"), script).unwrap();
+            std::fs::write(at(name).join("note"), format!("note of {says}\n")).unwrap();
+            std::fs::set_permissions(
+                at(name).join("run"),
+                std::os::unix::fs::PermissionsExt::from_mode(0o755),
+            )
+            .unwrap();
         }
+        let path = at("own/run");
+        let found = Executable::find(&path).unwrap();
+        std::fs::rename(at("own"), at("moved")).unwrap();
+        std::os::unix::fs::symlink("other", at("own")).unwrap();
+        let program = Program {
+            path,
+            arguments: vec!["argument".into()],
+            environment: vec![],
+            standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
+            limits: ProgramLimits::default(),
+        };
+        let child = start(&found, program).unwrap();
+        let mut text = String::new();
+        read.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "own ./run argument\nnote of own\n");
+        assert_eq!(crate::process::wait_for(child).unwrap(), 0);
+    }
+
+    #[test]
+    fn a_binary_is_told_its_whole_path() {
+        let (child, text) = shell("tr '\\0' ' ' < /proc/$$/cmdline", ProgramLimits::default());
+        assert!(text.starts_with("/bin/sh -c "), "{text}");
+        assert_eq!(crate::process::wait_for(child).unwrap(), 0);
     }
 
     #[test]
@@ -348,11 +353,10 @@ mod tests {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), "sleep 600 & sleep 600 & wait".into()],
             environment: vec![],
-            directory: "/".into(),
             standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits: ProgramLimits::default(),
         };
-        let child = start(program).unwrap();
+        let child = start_shell(program);
         end_group(child, true);
         // The sleeping processes hold the pipe until they are gone.
         assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);
@@ -367,11 +371,10 @@ mod tests {
             path: "/bin/sh".into(),
             arguments: vec!["-c".into(), "sleep 600 & exit 0".into()],
             environment: vec![],
-            directory: "/".into(),
             standard: [input.into(), output.try_clone().unwrap().into(), output.into()],
             limits: ProgramLimits::default(),
         };
-        let group = Group::of(start(program).unwrap());
+        let group = Group::of(start_shell(program));
         assert_eq!(crate::process::wait_for(group.leader()).unwrap(), 0);
         assert!(group.end(true, false));
         assert_eq!((&read).read_to_end(&mut Vec::new()).unwrap(), 0);

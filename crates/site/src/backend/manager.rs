@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 use flyball_sys::error_log::Level;
+use flyball_sys::executable::Executable;
 use flyball_sys::owned::Owned;
 use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
@@ -358,6 +359,8 @@ impl Kind<'_> {
         let PoolSettings { arguments, environment, memory_bytes, cpu_s, .. } = &self.rule.settings;
         let program = &self.rule.program;
         let socket = self.socket.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        let file = Executable::find(program)?;
+        file.check()?;
         let (errors, theirs) = program::pipe(End::Reading)?;
         let theirs = || theirs.as_fd().try_clone_to_owned();
         let mut variables = vec![(b"PATH".to_vec(), super::environment::PATH.to_vec())];
@@ -366,14 +369,14 @@ impl Kind<'_> {
                 .iter()
                 .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())),
         );
-        let process = program::start(Program {
-            directory: program.parent().unwrap_or(Path::new("/")).to_owned(),
+        let program = Program {
             path: program.clone(),
             arguments: arguments.iter().map(Into::into).collect(),
             environment: variables,
             standard: [socket.copy()?, theirs()?, theirs()?],
             limits: ProgramLimits { memory_bytes: *memory_bytes, cpu_s: *cpu_s },
-        })?;
+        };
+        let process = program::start(&file, program)?;
         Ok((process, errors))
     }
 

@@ -13,7 +13,8 @@ use std::sync::OnceLock;
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::clock;
 use flyball_sys::error_log::Level;
-use flyball_sys::file::{self, Links};
+use flyball_sys::executable::Executable;
+use flyball_sys::file::{self, Failure, Links};
 use flyball_sys::intake::{Inbox, Intake};
 use flyball_sys::owned::Owned;
 use flyball_sys::process::{self, Ending};
@@ -108,11 +109,15 @@ impl Rule {
     }
 
     /// The program for a path, and how much of the path names it. Blocks on the disk.
-    fn find(&self, below: &[u8]) -> Result<(PathBuf, usize), Told> {
+    fn find(&self, below: &[u8]) -> Result<Chosen, Told> {
         let root = match &self.program {
-            Found::Program(program) => return runs(program).map(|()| (program.clone(), 0)),
+            Found::Program(path) => {
+                let file = Executable::find(path).map_err(not_found)?;
+                return Chosen { file, path: path.clone(), named: 0 }.checked();
+            }
             Found::Beneath(root) => root,
         };
+        let opened = file::open_root(root).map_err(not_found)?;
         // Only names go down: a path that came here is normalised, but a worker may lie.
         let safe =
             |name: &[u8]| !matches!(name, b"" | b"." | b"..") && !name.contains(&ENCODED_SLASH);
@@ -121,34 +126,46 @@ impl Rule {
             let next = below[end + 1..].iter().position(|&byte| byte == b'/');
             let start = end + 1;
             end = next.map_or(below.len(), |at| start + at);
-            if !safe(&below[start..end]) {
+            // The rules of the site's files hold for its programs too.
+            let name = &below[1..end];
+            if !safe(&below[start..end]) || !self.hidden && has_hidden_segment(name) {
                 return Err(Told::Missing);
             }
-            let name = &below[1..end];
-            let path = root.join(OsStr::from_bytes(name));
-            match program::find(&path) {
-                Ok(program::Found::Directory) => {}
-                // The rules of the site's files hold for its programs too.
-                Ok(program::Found::File)
-                    if !self.hidden && has_hidden_segment(name)
-                        || !file::is_beneath(root, name, self.links) =>
-                {
-                    return Err(Told::Missing);
-                }
-                Ok(program::Found::File) => return runs(&path).map(|()| (path, end)),
-                Err(_) => return Err(Told::Missing),
+            let found = Executable::find_beneath(&opened, name, self.links).map_err(not_found)?;
+            if let Some(file) = found {
+                let path = root.join(OsStr::from_bytes(name));
+                return Chosen { file, path, named: end }.checked();
             }
         }
         Err(Told::Missing)
     }
 }
 
-/// Whether a program may be run.
-fn runs(path: &Path) -> Result<(), Told> {
-    program::check_executable(path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => Told::Missing,
-        _ => Told::Forbidden,
-    })
+/// A program that was found.
+struct Chosen {
+    file: Executable,
+    /// What it is told that it was found by.
+    path: PathBuf,
+    /// How much of the path of the request names it.
+    named: usize,
+}
+
+impl Chosen {
+    fn checked(self) -> Result<Chosen, Told> {
+        match self.file.check() {
+            Ok(()) => Ok(self),
+            Err(_) => Err(Told::Forbidden),
+        }
+    }
+}
+
+/// Why no file was found.
+fn not_found(error: io::Error) -> Told {
+    match file::failure(&error) {
+        Failure::Denied => Told::Forbidden,
+        Failure::Exhausted => Told::Busy,
+        Failure::Missing => Told::Missing,
+    }
 }
 
 /// The way to the process, and what the process needs.
@@ -240,6 +257,8 @@ impl Spawner {
     /// # Errors
     /// When the kernel refuses to wait.
     pub fn run(&self, way: &Channel) -> io::Result<()> {
+        // Programs shall not find, as their parent's, the directory that the server was started in.
+        std::env::set_current_dir("/")?;
         process::heed_children();
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("epoll")?;
@@ -408,23 +427,22 @@ impl Office<'_> {
         }
         let at = request.rule as usize;
         let rule = self.rules.get(at).ok_or(Told::Missing)?;
-        let (path, named) = rule.find(&request.below)?;
+        let Chosen { file, path, named } = rule.find(&request.below)?;
         let [Ok(input), Ok(output), Ok(error)] = standard.each_ref().map(OwnedFd::try_clone) else {
             return Err(Told::Busy);
         };
         let StartRequest { below, mut environment, .. } = request;
         complete(&mut environment, rule, &path, &below, named);
         let BackendLimits { memory_bytes, cpu_s, whole_ms, .. } = rule.limits;
-        let program = path.clone();
-        let started = program::start(Program {
-            directory: path.parent().unwrap_or(Path::new("/")).to_owned(),
-            path,
+        let program = Program {
+            path: path.clone(),
             arguments: Vec::new(),
             environment: environment.iter().map(|(n, v)| (n.to_vec(), v.to_vec())).collect(),
             standard: [input, output, error],
             limits: ProgramLimits { memory_bytes, cpu_s },
-        });
-        let leader = started.map_err(|error| failed(&program, &error))?;
+        };
+        let started = program::start(&file, program);
+        let leader = started.map_err(|error| failed(&file, &path, &error))?;
         let kill_at_ms = whole_ms.map(|most| clock::monotonic_ms() + most + GRACE_MS);
         let (lives, leash, input) = (true, None, None);
         let (number, group) = (self.started, Group::of(leader));
@@ -540,15 +558,15 @@ impl Office<'_> {
 }
 
 /// Why a program that is there and that may be run was not started.
-fn failed(program: &Path, error: &io::Error) -> Told {
+fn failed(file: &Executable, path: &Path, error: &io::Error) -> Told {
     if !program::is_of_file(error) {
         return Told::Failed(error.raw_os_error().unwrap_or(0));
     }
-    let by = match program::interpreter(program) {
+    let by = match file.interpreter() {
         Ok(Some(name)) => format!("its interpreter \"{}\"", name.escape_ascii()),
         _ => "the kernel".into(),
     };
-    say!(Level::Error, "cgi: {} is not run by {by}: {error}", program.display());
+    say!(Level::Error, "cgi: {} is not run by {by}: {error}", path.display());
     Told::Unrunnable
 }
 
@@ -590,17 +608,20 @@ pub(super) fn check_pool(settings: &PoolSettings) -> Result<(), (&'static str, S
             let why = format!("{processes_min} is more than `processes`, which is {processes_max}");
             Err(("processes-min", why))
         }
-        Some(program) => program::check_executable(program)
-            .map_err(|error| ("program", format!("{} cannot be run: {error}", program.display()))),
+        Some(program) => check_program(program),
     }
+}
+
+fn check_program(path: &Path) -> Result<(), (&'static str, String)> {
+    let checked = Executable::find(path).and_then(|file| file.check());
+    checked.map_err(|error| ("program", format!("{} cannot be run: {error}", path.display())))
 }
 
 /// Whether a program, or the directory of programs, is there: the key of the setting that is wrong,
 /// and why. Blocks on the disk.
 pub(super) fn check(cgi: &CgiSettings) -> Result<(), (&'static str, String)> {
     match (&cgi.program, &cgi.root) {
-        (Some(program), None) => program::check_executable(program)
-            .map_err(|error| ("program", format!("{} cannot be run: {error}", program.display()))),
+        (Some(program), None) => check_program(program),
         (None, Some(root)) => match program::find(root) {
             Ok(program::Found::Directory) => Ok(()),
             Ok(program::Found::File) => {

@@ -160,6 +160,8 @@ fn may_connect_to_the_server_alone(arch: &str, user: &str) {
     let id = if user == "root" { "0" } else { user };
     assert_eq!(proc_status(spawner, "Uid").expect("it runs").split_whitespace().next(), Some(id));
     assert_eq!(proc_status(spawner, "NoNewPrivs").as_deref(), Some("1"));
+    let works_in = std::fs::read_link(format!("/proc/{spawner}/cwd")).expect("it runs");
+    assert_eq!(works_in, Path::new("/"));
     assert_eq!(proc_status(spawner, "CapBnd").as_deref(), Some("0000000000000000"));
     assert_eq!(proc_status(spawner, "CapPrm").as_deref(), Some("0000000000000000"));
     serves();
