@@ -1,6 +1,7 @@
 //! A program that answers, well or badly: as a CGI program (RFC 3875), or with a listening socket
 //! as descriptor 0 as a FastCGI responder (FastCGI 1.0), one connection after the other. What it
-//! does is the last segment of the path that it is asked for.
+//! does is the last segment of the path that it is asked for. With a path as its argument it
+//! listens there, and prints whatever it is told.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +36,9 @@ enum Ending {
 }
 
 fn main() {
+    if let Some(path) = std::env::args_os().nth(1) {
+        return overhear(path.as_ref());
+    }
     let input = io::stdin().as_fd().try_clone_to_owned().expect("a standard input");
     let listener = UnixListener::from(input);
     match listener.local_addr() {
@@ -48,6 +52,18 @@ fn main() {
                 io::stdout().flush()
             };
             let _ = answer(&path, body, output);
+        }
+    }
+}
+
+/// Listens for whatever was meant for another, and tells of each byte.
+fn overhear(path: &std::path::Path) {
+    let listener = UnixListener::bind(path).expect("a name for the socket");
+    println!("listens");
+    for mut stream in listener.incoming().flatten() {
+        let mut buffer = [0; 64];
+        while let Ok(1..) = stream.read(&mut buffer) {
+            println!("{}", String::from_utf8_lossy(&buffer));
         }
     }
 }

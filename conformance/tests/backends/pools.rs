@@ -8,6 +8,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Launch, Response, Server, as_ourselves, binary, wait};
 
 /// Longest wait for what must happen.
@@ -26,17 +27,24 @@ fn start(keys: &str) -> Responders {
 }
 
 fn start_under(architecture: &str, keys: &str) -> Responders {
+    start_where_possible(architecture, keys).expect("it can run here")
+}
+
+fn start_where_possible(architecture: &str, keys: &str) -> Option<Responders> {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("page.txt"), "a page\n").unwrap();
+    let server = launch(architecture, keys, root.path()).start_where_possible()?;
+    Some(Responders { server, _root: root })
+}
+
+fn launch(architecture: &str, keys: &str, root: &Path) -> Launch {
     let user = as_ourselves();
-    let config = format!(
+    let workers = if architecture == "mp" { "" } else { "workers = 1\n" };
+    Launch::config(format!(
         "{user}arch = \"{architecture}\"\nlisten = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n\
-         workers = 1\n[[site]]\nroot = {:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
+         {workers}[[site]]\nroot = {root:?}\n[[site.fastcgi]]\npath = \"/app\"\n\
          program = {PROGRAM:?}\n{keys}",
-        root.path(),
-    );
-    let server = Launch::config(config).start().unwrap_or_else(|refused| panic!("{refused}"));
-    Responders { server, _root: root }
+    ))
 }
 
 fn get(path: &str) -> String {
@@ -72,9 +80,8 @@ impl Responders {
     /// Whether the server has started a process, itself or by another.
     fn is_below(&self, mut pid: u32) -> bool {
         while pid > 1 && pid != self.server.pid() {
-            let Ok(text) = fs::read_to_string(format!("/proc/{pid}/status")) else { return false };
-            let parent = text.lines().find_map(|line| line.strip_prefix("PPid:"));
-            pid = parent.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+            let Some(parent) = parent_of(pid) else { return false };
+            pid = parent;
         }
         pid == self.server.pid()
     }
@@ -95,6 +102,12 @@ impl Responders {
         let logged = || self.server.errors().contains(text).then_some(());
         assert!(wait::until(AT_MOST, logged).is_some(), "{text}: {}", self.server.errors());
     }
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent = text.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.and_then(|text| text.trim().parse().ok())
 }
 
 fn kill(pid: u32, signal: &str) {
@@ -201,8 +214,7 @@ fn no_request_is_lost_when_responders_end_after_some_requests() {
 
 #[test]
 fn all_end_with_the_server_and_leave_no_socket() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("app.sock");
+    let (_directory, socket) = place_for_a_socket();
     for keys in [String::new(), format!("socket = \"unix:{}\"\n", socket.display())] {
         let responders = start(&format!("{keys}processes-min = 3\nprocesses = 3\n"));
         let processes = responders.expect_processes(3);
@@ -226,28 +238,31 @@ fn all_end_with_the_server_and_leave_no_socket() {
 /// The names of the sockets that processes listen on.
 fn private_sockets(processes: &BTreeSet<u32>) -> Vec<std::path::PathBuf> {
     let table = fs::read_to_string("/proc/net/unix").unwrap();
+    let link = |path: String| fs::read_link(path).unwrap().to_string_lossy().into_owned();
     let inode = |pid: &u32| {
-        let link = fs::read_link(format!("/proc/{pid}/fd/0")).unwrap();
-        let text = link.to_string_lossy().into_owned();
+        let text = link(format!("/proc/{pid}/fd/0"));
         text.trim_start_matches("socket:[").trim_end_matches(']').to_owned()
     };
     let inodes: BTreeSet<String> = processes.iter().map(inode).collect();
+    let starter = processes.first().and_then(|pid| parent_of(*pid)).unwrap();
     let named = table.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_ours = fields.get(6).is_some_and(|inode| inodes.contains(*inode));
-        is_ours.then(|| fields.get(7).map(std::path::PathBuf::from))?
+        // They were bound by the number of their directory, and have another name by now.
+        let bound = fields.get(7).filter(|_| is_ours)?.strip_prefix("/proc/self/fd/")?;
+        let (directory, name) = bound.split_once('/')?;
+        let directory = link(format!("/proc/{starter}/fd/{directory}"));
+        Some(Path::new(&directory).join(name).with_extension(""))
     });
-    // They were given their names by a change of name, which that table does not tell.
-    let all: Vec<_> = named.map(|path| path.with_extension("")).collect();
-    assert!(!all.is_empty(), "{table}");
+    let all: Vec<_> = named.collect();
+    assert!(!all.is_empty() && all.iter().all(|path| path.exists()), "{all:?} {table}");
     all
 }
 
 #[test]
 #[ignore = "full tier"]
 fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("app.sock");
+    let (_directory, socket) = place_for_a_socket();
     let keys = format!("socket = \"unix:{}\"\n", socket.display());
     for keys in [&keys[..], ""] {
         let responders = start(&format!("{keys}processes-min = 2\nprocesses = 2\n"));
@@ -285,9 +300,8 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
 }
 
 #[test]
-fn a_socket_whose_name_was_taken_away_is_made_anew() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("app.sock");
+fn a_socket_whose_name_was_taken_away_is_made_again() {
+    let (_directory, socket) = place_for_a_socket();
     let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
     let responders = start(&keys);
     let first = responders.number();
@@ -298,6 +312,131 @@ fn a_socket_whose_name_was_taken_away_is_made_anew() {
     });
     assert!(again.is_some_and(|again| again != first), "{}", responders.server.errors());
     responders.expect_processes(1);
+}
+
+#[test]
+fn the_name_of_a_socket_stays_while_none_lives_and_refuses() {
+    let (_directory, socket) = place_for_a_socket();
+    let keys =
+        format!("socket = \"unix:{}\"\nenvironment = {{ DIES_AFTER = \"0\" }}\n", socket.display());
+    let responders = start(&keys);
+    responders.expect_logged("the next is started in 800 ms");
+    let refuses = || {
+        assert!(socket.exists());
+        let connected = std::os::unix::net::UnixStream::connect(&socket);
+        connected.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused).then_some(())
+    };
+    assert!(wait::until(AT_MOST, refuses).is_some(), "{}", responders.server.errors());
+    assert!(std::os::unix::net::UnixListener::bind(&socket).is_err());
+    responders.server.terminate();
+    let stopped = responders.server.wait();
+    assert!(!socket.exists(), "{}", stopped.errors);
+}
+
+/// A user that is neither the superuser nor one that the server runs as.
+const OTHER: u32 = 61_001;
+
+/// What another user listens with, until the test ends.
+struct Overhearing(std::process::Child);
+
+impl Overhearing {
+    fn at(directory: &Path, path: &Path) -> Overhearing {
+        use std::os::unix::process::CommandExt;
+        let program = directory.join("overhear");
+        fs::copy(PROGRAM, &program).unwrap();
+        let mut command = std::process::Command::new(program);
+        command.arg(path).uid(OTHER).stdout(std::process::Stdio::piped());
+        // A process that another test has just forked may have the file open for writing still.
+        let mut child = wait::until(AT_MOST, || command.spawn().ok()).expect("it can be run");
+        let mut line = [0; 8];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        assert_eq!(&line, b"listens\n");
+        Overhearing(child)
+    }
+
+    /// What it was told.
+    fn end(mut self) -> String {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+        std::io::read_to_string(self.0.stdout.take().unwrap()).unwrap()
+    }
+}
+
+/// A directory in which only this user makes names, and a name for a socket in it.
+fn place_for_a_socket() -> (tempfile::TempDir, std::path::PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    set_mode(directory.path(), 0o755);
+    let socket = directory.path().join("app.sock");
+    (directory, socket)
+}
+
+/// A directory like /tmp, and a name for a socket in it; `None` where the test may not make files
+/// of other users.
+fn shared_directory() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
+    if as_ourselves().is_empty() {
+        flyball_testkit::skip("only the superuser acts for other users");
+        return None;
+    }
+    let (directory, socket) = place_for_a_socket();
+    set_mode(directory.path(), 0o1777);
+    Some((directory, socket))
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+fn another_user_who_has_the_name_of_the_socket_is_told_nothing(architecture: &str) {
+    let Some((directory, socket)) = shared_directory() else { return };
+    let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let Some(responders) = start_where_possible(architecture, &keys) else { return };
+    responders.number();
+    // As if the name had been cleaned away, and that user had been first.
+    let theirs = directory.path().join("theirs.sock");
+    let overhearing = Overhearing::at(directory.path(), &theirs);
+    set_mode(&theirs, 0o777);
+    fs::rename(&theirs, &socket).unwrap();
+    for _ in 0..3 {
+        let response = responders.ask("/app/id");
+        assert_eq!(response.status(), 503, "{}", responders.server.errors());
+    }
+    responders.expect_logged("its socket is that of another user");
+    responders.expect_logged(&format!("the name is that of a socket of user {OTHER}"));
+    assert_eq!(overhearing.end(), "");
+    fs::remove_file(&socket).unwrap();
+    let again = || (responders.ask("/app/id").status() == 200).then_some(());
+    assert!(wait::until(AT_MOST, again).is_some(), "{}", responders.server.errors());
+}
+
+on_every_architecture!([another_user_who_has_the_name_of_the_socket_is_told_nothing]);
+
+#[test]
+fn no_server_starts_where_another_user_has_the_name_of_the_socket_or_could_take_it() {
+    let Some((directory, socket)) = shared_directory() else { return };
+    let keys = format!("socket = \"unix:{}\"\n", socket.display());
+    // Names that only look like those of sockets that are being made keep no server from starting.
+    fs::write(directory.path().join("app.sock.new"), "").unwrap();
+    std::os::unix::fs::chown(directory.path().join("app.sock.new"), Some(OTHER), None).unwrap();
+    let responders = start(&keys);
+    responders.server.terminate();
+    responders.server.wait();
+    let overhearing = Overhearing::at(directory.path(), &socket);
+    let refused = || {
+        let refused = launch("sped", &keys, Path::new("/")).start().err();
+        refused.map(|refused| refused.to_string()).expect("it does not start")
+    };
+    let said = refused();
+    assert!(said.contains(&format!("a socket of user {OTHER}")), "{said}");
+    assert_eq!(overhearing.end(), "");
+    fs::remove_file(&socket).unwrap();
+    set_mode(directory.path(), 0o777);
+    let said = refused();
+    assert!(said.contains("chmod go-w"), "{said}");
+    set_mode(directory.path(), 0o755);
+    std::os::unix::fs::chown(directory.path(), Some(OTHER), None).unwrap();
+    let said = refused();
+    assert!(said.contains(&format!("user {OTHER}, whose directory")), "{said}");
 }
 
 #[test]

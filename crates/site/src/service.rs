@@ -146,7 +146,7 @@ impl Sites {
         settings: &[SiteSettings],
         rights: &Rights,
     ) -> io::Result<Sites> {
-        let (gates, spawner) = Gates::open(settings)?;
+        let (gates, spawner) = Gates::open(settings, rights)?;
         let (mut modules_before, mut kept, mut tries) = (0, Vec::new(), earlier.tries());
         let open = |(number, (site, gates)): (usize, (&SiteSettings, Gates))| {
             let same = earlier.same(number);

@@ -1,89 +1,190 @@
 //! What a program needs that answers many requests: a listening socket that has a name, and what
 //! tells whether it has worked lately.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{AtFlags, Stat, fstat, renameat, statat, unlinkat};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use crate::place::Place;
 use crate::process::ProcessId;
 
-/// What stands behind the name of a socket that has not its own name yet.
-const UNREADY: &str = ".new";
+/// Names that are tried for a socket that has not its own name yet.
+const TRIES: usize = 8;
 
-/// A listening Unix-domain socket and its name.
+/// As much of the name is part of those.
+const NAME_SHOWN_MAX: usize = 48;
+
+/// The name of a listening Unix-domain socket. It stays when the socket is closed, so that no other
+/// user can have it meanwhile: connections are refused then.
 #[derive(Debug)]
-pub struct NamedSocket {
-    socket: OwnedFd,
+pub struct SocketName {
     path: PathBuf,
-    /// Device and inode of the name.
+    place: Place,
+    /// Device and inode of the socket that has it.
     identity: (u64, u64),
 }
 
-impl NamedSocket {
+impl SocketName {
     /// Listens at `path` for connections of this process's user. A socket that has that name loses
-    /// it, and there is no moment at which nobody has it. Calls on the socket wait.
+    /// it, and there is no moment at which it is the name of nothing. Calls on the socket wait.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is that of something else; else as bind(2) and rename(2).
-    pub fn listen(path: &Path, backlog: i32) -> io::Result<NamedSocket> {
-        if fs::symlink_metadata(path).is_ok_and(|known| !known.file_type().is_socket()) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        let mut unready = path.as_os_str().to_owned();
-        unready.push(UNREADY);
-        let unready = PathBuf::from(unready);
-        match fs::remove_file(&unready) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+    /// `AlreadyExists` when the name is that of something else; as [`check_place`]; as
+    /// [`Place::of`]; else as bind(2) and rename(2).
+    pub fn listen(path: &Path, backlog: i32) -> io::Result<(OwnedFd, SocketName)> {
+        // Others connect by the path, whose length has a limit.
+        SocketAddrUnix::new(path)?;
+        let user = own();
+        let place = Place::of(path)?;
+        let about = fstat(place.directory())?;
+        keeps_names(path, about.st_uid, about.st_mode, user)?;
+        let at = place.directory();
+        match statat(at, place.name(), AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => {}
+            known => is_socket_of(path, &known?, user)?,
         }
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        crate::net::bind_unix(&socket, &SocketAddrUnix::new(&unready)?, 0o600)?;
-        rustix::net::listen(&socket, backlog)?;
-        let known = fs::symlink_metadata(&unready)?;
-        fs::rename(&unready, path)?;
-        Ok(NamedSocket { socket, path: path.to_owned(), identity: (known.dev(), known.ino()) })
-    }
-
-    /// Takes the name away, unless another has it by now. Whoever waits to be accepted is turned
-    /// away when the last copy of the socket is closed.
-    pub fn unlink(&self) {
-        let is_own = fs::symlink_metadata(&self.path)
-            .is_ok_and(|known| (known.dev(), known.ino()) == self.identity);
-        if is_own {
-            let _ = fs::remove_file(&self.path);
+        let unready = bind(&socket, &place)?;
+        let named = (|| {
+            rustix::net::listen(&socket, backlog)?;
+            let bound = statat(at, &unready, AtFlags::SYMLINK_NOFOLLOW)?;
+            renameat(at, &unready, at, place.name())?;
+            Ok(identity(&bound))
+        })();
+        match named {
+            Ok(identity) => Ok((socket, SocketName { path: path.to_owned(), place, identity })),
+            Err(error) => {
+                let _ = unlinkat(at, &unready, AtFlags::empty());
+                Err(error)
+            }
         }
     }
 
-    /// Whether nothing has its name any more, so that nobody can connect.
-    pub fn has_lost_its_name(&self) -> bool {
-        let known = fs::symlink_metadata(&self.path);
-        known.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    /// Takes the name away, unless another socket has it by now.
+    pub fn unlink(&self) {
+        let at = self.place.directory();
+        let known = statat(at, self.place.name(), AtFlags::SYMLINK_NOFOLLOW);
+        if known.is_ok_and(|known| identity(&known) == self.identity) {
+            let _ = self.place.unlink();
+        }
     }
 
-    /// A copy for another process.
-    ///
-    /// # Errors
-    /// When descriptors are out.
-    pub fn copy(&self) -> io::Result<OwnedFd> {
-        self.socket.try_clone()
-    }
-
-    /// Whether somebody waits to be accepted. Never blocks.
-    pub fn has_waiting(&self) -> bool {
-        crate::net::wait_readable(&self.socket, 0).unwrap_or(false)
+    /// Whether its path leads to nothing, or to something of another user.
+    pub fn is_lost(&self) -> bool {
+        match fs::symlink_metadata(&self.path) {
+            Ok(known) => !is_trusted(known.uid(), own()),
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        }
     }
 }
 
-impl AsFd for NamedSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+/// Binds a socket in the directory of its place, and tells by which name. None can be known before,
+/// and taken.
+fn bind(socket: &OwnedFd, place: &Place) -> io::Result<OsString> {
+    // By its name a directory that others may change could have become another meanwhile.
+    let directory = PathBuf::from(format!("/proc/self/fd/{}", place.directory().as_raw_fd()));
+    let shown = place.name().as_bytes();
+    let shown = &shown[..shown.len().min(NAME_SHOWN_MAX)];
+    let mut tries = 0;
+    loop {
+        let mut number = [0; 8];
+        crate::random::fill(&mut number)?;
+        let number = format!(".{:016x}", u64::from_ne_bytes(number));
+        let name = OsString::from_vec([shown, number.as_bytes()].concat());
+        let address = SocketAddrUnix::new(directory.join(&name))?;
+        tries += 1;
+        match crate::net::bind_unix(socket, &address, 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries < TRIES => {}
+            bound => return bound.map(|()| name),
+        }
     }
+}
+
+fn own() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+fn identity(about: &Stat) -> (u64, u64) {
+    (about.st_dev, about.st_ino)
+}
+
+/// Whether a user may have what this one relies on.
+fn is_trusted(owner: u32, user: u32) -> bool {
+    owner == 0 || owner == user
+}
+
+/// Fails where a socket that this user makes at `path` could lose its name to another user. Blocks
+/// on the disk.
+///
+/// # Errors
+/// Who could take the name or has it, and what helps. What is not there is no error.
+pub fn check_place(path: &Path, user: u32) -> io::Result<()> {
+    if let Some(about) = path.parent().and_then(|directory| fs::metadata(directory).ok()) {
+        keeps_names(path, about.uid(), about.mode(), user)?;
+    }
+    match fs::symlink_metadata(path) {
+        Ok(known) if known.file_type().is_socket() && !is_trusted(known.uid(), user) => {
+            Err(of_another(known.uid()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails unless no other user can replace a name in the directory of `path`.
+fn keeps_names(path: &Path, owner: u32, mode: u32, user: u32) -> io::Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("")).display();
+    let is_sticky = mode & libc::S_ISVTX != 0;
+    if !is_trusted(owner, user) {
+        return Err(io::Error::other(format!(
+            "user {owner}, whose directory {directory} is, could replace the socket: name a \
+             directory of root or of the workers' user"
+        )));
+    }
+    if mode & 0o022 != 0 && !is_sticky {
+        return Err(io::Error::other(format!(
+            "others, who may write to {directory}, could replace the socket: take that right away \
+             (chmod go-w), or let users remove only what is their own (chmod +t)"
+        )));
+    }
+    Ok(())
+}
+
+fn is_socket_of(path: &Path, known: &Stat, user: u32) -> io::Result<()> {
+    use rustix::fs::FileType;
+    if FileType::from_raw_mode(known.st_mode) != FileType::Socket {
+        let name = path.file_name().unwrap_or(OsStr::new("")).display();
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{name} is no socket")));
+    }
+    if is_trusted(known.st_uid, user) { Ok(()) } else { Err(of_another(known.st_uid)) }
+}
+
+fn of_another(owner: u32) -> io::Error {
+    io::Error::other(format!("the name is that of a socket of user {owner}: remove that first"))
+}
+
+/// Whether what this socket is connected to listens for this process's user, or for the superuser.
+pub fn is_answered_by_own(socket: impl AsFd) -> bool {
+    crate::net::peer(socket).is_ok_and(|peer| is_trusted(peer.user, own()))
+}
+
+/// Has a listening socket refuse connections, also where other processes have copies of it.
+pub fn refuse(socket: impl AsFd) {
+    // It listens, so that this does not fail.
+    let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Both);
+}
+
+/// Whether a connection waits to be accepted. Never blocks.
+pub fn has_waiting(socket: impl AsFd) -> bool {
+    crate::net::wait_readable(socket, 0).unwrap_or(false)
 }
 
 /// Makes a directory that only this process's user may enter; one that is there already must be
@@ -129,42 +230,106 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::os::unix::net::{UnixListener, UnixStream};
 
+    /// Of this user alone, whatever mask of modes another test has set meanwhile.
+    fn own_directory() -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        directory
+    }
+
     #[test]
     fn a_name_passes_from_one_socket_to_the_next_and_only_its_holder_takes_it_away() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let path = directory.path().join("s");
-        let first = NamedSocket::listen(&path, 4).unwrap();
+        let (first, its_name) = SocketName::listen(&path, 4).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!first.has_waiting());
+        assert!(!has_waiting(&first));
         let mut early = UnixStream::connect(&path).unwrap();
-        assert!(first.has_waiting());
-        let second = NamedSocket::listen(&path, 4).unwrap();
+        assert!(has_waiting(&first) && is_answered_by_own(&early));
+        let (second, name) = SocketName::listen(&path, 4).unwrap();
         let _late = UnixStream::connect(&path).unwrap();
-        assert!(second.has_waiting());
-        first.unlink();
+        assert!(has_waiting(&second));
+        its_name.unlink();
         assert!(path.exists(), "another socket has the name");
-        // Who came to the first is still its own.
-        let accepting = UnixListener::from(first.copy().unwrap());
+        // What has connected to the first is still its own.
+        let accepting = UnixListener::from(first);
         accepting.accept().unwrap().0.write_all(b"x").unwrap();
         early.read_exact(&mut [0]).unwrap();
-        assert!(!first.has_lost_its_name());
-        second.unlink();
-        assert!(!path.exists() && first.has_lost_its_name());
+        assert!(!its_name.is_lost());
+        // Of a socket that refuses the name is there, and no other can be bound to it.
+        let _copy = second.try_clone().unwrap();
+        refuse(&second);
+        drop(second);
+        let refused = UnixStream::connect(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(UnixListener::bind(&path).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let names = fs::read_dir(directory.path()).unwrap();
+        assert_eq!(names.count(), 1, "no other name is left");
+        name.unlink();
+        assert!(!path.exists() && name.is_lost());
+    }
+
+    #[test]
+    fn a_long_name_may_be_as_long_as_an_address() {
+        let directory = own_directory();
+        let len = |path: &Path| path.as_os_str().len();
+        let left = 107 - len(directory.path()) - 1;
+        let path = directory.path().join("s".repeat(left));
+        let (_socket, _name) = SocketName::listen(&path, 4).unwrap();
+        UnixStream::connect(&path).unwrap();
+        let longer = directory.path().join("s".repeat(left + 2));
+        assert!(SocketName::listen(&longer, 4).is_err());
     }
 
     #[test]
     fn nothing_but_a_socket_loses_its_name() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let path = directory.path().join("file");
         fs::write(&path, "x").unwrap();
-        let refused = NamedSocket::listen(&path, 4).unwrap_err();
+        let refused = SocketName::listen(&path, 4).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         assert_eq!(fs::read(&path).unwrap(), b"x");
     }
 
     #[test]
+    fn no_socket_is_where_another_user_could_replace_it() {
+        let directory = own_directory();
+        let path = directory.path().join("s");
+        let refused = |path: &Path| SocketName::listen(path, 4).unwrap_err().to_string();
+        let own = own();
+        let mode = |mode| {
+            fs::set_permissions(directory.path(), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for (bits, holds) in [
+            (0o755, true),
+            (0o775, false),
+            (0o757, false),
+            (0o1777, true),
+            (0o1775, true),
+            (0o700, true),
+        ] {
+            mode(bits);
+            assert_eq!(check_place(&path, own).is_ok(), holds, "{bits:o}");
+            assert_eq!(SocketName::listen(&path, 4).is_ok(), holds, "{bits:o}");
+        }
+        if !crate::process::is_root() {
+            return eprintln!("only the superuser gives files to others: not tested");
+        }
+        assert!(check_place(&path, 61_001).is_ok(), "a socket of the superuser may be replaced");
+        let (_socket, name) = SocketName::listen(&path, 4).unwrap();
+        std::os::unix::fs::chown(&path, Some(61_001), None).unwrap();
+        assert!(name.is_lost());
+        assert!(refused(&path).contains("a socket of user 61001"), "{}", refused(&path));
+        assert!(check_place(&path, own).is_err() && check_place(&path, 61_001).is_ok());
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::chown(directory.path(), Some(61_001), None).unwrap();
+        assert!(refused(&path).contains("user 61001, whose directory"), "{}", refused(&path));
+        assert!(check_place(&path, own).is_err() && check_place(&path, 61_001).is_ok());
+    }
+
+    #[test]
     fn a_private_directory_is_private() {
-        let directory = tempfile::tempdir().unwrap();
+        let directory = own_directory();
         let path = directory.path().join("own");
         make_private_directory(&path).unwrap();
         make_private_directory(&path).unwrap();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use flyball_http::{OwnedRequest, Request};
 use flyball_sys::net::Server;
 use flyball_sys::random;
+use flyball_sys::sandbox::Rights;
 
 use super::environment::Environment;
 use super::manager::PoolRule;
@@ -113,7 +114,10 @@ impl Gates {
     ///
     /// # Errors
     /// What is missing.
-    pub(crate) fn open(sites: &[SiteSettings]) -> io::Result<(Vec<Gates>, Option<Arc<Spawner>>)> {
+    pub(crate) fn open(
+        sites: &[SiteSettings],
+        rights: &Rights,
+    ) -> io::Result<(Vec<Gates>, Option<Arc<Spawner>>)> {
         let (mut rules, mut pools) = (Vec::new(), Vec::new());
         let directory = private_directory()?;
         let mut all = Vec::new();
@@ -128,6 +132,7 @@ impl Gates {
             for (table, responder) in site.responders() {
                 let wrong = |(key, why)| io::Error::other(format!("site.{table}.{key}: {why}"));
                 responder.check().map_err(wrong)?;
+                responder.check_place(rights).map_err(wrong)?;
                 let mut responder = responder.clone();
                 pools.extend(pool_of(&mut responder, &directory, pools.len()));
                 let root = site.root.as_deref().unwrap_or(Path::new(""));
@@ -224,6 +229,10 @@ impl Gate {
         let idle_links = if is_scgi { 0 } else { settings.idle_links };
         let places = Places::new(settings.links_max, settings.queue_max);
         let responder = Responder::new(settings.server.clone()?, idle_links, places);
+        let responder = match settings.pool.program {
+            Some(_) => responder.of_own(),
+            None => responder,
+        };
         Some(Gate {
             path: settings.path.trim_end_matches('/').to_owned(),
             extensions: dotted(&settings.extensions),
@@ -333,5 +342,5 @@ fn private_directory() -> io::Result<PathBuf> {
     let mut bytes = [0; 8];
     random::fill(&mut bytes)?;
     let number = u64::from_ne_bytes(bytes);
-    Ok(std::env::temp_dir().join(format!("flyball-{number:016x}")))
+    std::path::absolute(std::env::temp_dir().join(format!("flyball-{number:016x}")))
 }

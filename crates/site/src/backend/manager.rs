@@ -6,7 +6,7 @@
 //! All of it is a part of the process that starts programs.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use flyball_sys::error_log::Level;
@@ -15,7 +15,9 @@ use flyball_sys::owned::Owned;
 use flyball_sys::process::{Ending, ProcessId};
 use flyball_sys::program::{self, End, Program, ProgramLimits};
 use flyball_sys::readiness::{Interest, Readiness};
-use flyball_sys::responder::{NamedSocket, make_private_directory, remove_directory, work_of};
+use flyball_sys::responder::{
+    SocketName, has_waiting, make_private_directory, refuse, remove_directory, work_of,
+};
 use flyball_sys::{clock, say};
 
 use super::errors::ErrorOutput;
@@ -120,7 +122,9 @@ struct Kind<'a> {
     /// Where sockets are that nobody has named.
     directory: &'a Path,
     pool: Pool,
-    socket: Option<NamedSocket>,
+    socket: Option<OwnedFd>,
+    /// It is kept while there is no socket.
+    name: Option<SocketName>,
     /// Whether the socket is among what is waited for.
     watched: bool,
     /// When it is looked whether somebody still waits.
@@ -155,12 +159,14 @@ impl<'a> Manager<'a> {
             let PoolSettings { processes_min, processes_max, idle_ms, .. } = rule.settings;
             let bounds = Bounds { least: processes_min, most: processes_max, idle_ms };
             let (pool, responders) = (Pool::new(bounds), Vec::new());
-            let (socket, watched, look_ms, begins_ms, name_check_ms) = (None, false, None, 0, 0);
+            let (socket, name, watched) = (None, None, false);
+            let (look_ms, begins_ms, name_check_ms) = (None, 0, 0);
             let mut kind = Kind {
                 rule,
                 directory,
                 pool,
                 socket,
+                name,
                 watched,
                 look_ms,
                 begins_ms,
@@ -218,6 +224,7 @@ impl<'a> Manager<'a> {
     pub(super) fn end(&mut self, mechanism: &mut dyn Readiness) {
         for kind in &mut self.kinds {
             kind.deafen(mechanism);
+            kind.name.iter().for_each(SocketName::unlink);
             kind.pool.retire_all(u64::MAX);
             kind.end_all(false);
         }
@@ -242,19 +249,19 @@ impl Kind<'_> {
         if self.rule.socket.starts_with(self.directory) {
             make_private_directory(self.directory)?;
         }
-        self.socket = Some(NamedSocket::listen(&self.rule.socket, BACKLOG)?);
+        let (socket, name) = SocketName::listen(&self.rule.socket, BACKLOG)?;
+        (self.socket, self.name) = (Some(socket), Some(name));
         self.watched = false;
         self.name_check_ms = clock::monotonic_ms() + NAME_CHECKED_MS;
         Ok(())
     }
 
-    /// Turns away who waits and who comes.
+    /// Turns away who waits and who comes. The name stays: it would be another user's to take.
     fn deafen(&mut self, mechanism: &mut dyn Readiness) {
-        if let Some(socket) = self.socket.take() {
-            if std::mem::take(&mut self.watched) {
-                mechanism.remove(socket.as_fd());
-            }
-            socket.unlink();
+        if let Some(socket) = self.socket.take()
+            && std::mem::take(&mut self.watched)
+        {
+            mechanism.remove(socket.as_fd());
         }
         self.look_ms = None;
     }
@@ -275,6 +282,8 @@ impl Kind<'_> {
         let now_ms = clock::monotonic_ms();
         self.check_name(mechanism, now_ms);
         if self.pool.is_down(now_ms) {
+            // What the dead have started may have it still.
+            self.socket.iter().for_each(refuse);
             return self.deafen(mechanism);
         }
         if self.socket.is_none()
@@ -286,7 +295,7 @@ impl Kind<'_> {
             return;
         }
         let looks = self.look_ms.is_some_and(|at| at <= now_ms);
-        let waits = looks && self.socket.as_ref().is_some_and(NamedSocket::has_waiting);
+        let waits = looks && self.socket.as_ref().is_some_and(has_waiting);
         while self.pool.lacks(false, now_ms) {
             self.start(mechanism, now_ms);
         }
@@ -309,13 +318,13 @@ impl Kind<'_> {
         }
     }
 
-    /// A socket without a name is given up, and those who have it with it: nobody finds them.
+    /// A socket without its name is given up, and those who have it with it: no client finds them.
     fn check_name(&mut self, mechanism: &mut dyn Readiness, now_ms: u64) {
         if now_ms < self.name_check_ms {
             return;
         }
         self.name_check_ms = now_ms + NAME_CHECKED_MS;
-        if self.socket.as_ref().is_some_and(NamedSocket::has_lost_its_name) {
+        if self.socket.is_some() && self.name.as_ref().is_some_and(SocketName::is_lost) {
             self.deafen(mechanism);
             for number in self.pool.retire_all(now_ms + GRACE_MS) {
                 if let Some(process) = self.process(number) {
@@ -373,7 +382,7 @@ impl Kind<'_> {
             path: program.clone(),
             arguments: arguments.iter().map(Into::into).collect(),
             environment: variables,
-            standard: [socket.copy()?, theirs()?, theirs()?],
+            standard: [socket.try_clone()?, theirs()?, theirs()?],
             limits: ProgramLimits { memory_bytes: *memory_bytes, cpu_s: *cpu_s },
         };
         let process = program::start(&file, program)?;

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::net::{self, Server};
 use flyball_sys::owned::Owned;
+use flyball_sys::responder::is_answered_by_own;
 
 use super::Failure;
 use super::environment::Environment;
@@ -17,6 +18,8 @@ use super::spares::Spares;
 #[derive(Debug)]
 pub(super) struct Responder {
     server: Server,
+    /// Whether only what listens for this process's user is asked.
+    is_own: bool,
     /// The one that was used last at the end: the others grow old and are closed by the server.
     idle: Mutex<Vec<Arc<Owned>>>,
     idle_max: usize,
@@ -34,6 +37,7 @@ impl Responder {
     pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Responder {
         Responder {
             server,
+            is_own: false,
             idle: Mutex::default(),
             idle_max,
             places,
@@ -41,6 +45,12 @@ impl Responder {
             environments: Spares::default(),
             requests: Spares::default(),
         }
+    }
+
+    /// The same where this server starts what answers: another user who came by the name of the
+    /// socket is told nothing.
+    pub(super) fn of_own(self) -> Responder {
+        Responder { is_own: true, ..self }
     }
 
     /// Where it listens.
@@ -77,7 +87,11 @@ impl Responder {
 
     /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
     pub(super) fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
-        net::begin_to_connect(&self.server).map(Arc::new).map_err(|error| not_connected(&error))
+        let socket = net::begin_to_connect(&self.server).map_err(|error| not_connected(&error))?;
+        if self.is_own && !is_answered_by_own(&socket) {
+            return Err((Failure::Down, "its socket is that of another user".into()));
+        }
+        Ok(Arc::new(socket))
     }
 }
 

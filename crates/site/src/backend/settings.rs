@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use flyball_sys::net::{self, Server};
 use flyball_sys::program;
+use flyball_sys::responder::check_place;
+use flyball_sys::sandbox::Rights;
 
 use super::PoolSettings;
 
@@ -117,6 +119,18 @@ impl ResponderSettings {
             }
         }
         Ok(())
+    }
+
+    /// Whether the socket that the workers' user makes can be where it shall be. Blocks on the
+    /// disk.
+    pub(super) fn check_place(&self, rights: &Rights) -> Result<(), (&'static str, String)> {
+        match &self.server {
+            Some(Server::Unix(path)) if self.pool.program.is_some() => {
+                check_place(path, rights.number())
+                    .map_err(|why| ("socket", format!("{}: {why}", path.display())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether a script must be a regular file of the site before the server is asked for it.

@@ -44,6 +44,11 @@ impl Rights {
         }
     }
 
+    /// The number of that user.
+    pub fn number(&self) -> u32 {
+        self.identity.as_ref().map_or_else(|| Identity::own().user, |identity| identity.user)
+    }
+
     /// Does something by these rights, on this thread alone.
     ///
     /// # Errors
