@@ -8,12 +8,12 @@
 mod table;
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use flyball_site::Sites;
 use flyball_sys::net::Server;
-use flyball_sys::place::Place;
+use flyball_sys::place::{Place, open_by_own_links};
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
     Access, Calls, Capability, Grant, Identity, Kernel, Rights, Sandbox, Violation,
@@ -174,12 +174,14 @@ impl Confinement {
     }
 
     /// What is left undone, for whoever started the server.
-    pub(crate) fn warnings(&self, uses_ring: bool) -> Vec<String> {
+    pub(crate) fn warnings(&self, uses_ring: bool, settings: &Settings) -> Vec<String> {
         if self.mode == SandboxMode::Off {
             return Vec::new();
         }
         let missing = self.kernel.missing(uses_ring);
-        missing.into_iter().map(|what| format!("sandbox: this kernel lacks {what}")).collect()
+        let missing = missing.into_iter().map(|what| format!("sandbox: this kernel lacks {what}"));
+        let closed = beside(settings).filter_map(Result::err);
+        missing.chain(closed.map(|why| settings.blame("sandbox-read", why))).collect()
     }
 
     /// The name of the user that workers become, if it is another.
@@ -257,7 +259,8 @@ impl Confinement {
         }
         match part {
             Part::Worker(architecture) => {
-                let grants = grants_of_worker(settings, sites);
+                let beside: Vec<OwnedFd> = beside(settings).filter_map(Result::ok).collect();
+                let grants = grants_of_worker(settings, sites, &beside);
                 let row = row_of(architecture);
                 let mut calls = row.calls(settings);
                 if settings.experiment.as_ref().is_some_and(|e| e.accept_lock != AcceptLock::Off) {
@@ -367,11 +370,24 @@ pub(crate) fn missing(architecture: &dyn Architecture, settings: &Settings) -> V
     }
 }
 
+/// What is named beside the roots, open, or why it is not. A link of another user is not followed:
+/// that user could have made it since the path was written down.
+fn beside(settings: &Settings) -> impl Iterator<Item = Result<OwnedFd, String>> {
+    settings.sandbox.read.iter().map(|path| {
+        let opened = open_by_own_links(path);
+        opened.map_err(|why| format!("workers may not read {}: {why}", path.display()))
+    })
+}
+
 /// The roots, and what is named beside them. Links that lead anywhere are followed only where a
 /// rule lets them.
-fn grants_of_worker<'a>(settings: &'a Settings, sites: &'a Sites) -> Vec<Grant<'a>> {
+fn grants_of_worker<'a>(
+    settings: &'a Settings,
+    sites: &'a Sites,
+    beside: &'a [OwnedFd],
+) -> Vec<Grant<'a>> {
     let roots = sites.roots().into_iter().map(|root| Grant::Open(root.as_fd(), Access::Read));
-    let beside = settings.sandbox.read.iter().map(|path| Grant::At(path, Access::Read));
+    let beside = beside.iter().map(|place| Grant::Open(place.as_fd(), Access::Read));
     // The leader of a group looks at its own descriptors.
     let own = Grant::At(Path::new("/proc/self/fd"), Access::Read);
     let spool = sites.spool().map(|spool| Grant::Open(spool.directory(), Access::Write));

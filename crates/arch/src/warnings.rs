@@ -23,7 +23,7 @@ pub(crate) fn all(
     warnings.extend(idle_of_sites(settings));
     warnings.extend(sites.warnings());
     warnings.extend(spool::warning(settings, sites));
-    warnings.extend(confinement.warnings(sandbox::uses_ring(architecture)));
+    warnings.extend(confinement.warnings(sandbox::uses_ring(architecture), settings));
     warnings.extend(cuts(settings).iter().map(|cut| {
         let Cut { key, asked, most, limit, unit } = cut;
         format!("{key} is {asked}{unit}, but {limit} cuts it to {most}{unit}")

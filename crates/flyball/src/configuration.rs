@@ -41,9 +41,15 @@ impl CommandLine {
 /// Where a program of this name is, as a shell finds it; links are not followed, since what they
 /// lead to is what an upgrade changes.
 fn found(name: &Path) -> PathBuf {
-    if name.components().count() > 1 {
-        return name.to_owned();
-    }
+    let found = match name.components().count() > 1 {
+        true => name.to_owned(),
+        false => searched(name),
+    };
+    // Whatever becomes of the working directory.
+    std::path::absolute(&found).unwrap_or(found)
+}
+
+fn searched(name: &Path) -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut places = std::env::split_paths(&path).map(|place| place.join(name));
     let place = places.find(|place| place.is_file());
@@ -102,5 +108,23 @@ impl Configuration for CommandLine {
             }
             None => setting.default.unwrap_or_default().to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_an_upgrade_is_named_from_the_root_whatever_the_server_was_called_by() {
+        let here = std::env::current_dir().unwrap();
+        for (name, path) in [
+            ("./flyball", here.join("flyball")),
+            ("bin/flyball", here.join("bin/flyball")),
+            ("/opt/bin/flyball", "/opt/bin/flyball".into()),
+        ] {
+            assert_eq!(found(Path::new(name)), path);
+        }
+        assert!(found(Path::new("sh")).is_absolute());
     }
 }

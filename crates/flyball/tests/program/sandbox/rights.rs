@@ -277,3 +277,32 @@ fn a_link_of_another_user_leads_no_log_and_no_pid_file_elsewhere() {
     let _server = launch(&directory, &lines).start();
     assert!(at("closed/access.log").is_file());
 }
+
+#[test]
+fn a_link_of_another_user_lets_workers_read_nothing_more() {
+    let Some(directory) = shared_machine() else { return };
+    let at = |name: &str| within(&directory, name);
+    fs::create_dir(at("beside")).expect("a directory can be made");
+    fs::write(at("beside/page.txt"), "beside").expect("a file can be written");
+    symlink(at("beside/page.txt"), at("bob/site/out.txt")).expect("a link can be made");
+    symlink("../beside", at("bob/via")).expect("a link can be made");
+    let read = format!("sandbox-read = [{:?}]\n", text(&at("bob/via")));
+    let lines = read + &site(&at("bob/site")) + "symlinks = \"follow\"\n";
+    let page = |server: &Server| server.connect().ask(last_get("/out.txt")).body;
+    let server = launch(&directory, &lines).start();
+    assert_eq!(page(&server), b"beside");
+    drop(server);
+    lchown(at("bob/via"), Some(BOB), Some(BOB)).expect("the superuser gives away");
+    let server = launch(&directory, &lines).start();
+    server.errors.wait_for("a warning", |log| {
+        log.contains("sandbox-read") && log.contains("via is a symbolic link of another user")
+    });
+    if has_landlock() {
+        assert_ne!(page(&server), b"beside");
+    }
+}
+
+/// Whether the kernel keeps workers to what they may read.
+fn has_landlock() -> bool {
+    flyball_sys::sandbox::Kernel::probe().landlock > 0
+}
