@@ -10,7 +10,8 @@ use std::sync::Arc;
 use flyball_sys::net;
 use flyball_sys::owned::{Opening, Owned};
 
-use crate::counters::{Blocks, Counter, Tally};
+use crate::counters::{Counter, Tally};
+use crate::live::Live;
 use crate::settings::AcceptLimit;
 
 /// The accept-limit, with the credit that a fraction leaves over from phase to phase.
@@ -24,7 +25,7 @@ pub struct AcceptPolicy {
 #[derive(Debug)]
 enum Limit {
     Fixed(AcceptLimit),
-    Shared(Arc<Blocks>),
+    Shared(Arc<Live>),
 }
 
 /// How an accept phase ended.
@@ -74,8 +75,8 @@ impl AcceptPolicy {
 
     /// A policy with the limit that holds for the whole server when a phase begins: it can be
     /// changed while the server runs (S0, section 4.3).
-    pub fn shared(blocks: &Arc<Blocks>) -> AcceptPolicy {
-        AcceptPolicy { limit: Limit::Shared(Arc::clone(blocks)), credit: 0.0 }
+    pub(crate) fn shared(live: &Arc<Live>) -> AcceptPolicy {
+        AcceptPolicy { limit: Limit::Shared(Arc::clone(live)), credit: 0.0 }
     }
 
     /// The same limit, but no less than one connection in each phase, for ever.
@@ -89,7 +90,7 @@ impl AcceptPolicy {
     fn limit(&self) -> AcceptLimit {
         match &self.limit {
             Limit::Fixed(limit) => *limit,
-            Limit::Shared(blocks) => blocks.accept_limit(),
+            Limit::Shared(live) => live.accept_limit(),
         }
     }
 
@@ -247,10 +248,10 @@ mod tests {
         net::listen(&listener, 128, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
         let _clients: Vec<_> = (0..12).map(|_| TcpStream::connect(address).unwrap()).collect();
-        let blocks = Arc::new(Blocks::new(1).unwrap());
-        let (mut policy, mut tally) = (AcceptPolicy::shared(&blocks), Tally::default());
+        let live = Arc::new(Live::new().unwrap());
+        let (mut policy, mut tally) = (AcceptPolicy::shared(&live), Tally::default());
         let mut taken = |limit| {
-            blocks.set_accept_limit(limit);
+            live.set_accept_limit(limit);
             let mut taken = 0;
             policy.phase(&listener, 99, &mut tally, |_, _| taken += 1);
             taken
@@ -264,11 +265,11 @@ mod tests {
 
     #[test]
     fn a_limit_below_one_is_one_for_a_thread_that_waits_for_a_connection() {
-        let blocks = Arc::new(Blocks::new(1).unwrap());
-        blocks.set_accept_limit(AcceptLimit::At(0.5));
-        let policy = AcceptPolicy::shared(&blocks);
+        let live = Arc::new(Live::new().unwrap());
+        live.set_accept_limit(AcceptLimit::At(0.5));
+        let policy = AcceptPolicy::shared(&live);
         assert_eq!(policy.at_least_one().limit(), AcceptLimit::At(1.0));
-        blocks.set_accept_limit(AcceptLimit::Infinite);
+        live.set_accept_limit(AcceptLimit::Infinite);
         assert_eq!(policy.at_least_one().limit(), AcceptLimit::Infinite);
     }
 

@@ -81,7 +81,7 @@ impl Accepts {
         if self.ended || self.rests_until_ms.is_some_and(|_| self.under_way() > 0) {
             return;
         }
-        let limit = worker.blocks.accept_limit();
+        let limit = worker.shared.live().accept_limit();
         let most = worker.connections_max;
         let repeats = limit == AcceptLimit::Infinite
             && (self.margin == 0 || open.saturating_add(self.margin) < most);

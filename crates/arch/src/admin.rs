@@ -31,8 +31,8 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net};
 
 use crate::control::{self, Command, Reply};
-use crate::counters::Blocks;
 use crate::settings::Settings;
+use crate::shared_state::SharedState;
 use crate::{registry, trace};
 use snapshot::Snapshot;
 use visit::Visit;
@@ -49,7 +49,7 @@ const FIRST_CLIENT: u64 = 2;
 #[derive(Debug)]
 pub(crate) struct Admin {
     pub(crate) socket: Arc<OwnedFd>,
-    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) shared: Arc<SharedState>,
     /// Where the master takes commands; none arrive over TCP.
     pub(crate) commands: Option<Channel>,
     /// The hosts that it answers to; `None` is any.
@@ -254,7 +254,7 @@ fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'stati
 /// `POST /trace`: what clients ask for is told only to whoever may change the server.
 fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
     if net::is_unix(&*admin.socket) {
-        return trace::answer(admin.blocks.traces(), request.query());
+        return trace::answer(admin.shared.blocks.traces(), request.query());
     }
     let why = "requests are traced only through a Unix-domain socket\n";
     (Status::FORBIDDEN, "text/plain", why.into())
@@ -264,12 +264,12 @@ fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String
 fn settings(admin: &Admin) -> String {
     let settings = serde_json::json!({
         "architecture": architecture(admin),
-        "accept.limit": admin.blocks.accept_limit().to_string(),
+        "accept.limit": admin.shared.live().accept_limit().to_string(),
     });
     format!("{settings:#}\n")
 }
 
 fn architecture(admin: &Admin) -> &'static str {
-    let (_, at, _) = admin.blocks.generation();
+    let (_, at, _) = admin.shared.blocks.generation();
     registry::ALL.get(at).map_or("", |architecture| architecture.name())
 }

@@ -10,14 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use flyball_http::{CloseReason, Status};
-use flyball_site::SiteSettings;
 use flyball_sys::shared::SharedCounters;
 
-use crate::clients::ClientLimits;
 use crate::histogram::{self, Distribution, Timing};
-use crate::hosts::{self, NamedCounts};
-use crate::live::Live;
-use crate::settings::AcceptLimit;
+use crate::hosts::NamedCounts;
 use crate::standing::{STANDINGS, Standing};
 use crate::trace::Ring;
 
@@ -230,7 +226,6 @@ enum Word {
     Architecture,
     Workers,
     Sockets,
-    AcceptLimit,
 }
 
 /// Words in front of the blocks; a whole cache line.
@@ -244,13 +239,9 @@ const WORDS: usize = 8;
 pub struct Blocks {
     shared: Arc<SharedCounters>,
     blocks: usize,
-    clients: Arc<ClientLimits>,
-    live: Arc<Live>,
     hosts: NamedCounts,
     modules: NamedCounts,
     traces: Arc<Ring>,
-    /// Bytes in the spool, by the first block of each process.
-    spooled: Arc<SharedCounters>,
 }
 
 /// Who counts in a block.
@@ -271,8 +262,7 @@ const OWNER: usize = 8;
 const ENTERED_AT: usize = 4;
 
 impl Blocks {
-    /// Maps `blocks` blocks, to be called before the first fork. The accept-limit is infinite until
-    /// it is set.
+    /// Maps `blocks` blocks, to be called before the first fork.
     ///
     /// # Errors
     /// When memory is out.
@@ -280,42 +270,17 @@ impl Blocks {
         let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
         let (hosts, modules) = (NamedCounts::default(), NamedCounts::default());
         let traces = Arc::new(Ring::new()?);
-        let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
-        let spooled = Arc::new(SharedCounters::new(blocks)?);
-        let blocks = Blocks { shared, blocks, clients, live, hosts, modules, traces, spooled };
-        blocks.set_accept_limit(AcceptLimit::Infinite);
+        let blocks = Blocks { shared, blocks, hosts, modules, traces };
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
         Ok(blocks)
     }
 
-    /// The same with what clients use, which has these limits.
-    pub(crate) fn with_clients(self, clients: ClientLimits) -> Blocks {
-        Blocks { clients: Arc::new(clients), ..self }
-    }
-
-    /// The same counters, beside other limits of clients and for other sites.
-    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> Blocks {
-        let hosts = self.hosts.of_names(&hosts::labels(sites));
-        let modules = self.modules.of_names(&hosts::modules(sites));
+    /// The same counters, for hosts and modules of other names.
+    pub(crate) fn of_names(&self, hosts: &[String], modules: &[String]) -> Blocks {
+        let (hosts, modules) = (self.hosts.of_names(hosts), self.modules.of_names(modules));
         let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
-        let (live, spooled) = (Arc::clone(&self.live), Arc::clone(&self.spooled));
-        Blocks { shared, blocks: self.blocks, clients, live, hosts, modules, traces, spooled }
-    }
-
-    /// The limits that changed while the server ran.
-    pub(crate) fn live(&self) -> &Live {
-        &self.live
-    }
-
-    /// What clients use.
-    pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
-        &self.clients
-    }
-
-    /// Bytes that processes have in the spool, a word for each block.
-    pub(crate) fn spooled(&self) -> &Arc<SharedCounters> {
-        &self.spooled
+        Blocks { shared, blocks: self.blocks, hosts, modules, traces }
     }
 
     /// Timelines of requests.
@@ -327,9 +292,9 @@ impl Blocks {
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn with_names(self, sites: &[SiteSettings]) -> io::Result<Blocks> {
-        let hosts = NamedCounts::new(&hosts::labels(sites), self.blocks)?;
-        let modules = NamedCounts::new(&hosts::modules(sites), self.blocks)?;
+    pub(crate) fn with_names(self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
+        let hosts = NamedCounts::new(hosts, self.blocks)?;
+        let modules = NamedCounts::new(modules, self.blocks)?;
         Ok(Blocks { hosts, modules, ..self })
     }
 
@@ -392,8 +357,8 @@ impl Blocks {
         &self.shared.all()[word as usize]
     }
 
-    /// Says which generation of workers accepts: its number, the place of its architecture in
-    /// [`ALL`](crate::ALL), and how many workers it has.
+    /// Says which generation of workers accepts: its number, the place of its architecture among
+    /// all, and how many workers it has.
     pub(crate) fn set_generation(&self, number: u64, architecture: usize, workers: usize) {
         self.word(Word::Architecture).store(architecture as u64, Relaxed);
         self.word(Word::Workers).store(workers as u64, Relaxed);
@@ -410,17 +375,6 @@ impl Blocks {
     /// Says how many listening sockets there are; gives back how many were said before.
     pub(crate) fn set_sockets(&self, sockets: usize) -> usize {
         self.word(Word::Sockets).swap(sockets as u64, Relaxed) as usize
-    }
-
-    /// The accept-limit of every accept phase from now on, in all workers (M12).
-    pub(crate) fn set_accept_limit(&self, limit: AcceptLimit) {
-        self.word(Word::AcceptLimit).store(limit.as_f64().to_bits(), Relaxed);
-    }
-
-    /// The accept-limit that holds now.
-    pub fn accept_limit(&self) -> AcceptLimit {
-        let limit = f64::from_bits(self.word(Word::AcceptLimit).load(Relaxed));
-        AcceptLimit::from_f64(limit).unwrap_or(AcceptLimit::Infinite)
     }
 
     fn block(&self, index: usize) -> &[AtomicU64] {
@@ -511,10 +465,6 @@ impl Blocks {
     /// Moves what a dead worker counted to the block of the dead; its connections are gone, and so
     /// are lines of the log if it could not hand them over.
     pub fn fold(&self, index: usize, abruptly: bool) {
-        self.clients.release(index);
-        if let Some(word) = self.spooled.all().get(index) {
-            word.store(0, Relaxed);
-        }
         if self.owner(index).is_none() {
             return;
         }
@@ -647,16 +597,6 @@ mod tests {
         assert_eq!(blocks.totals().counter(Counter::Requests), 7);
         assert_eq!(blocks.totals().closed(CloseReason::IdleTimeout), 1);
         assert_eq!(blocks.totals().connections(IDLE), 0);
-    }
-
-    #[test]
-    fn the_accept_limit_is_not_counted() {
-        let blocks = used(1);
-        assert_eq!(blocks.accept_limit(), AcceptLimit::Infinite);
-        blocks.set_accept_limit(AcceptLimit::At(0.25));
-        blocks.fold(0, false);
-        assert_eq!(blocks.accept_limit(), AcceptLimit::At(0.25));
-        assert_eq!(blocks.totals().sums, [0; BLOCK]);
     }
 
     #[test]

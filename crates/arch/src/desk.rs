@@ -10,11 +10,12 @@ use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
-use crate::counters::{Blocks, Counter, Owner, Tally};
+use crate::counters::{Counter, Owner, Tally};
 use crate::experiment::Trial;
 use crate::hosts::NamedCounts;
 use crate::log::AccessLogWriter;
 use crate::settings::{SendMode, Settings};
+use crate::shared_state::SharedState;
 use crate::standing::{Standing, StateChanges, count_states};
 use crate::trace::Tracer;
 use crate::turn::Turn;
@@ -169,7 +170,7 @@ pub struct Desk {
     pub(crate) tracer: Tracer,
     /// Scratch for one piece of a large body; empty until one is sent.
     piece: Vec<u8>,
-    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) block: usize,
     /// The first block of the process.
     owner: usize,
@@ -197,14 +198,14 @@ impl Desk {
     pub fn new(
         service: Service,
         settings: &Arc<Settings>,
-        blocks: &Arc<Blocks>,
+        shared: &Arc<SharedState>,
         block: usize,
         log: AccessLogWriter,
     ) -> Desk {
-        let ((generation, ..), process) = (blocks.generation(), process::own_id());
+        let ((generation, ..), process) = (shared.blocks.generation(), process::own_id());
         // Others of the process may count there already.
-        if blocks.owner(block).is_none_or(|owner| owner.process != process) {
-            blocks.set_owner(block, Owner { generation, worker: None, process });
+        if shared.blocks.owner(block).is_none_or(|owner| owner.process != process) {
+            shared.blocks.set_owner(block, Owner { generation, worker: None, process });
         }
         Desk {
             settings: Arc::clone(settings),
@@ -221,7 +222,7 @@ impl Desk {
             chunks: Chunks::of(settings),
             tracer: Tracer::new(block),
             piece: Vec::new(),
-            blocks: Arc::clone(blocks),
+            shared: Arc::clone(shared),
             block,
             owner: block,
             shares_block: false,
@@ -243,8 +244,8 @@ impl Desk {
     /// The same desk, in this worker's process whose first block is this one.
     pub fn of_process(mut self, worker: usize, owner: usize) -> Desk {
         self.owner = owner;
-        if let Some(known) = self.blocks.owner(self.block) {
-            self.blocks.set_owner(self.block, Owner { worker: Some(worker), ..known });
+        if let Some(known) = self.shared.blocks.owner(self.block) {
+            self.shared.blocks.set_owner(self.block, Owner { worker: Some(worker), ..known });
         }
         self
     }
@@ -261,20 +262,20 @@ impl Desk {
         let settings = Arc::new(Settings::default());
         let sites =
             Arc::new(flyball_site::Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap());
-        let blocks = Arc::new(Blocks::new(1).unwrap());
+        let shared = Arc::new(SharedState::new(1).unwrap());
         let log = AccessLogWriter::new(&crate::log::LogSender::off());
         let service = Service::new(sites, settings.caches.clone());
-        Desk::new(service, &settings, &blocks, 0, log)
+        Desk::new(service, &settings, &shared, 0, log)
     }
 
     /// What clients use.
     pub(crate) fn clients(&self) -> &ClientLimits {
-        self.blocks.clients()
+        self.shared.clients()
     }
 
     /// A connection from this address came.
     pub(crate) fn seat(&self, address: IpAddr) -> Seat {
-        self.blocks.clients().sit_down(address, self.owner)
+        self.shared.clients().sit_down(address, self.owner)
     }
 
     /// Takes spare buffers from these from now on, and gives them back there.
@@ -285,8 +286,8 @@ impl Desk {
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
-        self.tracer.refresh(self.blocks.traces(), self.now.ms());
-        if self.blocks.live().change() != self.change {
+        self.tracer.refresh(self.shared.blocks.traces(), self.now.ms());
+        if self.shared.live().change() != self.change {
             self.take_change();
         }
     }
@@ -295,9 +296,9 @@ impl Desk {
     /// keeps those that it began with.
     #[cold]
     fn take_change(&mut self) {
-        self.change = self.blocks.live().change();
+        self.change = self.shared.live().change();
         let mut limits = Limits::clone(&self.limits);
-        self.blocks.live().apply(&mut limits);
+        self.shared.live().apply(&mut limits);
         self.limits = Arc::new(limits);
     }
 
@@ -305,7 +306,7 @@ impl Desk {
     pub(crate) fn answered(&mut self, status: Status) {
         self.count_answer(self.service.answered_for(), status);
         if let Some(module) = self.service.answered_by() {
-            self.count_by_name(self.blocks.modules(), Some(module), status);
+            self.count_by_name(self.shared.blocks.modules(), Some(module), status);
         }
     }
 
@@ -316,7 +317,7 @@ impl Desk {
 
     fn count_answer(&mut self, site: Option<usize>, status: Status) {
         self.tally.answered(status);
-        self.count_by_name(self.blocks.hosts(), site, status);
+        self.count_by_name(self.shared.blocks.hosts(), site, status);
     }
 
     fn count_by_name(&self, counts: &NamedCounts, number: Option<usize>, status: Status) {
@@ -363,17 +364,17 @@ impl Desk {
         self.tally.add(Counter::AccessLogLost, self.log.take_lost());
         let before = std::mem::replace(&mut self.gathered, self.log.gathered());
         if before != self.gathered {
-            self.blocks.change_gathered(self.block, before, self.gathered);
+            self.shared.blocks.change_gathered(self.block, before, self.gathered);
         }
         if self.settings.send == SendMode::Mapped {
             self.count_chunks();
         }
-        let (modules, block) = (self.blocks.modules(), self.block);
+        let (modules, block) = (self.shared.blocks.modules(), self.block);
         self.service.take_module_times(|module, ns| modules.spent(block, module, ns));
         if self.shares_block {
-            self.blocks.publish_among_others(self.block, &mut self.tally);
+            self.shared.blocks.publish_among_others(self.block, &mut self.tally);
         } else {
-            self.blocks.publish(self.block, &mut self.tally);
+            self.shared.blocks.publish(self.block, &mut self.tally);
         }
         self.published_ms = self.now.ms();
     }
@@ -389,7 +390,7 @@ impl Desk {
     /// Shows where the one connection of a thread that blocks stands; `None` when it has none.
     pub fn show(&mut self, state: Option<Standing>) {
         if self.shown != state {
-            self.blocks.change_state(self.block, self.shown, state);
+            self.shared.blocks.change_state(self.block, self.shown, state);
             self.shown = state;
         }
     }
@@ -420,12 +421,12 @@ impl Desk {
 
     /// Says how many connections stand where.
     pub fn publish_states(&self, states: impl Iterator<Item = Standing>) {
-        self.blocks.set_states(self.block, &count_states(states));
+        self.shared.blocks.set_states(self.block, &count_states(states));
     }
 
     /// Says how the connections' states changed under this thread.
     pub fn publish_state_changes(&self, changes: &StateChanges) {
-        self.blocks.set_states(self.block, changes.counts());
+        self.shared.blocks.set_states(self.block, changes.counts());
     }
 
     fn count_chunks(&mut self) {

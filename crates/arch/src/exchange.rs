@@ -94,7 +94,7 @@ impl Exchange {
         let (client, told_by) = (peer.ip().to_canonical(), desk.settings.clients.address);
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
-        desk.blocks.opened(desk.block);
+        desk.shared.blocks.opened(desk.block);
         Exchange {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client,
@@ -262,10 +262,10 @@ impl Exchange {
         }
         self.trace.sent(n);
         if self.trace.is_answered() && self.out().is_none() && !is_producing {
-            let Desk { tracer, blocks, tally, .. } = desk;
+            let Desk { tracer, shared, tally, .. } = desk;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
-            self.trace.done(closes, tracer, blocks.traces(), tally);
+            self.trace.done(closes, tracer, shared.blocks.traces(), tally);
         }
     }
 
@@ -369,10 +369,10 @@ impl Exchange {
 
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(mut self, desk: &mut Desk, reason: CloseReason) {
-        let Desk { tracer, blocks, tally, .. } = desk;
-        self.trace.closed(reason, tracer, blocks.traces(), tally);
+        let Desk { tracer, shared, tally, .. } = desk;
+        self.trace.closed(reason, tracer, shared.blocks.traces(), tally);
         desk.clients().get_up(self.seat);
-        desk.blocks.closed(desk.block);
+        desk.shared.blocks.closed(desk.block);
         desk.tally.closed(reason);
         if let Some(buffers) = self.buffers {
             desk.give_back(buffers);
@@ -399,7 +399,7 @@ impl Exchange {
         }
         desk.request_seen(&mut self.times);
         let _masked = desk.masked();
-        let Desk { service, settings, head, now, tally, log, blocks, .. } = desk;
+        let Desk { service, settings, head, now, tally, log, shared, .. } = desk;
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
         self.began_ns = log.clock_ns();
         let request = head.request(input.since(at));
@@ -408,7 +408,7 @@ impl Exchange {
             self.conn.set_private(service.restricts(&request));
             expect_login(log, service, &request);
         }
-        let lookup = match blocks.clients().ask(request.client(), now.ms()) {
+        let lookup = match shared.clients().ask(request.client(), now.ms()) {
             Ok(()) => service.lookup(request, now),
             Err(wait_s) => throttle(wait_s, &request, service, tally),
         };

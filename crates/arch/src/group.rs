@@ -228,7 +228,7 @@ impl Group {
         for word in [Word::Left, Word::Unfinished] {
             self.word(index, word).store(0, SeqCst);
         }
-        self.worker.blocks.set_entered(self.block_of(index), false);
+        self.worker.shared.blocks.set_entered(self.block_of(index), false);
         descriptors.expect(index);
         let id = process::spawn_sharing_descriptors(&|| {
             let served = process::be_killed_with_parent(leader)
@@ -275,7 +275,7 @@ impl Group {
     }
 
     fn worker_of(&self, index: usize, partition: usize, signals: Signals) -> Worker {
-        let Worker { listeners, settings, sites, blocks, block, log, .. } = &self.worker;
+        let Worker { listeners, settings, sites, shared, block, log, .. } = &self.worker;
         // As many stand in a row for each address; an earlier generation may have needed more.
         let each = (listeners.len() / settings.listen.len().max(1)).max(1);
         let (addresses, by_address) = (listeners.len() / each, settings.by_address);
@@ -291,7 +291,7 @@ impl Group {
             shares_listeners: self.processes.len() > self.partitions,
             settings: Arc::clone(settings),
             sites: Arc::clone(sites),
-            blocks: Arc::clone(blocks),
+            shared: Arc::clone(shared),
             block: block + index,
             threads: 1,
             signals,
@@ -344,7 +344,7 @@ impl Group {
             self.table.recover(index, id.number());
             self.table.descriptors().bury(index);
             self.sweeping.plan();
-            self.worker.blocks.fold(self.worker.block + index, ending.is_abrupt());
+            self.worker.shared.fold(self.worker.block + index, ending.is_abrupt());
             if self.order.is_none() {
                 self.plan_restart(index, ending);
             }
@@ -357,7 +357,7 @@ impl Group {
             Ending::Exited(code) => format!("exited with code {code}"),
             Ending::Killed(signal) => format!("was ended by signal {signal}"),
         };
-        let has_entered = self.worker.blocks.has_entered(self.block_of(index));
+        let has_entered = self.worker.shared.blocks.has_entered(self.block_of(index));
         self.processes[index].early_ends.has_entered |= has_entered;
         let on_trial = now_ms - self.started_ms < TRIAL_MS && ending.is_failure();
         if on_trial || self.processes[index].early_ends.are_too_many(now_ms) {

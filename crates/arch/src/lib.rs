@@ -42,6 +42,7 @@ mod room;
 mod sandbox;
 mod server;
 mod settings;
+mod shared_state;
 mod slots;
 mod spool;
 mod stages;

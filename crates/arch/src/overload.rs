@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use flyball_site::Overloaded;
 use flyball_sys::{clock, net};
 
-use crate::counters::Blocks;
+use crate::shared_state::SharedState;
 use crate::worker::Worker;
 
 /// How long it lasts once it was seen, in milliseconds: who waits then has gone in or away before
@@ -31,7 +31,7 @@ const LASTS_MS: u64 = 1_000;
 #[derive(Debug)]
 pub(crate) struct Overload {
     listeners: Vec<Arc<OwnedFd>>,
-    blocks: Arc<Blocks>,
+    shared: Arc<SharedState>,
     /// Whose connections count: those of this generation, and of this process alone unless others
     /// read its sockets.
     generation: u64,
@@ -44,10 +44,10 @@ pub(crate) struct Overload {
 impl Overload {
     /// That of a worker, which counts in this block among others.
     pub(crate) fn of(worker: &Worker, block: usize) -> Overload {
-        let owner = worker.blocks.owner(block);
+        let owner = worker.shared.blocks.owner(block);
         Overload {
             listeners: worker.listeners.clone(),
-            blocks: Arc::clone(&worker.blocks),
+            shared: Arc::clone(&worker.shared),
             generation: owner.map_or(0, |owner| owner.generation),
             process: owner.filter(|_| !worker.shares_listeners).map(|owner| owner.process),
             places: worker.connections_max,
@@ -77,7 +77,7 @@ impl Overload {
     }
 
     fn has_place(&self) -> bool {
-        let (open, processes) = self.blocks.open(|owner| {
+        let (open, processes) = self.shared.blocks.open(|owner| {
             owner.generation == self.generation
                 && owner.worker.is_some()
                 && self.process.is_none_or(|process| process == owner.process)
@@ -100,20 +100,20 @@ mod tests {
     use std::net::{SocketAddr, TcpStream};
 
     /// Of process 1, which has a worker with so many places.
-    fn overload(places: usize, shared: bool) -> (Overload, SocketAddr) {
+    fn overload(places: usize, sharing: bool) -> (Overload, SocketAddr) {
         let listener = net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
         net::listen(&listener, 8, &ListenOptions::default()).unwrap();
         let address = net::local_address(&listener).unwrap();
-        let blocks = Arc::new(Blocks::new(4).unwrap());
+        let shared = Arc::new(SharedState::new(4).unwrap());
         for (index, process) in [1, 1, 2].into_iter().enumerate() {
-            blocks.set_owner(index, Owner { generation: 7, worker: Some(0), process });
+            shared.blocks.set_owner(index, Owner { generation: 7, worker: Some(0), process });
         }
-        blocks.set_owner(3, Owner { generation: 6, worker: Some(0), process: 3 });
+        shared.blocks.set_owner(3, Owner { generation: 6, worker: Some(0), process: 3 });
         let overload = Overload {
             listeners: vec![Arc::new(listener)],
-            blocks,
+            shared,
             generation: 7,
-            process: (!shared).then_some(1),
+            process: (!sharing).then_some(1),
             places,
             until_ms: AtomicU64::new(0),
         };
@@ -126,17 +126,17 @@ mod tests {
         let client = || TcpStream::connect(address).unwrap();
         let _waits = client();
         // One of two threads has a place, and others have none to give.
-        overload.blocks.opened(0);
-        overload.blocks.opened(2);
-        overload.blocks.opened(3);
+        overload.shared.blocks.opened(0);
+        overload.shared.blocks.opened(2);
+        overload.shared.blocks.opened(3);
         assert!(!overload.is_at(5));
-        overload.blocks.opened(1);
+        overload.shared.blocks.opened(1);
         assert!(overload.is_at(5));
-        overload.blocks.closed(1);
+        overload.shared.blocks.closed(1);
         assert!(overload.is_at(5 + LASTS_MS - 1));
         assert!(!overload.is_at(5 + LASTS_MS));
         // Nobody waits.
-        overload.blocks.opened(1);
+        overload.shared.blocks.opened(1);
         assert!(overload.is_at(3_000));
         net::accept(&overload.listeners[0], true).unwrap();
         assert!(overload.is_at(3_999) && !overload.is_at(4_000));
@@ -146,14 +146,14 @@ mod tests {
     fn who_reads_the_same_socket_has_places_too() {
         let (overload, address) = overload(1, true);
         let _waits = TcpStream::connect(address).unwrap();
-        overload.blocks.opened(0);
+        overload.shared.blocks.opened(0);
         assert!(!overload.is_at(5));
-        overload.blocks.opened(2);
+        overload.shared.blocks.opened(2);
         assert!(overload.is_at(5));
         // A process that died has none.
-        overload.blocks.fold(2, true);
+        overload.shared.fold(2, true);
         assert!(overload.is_at(5 + LASTS_MS));
-        overload.blocks.closed(0);
+        overload.shared.blocks.closed(0);
         assert!(!overload.is_at(5 + 2 * LASTS_MS));
     }
 

@@ -141,7 +141,7 @@ impl<D: DiskWork> Phases<D> {
         }
         let mut phases = Phases {
             timers: Timers::new(desk.now.ms()),
-            accept: AcceptPolicy::shared(&worker.blocks),
+            accept: AcceptPolicy::shared(worker.shared.live()),
             replacement: AcceptPolicy::new(AcceptLimit::At(1.0)),
             arranger: Arranger::new(worker.settings.work_order),
             connections_max: worker.connections_max,

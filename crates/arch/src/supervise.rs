@@ -39,9 +39,9 @@ use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
 use crate::clients::ClientLimits;
-use crate::counters::Blocks;
 use crate::registry::{self, Architecture};
 use crate::server::{Server, Setup};
+use crate::shared_state::SharedState;
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;
@@ -60,7 +60,7 @@ pub(crate) struct Master {
     server: Server,
     generation: Generation,
     children: Vec<Child>,
-    blocks: Arc<Blocks>,
+    shared: Arc<SharedState>,
     started_ms: u64,
     signals: Signals,
     /// Where the admin process sends commands.
@@ -108,11 +108,12 @@ impl Master {
         error_log::set_level(server.setup.settings.log.level);
         // One generation more for one that is taken back while the others finish, and its log.
         let clients = ClientLimits::new(&server.setup.settings)?;
-        let blocks = Blocks::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
-        let blocks = Arc::new(blocks.with_names(&server.setup.settings.sites)?);
+        let shared = SharedState::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
+        let shared = Arc::new(shared.with_names(&server.setup.settings.sites)?);
         let architecture = server.setup.architecture;
-        blocks.set_accept_limit(registry::accept_limit(architecture, &server.setup.settings));
-        blocks.set_sockets(server.listening.all().len());
+        let limit = registry::accept_limit(architecture, &server.setup.settings);
+        shared.live().set_accept_limit(limit);
+        shared.blocks.set_sockets(server.listening.all().len());
         let signals = Signals::block()?;
         let mut mechanism = readiness::open("poll")?;
         mechanism.add(signals.as_fd(), SIGNALS, Interest::READ)?;
@@ -129,7 +130,7 @@ impl Master {
                 previous,
             },
             children: Vec::new(),
-            blocks,
+            shared,
             started_ms,
             signals,
             commands: None,

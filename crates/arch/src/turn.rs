@@ -145,14 +145,14 @@ impl Desk {
     /// The turn is over; how long it took, in nanoseconds.
     pub(crate) fn end_turn(&mut self) -> u64 {
         self.turn.lap();
-        let Desk { turn, blocks, block, shares_block, .. } = self;
-        turn.end(recorder(blocks, *block, *shares_block));
+        let Desk { turn, shared, block, shares_block, .. } = self;
+        turn.end(recorder(&shared.blocks, *block, *shares_block));
         turn.now_ns.saturating_sub(turn.began_ns)
     }
 
     /// Records how long something took, in nanoseconds.
     pub(crate) fn time(&self, timing: Timing, ns: u64) {
-        recorder(&self.blocks, self.block, self.shares_block)(timing, ns, 1);
+        recorder(&self.shared.blocks, self.block, self.shares_block)(timing, ns, 1);
     }
 
     /// A whole head was found.
@@ -162,8 +162,8 @@ impl Desk {
 
     /// Bytes of answers were sent; all that there are if `finished`.
     pub(crate) fn answer_sent(&mut self, times: &mut RequestTimes, finished: bool) {
-        let Desk { turn, blocks, block, shares_block, .. } = self;
-        times.sent(finished, turn, recorder(blocks, *block, *shares_block));
+        let Desk { turn, shared, block, shares_block, .. } = self;
+        times.sent(finished, turn, recorder(&shared.blocks, *block, *shares_block));
     }
 }
 

@@ -9,13 +9,13 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
-use crate::counters::Blocks;
 use crate::desk::Desk;
 use crate::log::{AccessLogWriter, LogSender};
 use crate::overload::Overload;
 use crate::sandbox::Rings;
 use crate::server::DESCRIPTORS_RESERVED;
 use crate::settings::Settings;
+use crate::shared_state::SharedState;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
 pub const BLOCKING_TICK_MS: u64 = 500;
@@ -43,8 +43,8 @@ pub struct Worker {
     pub settings: Arc<Settings>,
     /// The sites, with their roots open.
     pub sites: Arc<Sites>,
-    /// Where it counts.
-    pub blocks: Arc<Blocks>,
+    /// What all processes of the server share: it counts there.
+    pub shared: Arc<SharedState>,
     /// The first of its blocks; it has one for each of [`Architecture::threads`].
     ///
     /// [`Architecture::threads`]: crate::Architecture::threads
@@ -78,14 +78,14 @@ impl Worker {
     /// A desk that serves by `service` and counts in block `block` of this worker's.
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = AccessLogWriter::new(&self.log);
-        let mut desk = Desk::new(service, &self.settings, &self.blocks, self.block + block, log);
+        let mut desk = Desk::new(service, &self.settings, &self.shared, self.block + block, log);
         desk.chunks = Arc::clone(&self.chunks);
         desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());
         desk.service.warm(&desk.now);
         let desk = desk.of_process(self.index, self.block);
         self.sites.watch(|| Box::new(Overload::of(self, desk.block)));
         if let Some(spool) = self.sites.spool() {
-            spool.share(self.blocks.spooled(), self.block);
+            spool.share(self.shared.spooled(), self.block);
         }
         desk
     }
@@ -118,7 +118,7 @@ impl Worker {
     /// Tells the master that the worker stands and serves from now on: to be called where its loop
     /// is entered, with nothing left before that which may fail.
     pub fn enter_loop(&self) {
-        self.blocks.set_entered(self.block..self.block + self.threads, true);
+        self.shared.blocks.set_entered(self.block..self.block + self.threads, true);
     }
 
     /// The next order, if one came. Never blocks. A stop may follow a retirement.

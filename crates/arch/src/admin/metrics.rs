@@ -35,7 +35,7 @@ fn write_server(text: &mut Text, snapshot: &Snapshot<'_>) {
     text.gauge("flyball_generation", "Number of the generation of workers, from 1.")
         .sample(&[], snapshot.generation);
     text.gauge("flyball_workers", "Workers that there shall be.").sample(&[], snapshot.workers);
-    let limit = snapshot.admin.blocks.accept_limit().as_f64();
+    let limit = snapshot.admin.shared.live().accept_limit().as_f64();
     let limit = if limit.is_finite() { limit.to_string() } else { "+Inf".to_string() };
     text.gauge("flyball_accept_limit", "Connections that an accept phase may accept.")
         .sample(&[], limit);

@@ -63,7 +63,7 @@ pub(super) struct Worker {
 
 impl Snapshot<'_> {
     pub(super) fn take(admin: &Admin) -> Snapshot<'_> {
-        let blocks = &admin.blocks;
+        let blocks = &admin.shared.blocks;
         let (generation, architecture, workers) = blocks.generation();
         let uptime_ms = clock::monotonic_ms().saturating_sub(admin.started_ms).max(1);
         Snapshot {
@@ -104,7 +104,7 @@ impl Snapshot<'_> {
 
 fn in_use(admin: &Admin) -> impl Iterator<Item = usize> + Clone {
     // The last is that of the dead.
-    (0..=admin.blocks.len()).filter(|index| admin.blocks.owner(*index).is_some())
+    (0..=admin.shared.blocks.len()).filter(|index| admin.shared.blocks.owner(*index).is_some())
 }
 
 fn queues(admin: &Admin) -> Vec<Queue> {
@@ -122,7 +122,7 @@ fn processes(admin: &Admin) -> Vec<Process> {
     let mut all = Vec::from_iter(process("master", admin.master, None));
     all.extend(process("admin", process::own_id(), None));
     let mut owners: Vec<Owner> = in_use(admin)
-        .filter_map(|index| admin.blocks.owner(index))
+        .filter_map(|index| admin.shared.blocks.owner(index))
         .filter(|owner| owner.process > 0)
         .collect();
     owners.sort_by_key(|owner| (owner.worker.is_some(), owner.generation, owner.worker));
@@ -136,7 +136,7 @@ fn processes(admin: &Admin) -> Vec<Process> {
 }
 
 fn worker(admin: &Admin, owner: Owner, index: usize) -> Worker {
-    let totals = admin.blocks.totals_of(|other| *other == owner);
+    let totals = admin.shared.blocks.totals_of(|other| *other == owner);
     // Of one that hands connections over the counts of a state may be off by those on the way.
     let connections =
         Standing::open().map(|standing| totals.connections(standing)).fold(0, u64::wrapping_add);

@@ -24,7 +24,7 @@ pub(super) fn write(snapshot: &Snapshot<'_>) -> String {
         "listen": addresses.map(ToString::to_string).collect::<Vec<_>>(),
         "uptime_ms": snapshot.uptime_ms,
         "started_unix_ms": snapshot.started_unix_ms,
-        "accept_limit": snapshot.admin.blocks.accept_limit().to_string(),
+        "accept_limit": snapshot.admin.shared.live().accept_limit().to_string(),
         "counters": object(Counter::ALL, |c| (c.label(), totals.counter(*c).into())),
         "connections": object(Standing::open(), |s| (s.label(), totals.connections(s).into())),
         "closed": object(CloseReason::ALL, |r| (r.label(), totals.closed(*r).into())),

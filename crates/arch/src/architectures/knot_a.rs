@@ -100,7 +100,7 @@ impl Architecture for KnotA {
             serve_connection(here, socket, peer, true);
         });
         scheduler.spawn(accept_all)?;
-        let accept = AcceptPolicy::shared(&worker.blocks);
+        let accept = AcceptPolicy::shared(worker.shared.live());
         scheduler.run(Commons::new(worker, accept, fit)?)
     }
 }

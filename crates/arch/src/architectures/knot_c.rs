@@ -105,7 +105,7 @@ impl Architecture for KnotC {
         if running < threads && settings.given.contains_key("knot.threads") {
             worker.say(&format!("{running} of {threads} threads run: no more connections fit"));
         }
-        let accept = AcceptPolicy::shared(&worker.blocks);
+        let accept = AcceptPolicy::shared(worker.shared.live());
         let mut scheduler = Scheduler::new(&settings, |_, _, _| ());
         for _ in 0..running {
             scheduler.spawn(serve)?;

@@ -134,7 +134,7 @@ impl EventLoop {
         let mut event_loop = EventLoop {
             callbacks: Callbacks::new(&worker)?,
             requests: Requests::new(desk.now.ms()),
-            accept: AcceptPolicy::shared(&worker.blocks),
+            accept: AcceptPolicy::shared(worker.shared.live()),
             accept_pending: Vec::new(),
             completions: Vec::new(),
             signalled: false,
@@ -187,7 +187,8 @@ impl EventLoop {
     fn accept_requests(&mut self) {
         let start_ns = clock::monotonic_ns();
         let listeners = self.worker.listeners.len();
-        let once = listeners == 1 || self.worker.blocks.accept_limit() != AcceptLimit::Infinite;
+        let once =
+            listeners == 1 || self.worker.shared.live().accept_limit() != AcceptLimit::Infinite;
         loop {
             let mut pending = std::mem::take(&mut self.accept_pending);
             let (mut added, mut stopped) = (0, None);

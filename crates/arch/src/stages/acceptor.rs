@@ -47,7 +47,7 @@ impl Acceptor {
             listeners: share(&worker.listeners, partition, pipeline.partitions.len()),
             partition,
             mechanism,
-            policy: AcceptPolicy::shared(&worker.blocks),
+            policy: AcceptPolicy::shared(worker.shared.live()),
             events: Vec::new(),
             paused: false,
         };

@@ -86,9 +86,9 @@ impl Master {
     /// Has all processes look at the settings that they take over as they are.
     pub(super) fn use_in_place(&self) {
         let settings = &self.server.setup.settings;
-        self.blocks.live().set(&settings.limits);
-        self.blocks
-            .set_accept_limit(registry::accept_limit(self.server.setup.architecture, settings));
+        self.shared.live().set(&settings.limits);
+        let limit = registry::accept_limit(self.server.setup.architecture, settings);
+        self.shared.live().set_accept_limit(limit);
         error_log::set_level(settings.log.level);
     }
 
@@ -124,7 +124,7 @@ impl Master {
     fn value_among(&self, key: &str, effects: &[Effect]) -> Option<String> {
         match key {
             "architecture" | "arch" => return Some(self.generation.architecture.name().into()),
-            "accept.limit" => return Some(self.blocks.accept_limit().to_string()),
+            "accept.limit" => return Some(self.shared.live().accept_limit().to_string()),
             "workers" => return Some(self.generation.workers.to_string()),
             "listen" => {
                 let addresses: Vec<_> =

@@ -20,11 +20,11 @@ use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master};
 use crate::admin;
 use crate::chunks::Chunks;
-use crate::counters::Blocks;
 use crate::listening::{cpu_of_worker, listen};
 use crate::log::{Appender, LogSender};
 use crate::sandbox::Part;
 use crate::server::{Setup, connections_that_fit};
+use crate::shared_state::SharedState;
 use crate::worker::Worker;
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
@@ -68,13 +68,13 @@ pub(super) struct Child {
     /// What asks it to start programs, if that is what it does.
     pub(super) spawner: Option<Weak<Spawner>>,
     /// The counters that it counts in, and what its clients use.
-    pub(super) counters: Arc<Blocks>,
+    pub(super) shared: Arc<SharedState>,
     /// Retired, to be killed then.
     pub(super) kill_at_ms: Option<u64>,
 }
 
 impl Child {
-    pub(super) fn new(role: Role, block: usize, blocks: usize, counters: &Arc<Blocks>) -> Child {
+    pub(super) fn new(role: Role, block: usize, blocks: usize, shared: &Arc<SharedState>) -> Child {
         Child {
             role,
             process: None,
@@ -87,7 +87,7 @@ impl Child {
             accepting: None,
             appender: None,
             spawner: None,
-            counters: Arc::clone(counters),
+            shared: Arc::clone(shared),
             kill_at_ms: None,
         }
     }
@@ -101,7 +101,7 @@ impl Child {
     /// Whether it, or one in whose place it was started, has entered its loop.
     pub(super) fn see_entered(&mut self) -> bool {
         let blocks = self.block..self.block + self.blocks;
-        self.early_ends.has_entered |= self.counters.has_entered(blocks);
+        self.early_ends.has_entered |= self.shared.blocks.has_entered(blocks);
         self.early_ends.has_entered
     }
 
@@ -205,7 +205,7 @@ impl Master {
         let (seen, accepting) = process::lifeline()?;
         let child = &mut self.children[at];
         child.accepting = Some(seen);
-        child.counters.set_entered(child.block..child.block + child.blocks, false);
+        child.shared.blocks.set_entered(child.block..child.block + child.blocks, false);
         Ok(Own { accepting, log, programs })
     }
 
@@ -222,7 +222,7 @@ impl Master {
         let process = process::fork_holding(&kept, || {
             let written = self
                 .begin_child(Role::Log, master, &appender.paths())
-                .and_then(|()| appender.run(&ways, &self.blocks, self.children[at].block));
+                .and_then(|()| appender.run(&ways, &self.shared.blocks, self.children[at].block));
             written.map_or_else(
                 |error| {
                     say!(Level::Error, "{}: {error}", name(Role::Log));
@@ -255,7 +255,7 @@ impl Master {
             return Ok(());
         }
         let block = self.free_blocks(1).ok_or(io::ErrorKind::OutOfMemory)?;
-        let child = Child::new(Role::Log, block, 1, &self.blocks);
+        let child = Child::new(Role::Log, block, 1, &self.shared);
         self.children.push(Child { appender: Some(Arc::downgrade(appender)), ..child });
         self.start(self.children.len() - 1)
     }
@@ -273,7 +273,7 @@ impl Master {
         if runs {
             return Ok(());
         }
-        let child = Child::new(Role::Spawner, 0, 0, &self.blocks);
+        let child = Child::new(Role::Spawner, 0, 0, &self.shared);
         self.children.push(Child { spawner: Some(Arc::downgrade(spawner)), ..child });
         self.start(self.children.len() - 1)
     }
@@ -368,7 +368,7 @@ impl Master {
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),
-            blocks: Arc::clone(&self.blocks),
+            shared: Arc::clone(&self.shared),
             commands,
             hosts: admin::hosts(socket, &self.server.setup.settings),
             addresses: self.server.addresses(),
@@ -400,7 +400,7 @@ impl Master {
             listeners,
             shares_listeners: architecture.sockets_are_shared() && workers > 1,
             sites: Arc::clone(&server.setup.sites),
-            blocks: Arc::clone(&self.blocks),
+            shared: Arc::clone(&self.shared),
             block: self.children[child].block,
             threads: self.children[child].blocks,
             signals: Signals::block()?,
@@ -460,7 +460,7 @@ impl Master {
             child.accepting = None;
             child.see_entered();
             for block in child.block..child.block + child.blocks {
-                child.counters.fold(block, ending.is_abrupt());
+                child.shared.fold(block, ending.is_abrupt());
             }
             say!(Level::Debug, "{} has ended: {ending:?}", name(child.role));
             if child.is_retired() {

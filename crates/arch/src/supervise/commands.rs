@@ -71,7 +71,7 @@ impl Master {
     pub(super) fn refresh_admin(&mut self) {
         let known = self.server.listening.all().len();
         let stale = std::mem::take(&mut self.admin_is_stale);
-        if (self.blocks.set_sockets(known) != known || stale)
+        if (self.shared.blocks.set_sockets(known) != known || stale)
             && let Err(error) = self.renew_admin()
         {
             say!(Level::Error, "cannot start the admin process: {error}");
@@ -95,7 +95,7 @@ impl Master {
                 Ok(())
             }
             None if wanted => {
-                self.children.push(Child::new(Role::Admin, 0, 0, &self.blocks));
+                self.children.push(Child::new(Role::Admin, 0, 0, &self.shared));
                 self.start(self.children.len() - 1)
             }
             None => Ok(()),

@@ -13,12 +13,12 @@ use super::children::{Child, RESTART_MS_MAX, Role, name};
 use super::{KILL_AFTER_MS, Master};
 use crate::clients::ClientLimits;
 use crate::control::Reply;
-use crate::counters::Blocks;
 use crate::listening::Listening;
 use crate::registry::{self, Architecture};
 use crate::sandbox::Confinement;
 use crate::server::Setup;
 use crate::settings::Settings;
+use crate::shared_state::SharedState;
 
 /// Generations of workers alive at the same time.
 pub(super) const GENERATIONS_MAX: usize = 3;
@@ -82,12 +82,12 @@ impl Master {
         self.failed_trial = false;
         say!(Level::Debug, "generation {number}: {} with {workers} workers", architecture.name());
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
-        self.blocks.set_generation(number, at.unwrap_or(0), workers);
+        self.shared.blocks.set_generation(number, at.unwrap_or(0), workers);
         let first = self.children.len();
         for index in 0..workers {
             let block = self.free_blocks(threads).ok_or(io::ErrorKind::OutOfMemory)?;
             let role = Role::Worker { generation: number, index };
-            self.children.push(Child::new(role, block, threads, &self.blocks));
+            self.children.push(Child::new(role, block, threads, &self.shared));
         }
         // One that cannot be started now is tried again, unless somebody decides otherwise.
         let mut failed = None;
@@ -106,7 +106,7 @@ impl Master {
         let is_free = |first: usize| {
             let overlaps =
                 |c: &Child| c.blocks > 0 && first < c.block + c.blocks && c.block < first + count;
-            first + count <= self.blocks.len() && !self.children.iter().any(overlaps)
+            first + count <= self.shared.blocks.len() && !self.children.iter().any(overlaps)
         };
         ends.chain([0]).find(|first| is_free(*first))
     }
@@ -168,10 +168,10 @@ impl Master {
                 self.blocks_max
             ));
         }
-        let counters = self.counters_for(&next.settings)?;
+        let shared = self.state_for(&next.settings)?;
         listening.leave();
         self.retire();
-        let counters_before = std::mem::replace(&mut self.blocks, counters);
+        let shared_before = std::mem::replace(&mut self.shared, shared);
         self.server.listening = listening;
         self.replaced = Some(self.server.setup.clone());
         self.server.use_setup(next);
@@ -183,7 +183,7 @@ impl Master {
             return Ok(());
         };
         self.retire();
-        self.blocks = counters_before;
+        self.shared = shared_before;
         let back = self.server.listening.rebound(&before.settings).and_then(|listening| {
             self.server.listening = listening;
             self.server.use_setup(before);
@@ -193,19 +193,19 @@ impl Master {
         Err(format!("{why}{back}"))
     }
 
-    /// The counters of a generation with these settings: the same, for its sites, beside what its
-    /// clients use if they have other limits.
-    fn counters_for(&self, next: &Settings) -> Result<Arc<Blocks>, String> {
+    /// The shared state of a generation with these settings: the same, for its sites, beside what
+    /// its clients use if they have other limits.
+    fn state_for(&self, next: &Settings) -> Result<Arc<SharedState>, String> {
         let limits = |settings: &Settings| {
             let clients = &settings.clients;
             let connections = clients.connections_per_address;
             (connections, clients.requests_per_address, clients.requests_burst)
         };
         let clients = match limits(next) == limits(&self.server.setup.settings) {
-            true => Arc::clone(self.blocks.clients()),
+            true => Arc::clone(self.shared.clients()),
             false => ClientLimits::new(next).map(Arc::new).map_err(|error| error.to_string())?,
         };
-        Ok(Arc::new(self.blocks.beside(clients, &next.sites)))
+        Ok(Arc::new(self.shared.beside(clients, &next.sites)))
     }
 
     pub(super) fn prepare_and_begin(&mut self) -> Result<(), String> {

@@ -1,0 +1,83 @@
+//! What all processes of a server share, in memory that is mapped before the first fork.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use flyball_site::SiteSettings;
+use flyball_sys::shared::SharedCounters;
+
+use crate::clients::ClientLimits;
+use crate::counters::Blocks;
+use crate::hosts;
+use crate::live::Live;
+
+/// The counters, and beside them what clients use, limits that change while the server runs, and
+/// how full the spool is.
+#[derive(Debug)]
+pub struct SharedState {
+    /// What is counted.
+    pub(crate) blocks: Blocks,
+    clients: Arc<ClientLimits>,
+    live: Arc<Live>,
+    /// Bytes in the spool, by the first block of each process.
+    spooled: Arc<SharedCounters>,
+}
+
+impl SharedState {
+    /// Maps it with `blocks` blocks of counters, to be called before the first fork. The
+    /// accept-limit is infinite until it is set, and clients have no limits.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn new(blocks: usize) -> io::Result<SharedState> {
+        let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
+        let spooled = Arc::new(SharedCounters::new(blocks)?);
+        Ok(SharedState { blocks: Blocks::new(blocks)?, clients, live, spooled })
+    }
+
+    /// The same with what clients use, which has these limits.
+    pub(crate) fn with_clients(self, clients: ClientLimits) -> SharedState {
+        SharedState { clients: Arc::new(clients), ..self }
+    }
+
+    /// The same with counts of answers by host and by module; to be called before the first fork.
+    ///
+    /// # Errors
+    /// When memory is out.
+    pub(crate) fn with_names(self, sites: &[SiteSettings]) -> io::Result<SharedState> {
+        let blocks = self.blocks.with_names(&hosts::labels(sites), &hosts::modules(sites))?;
+        Ok(SharedState { blocks, ..self })
+    }
+
+    /// The same state, beside other limits of clients and for other sites.
+    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
+        let blocks = self.blocks.of_names(&hosts::labels(sites), &hosts::modules(sites));
+        let (live, spooled) = (Arc::clone(&self.live), Arc::clone(&self.spooled));
+        SharedState { blocks, clients, live, spooled }
+    }
+
+    /// The limits that changed while the server ran.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// What clients use.
+    pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
+        &self.clients
+    }
+
+    /// Bytes that processes have in the spool, a word for each block.
+    pub(crate) fn spooled(&self) -> &Arc<SharedCounters> {
+        &self.spooled
+    }
+
+    /// Lets go of what a dead worker held, and moves what it counted to the block of the dead.
+    pub(crate) fn fold(&self, index: usize, abruptly: bool) {
+        self.clients.release(index);
+        if let Some(word) = self.spooled.all().get(index) {
+            word.store(0, Relaxed);
+        }
+        self.blocks.fold(index, abruptly);
+    }
+}
