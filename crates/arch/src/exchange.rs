@@ -2,6 +2,7 @@
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
 mod responder;
+mod timeline;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::histogram::Timing;
 use crate::log::AccessLogWriter;
 use crate::settings::ClientAddress;
 use crate::standing::Standing;
-use crate::trace::Trace;
+use crate::trace::{Trace, Wait};
 use crate::turn::RequestTimes;
 use crate::worker::Order;
 
@@ -177,12 +178,12 @@ impl Exchange {
 
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
-        self.trace.turn();
+        self.trace.turn(Wait::Server);
         let mut step = self.step(desk);
         if let Step::Disk(plan) = &mut step {
             plan.set_asked_ns(clock::monotonic_ns());
         }
-        self.trace.stepped(&step);
+        timeline::stepped(&mut self.trace, &step);
         step
     }
 
@@ -269,16 +270,18 @@ impl Exchange {
         }
     }
 
-    /// The front of the output is about to be sent.
+    /// The front of the output is about to be sent. Where that is a file, the call may read it
+    /// from the disk.
     pub(crate) fn sends(&mut self) {
         if let Some(buffers) = &self.buffers {
-            self.trace.sends(&buffers.out.front());
+            let is_file = matches!(buffers.out.front(), Front::File { .. });
+            self.trace.turn(if is_file { Wait::File } else { Wait::Socket });
         }
     }
 
     /// The call that sends has returned.
     pub(crate) fn has_sent(&mut self) {
-        self.trace.has_sent();
+        self.trace.turn(Wait::Socket);
     }
 
     /// The write side is shut down.
@@ -425,7 +428,7 @@ impl Exchange {
             }
         };
         let status = answer.status;
-        self.trace.answers(status, Some(out));
+        timeline::answers(&mut self.trace, status, Some(out));
         log.write(&request, &answer, self.began_ns, now);
         self.conn.answered(answer, out, now);
         self.may_fetch = service.has_ahead();
@@ -503,13 +506,13 @@ impl Exchange {
         };
         self.warming = true;
         plan.set_asked_ns(clock::monotonic_ns());
-        self.trace.ask(&plan);
+        self.trace.ask(timeline::work(&plan));
         Some(plan)
     }
 
     /// The work is done: the answer, or the next work.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        self.trace.resumed(&plan);
+        self.trace.resumed(timeline::work(&plan));
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let mut next = match self.responder_that_asked(&plan) {
@@ -518,7 +521,7 @@ impl Exchange {
         };
         if let Some(next) = &mut next {
             next.set_asked_ns(now_ns);
-            self.trace.ask(next);
+            self.trace.ask(timeline::work(next));
         }
         next
     }
@@ -557,7 +560,7 @@ impl Exchange {
             }
         };
         let status = answer.status;
-        self.trace.answers(status, Some(&buffers.out));
+        timeline::answers(&mut self.trace, status, Some(&buffers.out));
         if let Some(request) = logged {
             log.write(&request.request(), &answer, self.began_ns, now);
         }
@@ -584,7 +587,7 @@ impl Exchange {
     fn count_refusal(&mut self, desk: &mut Desk) {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
-            self.trace.answers(status, None);
+            timeline::answers(&mut self.trace, status, None);
             desk.answered_by_none(status);
             if refusal == Refusal::TooManyConnections {
                 desk.tally.add(Counter::TurnedAway, 1);

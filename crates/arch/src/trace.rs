@@ -1,9 +1,9 @@
 //! Timelines of requests: what happened to one and when, and what it waited for.
 //!
-//! An [`Exchange`](crate::exchange::Exchange) keeps a [`Timeline`] only for requests that somebody
-//! asks about: `flyball ctl trace`, for as long as it runs, or the log of slow requests. Nobody
-//! asks: then a request costs one test of a flag that its thread keeps, which it reads anew once in
-//! a turn of its loop ([`Tracer::refresh`]), and a connection a pointer and two numbers.
+//! A connection keeps a [`Timeline`] in its [`Trace`] only for requests that somebody asks about:
+//! `flyball ctl trace`, for as long as it runs, or the log of slow requests. Otherwise a request
+//! costs one test of a flag that its thread keeps, which it reads again once in a turn of its loop
+//! ([`Tracer::refresh`]), and a connection a pointer and two numbers.
 //!
 //! Timelines that are over go to a ring in the shared mapping ([`Ring`]), from where the process of
 //! `--admin` hands them out, and to the log process as a line.
@@ -17,19 +17,17 @@ mod timeline;
 use std::cell::Cell;
 use std::net::IpAddr;
 
-use flyball_http::out::Front;
 use flyball_http::{CloseReason, Request, Status};
-use flyball_site::{Out, Plan};
 use flyball_sys::clock;
 
 pub use record::Record;
 pub(crate) use ring::{Filter, Ring};
 pub(crate) use serve::answer;
 pub(crate) use slow::SlowSender;
-use timeline::{Point, Timeline, Wait};
+use timeline::{Point, Timeline};
+pub(crate) use timeline::{Wait, Work};
 
 use crate::counters::{Counter, Tally};
-use crate::exchange::Step;
 
 /// What one thread of control knows about who asks for timelines.
 #[derive(Debug)]
@@ -161,62 +159,46 @@ impl Trace {
         self.mark(Point::Lookup);
     }
 
-    /// The connection goes on.
-    pub(crate) fn turn(&mut self) {
+    /// From now on the request waits for this; its connection goes on where that is the server.
+    pub(crate) fn turn(&mut self, wait: Wait) {
         if let Some(timeline) = &mut self.timeline {
-            timeline.turn(Wait::Server);
+            timeline.turn(wait);
         }
     }
 
-    /// It went as far as it could, and needs this.
-    pub(crate) fn stepped(&mut self, step: &Step) {
-        let Some(timeline) = &mut self.timeline else { return };
-        match step {
-            Step::Disk(plan) => timeline.ask(plan),
-            Step::Waiting => timeline.turn(timeline.asked_of),
-            Step::Write | Step::ReadWrite => timeline.turn(Wait::Socket),
-            Step::Read | Step::Shut => timeline.turn(Wait::Client),
-            Step::Close(_) | Step::Await(_) => timeline.turn(Wait::Server),
+    /// It waits for the work that was asked for last.
+    pub(crate) fn waits_on(&mut self) {
+        if let Some(timeline) = &mut self.timeline {
+            timeline.turn(timeline.asked_of);
         }
     }
 
     /// This work is to be done.
-    pub(crate) fn ask(&mut self, plan: &Plan) {
+    pub(crate) fn ask(&mut self, work: Work) {
         if let Some(timeline) = &mut self.timeline {
-            timeline.ask(plan);
+            timeline.ask(work);
         }
     }
 
     /// Work was done.
-    pub(crate) fn resumed(&mut self, plan: &Plan) {
+    pub(crate) fn resumed(&mut self, work: Work) {
         if let Some(timeline) = &mut self.timeline
-            && !plan.is_ahead()
+            && work != Work::Ahead
         {
             timeline.turn(Wait::Server);
             timeline.mark_again(Point::Asked);
         }
     }
 
-    /// An answer of this status goes behind what is in `out`.
-    pub(crate) fn answers(&mut self, status: Status, out: Option<&Out>) {
-        if let Some(timeline) = &mut self.timeline {
-            timeline.answers(status, out.map_or(0, Out::queued));
-        }
+    /// Whether a timeline is kept.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.timeline.is_some()
     }
 
-    /// The front of the output is about to be sent. Where that is a file, the call may read it
-    /// from the disk.
-    pub(crate) fn sends(&mut self, front: &Front<'_, flyball_site::File>) {
+    /// An answer of this status goes behind so many bytes of output.
+    pub(crate) fn answers(&mut self, status: Status, ahead: u64) {
         if let Some(timeline) = &mut self.timeline {
-            let is_file = matches!(front, Front::File { .. });
-            timeline.turn(if is_file { Wait::File } else { Wait::Socket });
-        }
-    }
-
-    /// The call that sends has returned.
-    pub(crate) fn has_sent(&mut self) {
-        if let Some(timeline) = &mut self.timeline {
-            timeline.turn(Wait::Socket);
+            timeline.answers(status, ahead);
         }
     }
 

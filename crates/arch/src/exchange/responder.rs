@@ -5,7 +5,7 @@ use flyball_http::{CloseReason, Now, Status};
 use flyball_site::{BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 use flyball_sys::clock;
 
-use super::{Exchange, Step};
+use super::{Exchange, Step, timeline};
 use crate::awaited::Awaited;
 use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
@@ -143,7 +143,7 @@ impl Exchange {
         if producer.is_some() {
             self.conn.set_backend(false);
         }
-        self.trace.answers(status, Some(&buffers.out));
+        timeline::answers(&mut self.trace, status, Some(&buffers.out));
         if let Some(request) = logged {
             log.write(&request.request(), &answer, self.began_ns, now);
         }
@@ -182,7 +182,7 @@ impl Exchange {
             }
             Fill::Work(mut plan) => {
                 plan.set_asked_ns(clock::monotonic_ns());
-                self.trace.ask(&plan);
+                self.trace.ask(timeline::work(&plan));
                 desk.tally.add(Counter::DiskWaits, 1);
                 Beside::Disk(plan)
             }

@@ -1,7 +1,6 @@
 //! The timeline of a request while it is under way.
 
 use flyball_http::{Request, Status};
-use flyball_site::Plan;
 use flyball_sys::clock;
 
 use super::record::{NEVER, Record};
@@ -50,6 +49,17 @@ labelled! {
         Socket "socket" "Room in the socket: the network, or a client that reads slowly.",
         Server "server" "The server's own turns.",
     }
+}
+
+/// Kinds of work that may have to be waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    /// For requests that may come: none waits for it.
+    Ahead,
+    /// On the disk.
+    Disk,
+    /// A password verified, a body compressed.
+    Compute,
 }
 
 /// What is known of a request so far.
@@ -113,11 +123,12 @@ impl Timeline {
         self.record.path.set(request.path());
     }
 
-    pub(super) fn ask(&mut self, plan: &Plan) {
-        if plan.is_ahead() {
-            return self.turn(Wait::Client);
-        }
-        self.asked_of = if plan.computes() { Wait::Compute } else { Wait::Disk };
+    pub(super) fn ask(&mut self, work: Work) {
+        self.asked_of = match work {
+            Work::Ahead => return self.turn(Wait::Client),
+            Work::Compute => Wait::Compute,
+            Work::Disk => Wait::Disk,
+        };
         self.turn(self.asked_of);
         self.mark(Point::Ask);
         self.record.asks = self.record.asks.saturating_add(1);

@@ -1,0 +1,36 @@
+//! What the timeline of a request is told: of a plan its kind, of an answer its status and what is
+//! sent before it, of a connection's need what that waits for.
+
+use flyball_http::Status;
+use flyball_site::{Out, Plan};
+
+use super::Step;
+use crate::trace::{Trace, Wait, Work};
+
+/// The connection went as far as it could, and needs this.
+pub(super) fn stepped(trace: &mut Trace, step: &Step) {
+    match step {
+        Step::Disk(plan) => trace.ask(work(plan)),
+        Step::Waiting => trace.waits_on(),
+        Step::Write | Step::ReadWrite => trace.turn(Wait::Socket),
+        Step::Read | Step::Shut => trace.turn(Wait::Client),
+        Step::Close(_) | Step::Await(_) => trace.turn(Wait::Server),
+    }
+}
+
+/// An answer of this status goes behind what is in `out`, which is added up only where a timeline
+/// is kept.
+pub(super) fn answers(trace: &mut Trace, status: Status, out: Option<&Out>) {
+    if trace.is_kept() {
+        trace.answers(status, out.map_or(0, Out::queued));
+    }
+}
+
+/// The kind of a plan.
+pub(super) fn work(plan: &Plan) -> Work {
+    match plan {
+        plan if plan.is_ahead() => Work::Ahead,
+        plan if plan.computes() => Work::Compute,
+        _ => Work::Disk,
+    }
+}
