@@ -13,7 +13,7 @@ use crate::clients::{ClientLimits, Seat};
 use crate::counters::{Counter, Owner, Tally};
 use crate::experiment::Trial;
 use crate::hosts::NamedCounts;
-use crate::log::AccessLogWriter;
+use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
 use crate::standing::{Standing, StateChanges, count_states};
@@ -155,7 +155,7 @@ pub struct Desk {
     /// What was counted since it was last published.
     pub tally: Tally,
     /// The access log.
-    pub log: AccessLogWriter,
+    pub log: RequestLog,
     /// Whether pieces that are not in memory are left to somebody else.
     pub resident_only: bool,
     /// How it knows what is in memory.
@@ -200,7 +200,7 @@ impl Desk {
         settings: &Arc<Settings>,
         shared: &Arc<SharedState>,
         block: usize,
-        log: AccessLogWriter,
+        log: RequestLog,
     ) -> Desk {
         let ((generation, ..), process) = (shared.blocks.generation(), process::own_id());
         // Others of the process may count there already.
@@ -263,7 +263,7 @@ impl Desk {
         let sites =
             Arc::new(flyball_site::Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap());
         let shared = Arc::new(SharedState::new(1).unwrap());
-        let log = AccessLogWriter::new(&crate::log::LogSender::off());
+        let log = RequestLog::new(&crate::log::LogSender::off());
         let service = Service::new(sites, settings.caches.clone());
         Desk::new(service, &settings, &shared, 0, log)
     }
@@ -360,9 +360,9 @@ impl Desk {
     /// Lets the log go out when it is due, and publishes what was counted.
     pub fn publish(&mut self) {
         self.count_caches();
-        self.log.flush_when_due(&self.now);
-        self.tally.add(Counter::AccessLogLost, self.log.take_lost());
-        let before = std::mem::replace(&mut self.gathered, self.log.gathered());
+        self.log.lines.flush_when_due(&self.now);
+        self.tally.add(Counter::AccessLogLost, self.log.lines.take_lost());
+        let before = std::mem::replace(&mut self.gathered, self.log.lines.gathered());
         if before != self.gathered {
             self.shared.blocks.change_gathered(self.block, before, self.gathered);
         }

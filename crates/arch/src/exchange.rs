@@ -23,7 +23,6 @@ use crate::clients::Seat;
 use crate::counters::{Counter, Tally};
 use crate::desk::{Buffers, Desk};
 use crate::histogram::Timing;
-use crate::log::AccessLogWriter;
 use crate::settings::ClientAddress;
 use crate::standing::Standing;
 use crate::trace::{Trace, Wait};
@@ -404,12 +403,12 @@ impl Exchange {
         let _masked = desk.masked();
         let Desk { service, settings, head, now, tally, log, shared, .. } = desk;
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
-        self.began_ns = log.clock_ns();
+        self.began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
         self.trace.head(&request);
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
-            expect_login(log, service, &request);
+            log.expect_login(service, &request);
         }
         let lookup = match shared.clients().ask(request.client(), now.ms()) {
             Ok(()) => service.lookup(request, now),
@@ -542,9 +541,9 @@ impl Exchange {
         plan.request()?;
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
-        let logged = if log.is_on() { plan.request().cloned() } else { None };
+        let logged = if log.lines.is_on() { plan.request().cloned() } else { None };
         if let Some(request) = &logged {
-            expect_login(log, service, &request.request());
+            log.expect_login(service, &request.request());
         }
         let (answer, producer) = match service.resume(plan, now) {
             Lookup::Wait(plan) => return Some(plan),
@@ -592,7 +591,7 @@ impl Exchange {
             if refusal == Refusal::TooManyConnections {
                 desk.tally.add(Counter::TurnedAway, 1);
             }
-            desk.log.write_refusal(status, self.client(), &desk.now);
+            desk.log.lines.write_refusal(status, self.client(), &desk.now);
         }
     }
 }
@@ -606,11 +605,4 @@ fn throttle<'a>(
 ) -> Lookup<'a> {
     tally.add(Counter::Throttled, 1);
     service.throttle(request, wait_s)
-}
-
-/// Tells the log whether the name that comes with a request is that of somebody who logs in.
-fn expect_login(log: &mut AccessLogWriter, service: &mut Service, request: &Request<'_>) {
-    if log.names_users() && service.has_restrictions() {
-        log.is_behind_login(service.asks_login(request));
-    }
 }

@@ -32,6 +32,7 @@ mod limits;
 mod listening;
 mod live;
 mod log;
+mod logged;
 mod operations;
 mod overload;
 mod phases;

@@ -11,6 +11,7 @@
 
 mod appender;
 mod format;
+mod settings;
 mod text;
 mod writer;
 
@@ -25,12 +26,12 @@ use appender::Which;
 
 pub(crate) use appender::Appender;
 pub use format::{FormatError, LogFormat};
+pub use settings::{AccessLog, LogSettings};
 pub use text::ascii_json;
 pub(crate) use text::characters;
-pub use writer::AccessLogWriter;
 pub(crate) use writer::mix as mixed;
+pub use writer::{AccessLogWriter, Answered};
 
-use crate::settings::{AccessLog, LogSettings, Settings};
 use crate::trace::SlowSender;
 
 /// Longest batch of lines, in bytes.
@@ -60,19 +61,19 @@ struct Lines {
 /// Opens the logs: what takes the lines of workers, unless all logs are off.
 ///
 /// # Errors
-/// With the place and the path of the log whose file cannot be opened for appending. A named pipe
+/// With the key and the path of the log whose file cannot be opened for appending. A named pipe
 /// that has no reader yet is no error.
-pub(crate) fn open(settings: &Settings) -> Result<Option<Appender>, String> {
+pub(crate) fn open(
+    access: &AccessLog,
+    settings: &LogSettings,
+) -> Result<Option<Appender>, (&'static str, String)> {
     let mut appender = Appender::new();
-    let logs = [
-        (Which::Access, "access-log", &settings.access_log),
-        (Which::Slow, "slow-log", &settings.log.slow),
-    ];
+    let logs = [(Which::Access, "access-log", access), (Which::Slow, "slow-log", &settings.slow)];
     for (which, key, to) in logs.into_iter().filter(|(_, _, to)| **to != AccessLog::Off) {
         if let AccessLog::File(path) = to {
             match log_file::LogFile::open(path) {
                 Err(error) if !log_file::has_no_reader(&error) => {
-                    return Err(settings.blame(key, format!("{}: {error}", path.display())));
+                    return Err((key, format!("{}: {error}", path.display())));
                 }
                 _ => {}
             }

@@ -80,7 +80,8 @@ impl Setup {
         let mut sites = Sites::open_after(earlier, &settings.sites, &confinement.rights())
             .map_err(|error| error.to_string())?;
         spool::open(&settings, &confinement, &mut sites);
-        let appender = log::open(&settings)?;
+        let appender = log::open(&settings.access_log, &settings.log)
+            .map_err(|(key, why)| settings.blame(key, why))?;
         if let Some(experiment) = &mut settings.experiment {
             experiment.make_lock()?;
         }

@@ -15,9 +15,9 @@ use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 use crate::experiment::Experiment;
-use crate::log::LogFormat;
 use crate::sandbox::SandboxSettings;
 
+pub use crate::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
@@ -354,19 +354,6 @@ pub enum AdminAddress {
     Unix(PathBuf),
 }
 
-/// Where the access log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// Nowhere.
-    Off,
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-    /// Appended to this file.
-    File(PathBuf),
-}
-
 /// The ring of `uring`, and that of `tux` as far as its entries go.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RingSettings {
@@ -408,39 +395,6 @@ pub struct StageSettings {
 impl Default for StageSettings {
     fn default() -> StageSettings {
         StageSettings { partitions: None, readers: 1, writers: 8 }
-    }
-}
-
-/// What a line of the access log holds, and what becomes of its files.
-#[derive(Clone, Debug)]
-pub struct LogSettings {
-    /// How much the server says on standard error.
-    pub level: LogLevel,
-    /// What a line of the access log holds.
-    pub format: LogFormat,
-    /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
-    pub bytes_max: Option<u64>,
-    /// Age at which a file of the access log is put aside, in milliseconds; `None` keeps it.
-    pub ms_max: Option<u64>,
-    /// Files of the access log that are kept beside the one that is written.
-    pub keep: usize,
-    /// Where lines of slow requests go.
-    pub slow: AccessLog,
-    /// How long a request takes at least that is slow, in milliseconds.
-    pub slow_ms: u64,
-}
-
-impl Default for LogSettings {
-    fn default() -> LogSettings {
-        LogSettings {
-            level: LogLevel::default(),
-            format: LogFormat::default(),
-            bytes_max: None,
-            ms_max: None,
-            keep: 7,
-            slow: AccessLog::Off,
-            slow_ms: 500,
-        }
     }
 }
 

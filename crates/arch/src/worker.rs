@@ -10,7 +10,8 @@ use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
 use crate::desk::Desk;
-use crate::log::{AccessLogWriter, LogSender};
+use crate::log::LogSender;
+use crate::logged::RequestLog;
 use crate::overload::Overload;
 use crate::sandbox::Rings;
 use crate::server::DESCRIPTORS_RESERVED;
@@ -77,7 +78,7 @@ impl Worker {
 
     /// A desk that serves by `service` and counts in block `block` of this worker's.
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
-        let log = AccessLogWriter::new(&self.log);
+        let log = RequestLog::new(&self.log);
         let mut desk = Desk::new(service, &self.settings, &self.shared, self.block + block, log);
         desk.chunks = Arc::clone(&self.chunks);
         desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());

@@ -177,7 +177,7 @@ impl Desks<'_> {
         if spare.len() < SPARE_DESKS_MAX {
             spare.push(desk);
         } else {
-            desk.log.flush();
+            desk.log.lines.flush();
             desk.publish();
         }
     }
@@ -257,7 +257,7 @@ impl<'a, S: FnMut(Owned, SocketAddr) -> io::Result<()>> Acceptor<'a, S> {
 
     /// Accepts until the worker is told to end.
     fn run(&mut self) -> io::Result<()> {
-        let idle_ms = if self.desk.log.is_on() { LOG_MS } else { -1 };
+        let idle_ms = if self.desk.log.lines.is_on() { LOG_MS } else { -1 };
         let (mut events, mut wait_ms) = (Vec::new(), idle_ms);
         let mut looked_ms = self.desk.now.ms();
         self.worker.enter_loop();

@@ -105,7 +105,7 @@ impl Exchange {
     /// The head of the responder's answer is there, or what stands in its place.
     fn answer_by_responder(&mut self, desk: &mut Desk) -> Responded {
         let Some(mut responder) = self.responder.take() else { return Responded::Again };
-        let logged = responder.request().filter(|_| desk.log.is_on()).cloned();
+        let logged = responder.request().filter(|_| desk.log.lines.is_on()).cloned();
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
         let Some(lookup) = responder.answer(service, now) else {

@@ -15,9 +15,8 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, process, say};
 
 use super::writer::count_lines;
-use super::{BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender};
+use super::{AccessLog, BATCH_BYTES_MAX, CHANNEL_BYTES, LogSender, LogSettings};
 use crate::counters::{Blocks, Counter, Owner, Tally};
-use crate::settings::{AccessLog, LogSettings, Settings};
 
 /// Wait before a file is opened or put aside again that could not be, in milliseconds.
 const AGAIN_MS: u64 = 1_000;
@@ -122,8 +121,8 @@ impl Appender {
     }
 
     /// Takes the lines of one more log.
-    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &Settings) {
-        let LogSettings { bytes_max, ms_max, keep, .. } = settings.log;
+    pub(super) fn add(&mut self, which: Which, to: &AccessLog, settings: &LogSettings) {
+        let LogSettings { bytes_max, ms_max, keep, .. } = *settings;
         let (to, intake) = (to.clone(), Intake::default());
         self.logs.push(Log { which, intake, to, bytes_max, ms_max, keep });
     }

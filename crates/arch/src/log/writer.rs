@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use flyball_http::{Now, Request, Segment, Status};
-use flyball_site::Answer;
-use flyball_site::access::claimed_name;
+use flyball_http::{Now, Request, Status};
 use flyball_sys::clock;
 
 use super::format::Record;
@@ -43,13 +41,16 @@ const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Longest wait for room when a thread ends, in milliseconds.
 const LAST_MS_MAX: u64 = 1_000;
 
-/// Answers to those who may not have logged in, whatever name they gave.
-const NOT_LOGGED_IN: [Status; 4] = [
-    Status::UNAUTHORIZED,
-    Status::FORBIDDEN,
-    Status::TOO_MANY_REQUESTS,
-    Status::SERVICE_UNAVAILABLE,
-];
+/// An answer, as far as a line tells of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// Its status.
+    pub status: Status,
+    /// Length of the content that it promises, if that is known.
+    pub bytes: Option<u64>,
+    /// Who has logged in.
+    pub user: Option<&'a [u8]>,
+}
 
 /// One thread's end of the log. Whatever it holds is handed over when it is dropped.
 #[derive(Debug)]
@@ -62,9 +63,6 @@ struct Open {
     is_timed: bool,
     ids: Option<RequestIds>,
     names_users: bool,
-    behind_login: bool,
-    /// The name and password of a request, decoded; never longer than a head.
-    decoded: Vec<u8>,
     dates: Dates,
     buffer: Vec<u8>,
     /// Lines in the buffer.
@@ -116,8 +114,6 @@ impl AccessLogWriter {
                 is_timed: lines.format.is_timed(),
                 ids: lines.format.has_ids().then(RequestIds::new),
                 names_users: lines.format.names_users(),
-                behind_login: false,
-                decoded: Vec::new(),
                 dates: Dates::new(),
                 buffer: Vec::with_capacity(BATCH_BYTES_MAX),
                 gathered: 0,
@@ -141,32 +137,24 @@ impl AccessLogWriter {
         if self.0.as_ref().is_some_and(|open| open.is_timed) { clock::monotonic_ns() } else { 0 }
     }
 
-    /// Whether the lines say who has logged in, so that [`AccessLogWriter::is_behind_login`] is to
-    /// be called.
+    /// Whether the lines say who has logged in.
     pub fn names_users(&self) -> bool {
         self.0.as_ref().is_some_and(|open| open.names_users)
     }
 
-    /// Tells whether one has to log in for what the request of the next line asks for.
-    pub fn is_behind_login(&mut self, is_behind: bool) {
-        if let Some(open) = &mut self.0 {
-            open.behind_login = is_behind;
-        }
-    }
-
-    /// Adds the line of one request, when its answer is known. The length is that of the content
-    /// that the answer promises, not what the client took of it. Never waits.
-    pub fn write(&mut self, request: &Request<'_>, answer: &Answer<'_>, began_ns: u64, now: &Now) {
+    /// Adds the line of one request, when its answer is known. Never waits.
+    pub fn write(
+        &mut self,
+        request: &Request<'_>,
+        answer: &Answered<'_>,
+        began_ns: u64,
+        now: &Now,
+    ) {
         let Some(open) = &mut self.0 else { return };
         let took = open.is_timed.then(|| clock::monotonic_ns().saturating_sub(began_ns) / 1_000);
-        let (status, bytes) = (answer.status, content_len(answer));
-        let mut record = Record::new(Some(request), request.client(), status, bytes, took);
-        let mut decoded = std::mem::take(&mut open.decoded);
-        if std::mem::take(&mut open.behind_login) && !NOT_LOGGED_IN.contains(&status) {
-            record.user = claimed_name(request, &mut decoded);
-        }
-        open.add(record, now);
-        open.decoded = decoded;
+        let Answered { status, bytes, user } = *answer;
+        let record = Record::new(Some(request), request.client(), status, bytes, took);
+        open.add(Record { user, ..record }, now);
     }
 
     /// Adds the line of a request that was refused before it was understood.
@@ -322,23 +310,10 @@ fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::OutOfMemory)
 }
 
-fn content_len(answer: &Answer<'_>) -> Option<u64> {
-    use flyball_http::h1::Body;
-    match &answer.body {
-        Body::Empty => Some(0),
-        Body::Inline(len) => Some(*len as u64),
-        Body::Bytes(bytes) => Some(bytes.len() as u64),
-        Body::File { len, .. } => Some(*len),
-        Body::Parts(parts) => Some(parts.iter().map(Segment::content_len).sum()),
-        Body::Stream { len } => *len,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::{Lines, LogFormat};
     use super::*;
-    use flyball_http::h1::Body;
     use flyball_http::{Head, Limits, scan};
     use flyball_sys::channel::Channel;
     use std::sync::atomic::AtomicUsize;
@@ -360,8 +335,7 @@ mod tests {
         let mut head = Head::default();
         scan::parse_head(bytes.as_bytes(), &limits, &mut head).unwrap();
         head.client = [127, 0, 0, 1].into();
-        let body = Body::Bytes(bytes::Bytes::from_static(b"hello"));
-        let answer = Answer { status: Status::OK, fields: b"\r\n", body, close: false };
+        let answer = Answered { status: Status::OK, bytes: Some(5), user: None };
         writer.write(&head.request(bytes.as_bytes()), &answer, writer.clock_ns(), now);
     }
 

@@ -191,7 +191,7 @@ impl Thread {
         }
         // Others may sleep long: nothing stays with them.
         self.desk.service.rest();
-        self.desk.log.flush();
+        self.desk.log.lines.flush();
         self.publish();
         let connection = queue.take();
         self.desk.begin_turn();

@@ -1,0 +1,53 @@
+//! Where the logs go, and what is in them.
+
+use std::path::PathBuf;
+
+use flyball_sys::error_log::Level;
+
+use super::LogFormat;
+
+/// Where the access log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Nowhere.
+    Off,
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+    /// Appended to this file.
+    File(PathBuf),
+}
+
+/// What a line of the access log holds, and what becomes of its files.
+#[derive(Clone, Debug)]
+pub struct LogSettings {
+    /// How much the server says on standard error.
+    pub level: Level,
+    /// What a line of the access log holds.
+    pub format: LogFormat,
+    /// Length that a file of the access log does not exceed, in bytes; `None` lets it grow.
+    pub bytes_max: Option<u64>,
+    /// Age at which a file of the access log is put aside, in milliseconds; `None` keeps it.
+    pub ms_max: Option<u64>,
+    /// Files of the access log that are kept beside the one that is written.
+    pub keep: usize,
+    /// Where lines of slow requests go.
+    pub slow: AccessLog,
+    /// How long a request takes at least that is slow, in milliseconds.
+    pub slow_ms: u64,
+}
+
+impl Default for LogSettings {
+    fn default() -> LogSettings {
+        LogSettings {
+            level: Level::default(),
+            format: LogFormat::default(),
+            bytes_max: None,
+            ms_max: None,
+            keep: 7,
+            slow: AccessLog::Off,
+            slow_ms: 500,
+        }
+    }
+}
