@@ -6,8 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flyball_http::Status;
-use flyball_site::SiteSettings;
-use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
 /// Names that are counted while the server runs, in the order in which configurations bring them;
@@ -19,17 +17,6 @@ pub const OTHER: &str = "other";
 
 /// Classes of status: 1xx to 5xx.
 pub const CLASSES: usize = 5;
-
-/// The labels of sites: the first host of each.
-pub(crate) fn labels(sites: &[SiteSettings]) -> Vec<String> {
-    let label = |site: &SiteSettings| site.hosts.first().cloned().unwrap_or_else(|| OTHER.into());
-    sites.iter().map(label).collect()
-}
-
-/// The labels of modules, in the order of their numbers.
-pub(crate) fn modules(sites: &[SiteSettings]) -> Vec<String> {
-    sites.iter().flat_map(|site| &site.modules).map(ModuleSettings::shown).collect()
-}
 
 /// Words of a name in a block: a cache line, so that no two workers write the same one.
 const CELL: usize = 8;

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use flyball_site::SiteSettings;
+use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
 use crate::clients::ClientLimits;
 use crate::counters::Blocks;
-use crate::hosts;
+use crate::hosts::OTHER;
 use crate::live::Live;
 
 /// The counters, and beside them what clients use, limits that change while the server runs, and
@@ -46,13 +47,13 @@ impl SharedState {
     /// # Errors
     /// When memory is out.
     pub(crate) fn with_names(self, sites: &[SiteSettings]) -> io::Result<SharedState> {
-        let blocks = self.blocks.with_names(&hosts::labels(sites), &hosts::modules(sites))?;
+        let blocks = self.blocks.with_names(&labels(sites), &modules(sites))?;
         Ok(SharedState { blocks, ..self })
     }
 
     /// The same state, beside other limits of clients and for other sites.
     pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
-        let blocks = self.blocks.of_names(&hosts::labels(sites), &hosts::modules(sites));
+        let blocks = self.blocks.of_names(&labels(sites), &modules(sites));
         let (live, spooled) = (Arc::clone(&self.live), Arc::clone(&self.spooled));
         SharedState { blocks, clients, live, spooled }
     }
@@ -80,4 +81,15 @@ impl SharedState {
         }
         self.blocks.fold(index, abruptly);
     }
+}
+
+/// The labels of sites: the first host of each.
+fn labels(sites: &[SiteSettings]) -> Vec<String> {
+    let label = |site: &SiteSettings| site.hosts.first().cloned().unwrap_or_else(|| OTHER.into());
+    sites.iter().map(label).collect()
+}
+
+/// The labels of modules, in the order of their numbers.
+fn modules(sites: &[SiteSettings]) -> Vec<String> {
+    sites.iter().flat_map(|site| &site.modules).map(ModuleSettings::shown).collect()
 }
