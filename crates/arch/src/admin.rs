@@ -254,7 +254,7 @@ fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'stati
 /// `POST /trace`: what clients ask for is told only to whoever may change the server.
 fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
     if net::is_unix(&*admin.socket) {
-        return trace::answer(admin.shared.blocks.traces(), request.query());
+        return trace::answer(admin.shared.traces(), request.query());
     }
     let why = "requests are traced only through a Unix-domain socket\n";
     (Status::FORBIDDEN, "text/plain", why.into())

@@ -15,7 +15,6 @@ use flyball_sys::shared::SharedCounters;
 use crate::histogram::{self, Distribution, Timing};
 use crate::hosts::NamedCounts;
 use crate::standing::{STANDINGS, Standing};
-use crate::trace::Ring;
 
 macro_rules! counters {
     ($($name:ident $label:literal $help:literal),* $(,)?) => {
@@ -241,7 +240,6 @@ pub struct Blocks {
     blocks: usize,
     hosts: NamedCounts,
     modules: NamedCounts,
-    traces: Arc<Ring>,
 }
 
 /// Who counts in a block.
@@ -269,8 +267,7 @@ impl Blocks {
     pub fn new(blocks: usize) -> io::Result<Blocks> {
         let shared = Arc::new(SharedCounters::new(WORDS + (blocks + 1) * (OWNER + BLOCK))?);
         let (hosts, modules) = (NamedCounts::default(), NamedCounts::default());
-        let traces = Arc::new(Ring::new()?);
-        let blocks = Blocks { shared, blocks, hosts, modules, traces };
+        let blocks = Blocks { shared, blocks, hosts, modules };
         // That of the dead is always in use.
         blocks.set_owner(blocks.blocks, Owner { generation: 0, worker: None, process: 0 });
         Ok(blocks)
@@ -279,13 +276,8 @@ impl Blocks {
     /// The same counters, for hosts and modules of other names.
     pub(crate) fn of_names(&self, hosts: &[String], modules: &[String]) -> Blocks {
         let (hosts, modules) = (self.hosts.of_names(hosts), self.modules.of_names(modules));
-        let (shared, traces) = (Arc::clone(&self.shared), Arc::clone(&self.traces));
-        Blocks { shared, blocks: self.blocks, hosts, modules, traces }
-    }
-
-    /// Timelines of requests.
-    pub(crate) fn traces(&self) -> &Ring {
-        &self.traces
+        let shared = Arc::clone(&self.shared);
+        Blocks { shared, blocks: self.blocks, hosts, modules }
     }
 
     /// The same with counts of answers by host and by module; to be called before the first fork.

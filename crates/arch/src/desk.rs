@@ -286,7 +286,7 @@ impl Desk {
     /// Reads the clocks; once per turn of a loop, or after a call that blocked.
     pub fn tick(&mut self) {
         self.now.set(clock::monotonic_ms(), clock::unix_ms());
-        self.tracer.refresh(self.shared.blocks.traces(), self.now.ms());
+        self.tracer.refresh(self.shared.traces(), self.now.ms());
         if self.shared.live().change() != self.change {
             self.take_change();
         }

@@ -265,7 +265,7 @@ impl Exchange {
             let Desk { tracer, shared, tally, .. } = desk;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
-            self.trace.done(closes, tracer, shared.blocks.traces(), tally);
+            self.trace.done(closes, tracer, shared.traces(), tally);
         }
     }
 
@@ -372,7 +372,7 @@ impl Exchange {
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(mut self, desk: &mut Desk, reason: CloseReason) {
         let Desk { tracer, shared, tally, .. } = desk;
-        self.trace.closed(reason, tracer, shared.blocks.traces(), tally);
+        self.trace.closed(reason, tracer, shared.traces(), tally);
         desk.clients().get_up(self.seat);
         desk.shared.blocks.closed(desk.block);
         desk.tally.closed(reason);

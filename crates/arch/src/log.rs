@@ -12,13 +12,11 @@
 mod appender;
 mod format;
 mod settings;
-mod text;
 mod writer;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-use flyball_http::Now;
 use flyball_sys::channel::Channel;
 use flyball_sys::log_file;
 
@@ -27,9 +25,6 @@ use appender::Which;
 pub(crate) use appender::Appender;
 pub use format::{FormatError, LogFormat};
 pub use settings::{AccessLog, LogSettings};
-pub use text::ascii_json;
-pub(crate) use text::characters;
-pub(crate) use writer::mix as mixed;
 pub use writer::{AccessLogWriter, Answered};
 
 use crate::trace::SlowSender;
@@ -81,21 +76,6 @@ pub(crate) fn open(
         appender.add(which, to, settings);
     }
     Ok(Some(appender).filter(|appender| !appender.is_empty()))
-}
-
-/// Bytes of a client as they may stand in a line.
-pub(crate) fn escaped(bytes: &[u8]) -> String {
-    let mut line = Vec::new();
-    text::escape(bytes, bytes.len(), text::Style::Plain, &mut line);
-    String::from_utf8_lossy(&line).into_owned()
-}
-
-/// The time as `2026-11-21T09:00:00.123Z`.
-pub(crate) fn iso_date(now: &Now) -> String {
-    let mut dates = text::Dates::new();
-    dates.set(now);
-    let seconds = String::from_utf8_lossy(dates.iso()).into_owned();
-    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), now.unix_ms() % 1_000)
 }
 
 impl LogSender {

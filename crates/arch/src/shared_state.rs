@@ -12,15 +12,17 @@ use crate::clients::ClientLimits;
 use crate::counters::Blocks;
 use crate::hosts::OTHER;
 use crate::live::Live;
+use crate::trace::Ring;
 
-/// The counters, and beside them what clients use, limits that change while the server runs, and
-/// how full the spool is.
+/// The counters, and beside them what clients use, limits that change while the server runs,
+/// timelines of requests, and how full the spool is.
 #[derive(Debug)]
 pub struct SharedState {
     /// What is counted.
     pub(crate) blocks: Blocks,
     clients: Arc<ClientLimits>,
     live: Arc<Live>,
+    traces: Arc<Ring>,
     /// Bytes in the spool, by the first block of each process.
     spooled: Arc<SharedCounters>,
 }
@@ -34,7 +36,8 @@ impl SharedState {
     pub(crate) fn new(blocks: usize) -> io::Result<SharedState> {
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
         let spooled = Arc::new(SharedCounters::new(blocks)?);
-        Ok(SharedState { blocks: Blocks::new(blocks)?, clients, live, spooled })
+        let traces = Arc::new(Ring::new()?);
+        Ok(SharedState { blocks: Blocks::new(blocks)?, clients, live, traces, spooled })
     }
 
     /// The same with what clients use, which has these limits.
@@ -54,8 +57,9 @@ impl SharedState {
     /// The same state, beside other limits of clients and for other sites.
     pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
         let blocks = self.blocks.of_names(&labels(sites), &modules(sites));
-        let (live, spooled) = (Arc::clone(&self.live), Arc::clone(&self.spooled));
-        SharedState { blocks, clients, live, spooled }
+        let (live, traces) = (Arc::clone(&self.live), Arc::clone(&self.traces));
+        let spooled = Arc::clone(&self.spooled);
+        SharedState { blocks, clients, live, traces, spooled }
     }
 
     /// The limits that changed while the server ran.
@@ -66,6 +70,11 @@ impl SharedState {
     /// What clients use.
     pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
+    }
+
+    /// Timelines of requests.
+    pub(crate) fn traces(&self) -> &Ring {
+        &self.traces
     }
 
     /// Bytes that processes have in the spool, a word for each block.

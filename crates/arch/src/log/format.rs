@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use flyball_http::head::Name;
 use flyball_http::{Request, Status, Version};
 
-use super::text::{self, Dates, Style};
+use crate::text::{self, Dates, Style};
 
 /// Longest format that can be written, in bytes.
 pub const FORMAT_BYTES_MAX: usize = 1024;

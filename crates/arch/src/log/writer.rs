@@ -10,8 +10,9 @@ use flyball_http::{Now, Request, Status};
 use flyball_sys::clock;
 
 use super::format::Record;
-use super::text::Dates;
 use super::{BATCH_BYTES_MAX, Lines, LogSender};
+use crate::mix::mix;
+use crate::text::Dates;
 
 /// Bytes gathered before they are handed over; per thread of control.
 const BATCH_BYTES: usize = 48 * 1024;
@@ -95,14 +96,6 @@ impl RequestIds {
         self.count += 1;
         self.seed.map(|seed| mix(seed.wrapping_add(self.count)))
     }
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
-pub(crate) fn mix(mut n: u64) -> u64 {
-    n = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
 }
 
 impl AccessLogWriter {

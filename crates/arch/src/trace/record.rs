@@ -7,7 +7,7 @@ use flyball_http::{CloseReason, Now};
 use serde_json::{Value, json};
 
 use super::timeline::{Point, Wait};
-use crate::log;
+use crate::text;
 
 /// A point that was not reached.
 pub(super) const NEVER: u32 = u32::MAX;
@@ -68,7 +68,7 @@ impl<const N: usize> Text<N> {
 
     /// As it may stand in a line; three dots where it was cut.
     fn shown(&self) -> String {
-        let mut shown = log::escaped(self.as_bytes());
+        let mut shown = text::escaped(self.as_bytes());
         if self.len > N as u64 {
             shown.push_str("...");
         }
@@ -189,7 +189,7 @@ impl Record {
 
     /// The whole timeline in one line, without its end.
     pub(crate) fn line(&self) -> String {
-        let mut line = log::iso_date(&Now::new(0, self.unix_ms));
+        let mut line = text::iso_date(&Now::new(0, self.unix_ms));
         let or_dash = |text: String| if text.is_empty() { "-".to_owned() } else { text };
         let (method, path) = (or_dash(self.method.shown()), or_dash(self.path.shown()));
         let host = or_dash(self.host.shown());
@@ -237,9 +237,9 @@ impl Record {
             "connection": format!("{:x}", self.connection),
             "request": self.request,
             "client": self.client.to_string(),
-            "method": log::characters(self.method.as_bytes()),
-            "host": log::characters(self.host.as_bytes()),
-            "path": log::characters(self.path.as_bytes()),
+            "method": text::characters(self.method.as_bytes()),
+            "host": text::characters(self.host.as_bytes()),
+            "path": text::characters(self.path.as_bytes()),
             "status": self.status,
             "bytes": self.bytes,
             "took_us": self.took_us(),

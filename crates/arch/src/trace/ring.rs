@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, fence};
 use flyball_sys::shared::SharedCounters;
 
 use super::record::{Record, WORDS};
-use crate::log;
+use crate::mix::mix;
 
 /// Timelines that the ring holds.
 const SLOTS: u64 = 1_024;
@@ -57,7 +57,7 @@ impl Filter {
     /// Whether this request is of the sample; the same whenever it is asked.
     pub(super) fn samples(&self, connection: u64, request: u32) -> bool {
         let n = connection.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(request));
-        log::mixed(n).is_multiple_of(self.sample.max(1))
+        mix(n).is_multiple_of(self.sample.max(1))
     }
 
     pub(super) fn takes(&self, record: &Record) -> bool {

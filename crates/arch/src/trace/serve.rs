@@ -8,7 +8,7 @@ use flyball_sys::clock;
 use serde_json::json;
 
 use super::ring::{Filter, Ring, host_hash};
-use crate::log;
+use crate::text;
 
 /// How long workers trace after they were asked to, in milliseconds.
 const LEASE_MS: u64 = 2_000;
@@ -29,7 +29,7 @@ pub(crate) fn answer(ring: &Ring, query: &[u8]) -> (Status, &'static str, String
     let records: Vec<_> =
         takes.map(|record| json!({ "line": record.line(), "record": record.json() })).collect();
     let answer = json!({ "next": next, "lost": lost, "records": records });
-    (Status::OK, "application/json", log::ascii_json(&answer))
+    (Status::OK, "application/json", text::ascii_json(&answer))
 }
 
 fn parse(query: &[u8]) -> Result<(Filter, Option<u64>), String> {

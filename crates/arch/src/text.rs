@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// How bytes of a client are written so that they can neither end a value nor a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// Quotes, backslashes and whatever is not printable ASCII become `\xHH`.
     Plain,
     /// The string escapes of JSON (RFC 8259, section 7). A byte that is not ASCII becomes the
@@ -17,7 +17,7 @@ pub(super) enum Style {
 }
 
 /// Appends a number in decimal.
-pub(super) fn number(mut n: u64, out: &mut Vec<u8>) {
+pub(crate) fn number(mut n: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();
     loop {
@@ -32,7 +32,7 @@ pub(super) fn number(mut n: u64, out: &mut Vec<u8>) {
 }
 
 /// Appends an address.
-pub(super) fn address(address: IpAddr, out: &mut Vec<u8>) {
+pub(crate) fn address(address: IpAddr, out: &mut Vec<u8>) {
     match address {
         IpAddr::V4(v4) => {
             let [first, rest @ ..] = v4.octets();
@@ -48,14 +48,14 @@ pub(super) fn address(address: IpAddr, out: &mut Vec<u8>) {
 }
 
 /// Appends 16 hexadecimal digits.
-pub(super) fn hexadecimal(n: u64, out: &mut Vec<u8>) {
+pub(crate) fn hexadecimal(n: u64, out: &mut Vec<u8>) {
     out.extend((0..16).rev().map(|digit| HEXADECIMAL[(n >> (4 * digit)) as usize & 15]));
 }
 
 const HEXADECIMAL: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends bytes of a client, at most `most` of them.
-pub(super) fn escape(text: &[u8], most: usize, style: Style, out: &mut Vec<u8>) {
+pub(crate) fn escape(text: &[u8], most: usize, style: Style, out: &mut Vec<u8>) {
     let (text, cut) = if text.len() > most { (&text[..most], true) } else { (text, false) };
     // No way out of the loop: that lets the compiler look at many bytes at a time.
     if text.iter().fold(true, |clean, &byte| clean & is_clean(byte)) {
@@ -118,18 +118,18 @@ const ISO_BYTES: usize = 20;
 
 /// The time in the forms of a log, made anew when the second changes.
 #[derive(Clone, Debug)]
-pub(super) struct Dates {
+pub(crate) struct Dates {
     of: u64,
     local: [u8; LOCAL_BYTES],
     iso: [u8; ISO_BYTES],
 }
 
 impl Dates {
-    pub(super) fn new() -> Dates {
+    pub(crate) fn new() -> Dates {
         Dates { of: u64::MAX, local: [b'-'; LOCAL_BYTES], iso: [b'-'; ISO_BYTES] }
     }
 
-    pub(super) fn set(&mut self, now: &Now) {
+    pub(crate) fn set(&mut self, now: &Now) {
         if now.unix() == self.of {
             return;
         }
@@ -142,12 +142,12 @@ impl Dates {
     }
 
     /// As in the common format, in UTC.
-    pub(super) fn local(&self) -> &[u8] {
+    pub(crate) fn local(&self) -> &[u8] {
         &self.local
     }
 
     /// As in RFC 3339, in UTC.
-    pub(super) fn iso(&self) -> &[u8] {
+    pub(crate) fn iso(&self) -> &[u8] {
         &self.iso
     }
 }
@@ -175,6 +175,21 @@ fn month_number(name: &[u8]) -> &'static [u8] {
         b"Nov" => b"11",
         _ => b"12",
     }
+}
+
+/// Bytes of a client as they may stand in a line.
+pub(crate) fn escaped(bytes: &[u8]) -> String {
+    let mut line = Vec::new();
+    escape(bytes, bytes.len(), Style::Plain, &mut line);
+    String::from_utf8_lossy(&line).into_owned()
+}
+
+/// The time as `2026-11-21T09:00:00.123Z`.
+pub(crate) fn iso_date(now: &Now) -> String {
+    let mut dates = Dates::new();
+    dates.set(now);
+    let seconds = String::from_utf8_lossy(dates.iso()).into_owned();
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), now.unix_ms() % 1_000)
 }
 
 #[cfg(test)]
