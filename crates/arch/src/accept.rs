@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use flyball_observe::counters::{Counter, Tally};
 use flyball_sys::net;
 use flyball_sys::owned::{Opening, Owned};
 
-use crate::counters::{Counter, Tally};
 use crate::live::Live;
 use crate::settings::AcceptLimit;
 

@@ -3,11 +3,11 @@
 use std::io;
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_sys::net;
 use flyball_sys::uring::Ring;
 
 use crate::accept;
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::operations::Slot;

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::head::Framing;
 use flyball_http::{Method, Now, Out, Request, Status};
+use flyball_observe::trace;
 use flyball_site::SiteSettings;
 use flyball_site::hosts::{Hosts, local_names};
 use flyball_sys::channel::Channel;
@@ -31,9 +32,9 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net};
 
 use crate::control::{self, Command, Reply};
+use crate::registry;
 use crate::settings::Settings;
 use crate::shared_state::SharedState;
-use crate::{registry, trace};
 use snapshot::Snapshot;
 use visit::Visit;
 

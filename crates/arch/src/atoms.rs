@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_site::Plan;
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
@@ -15,7 +16,6 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
 use crate::awaited::{Awaited, BackendPoll, Client};
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::READS_PER_TURN;

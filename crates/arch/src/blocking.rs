@@ -16,13 +16,13 @@ use std::sync::atomic::{
 use std::time::Duration;
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
 use crate::awaited::{Awaited, Client};
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::ACCEPT_PAUSE_MS;

@@ -4,20 +4,20 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_http::{Head, Limits, Now, Status};
+use flyball_observe::counters::{Counter, Owner, Tally};
+use flyball_observe::hosts::NamedCounts;
+use flyball_observe::standing::{Standing, StateChanges, count_states};
+use flyball_observe::trace::Tracer;
 use flyball_site::{AccessCounts, CacheCounts, CompressCounts, Out, Service};
 use flyball_sys::residency::Residency;
 use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
 use crate::clients::{ClientLimits, Seat};
-use crate::counters::{Counter, Owner, Tally};
 use crate::experiment::Trial;
-use crate::hosts::NamedCounts;
 use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
-use crate::standing::{Standing, StateChanges, count_states};
-use crate::trace::Tracer;
 use crate::turn::Turn;
 
 /// Sets of buffers kept for reuse when no connection needs them, by a thread of control.
@@ -263,7 +263,7 @@ impl Desk {
         let sites =
             Arc::new(flyball_site::Sites::open(&[], &flyball_sys::sandbox::Rights::OWN).unwrap());
         let shared = Arc::new(SharedState::new(1).unwrap());
-        let log = RequestLog::new(&crate::log::LogSender::off());
+        let log = RequestLog::new(&flyball_observe::log::LogSender::off());
         let service = Service::new(sites, settings.caches.clone());
         Desk::new(service, &settings, &shared, 0, log)
     }

@@ -12,6 +12,10 @@ use flyball_http::h1::state::State;
 use flyball_http::out::Front;
 use flyball_http::proxy_protocol::{self, ProxyError};
 use flyball_http::{CloseReason, Refusal, Request};
+use flyball_observe::counters::{Counter, Tally};
+use flyball_observe::histogram::Timing;
+use flyball_observe::standing::Standing;
+use flyball_observe::trace::{Trace, Wait};
 use flyball_site::{Lookup, Out, Plan, Responder, Service};
 use flyball_sys::clock;
 
@@ -20,12 +24,8 @@ use self::responder::{Responded, begin_to_respond};
 use crate::awaited::Awaited;
 use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
-use crate::counters::{Counter, Tally};
 use crate::desk::{Buffers, Desk};
-use crate::histogram::Timing;
 use crate::settings::ClientAddress;
-use crate::standing::Standing;
-use crate::trace::{Trace, Wait};
 use crate::turn::RequestTimes;
 use crate::worker::Order;
 

@@ -16,12 +16,12 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use flyball_observe::counters::Tally;
 use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::disk::Nowait;
 use flyball_sys::residency::Residency;
 
-use crate::counters::Tally;
 use crate::phases::DiskWork;
 use crate::pool::{BlockingPool, Bounds, Name};
 use crate::settings::HelperKind;

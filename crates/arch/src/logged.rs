@@ -2,10 +2,9 @@
 
 use flyball_http::h1::Body;
 use flyball_http::{Now, Request, Segment, Status};
+use flyball_observe::log::{AccessLogWriter, Answered, LogSender};
 use flyball_site::access::claimed_name;
 use flyball_site::{Answer, Service};
-
-use crate::log::{AccessLogWriter, Answered, LogSender};
 
 /// Answers to those who may not have logged in, whatever name they gave.
 const NOT_LOGGED_IN: [Status; 4] = [

@@ -95,7 +95,7 @@ impl Overloaded for Overload {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::Owner;
+    use flyball_observe::counters::Owner;
     use flyball_sys::net::ListenOptions;
     use std::net::{SocketAddr, TcpStream};
 

@@ -12,6 +12,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Plan, Service};
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
@@ -19,7 +20,6 @@ use flyball_sys::{clock, net};
 
 use crate::accept::AcceptPolicy;
 use crate::awaited::BACKEND;
-use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::settings::AcceptLimit;

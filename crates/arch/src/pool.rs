@@ -13,12 +13,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use flyball_observe::counters::{Counter, Tally};
 use flyball_site::Plan;
 use flyball_sys::error_log::Level;
 use flyball_sys::say;
 use flyball_sys::wake::Wake;
 
-use crate::counters::{Counter, Tally};
 use crate::slots::Token;
 
 /// Most threads beside a loop whose disk work is its own or a ring's: more work waits its turn.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
 use flyball_sys::net::{self, Address, ListenOptions};
@@ -13,7 +14,6 @@ use flyball_sys::{error_log, process};
 use crate::configuration::Configuration;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
-use crate::log::{self, Appender};
 use crate::registry::Architecture;
 use crate::sandbox::Confinement;
 use crate::settings::{AdminAddress, RunningSettings, Settings};

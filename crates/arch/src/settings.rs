@@ -17,7 +17,7 @@ use flyball_sys::uring::Features;
 use crate::experiment::Experiment;
 use crate::sandbox::SandboxSettings;
 
-pub use crate::log::{AccessLog, LogSettings};
+pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;

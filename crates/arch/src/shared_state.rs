@@ -4,15 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use flyball_observe::counters::Blocks;
+use flyball_observe::hosts::OTHER;
+use flyball_observe::trace::Ring;
 use flyball_site::SiteSettings;
 use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
 use crate::clients::ClientLimits;
-use crate::counters::Blocks;
-use crate::hosts::OTHER;
 use crate::live::Live;
-use crate::trace::Ring;
 
 /// The counters, and beside them what clients use, limits that change while the server runs,
 /// timelines of requests, and how full the spool is.

@@ -5,11 +5,11 @@
 //! counted, and the end of the turn says how long that took, which is what the client waited at
 //! most. One that takes longer reads the clock when its bytes leave.
 
+use flyball_observe::counters::{Blocks, Counter};
+use flyball_observe::histogram::Timing;
 use flyball_sys::clock;
 
-use crate::counters::{Blocks, Counter};
 use crate::desk::Desk;
-use crate::histogram::Timing;
 
 /// The requests of one connection that are under way.
 #[derive(Clone, Copy, Debug, Default)]

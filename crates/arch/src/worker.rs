@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flyball_observe::log::LogSender;
 use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
 use flyball_sys::signal::{Signal, Signals};
@@ -10,7 +11,6 @@ use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
 use crate::desk::Desk;
-use crate::log::LogSender;
 use crate::logged::RequestLog;
 use crate::overload::Overload;
 use crate::sandbox::Rings;

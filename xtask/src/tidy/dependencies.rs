@@ -67,10 +67,20 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-observe",
+        stays: "without sites and connections: it is told facts",
+        packages: &[
+            ("flyball-http", "requests, statuses and states"),
+            ("flyball-sys", "shared memory, channels and log files"),
+            ("serde_json", "timelines as JSON, escaped right"),
+        ],
+    },
+    Allowed {
         name: "flyball-arch",
         stays: "about waiting and nothing else",
         packages: &[
             ("flyball-http", "the machine that it drives"),
+            ("flyball-observe", "what is counted, timed and logged"),
             ("flyball-site", "the answers to its asks"),
             ("flyball-sys", "the ways to wait"),
             ("bytes", "segments on their way out"),

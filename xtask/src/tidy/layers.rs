@@ -30,6 +30,11 @@ const RULES: &[Rule] = &[
         instead: "only sys makes system calls: add a wrapper there",
     },
     Rule {
+        directory: "crates/observe/src/",
+        banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
+        instead: "only sys makes system calls: add a wrapper there",
+    },
+    Rule {
         directory: "crates/arch/src/",
         banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
         instead: "only sys makes system calls: add a wrapper there",

@@ -2,13 +2,13 @@
 //! configuration, or numbers of workers and sockets: their number is bounded.
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::{ACCEPT_BATCHES, Counter, Totals};
+use flyball_observe::histogram::Timing;
+use flyball_observe::standing::Standing;
 use flyball_sys::process;
 
 use super::prometheus::{Family, NS_PER_S, Text};
 use super::snapshot::{CLASS_NAMES, Process, Snapshot, Worker};
-use crate::counters::{ACCEPT_BATCHES, Counter, Totals};
-use crate::histogram::Timing;
-use crate::standing::Standing;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write};
 
-use crate::histogram::Distribution;
+use flyball_observe::histogram::Distribution;
 
 /// The media type of the format.
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4";

@@ -1,15 +1,15 @@
 //! Everything that is told, gathered at one moment: `/status` and `/metrics` say the same.
 
+use flyball_observe::counters::{Counter, Owner, Totals};
+use flyball_observe::hosts::CLASSES;
+use flyball_observe::standing::Standing;
 use flyball_sys::net::{self, Address};
 use flyball_sys::netstat::Drops;
 use flyball_sys::usage::{self, Usage};
 use flyball_sys::{clock, process};
 
 use super::Admin;
-use crate::counters::{Counter, Owner, Totals};
-use crate::hosts::CLASSES;
 use crate::registry;
-use crate::standing::Standing;
 
 /// The names of the classes of status.
 pub(super) const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

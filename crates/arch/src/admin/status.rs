@@ -1,13 +1,13 @@
 //! `/status`: the snapshot as JSON.
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::{Counter, Totals};
+use flyball_observe::histogram::{Timing, lower_bound_ns};
+use flyball_observe::hosts::CLASSES;
+use flyball_observe::standing::Standing;
 use serde_json::{Map, Value, json};
 
 use super::snapshot::{CLASS_NAMES, Process, Snapshot};
-use crate::counters::{Counter, Totals};
-use crate::histogram::{Timing, lower_bound_ns};
-use crate::hosts::CLASSES;
-use crate::standing::Standing;
 
 /// All of it.
 pub(super) fn write(snapshot: &Snapshot<'_>) -> String {

@@ -30,6 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, Scope};
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_site::SharedCaches;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -37,7 +38,6 @@ use flyball_sys::readiness::{self, Interest, Readiness};
 
 use crate::accept;
 use crate::blocking::{Crew, Thread};
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::registry::{Architecture, Sockets};

@@ -32,13 +32,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_observe::counters::{Counter, Tally};
 use flyball_site::Service;
 use flyball_sys::clock;
 use flyball_sys::uring::{Completion, Ring};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::atoms::{Callbacks, Requests};
-use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::registry::{Architecture, Sockets};

@@ -25,10 +25,10 @@ use std::io;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use crate::accepts::Accepts;
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Step;
 use crate::limits::WAIT_MS_MAX;

@@ -38,13 +38,13 @@ use std::thread::JoinHandle;
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
+use flyball_observe::counters::Counter;
+use flyball_observe::histogram::Timing;
 use flyball_site::Plan;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{clock, net};
 
-use crate::counters::Counter;
 use crate::exchange::Step;
-use crate::histogram::Timing;
 use crate::limits::READS_PER_TURN;
 use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};

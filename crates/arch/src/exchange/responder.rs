@@ -2,12 +2,12 @@
 
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
+use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 use flyball_sys::clock;
 
 use super::{Exchange, Step, timeline};
 use crate::awaited::Awaited;
-use crate::counters::{Counter, Tally};
 use crate::desk::Desk;
 
 /// What a step of a responder has led to.

@@ -2,10 +2,10 @@
 //! sent before it, of a connection's need what that waits for.
 
 use flyball_http::Status;
+use flyball_observe::trace::{Trace, Wait, Work};
 use flyball_site::{Out, Plan};
 
 use super::Step;
-use crate::trace::{Trace, Wait, Work};
 
 /// The connection went as far as it could, and needs this.
 pub(super) fn stepped(trace: &mut Trace, step: &Step) {

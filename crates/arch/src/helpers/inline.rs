@@ -10,10 +10,10 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use flyball_observe::counters::Tally;
 use flyball_site::Plan;
 
 use super::NAME;
-use crate::counters::Tally;
 use crate::phases::DiskWork;
 use crate::pool::{BlockingPool, Bounds, THREADS_MAX};
 use crate::slots::Token;

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -12,7 +13,6 @@ use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
 use crate::awaited::{Awaited, BackendWatch, Client};
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::READS_PER_TURN;

@@ -6,6 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use flyball_observe::histogram::Timing;
 use flyball_sys::error_log::Level;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
@@ -13,7 +14,6 @@ use flyball_sys::{net, say};
 
 use super::pipeline::{Pipeline, Thread};
 use crate::accept::{self, AcceptPolicy, Ended};
-use crate::histogram::Timing;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::settings::AcceptLimit;
 use crate::worker::{Order, Worker};

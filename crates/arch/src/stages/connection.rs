@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
+use flyball_observe::standing::{Standing, StateChanges};
 use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -10,7 +11,6 @@ use flyball_sys::owned::Owned;
 use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
-use crate::standing::{Standing, StateChanges};
 use crate::worker::Order;
 
 /// A connection and what the stages know about it.

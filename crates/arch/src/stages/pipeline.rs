@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
+use flyball_observe::histogram::Timing;
+use flyball_observe::standing::StateChanges;
 use flyball_sys::readiness::Interest;
 use flyball_sys::wake::Wake;
 
@@ -13,11 +16,8 @@ use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
 use crate::awaited::{Awaited, Client};
-use crate::counters::Counter;
 use crate::desk::{Desk, SpareBuffers};
 use crate::exchange::Beside;
-use crate::histogram::Timing;
-use crate::standing::StateChanges;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
+use flyball_observe::log::{Appender, LogSender};
 use flyball_site::Spawner;
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::Level;
@@ -21,7 +22,6 @@ use super::{COMMANDS, KILL_AFTER_MS, Master};
 use crate::admin;
 use crate::chunks::Chunks;
 use crate::listening::{cpu_of_worker, listen};
-use crate::log::{Appender, LogSender};
 use crate::sandbox::Part;
 use crate::server::{Setup, connections_that_fit};
 use crate::shared_state::SharedState;

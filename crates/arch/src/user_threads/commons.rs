@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
 use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::owned::Owned;
@@ -12,7 +13,6 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::awaited::BACKEND;
-use crate::counters::Counter;
 use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::helpers::Helpers;

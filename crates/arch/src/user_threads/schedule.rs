@@ -99,8 +99,8 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::standing::Standing;
     use flyball_http::h1::state::State;
+    use flyball_observe::standing::Standing;
 
     const fn stand(state: State) -> Option<Stand> {
         Some(Stand { standing: Standing::At(state), yields: None })

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
 use flyball_http::h1::state::State;
+use flyball_observe::counters::Counter;
+use flyball_observe::standing::Standing;
 use flyball_site::Plan;
 use flyball_sys::clock;
 use flyball_sys::owned::Owned;
@@ -17,13 +19,11 @@ use super::commons::{Commons, Source};
 use super::schedule::{Node, Schedule};
 use crate::accept::Ended;
 use crate::awaited::{Awaited, BackendWatch};
-use crate::counters::Counter;
 use crate::limits::WAIT_MS_MAX;
 use crate::phases::DiskWork;
 use crate::room::{self, Yields};
 use crate::settings::Settings;
 use crate::slots::{Slots, Token};
-use crate::standing::Standing;
 use crate::timers::Timers;
 use crate::worker::{Order, Report};
 

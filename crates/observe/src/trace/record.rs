@@ -22,7 +22,7 @@ const PATH: usize = Text::<160>::WORDS;
 
 /// What happened to one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     pub(super) unix_ms: u64,
     pub(super) worker: u32,
     pub(super) connection: u64,

@@ -133,7 +133,7 @@ impl Counter {
 }
 
 /// The counters of accept phases by what they accepted, and at most how many that is.
-pub(crate) const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
+pub const ACCEPT_BATCHES: [(Counter, Option<u64>); 9] = [
     (Counter::AcceptPhase0, Some(0)),
     (Counter::AcceptPhase1, Some(1)),
     (Counter::AcceptPhase2, Some(3)),
@@ -274,7 +274,7 @@ impl Blocks {
     }
 
     /// The same counters, for hosts and modules of other names.
-    pub(crate) fn of_names(&self, hosts: &[String], modules: &[String]) -> Blocks {
+    pub fn of_names(&self, hosts: &[String], modules: &[String]) -> Blocks {
         let (hosts, modules) = (self.hosts.of_names(hosts), self.modules.of_names(modules));
         let shared = Arc::clone(&self.shared);
         Blocks { shared, blocks: self.blocks, hosts, modules }
@@ -284,19 +284,19 @@ impl Blocks {
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn with_names(self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
+    pub fn with_names(self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
         let hosts = NamedCounts::new(hosts, self.blocks)?;
         let modules = NamedCounts::new(modules, self.blocks)?;
         Ok(Blocks { hosts, modules, ..self })
     }
 
     /// What is counted by module.
-    pub(crate) fn modules(&self) -> &NamedCounts {
+    pub fn modules(&self) -> &NamedCounts {
         &self.modules
     }
 
     /// What is counted by host.
-    pub(crate) fn hosts(&self) -> &NamedCounts {
+    pub fn hosts(&self) -> &NamedCounts {
         &self.hosts
     }
 
@@ -305,7 +305,7 @@ impl Blocks {
     }
 
     /// Says who counts in a block from now on. Nobody is heard who did not say so.
-    pub(crate) fn set_owner(&self, index: usize, owner: Owner) {
+    pub fn set_owner(&self, index: usize, owner: Owner) {
         let [used, generation, worker, process, ..] = self.owner_words(index) else { return };
         generation.store(owner.generation, Relaxed);
         worker.store(owner.worker.map_or(0, |worker| worker as u64 + 1), Relaxed);
@@ -314,7 +314,7 @@ impl Blocks {
     }
 
     /// Who counts in a block, if anybody does.
-    pub(crate) fn owner(&self, index: usize) -> Option<Owner> {
+    pub fn owner(&self, index: usize) -> Option<Owner> {
         let [used, generation, worker, process, ..] = self.owner_words(index) else { return None };
         let worker = worker.load(Relaxed).checked_sub(1);
         (used.load(Relaxed) == 1).then(|| Owner {
@@ -325,13 +325,13 @@ impl Blocks {
     }
 
     /// Says whether the worker that these blocks are for has entered its loop.
-    pub(crate) fn set_entered(&self, mut blocks: Range<usize>, entered: bool) {
+    pub fn set_entered(&self, mut blocks: Range<usize>, entered: bool) {
         let word = |index| self.owner_words(index).get(ENTERED_AT);
         blocks.by_ref().filter_map(word).for_each(|word| word.store(u64::from(entered), Relaxed));
     }
 
     /// Whether it has: of a group, each of its processes.
-    pub(crate) fn has_entered(&self, mut blocks: Range<usize>) -> bool {
+    pub fn has_entered(&self, mut blocks: Range<usize>) -> bool {
         blocks.all(|index| self.owner_words(index)[ENTERED_AT].load(Relaxed) == 1)
     }
 
@@ -351,21 +351,21 @@ impl Blocks {
 
     /// Says which generation of workers accepts: its number, the place of its architecture among
     /// all, and how many workers it has.
-    pub(crate) fn set_generation(&self, number: u64, architecture: usize, workers: usize) {
+    pub fn set_generation(&self, number: u64, architecture: usize, workers: usize) {
         self.word(Word::Architecture).store(architecture as u64, Relaxed);
         self.word(Word::Workers).store(workers as u64, Relaxed);
         self.word(Word::Generation).store(number, Relaxed);
     }
 
     /// What [`Blocks::set_generation`] said last.
-    pub(crate) fn generation(&self) -> (u64, usize, usize) {
+    pub fn generation(&self) -> (u64, usize, usize) {
         let word = |word| self.word(word).load(Relaxed);
         let (architecture, workers) = (word(Word::Architecture), word(Word::Workers));
         (word(Word::Generation), architecture as usize, workers as usize)
     }
 
     /// Says how many listening sockets there are; gives back how many were said before.
-    pub(crate) fn set_sockets(&self, sockets: usize) -> usize {
+    pub fn set_sockets(&self, sockets: usize) -> usize {
         self.word(Word::Sockets).swap(sockets as u64, Relaxed) as usize
     }
 
@@ -430,7 +430,7 @@ impl Blocks {
     }
 
     /// How many connections some owners have open, and how many processes they are.
-    pub(crate) fn open(&self, wanted: impl Fn(&Owner) -> bool) -> (u64, usize) {
+    pub fn open(&self, wanted: impl Fn(&Owner) -> bool) -> (u64, usize) {
         let (mut open, mut processes, mut last) = (0u64, 0, None);
         for index in 0..self.blocks {
             let Some(owner) = self.owner(index).filter(&wanted) else { continue };
@@ -481,7 +481,7 @@ impl Blocks {
     }
 
     /// The sums over the blocks of some owners.
-    pub(crate) fn totals_of(&self, wanted: impl Fn(&Owner) -> bool) -> Totals {
+    pub fn totals_of(&self, wanted: impl Fn(&Owner) -> bool) -> Totals {
         let mut sums = vec![0u64; BLOCK];
         for index in 0..=self.blocks {
             if self.owner(index).is_some_and(|owner| wanted(&owner)) {

@@ -9,7 +9,7 @@ use super::record::Record;
 
 /// Where one worker sends the lines of slow requests.
 #[derive(Clone, Debug)]
-pub(crate) struct SlowSender {
+pub struct SlowSender {
     channel: Arc<Channel>,
     threshold_us: u64,
 }

@@ -20,18 +20,18 @@ use std::net::IpAddr;
 use flyball_http::{CloseReason, Request, Status};
 use flyball_sys::clock;
 
-pub use record::Record;
-pub(crate) use ring::{Filter, Ring};
-pub(crate) use serve::answer;
-pub(crate) use slow::SlowSender;
+use ring::Filter;
+pub use ring::Ring;
+pub use serve::answer;
+pub use slow::SlowSender;
 use timeline::{Point, Timeline};
-pub(crate) use timeline::{Wait, Work};
+pub use timeline::{Wait, Work};
 
 use crate::counters::{Counter, Tally};
 
 /// What one thread of control knows about who asks for timelines.
 #[derive(Debug)]
-pub(crate) struct Tracer {
+pub struct Tracer {
     /// What `flyball ctl trace` asks for, while it does.
     filter: Option<Filter>,
     slow: Option<SlowSender>,
@@ -46,18 +46,18 @@ const CONNECTIONS_MAX: u64 = 1 << 40;
 
 impl Tracer {
     /// Of the thread that counts in this block.
-    pub(crate) fn new(block: usize) -> Tracer {
+    pub fn new(block: usize) -> Tracer {
         let base = block as u64 * CONNECTIONS_MAX;
         Tracer { filter: None, slow: None, worker: 0, base, connections: Cell::new(0) }
     }
 
     /// The same in the worker of this number, with this log of slow requests.
-    pub(crate) fn of_worker(self, worker: usize, slow: Option<SlowSender>) -> Tracer {
+    pub fn of_worker(self, worker: usize, slow: Option<SlowSender>) -> Tracer {
         Tracer { worker: worker as u32, slow, ..self }
     }
 
     /// Looks whether somebody asks; once in a turn of a loop. One relaxed load while nobody does.
-    pub(crate) fn refresh(&mut self, ring: &Ring, now_ms: u64) {
+    pub fn refresh(&mut self, ring: &Ring, now_ms: u64) {
         self.filter = ring.filter(now_ms);
     }
 
@@ -98,7 +98,7 @@ impl Tracer {
 
 /// The timeline of the request that a connection has, if one is kept.
 #[derive(Debug, Default)]
-pub(crate) struct Trace {
+pub struct Trace {
     timeline: Option<Box<Timeline>>,
     /// The connection's number.
     connection: u64,
@@ -108,7 +108,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// Of a connection that was accepted now.
-    pub(crate) fn accepted(tracer: &Tracer, client: IpAddr) -> Trace {
+    pub fn accepted(tracer: &Tracer, client: IpAddr) -> Trace {
         let connection = tracer.next_connection();
         let mut trace = Trace { timeline: None, connection, requests: 0 };
         if tracer.is_on() {
@@ -130,7 +130,7 @@ impl Trace {
     }
 
     /// No byte of the next request was looked at yet.
-    pub(crate) fn begin(&mut self, tracer: &Tracer, client: IpAddr) {
+    pub fn begin(&mut self, tracer: &Tracer, client: IpAddr) {
         match &mut self.timeline {
             Some(timeline) => timeline.mark(Point::Begin),
             None if tracer.is_on() => self.start(tracer, client, Point::Begin),
@@ -139,7 +139,7 @@ impl Trace {
     }
 
     /// Bytes came from the client.
-    pub(crate) fn received(&mut self) {
+    pub fn received(&mut self) {
         if let Some(timeline) = &mut self.timeline {
             timeline.mark(Point::Begin);
             timeline.turn(Wait::Server);
@@ -147,7 +147,7 @@ impl Trace {
     }
 
     /// A whole head is there.
-    pub(crate) fn head(&mut self, request: &Request<'_>) {
+    pub fn head(&mut self, request: &Request<'_>) {
         self.requests = self.requests.wrapping_add(1);
         if let Some(timeline) = &mut self.timeline {
             timeline.head(request);
@@ -155,33 +155,33 @@ impl Trace {
     }
 
     /// The caches have answered, or have not.
-    pub(crate) fn looked_up(&mut self) {
+    pub fn looked_up(&mut self) {
         self.mark(Point::Lookup);
     }
 
     /// From now on the request waits for this; its connection goes on where that is the server.
-    pub(crate) fn turn(&mut self, wait: Wait) {
+    pub fn turn(&mut self, wait: Wait) {
         if let Some(timeline) = &mut self.timeline {
             timeline.turn(wait);
         }
     }
 
     /// It waits for the work that was asked for last.
-    pub(crate) fn waits_on(&mut self) {
+    pub fn waits_on(&mut self) {
         if let Some(timeline) = &mut self.timeline {
             timeline.turn(timeline.asked_of);
         }
     }
 
     /// This work is to be done.
-    pub(crate) fn ask(&mut self, work: Work) {
+    pub fn ask(&mut self, work: Work) {
         if let Some(timeline) = &mut self.timeline {
             timeline.ask(work);
         }
     }
 
     /// Work was done.
-    pub(crate) fn resumed(&mut self, work: Work) {
+    pub fn resumed(&mut self, work: Work) {
         if let Some(timeline) = &mut self.timeline
             && work != Work::Ahead
         {
@@ -191,31 +191,31 @@ impl Trace {
     }
 
     /// Whether a timeline is kept.
-    pub(crate) fn is_kept(&self) -> bool {
+    pub fn is_kept(&self) -> bool {
         self.timeline.is_some()
     }
 
     /// An answer of this status goes behind so many bytes of output.
-    pub(crate) fn answers(&mut self, status: Status, ahead: u64) {
+    pub fn answers(&mut self, status: Status, ahead: u64) {
         if let Some(timeline) = &mut self.timeline {
             timeline.answers(status, ahead);
         }
     }
 
     /// The socket took so many bytes.
-    pub(crate) fn sent(&mut self, n: u64) {
+    pub fn sent(&mut self, n: u64) {
         if let Some(timeline) = &mut self.timeline {
             timeline.sent(n);
         }
     }
 
     /// True while an answer is on its way whose end is to be told.
-    pub(crate) fn is_answered(&self) -> bool {
+    pub fn is_answered(&self) -> bool {
         self.timeline.as_ref().is_some_and(|timeline| timeline.is_answered())
     }
 
     /// The answer is sent. Unless the connection `closes` now, which is told too, that is all.
-    pub(crate) fn done(&mut self, closes: bool, tracer: &Tracer, ring: &Ring, tally: &mut Tally) {
+    pub fn done(&mut self, closes: bool, tracer: &Tracer, ring: &Ring, tally: &mut Tally) {
         self.mark(Point::Done);
         if !closes && let Some(timeline) = self.timeline.take() {
             tracer.give_out(&timeline, ring, tally);
@@ -223,13 +223,7 @@ impl Trace {
     }
 
     /// The connection is closed.
-    pub(crate) fn closed(
-        &mut self,
-        reason: CloseReason,
-        tracer: &Tracer,
-        ring: &Ring,
-        tally: &mut Tally,
-    ) {
+    pub fn closed(&mut self, reason: CloseReason, tracer: &Tracer, ring: &Ring, tally: &mut Tally) {
         if let Some(mut timeline) = self.timeline.take() {
             timeline.turn(Wait::Server);
             timeline.mark(Point::Close);

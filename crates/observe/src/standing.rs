@@ -25,7 +25,7 @@ impl Standing {
     }
 
     /// The state of its machine.
-    pub(crate) fn state(self) -> State {
+    pub fn state(self) -> State {
         match self {
             Standing::At(state) => state,
             Standing::Sending => State::Idle,
@@ -33,7 +33,7 @@ impl Standing {
     }
 
     /// Those of connections that are open.
-    pub(crate) fn open() -> impl Iterator<Item = Standing> {
+    pub fn open() -> impl Iterator<Item = Standing> {
         let states = State::ALL.into_iter().filter(|state| *state != State::Closed);
         states.map(Standing::At).chain([Standing::Sending])
     }
@@ -47,7 +47,7 @@ impl Standing {
     }
 
     /// What it is called in `/status` and `/metrics`.
-    pub(crate) fn label(self) -> &'static str {
+    pub fn label(self) -> &'static str {
         let Standing::At(state) = self else { return "sending" };
         match state {
             State::Idle => "idle",
@@ -90,14 +90,14 @@ impl StateChanges {
     }
 
     /// What [`Blocks::set_states`](crate::counters::Blocks::set_states) takes.
-    pub(crate) fn counts(&self) -> &[u64; STANDINGS] {
+    pub fn counts(&self) -> &[u64; STANDINGS] {
         &self.0
     }
 }
 
 /// Counts connections by where they stand, for
 /// [`Blocks::set_states`](crate::counters::Blocks::set_states).
-pub(crate) fn count_states(all: impl Iterator<Item = Standing>) -> [u64; STANDINGS] {
+pub fn count_states(all: impl Iterator<Item = Standing>) -> [u64; STANDINGS] {
     let mut counts = [0; STANDINGS];
     all.for_each(|standing| counts[standing.place()] += 1);
     counts

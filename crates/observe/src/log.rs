@@ -22,7 +22,7 @@ use flyball_sys::log_file;
 
 use appender::Which;
 
-pub(crate) use appender::Appender;
+pub use appender::Appender;
 pub use format::{FormatError, LogFormat};
 pub use settings::{AccessLog, LogSettings};
 pub use writer::{AccessLogWriter, Answered};
@@ -58,7 +58,7 @@ struct Lines {
 /// # Errors
 /// With the key and the path of the log whose file cannot be opened for appending. A named pipe
 /// that has no reader yet is no error.
-pub(crate) fn open(
+pub fn open(
     access: &AccessLog,
     settings: &LogSettings,
 ) -> Result<Option<Appender>, (&'static str, String)> {
@@ -95,12 +95,12 @@ impl LogSender {
     }
 
     /// The same, in the worker of this number.
-    pub(crate) fn of_worker(&self, worker: usize) -> LogSender {
+    pub fn of_worker(&self, worker: usize) -> LogSender {
         LogSender { worker, ..self.clone() }
     }
 
     /// Where lines of slow requests go, if anywhere.
-    pub(crate) fn slow(&self) -> Option<SlowSender> {
+    pub fn slow(&self) -> Option<SlowSender> {
         self.slow.clone()
     }
 }

@@ -80,14 +80,14 @@ pub(crate) fn host_hash(host: &[u8]) -> u64 {
 
 /// The ring. Its memory is touched only when somebody asks.
 #[derive(Debug)]
-pub(crate) struct Ring(SharedCounters);
+pub struct Ring(SharedCounters);
 
 impl Ring {
     /// Maps it, to be called before the first fork.
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn new() -> io::Result<Ring> {
+    pub fn new() -> io::Result<Ring> {
         SharedCounters::new(CONTROL + SLOTS as usize * SLOT).map(Ring)
     }
 

@@ -35,7 +35,7 @@ const CHANNELS_BITS: u32 = 32;
 
 /// Who takes the lines, before it runs.
 #[derive(Debug)]
-pub(crate) struct Appender {
+pub struct Appender {
     logs: Vec<Log>,
 }
 
@@ -132,7 +132,7 @@ impl Appender {
     }
 
     /// The files that are appended to.
-    pub(crate) fn paths(&self) -> Vec<&Path> {
+    pub fn paths(&self) -> Vec<&Path> {
         self.logs.iter().filter_map(Log::path).collect()
     }
 
@@ -140,7 +140,7 @@ impl Appender {
     ///
     /// # Errors
     /// When descriptors are out.
-    pub(crate) fn sender(&self, settings: &LogSettings) -> io::Result<LogSender> {
+    pub fn sender(&self, settings: &LogSettings) -> io::Result<LogSender> {
         let admit = |which| {
             let log = self.logs.iter().find(|log| log.which == which);
             log.map(|log| log.intake.admit(CHANNEL_BYTES)).transpose()
@@ -152,12 +152,12 @@ impl Appender {
     ///
     /// # Errors
     /// When descriptors are out.
-    pub(crate) fn renew(&self) -> io::Result<Vec<Channel>> {
+    pub fn renew(&self) -> io::Result<Vec<Channel>> {
         self.logs.iter().map(|log| log.intake.renew()).collect()
     }
 
     /// Hands over to the log process what found no room before; whether some is left.
-    pub(crate) fn hand_over(&self) -> bool {
+    pub fn hand_over(&self) -> bool {
         self.logs.iter().filter(|log| log.intake.hand_over()).count() > 0
     }
 
@@ -166,7 +166,7 @@ impl Appender {
     ///
     /// # Errors
     /// When the kernel refuses to wait.
-    pub(crate) fn run(&self, ways: &[Channel], blocks: &Blocks, block: usize) -> io::Result<()> {
+    pub fn run(&self, ways: &[Channel], blocks: &Blocks, block: usize) -> io::Result<()> {
         let told = Told { signals: Signals::block()?, reopens: Cell::new(0) };
         let mut mechanism = readiness::open("epoll")?;
         mechanism.add(told.signals.as_fd(), SIGNALS, Interest::READ)?;

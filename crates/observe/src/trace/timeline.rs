@@ -9,7 +9,7 @@ macro_rules! labelled {
     ($(#[$doc:meta])* $kind:ident { $($name:ident $label:literal $help:literal),* $(,)? }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum $kind { $(#[doc = $help] $name),* }
+        pub enum $kind { $(#[doc = $help] $name),* }
 
         impl $kind {
             /// All of them, in the order of a record.
@@ -53,7 +53,7 @@ labelled! {
 
 /// Kinds of work that may have to be waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Work {
+pub enum Work {
     /// For requests that may come: none waits for it.
     Ahead,
     /// On the disk.

@@ -18,7 +18,7 @@ const HOST_BYTES_MAX: usize = 255;
 
 /// Answers `POST /trace?sample=N&slower-us=N&host=NAME&after=N`. Without `after` it begins now.
 /// Never waits.
-pub(crate) fn answer(ring: &Ring, query: &[u8]) -> (Status, &'static str, String) {
+pub fn answer(ring: &Ring, query: &[u8]) -> (Status, &'static str, String) {
     let (filter, after) = match parse(query) {
         Ok(asked) => asked,
         Err(why) => return (Status::BAD_REQUEST, "text/plain", why + "\n"),
