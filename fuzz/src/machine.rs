@@ -132,7 +132,7 @@ impl<'a> Program<'a> {
                     self.conn.shut(&self.now);
                 }
             }
-            10 => self.conn.drain(&self.now),
+            10 => self.conn.drain(),
             11 => self.piece(),
             12 => {
                 if self.conn.wants().piece {
@@ -157,7 +157,7 @@ impl<'a> Program<'a> {
             2 => self.answer(),
             3 => self.pass(1_000),
             4 => self.piece(),
-            _ => self.conn.drain(&self.now),
+            _ => self.conn.drain(),
         }
         assert_eq!(self.conn.state(), State::Closed);
     }

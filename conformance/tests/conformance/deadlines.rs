@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
+use flyball_testkit::{Client, LARGE_BYTES, Server, large_at, wait};
 
+use crate::draining::wait_until_all_are_told;
 use crate::mount::Mount;
 use crate::requests::{get, request};
 
@@ -149,4 +150,65 @@ pub(crate) fn a_last_answer_behind_a_full_socket_has_an_end(mount: &Mount) {
     let found = wait::until(WAIT_MAX, all_closed);
     assert!(found.is_some(), "some are held: {}", server.status());
     drop(clients);
+}
+
+/// The answer to one that reads late: more than it has room for, and no more than its server's
+/// socket takes.
+const LATE_BYTES: usize = 400_000;
+
+/// A client that has asked for such an answer, and reads no more than its head.
+fn late(server: &Server, fields: &[&str]) -> Client {
+    let mut client = Client::connect_narrow(server.address(), 16 * 1024);
+    let range = format!("Range: bytes=0-{}", LATE_BYTES - 1);
+    client.send(request("GET", "/large.bin", &[&[&*range], fields].concat()));
+    assert_eq!(client.response_head().status(), 206);
+    client
+}
+
+/// It asks again, before it reads the content that it has asked for first.
+fn expect_all_of_it(mut client: Client) -> Client {
+    client.send(get("/hello.txt"));
+    large_at(0, &client.take(LATE_BYTES));
+    client
+}
+
+/// A connection that is at an end is reset when more comes for it. What its socket holds would be
+/// lost then: the client has its time, and nothing that it sends meanwhile cuts that short.
+pub(crate) fn an_end_in_order_leaves_a_late_reader_its_answer(mount: &Mount) {
+    let settings = SETTINGS.replace("timeout.linger = \"1s\"", "timeout.linger = \"30s\"");
+    let server = mount.start(&settings);
+    let takes_nothing = late(&server, &[]);
+    let closes = late(&server, &["Connection: close"]);
+    let lingers = || server.status().contains("\"lingering\": 2,").then_some(());
+    let found = wait::until(WAIT_MAX, lingers);
+    assert!(found.is_some(), "both do not linger: {}", server.status());
+    for client in [takes_nothing, closes] {
+        expect_all_of_it(client).expect_closed();
+    }
+    drop(server);
+
+    let settings = settings.replace("timeout.send = \"1s\"", "timeout.send = \"1min\"");
+    let server = mount.start(&settings);
+    let pauses = late(&server, &[]);
+    // Its time would be over long since.
+    (0..2).for_each(|_| idle(&server));
+    let start = Instant::now();
+    let mut pauses = expect_all_of_it(pauses);
+    assert_eq!(pauses.response().text(), "hello, world\n", "its time had not begun");
+    pauses.expect_closed();
+    assert_in_time(start);
+    expect_closed_for(&server, "idle-timeout", 3);
+    drop(server);
+
+    let server = mount.start("workers = 1\ntimeout.linger = \"30s\"\n");
+    let stays = late(&server, &[]);
+    let mut witness = server.connect();
+    assert_eq!(witness.ask(get("/hello.txt")).status(), 200);
+    server.terminate();
+    witness.expect_closed();
+    wait_until_all_are_told(mount);
+    let mut stays = expect_all_of_it(stays);
+    let answer = stays.response();
+    assert_eq!((answer.text(), answer.field("Connection")), ("hello, world\n", Some("close")));
+    stays.expect_closed();
 }

@@ -82,6 +82,7 @@ for_each_architecture! {
         deadlines: [
             a_last_answer_behind_a_full_socket_has_an_end,
             every_wait_for_a_client_has_an_end,
+            an_end_in_order_leaves_a_late_reader_its_answer,
         ],
         draining: [
             a_stopping_server_finishes_what_is_under_way,

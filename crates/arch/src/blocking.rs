@@ -417,7 +417,7 @@ impl<'a> Thread<'a> {
                     continue;
                 }
                 (drained, looked) = (order, false);
-                order.inspect(|order| line.exchange.drain(*order, &self.desk));
+                order.inspect(|order| line.exchange.drain(*order));
                 continue;
             }
             if drained.is_some() && self.desk.now.ms() >= self.crew.drain_until_ms() {

@@ -138,7 +138,8 @@ impl Exchange {
         self.conn.deadline().min(responder)
     }
 
-    /// Since when it waits for a request, in monotonic milliseconds, if it does.
+    /// Since when it waits for a request, or for its client to close it, in monotonic milliseconds,
+    /// if it does.
     pub fn idle_since(&self) -> Option<u64> {
         self.conn.idle_since().filter(|_| self.out().is_none())
     }
@@ -319,16 +320,21 @@ impl Exchange {
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
     /// for it.
-    pub fn drain(&mut self, order: Order, desk: &Desk) {
+    pub fn drain(&mut self, order: Order) {
         match order {
-            Order::Stop => self.conn.drain(&desk.now),
+            Order::Stop => self.conn.drain(),
             Order::Retire => self.conn.retire(),
         }
     }
 
+    /// Another needs what it holds while it has nothing to do.
+    pub fn end_if_idle(&mut self) {
+        self.conn.end_if_idle();
+    }
+
     /// Whether it matters to [`Exchange::expired`] how much the socket still holds.
     pub fn is_judged_by_socket(&self) -> bool {
-        self.out().is_some() || self.conn.state() == State::Breaking
+        self.conn.is_judged_by_socket()
     }
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
@@ -340,7 +346,8 @@ impl Exchange {
             return;
         }
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
-        self.conn.expired(in_socket(), &mut buffers.out, &desk.now);
+        let in_socket = if self.conn.is_judged_by_socket() { in_socket() } else { 0 };
+        self.conn.expired(in_socket, &mut buffers.out, &desk.now);
         self.count_refusal(desk);
         self.let_go_of_responder();
     }

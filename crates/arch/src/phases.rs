@@ -379,7 +379,7 @@ impl<D: DiskWork> Phases<D> {
         }
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(order, &self.desk);
+                slot.exchange.drain(order);
                 slot.enqueue(token, &mut self.work);
             }
         }

@@ -16,8 +16,8 @@ const HELD_MS: u64 = 1_000;
 const CLOSED_AT_ONCE_MAX: usize = 1_024;
 
 /// Why a connection may be closed, in the order in which they go: heads that are never finished,
-/// then those that are kept for another request, whose clients lose nothing, then those whose
-/// clients are slow.
+/// then those that are kept for another request or until their client closes them, whose clients
+/// lose nothing, then those whose clients are slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Holds {
     Stalled,

@@ -25,7 +25,7 @@ pub struct Limits {
     pub answer_ms: u64,
     /// Time in which a client takes nothing of an answer before it is given up, in milliseconds.
     pub send_ms: u64,
-    /// Time spent waiting for the client to read a refusal, in milliseconds.
+    /// Time spent waiting for the client to read a last answer, in milliseconds.
     pub linger_ms: u64,
     /// Length of the windows over which the minimum data rates hold, in milliseconds.
     pub rate_window_ms: u64,

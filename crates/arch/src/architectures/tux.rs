@@ -355,7 +355,7 @@ impl EventLoop {
         }
         for token in self.requests.slots.tokens() {
             if let Some(slot) = self.requests.slots.find(token) {
-                slot.exchange.drain(order, &self.desk);
+                slot.exchange.drain(order);
                 self.requests.push(token);
             }
         }

@@ -373,7 +373,7 @@ impl Loop {
         }
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(order, &self.desk);
+                slot.exchange.drain(order);
                 self.drive(token);
             }
         }

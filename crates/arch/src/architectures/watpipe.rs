@@ -255,7 +255,7 @@ fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 fn read(thread: &mut Thread, mut connection: Connection) {
     let order = thread.pipeline.order();
     if order == Some(Order::Retire) {
-        connection.tell(order, &thread.desk);
+        connection.tell(order);
     }
     let mut reads = 0;
     loop {
@@ -266,7 +266,7 @@ fn read(thread: &mut Thread, mut connection: Connection) {
             }
             Step::Read if connection.readable => return thread.queue_for_read(connection),
             // Not before: a request that had arrived is under way.
-            Step::Read if connection.tell(order, &thread.desk) => {}
+            Step::Read if connection.tell(order) => {}
             Step::Read => return thread.await_input(connection),
             Step::Write | Step::ReadWrite => return thread.queue_for_write(connection),
             Step::Disk(plan) => {
@@ -321,7 +321,7 @@ fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 
 /// Does what may wait on the disk, and sends, until there is something to read or no more room.
 fn write(thread: &mut Thread, mut connection: Connection) {
-    connection.tell(thread.pipeline.order(), &thread.desk);
+    connection.tell(thread.pipeline.order());
     if let Some(plan) = connection.plan.take() {
         work(thread, &mut connection, plan);
     }
@@ -361,7 +361,7 @@ fn work(thread: &mut Thread, connection: &mut Connection, mut plan: Box<Plan>) {
     loop {
         plan.run();
         thread.desk.tick();
-        connection.tell(thread.pipeline.order(), &thread.desk);
+        connection.tell(thread.pipeline.order());
         match connection.exchange.resume(*plan, &mut thread.desk) {
             Some(next) => plan = next,
             None => return,

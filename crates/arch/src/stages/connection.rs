@@ -62,12 +62,12 @@ impl Connection {
     }
 
     /// Passes an order on to the machine, once. True when it was news.
-    pub(crate) fn tell(&mut self, order: Option<Order>, desk: &Desk) -> bool {
+    pub(crate) fn tell(&mut self, order: Option<Order>) -> bool {
         let Some(order) = order.filter(|order| rank(Some(*order)) > self.told) else {
             return false;
         };
         self.told = rank(Some(order));
-        self.exchange.drain(order, desk);
+        self.exchange.drain(order);
         true
     }
 

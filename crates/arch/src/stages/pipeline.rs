@@ -290,7 +290,7 @@ impl Thread {
         if let Some(mut untold) = untold {
             untold.awaited = None;
             let order = self.pipeline.order();
-            untold.tell(order, &self.desk);
+            untold.tell(order);
             return Some(untold);
         }
         None

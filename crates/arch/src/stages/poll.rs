@@ -324,7 +324,7 @@ mod tests {
             // From now on all that come must know.
             let (fourth, _far) = connection(&desk);
             let mut fourth = stage.park(fourth, Interest::READ).unwrap();
-            fourth.tell(Some(Order::Retire), &desk);
+            fourth.tell(Some(Order::Retire));
             assert!(stage.park(fourth, Interest::READ).is_none());
         }
     }

@@ -239,7 +239,7 @@ impl Connection {
         }
         let idles = self.exchange.state() == State::Idle && interest == Interest::READ;
         if idles && self.begun && !self.may_idle {
-            return self.exchange.abort(CloseReason::IdleTimeout);
+            return self.exchange.end_if_idle();
         }
         self.exchange.rest(&mut here.desk);
         self.watch(here, interest);
@@ -276,7 +276,7 @@ impl Connection {
     /// obeyed: it is under way, although nobody has seen it.
     fn hear(&mut self, here: &mut Here<'_>) {
         if here.order != self.obeyed {
-            self.exchange.drain(Order::Retire, &here.desk);
+            self.exchange.drain(Order::Retire);
             self.readable = true;
         }
     }
@@ -286,7 +286,7 @@ impl Connection {
         match here.order {
             Some(order) if self.obeyed != Some(order) => {
                 self.obeyed = Some(order);
-                self.exchange.drain(order, &here.desk);
+                self.exchange.drain(order);
                 true
             }
             _ => false,

@@ -261,7 +261,8 @@ pub(super) const ROWS: &[Setting] = &[
         },
         default: Some("1min"),
         doc: "Time between requests on a kept connection",
-        more: "Per connection.",
+        more: "Per connection. It begins when the client has received its last answer: one \
+               that still reads has `timeout.send` without progress.",
         source: "RFC 9112 section 9.5",
         changes: Changes::InPlace,
         ..Setting::ROW
@@ -305,8 +306,9 @@ pub(super) const ROWS: &[Setting] = &[
             set: |s, ms| s.limits.linger_ms = ms,
         },
         default: Some("2s"),
-        doc: "Time spent waiting for the client to read a refusal",
-        more: "Per connection.",
+        doc: "Time spent waiting for the client to read a last answer",
+        more: "Per connection. After a refusal, and where a connection ends in order while its \
+               socket still holds some of an answer.",
         source: "RFC 9112 section 9.6",
         changes: Changes::InPlace,
         ..Setting::ROW

@@ -13,6 +13,7 @@
 //!   behind them; the bytes of a head stay readable until the next input.
 //! * [`Conn::deadline`] is one number, and time is an argument.
 
+mod ends;
 mod pieces;
 mod places;
 
@@ -138,8 +139,12 @@ pub struct Conn {
     backend: bool,
     /// The next answer is the last.
     draining: bool,
-    /// Waiting for a request ends it.
-    close_idle: bool,
+    /// Why waiting for a request ends it, if it does.
+    idle_end: Option<CloseReason>,
+    /// Bytes of answers that the socket has taken.
+    handed_over: u64,
+    /// Its time between requests is over, and the client is still taking what the socket holds.
+    is_taken_late: bool,
     shut: bool,
     since_ms: u64,
     incoming: Progress,
@@ -175,7 +180,9 @@ impl Conn {
             private: false,
             backend: false,
             draining: false,
-            close_idle: false,
+            idle_end: None,
+            handed_over: 0,
+            is_taken_late: false,
             shut: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
@@ -219,6 +226,8 @@ impl Conn {
         let limits = &self.limits;
         let phase = match self.state {
             State::Idle if self.pending => u64::MAX,
+            State::Idle if self.idle_end.is_some() => self.since_ms,
+            State::Idle if self.is_taken_late => self.outgoing.judged_at(),
             State::Idle if self.fresh => self.since_ms + limits.head_ms,
             State::Idle => self.since_ms + limits.idle_ms,
             State::Head if self.pending => u64::MAX,
@@ -276,6 +285,7 @@ impl Conn {
         if self.state == State::Idle {
             self.go(Event::FirstByte);
             self.since_ms = now.ms();
+            self.is_taken_late = false;
             self.scan = HeadScan::default();
         }
         let parsed = match self.scan.advance(input, &self.limits) {
@@ -548,7 +558,7 @@ impl Conn {
             self.go(Event::AnswerKeep);
         } else {
             // A client that would have kept the connection may have sent its next request.
-            let sending = unread || self.surplus || self.keep_alive;
+            let sending = unread || self.surplus || self.keep_alive || self.outlasts_its_end(out);
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
     }
@@ -619,6 +629,7 @@ impl Conn {
     /// The driver wrote `n` bytes of `out` and has already taken them off it.
     pub fn sent<F>(&mut self, n: u64, out: &Out<F>, now: &Now) {
         self.outgoing.add(n);
+        self.handed_over += n;
         if out.is_empty() && self.pending {
             self.pending = false;
             self.full = false;
@@ -658,20 +669,12 @@ impl Conn {
         let window = self.limits.rate_window_ms;
         let slow = !self.incoming.holds(self.limits.body_rate_min, window, 0);
         match self.state {
-            State::Idle => {
-                let fresh = self.fresh;
-                self.reason =
-                    Some(if fresh { CloseReason::HeadTimeout } else { CloseReason::IdleTimeout });
-                self.go(Event::Expire);
-            }
+            State::Idle => self.idle_is_over(in_socket, now),
             State::Head => self.refuse(Refusal::TooSlow, CloseReason::HeadTimeout, out, now),
             State::AskedBody if self.awaits_body() && slow => {
                 self.refuse(Refusal::TooSlow, CloseReason::BodyTimeout, out, now);
             }
-            State::AnsweredBody if slow => {
-                self.reason = Some(CloseReason::BodyTimeout);
-                self.go(Event::Expire);
-            }
+            State::AnsweredBody if slow => self.part(CloseReason::BodyTimeout, now),
             State::AskedBody if !self.awaits_body() => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
@@ -692,20 +695,6 @@ impl Conn {
         }
         self.settle(now);
         self.check_invariants();
-    }
-
-    /// The server is draining: close when idle, after the next answer otherwise.
-    pub fn drain(&mut self, now: &Now) {
-        self.draining = true;
-        self.close_idle = true;
-        self.settle(now);
-        self.check_invariants();
-    }
-
-    /// Others take over from this process: close after the next answer. An idle connection may
-    /// have a request on its way, so that it is kept until that is answered or its time is over.
-    pub fn retire(&mut self) {
-        self.draining = true;
     }
 
     /// The connection cannot go on: what is queued is not sent.
@@ -762,10 +751,6 @@ impl Conn {
                 self.since_ms = now.ms();
                 self.stream.open_ended = false;
                 self.go(Event::Drained);
-            }
-            State::Idle if self.close_idle => {
-                self.reason = Some(CloseReason::Draining);
-                self.go(Event::Expire);
             }
             _ => {}
         }

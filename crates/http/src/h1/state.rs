@@ -102,6 +102,7 @@ impl State {
             // Answers that are owed are still sent: only one side is closed.
             (S::Idle | S::Head | S::AskedBody | S::AnsweredBody, E::Eof) => S::Closing,
             (S::Idle, E::Expire) => S::Closed,
+            (S::Idle, E::Part) => S::Parting,
 
             (S::Head, E::HeadEnd) => S::Asked,
             (S::Head, E::HeadEndBody) => S::AskedBody,
@@ -122,7 +123,6 @@ impl State {
 
             (S::AnsweredBody, E::BodyEnd) => S::Idle,
             (S::AnsweredBody, E::Part) => S::Parting,
-            (S::AnsweredBody, E::Expire) => S::Closing,
 
             // Whatever came behind it gets no answer.
             (S::Lingering | S::Breaking | S::Closed, E::BreakOff) => return None,

@@ -7,7 +7,7 @@ use flyball_http::h1::state::State;
 use flyball_http::out::Out;
 use flyball_http::{CloseReason, Head, Limits, Now};
 
-use crate::script::{Act, End, drive, kept, limits, play, send};
+use crate::script::{Act, End, drive, kept, limits, play, play_with, send};
 
 const GET: &str = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -165,6 +165,28 @@ fn the_idle_time_begins_when_the_answer_is_sent() {
     assert_eq!((end.closed, end.state), (None, State::Idle));
     let end = play(&[&acts[..], &[Act::Wait(1)]].concat());
     assert_eq!(end.closed, Some(CloseReason::IdleTimeout));
+}
+
+#[test]
+fn the_idle_time_begins_when_the_client_has_its_answer() {
+    let limits = Limits { keeps_slow: true, send_ms: 3_000, ..limits() };
+    let play = |acts: &[Act]| play_with(&limits, acts);
+    let late = [send(GET), Act::InSocket(300), Act::Wait(5_000), Act::Wait(2_000)];
+    let end = play(&late);
+    assert_eq!((end.state, end.closed), (State::Idle, None), "it has 3 s to take the next byte");
+    let taken = [Act::InSocket(200), Act::Wait(1_000), Act::Wait(1_000), Act::Wait(1_000)];
+    let more = [&late[..], &taken].concat();
+    assert_eq!(play(&more).state, State::Idle, "it took something");
+    let end = play(&[&more[..], &[Act::Wait(1_000)]].concat());
+    assert_eq!((end.state, end.wire), (State::Lingering, kept("/a")), "it takes nothing");
+    let end = play(&[&more[..], &[Act::Wait(1_000), Act::Wait(limits.linger_ms)]].concat());
+    assert_eq!(end.closed, Some(CloseReason::SendTimeout));
+    let end = play(&[&more[..], &[send(GET), Act::Wait(4_999)]].concat());
+    assert_eq!((end.state, end.wire), (State::Idle, kept("/a").repeat(2)), "it asks again");
+    let has_all = [&late[..], &[Act::InSocket(0), Act::Wait(1_000), Act::Wait(4_999)]].concat();
+    assert_eq!(play(&has_all).state, State::Idle);
+    let end = play(&[&has_all[..], &[Act::Wait(1)]].concat());
+    assert_eq!((end.state, end.closed), (State::Closed, Some(CloseReason::IdleTimeout)));
 }
 
 #[test]

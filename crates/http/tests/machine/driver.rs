@@ -68,6 +68,7 @@ pub struct Driver {
     pub room: u64,
     /// Bytes that the socket holds unacknowledged.
     pub in_socket: u64,
+    drains: bool,
     /// Most answers that were ever queued together.
     pub batch_max: usize,
     /// Bytes that came and were not read yet.
@@ -104,6 +105,7 @@ impl Driver {
             write_max: usize::MAX,
             room: u64::MAX,
             in_socket: 0,
+            drains: false,
             batch_max: 0,
             socket: Vec::new(),
             requests: 0,
@@ -185,7 +187,8 @@ impl Driver {
 
     /// The server drains.
     pub fn drain(&mut self) {
-        self.conn.drain(&self.now);
+        self.conn.drain();
+        self.drains = true;
         self.run();
     }
 
@@ -233,10 +236,20 @@ impl Driver {
                 }
                 Step::Close => return,
             };
-            if !moved {
+            if !moved && !self.expires_by_drain() {
                 return;
             }
         }
+    }
+
+    /// What is idle while the server drains expires at once.
+    fn expires_by_drain(&mut self) -> bool {
+        let is_due = self.drains && self.conn.state() == State::Idle;
+        if is_due && self.now.ms() >= self.conn.deadline() {
+            self.conn.expired(self.in_socket, &mut self.out, &self.now);
+            return true;
+        }
+        false
     }
 
     /// A wake-up without a cause changes nothing.

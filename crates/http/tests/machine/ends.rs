@@ -138,3 +138,30 @@ fn a_socket_that_fails_ends_the_connection_in_every_state() {
         assert_eq!(end.wire, sent, "nothing is sent after a failure in {state:?}");
     }
 }
+
+#[test]
+fn an_end_in_order_waits_for_a_client_that_still_takes_its_answer() {
+    let draining = Some(CloseReason::Draining);
+    let large = "GET /file/14600 HTTP/1.1\r\nHost: a\r\n\r\n";
+    let drive = |acts: &[Act]| drive(&limits(), acts, usize::MAX);
+    let late = [send(large), Act::InSocket(10), Act::Drain];
+    assert_eq!(drive(&late).state(), State::Idle);
+    let end = drive(&[&late[..], &[Act::InSocket(0), Act::Wait(5)]].concat());
+    assert_eq!(end.closed, draining, "it has all of it");
+    let end = drive(&[&late[..], &[send(GET), Act::Finish]].concat());
+    assert_eq!((end.text(), end.closed), (kept("/file/14600") + &last("/a"), draining));
+    let over = [&late[..], &[Act::Wait(limits().linger_ms)]].concat();
+    assert_eq!(drive(&over).state(), State::Lingering);
+    let end = drive(&[&over[..], &[send(GET), Act::Finish]].concat());
+    assert_eq!((end.text(), end.closed), (kept("/file/14600"), draining), "it is discarded");
+    // So little is on its way.
+    let end = play(&[send(GET), Act::InSocket(10), Act::Drain]);
+    assert_eq!(end.closed, draining);
+    for (len, state) in [(10_000, State::Closed), (14_600, State::Lingering)] {
+        let large = format!("GET /file/{len} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let end = drive(&[send(&large)]);
+        assert_eq!(end.state(), state, "{len}");
+        let end = drive(&[send(&large), Act::Finish]);
+        assert_eq!(end.closed, Some(CloseReason::Requested), "{len}");
+    }
+}

@@ -3,16 +3,9 @@
 use super::{Ask, Conn};
 use crate::Now;
 use crate::error::CloseReason;
-use crate::h1::progress::Progress;
 use crate::h1::state::{Event, State};
 use crate::h1::stream::Stream;
 use crate::out::{Out, Segment};
-
-/// Time between two looks at a socket that shall be empty before it is reset, at least.
-const LOOK_MS_MIN: u64 = 5;
-
-/// The same, at most.
-const LOOK_MS_MAX: u64 = 200;
 
 impl Conn {
     /// The driver has taken the wish for a piece and will call `piece` later. Until then the client
@@ -60,10 +53,11 @@ impl Conn {
             let unread = unread && (self.state == State::Exchanging || !self.backend);
             // Where others take over, what its head has promised holds: a request may have come
             // behind it, whose answer says that it is the last.
-            if keep && self.close_idle {
-                self.reason = Some(CloseReason::Draining);
+            let ends_idle = self.idle_end.is_some();
+            if keep && ends_idle {
+                self.reason = self.idle_end;
             }
-            self.answer_ended(keep && !self.close_idle, unread, out, now);
+            self.answer_ended(keep && !ends_idle, unread, out, now);
             self.settle(now);
         }
         self.check_invariants();
@@ -97,22 +91,5 @@ impl Conn {
         self.body_ready = 0;
         self.go(Event::BreakOff);
         self.settle(now);
-    }
-
-    /// A reset is due, once the socket holds nothing.
-    pub(super) fn wait_for_reset(&mut self, now: &Now) {
-        self.since_ms = now.ms();
-        self.incoming = Progress::start(now, self.limits.linger_ms, None);
-    }
-
-    /// The socket still holds so many bytes of a connection that is to be reset: looks again later,
-    /// each time after twice as long, until the time of lingering is over.
-    pub(super) fn look_before_reset(&mut self, in_socket: u64, now: &Now) {
-        let left_ms = self.incoming.window_end().saturating_sub(now.ms());
-        if in_socket == 0 || left_ms == 0 {
-            return self.go(Event::Expire);
-        }
-        let waited_ms = self.limits.linger_ms.saturating_sub(left_ms);
-        self.since_ms = now.ms() + left_ms.min(waited_ms.clamp(LOOK_MS_MIN, LOOK_MS_MAX));
     }
 }

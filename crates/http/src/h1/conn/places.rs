@@ -4,10 +4,12 @@ use super::Conn;
 use crate::h1::state::State;
 
 impl Conn {
-    /// Since when it waits for a request of which nothing has come, in monotonic milliseconds, if
-    /// that is what it does.
+    /// Since when it waits for a request of which nothing has come, or for the client to close it
+    /// after the last answer, in monotonic milliseconds, if that is what it does.
     pub fn idle_since(&self) -> Option<u64> {
-        (self.state == State::Idle && !self.pending).then_some(self.since_ms)
+        let waits = self.state == State::Idle && !self.pending && !self.is_taken_late;
+        let lingers = self.state == State::Lingering && self.shut;
+        (waits || lingers).then_some(self.since_ms)
     }
 
     /// Since when it waits for a head, in monotonic milliseconds, if it does and some of that head
@@ -20,6 +22,6 @@ impl Conn {
     /// Since when its client takes less of an answer than the least rate, in monotonic
     /// milliseconds, if it does.
     pub fn lags_since(&self) -> Option<u64> {
-        self.outgoing.slow_since_ms().filter(|_| self.pending)
+        self.outgoing.slow_since_ms().filter(|_| self.pending || self.is_taken_late)
     }
 }

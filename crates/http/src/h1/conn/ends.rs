@@ -1,0 +1,120 @@
+//! How a connection ends in order. The kernel resets a closed connection when more comes for it,
+//! and what its socket holds of answers is lost with it. So a connection whose socket may hold some
+//! is shut down and lingers; only one whose client has it all is closed at once.
+
+use super::Conn;
+use crate::Now;
+use crate::error::CloseReason;
+use crate::h1::progress::Progress;
+use crate::h1::state::{Event, State};
+use crate::out::Out;
+
+/// What leaves the socket of a new connection before its client has acknowledged anything, in
+/// bytes: ten segments (RFC 6928).
+const FIRST_FLIGHT_BYTES: u64 = 14_600;
+
+/// Time between two looks at a socket that shall be empty before it is closed, at least.
+const LOOK_MS_MIN: u64 = 5;
+
+/// The same, at most.
+const LOOK_MS_MAX: u64 = 200;
+
+impl Conn {
+    /// The server is draining: close when idle, after the next answer otherwise. An idle connection
+    /// expires at once.
+    pub fn drain(&mut self) {
+        self.draining = true;
+        self.idle_end = Some(CloseReason::Draining);
+    }
+
+    /// Another needs what it holds: an idle connection expires at once.
+    pub fn end_if_idle(&mut self) {
+        self.idle_end = Some(CloseReason::IdleTimeout);
+    }
+
+    /// Others take over from this process: close after the next answer. An idle connection may
+    /// have a request on its way, so that it is kept until that is answered or its time is over.
+    pub fn retire(&mut self) {
+        self.draining = true;
+    }
+
+    /// Whether it matters to [`Conn::expired`] how much the socket still holds.
+    pub fn is_judged_by_socket(&self) -> bool {
+        let waits = self.state == State::Idle && self.sent_before;
+        waits || self.pending || self.state == State::Breaking
+    }
+
+    /// Whether the socket may still hold something when it has taken all of the output, although
+    /// the client says that it sends no more.
+    pub(super) fn outlasts_its_end<F>(&self, out: &Out<F>) -> bool {
+        self.handed_over.saturating_add(out.queued()) > FIRST_FLIGHT_BYTES
+    }
+
+    /// The time between two requests is over. It begins when the client has its answer: one that
+    /// still takes it from the socket is judged as one to which output is sent.
+    pub(super) fn idle_is_over(&mut self, in_socket: u64, now: &Now) {
+        if let Some(reason) = self.idle_end {
+            return self.idle_is_ended(reason, in_socket, now);
+        }
+        match (in_socket > 0 && self.sent_before, self.is_taken_late) {
+            (true, false) => {
+                self.is_taken_late = true;
+                self.outgoing.begin(&self.limits, Some(in_socket), now);
+            }
+            (true, true) => {
+                if !self.outgoing.judge(&self.limits, in_socket, now) {
+                    self.part(CloseReason::SendTimeout, now);
+                }
+            }
+            (false, true) => (self.is_taken_late, self.since_ms) = (false, now.ms()),
+            (false, false) if self.fresh => self.end_idle(CloseReason::HeadTimeout),
+            (false, false) => self.end_idle(CloseReason::IdleTimeout),
+        }
+    }
+
+    /// Another than its time ends an idle connection. A request that comes before the client has
+    /// its last answer is still answered. What fits into a first flight is on its way.
+    fn idle_is_ended(&mut self, reason: CloseReason, in_socket: u64, now: &Now) {
+        if in_socket == 0 || self.handed_over <= FIRST_FLIGHT_BYTES {
+            return self.end_idle(reason);
+        }
+        if !std::mem::replace(&mut self.is_taken_late, true) {
+            self.begin_looks(now);
+        }
+        if !self.looks_again(now) {
+            self.part(reason, now);
+        }
+    }
+
+    fn end_idle(&mut self, reason: CloseReason) {
+        self.reason = Some(reason);
+        self.go(Event::Expire);
+    }
+
+    /// A reset is due, once the socket holds nothing.
+    pub(super) fn wait_for_reset(&mut self, now: &Now) {
+        self.begin_looks(now);
+    }
+
+    /// The socket still holds so many bytes of a connection that is to be reset.
+    pub(super) fn look_before_reset(&mut self, in_socket: u64, now: &Now) {
+        if in_socket == 0 || !self.looks_again(now) {
+            self.go(Event::Expire);
+        }
+    }
+
+    /// From now on the socket is looked at until it is empty.
+    fn begin_looks(&mut self, now: &Now) {
+        self.since_ms = now.ms();
+        self.incoming = Progress::start(now, self.limits.linger_ms, None);
+    }
+
+    /// Looks again later, each time after twice as long, until the time of lingering is over; false
+    /// when it is.
+    fn looks_again(&mut self, now: &Now) -> bool {
+        let left_ms = self.incoming.window_end().saturating_sub(now.ms());
+        let waited_ms = self.limits.linger_ms.saturating_sub(left_ms);
+        self.since_ms = now.ms() + left_ms.min(waited_ms.clamp(LOOK_MS_MIN, LOOK_MS_MAX));
+        left_ms > 0
+    }
+}
