@@ -4,7 +4,6 @@
 use std::io::{self, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -43,6 +42,7 @@ mod backends;
 mod coded_answers;
 mod codings;
 mod earlier;
+mod error_files;
 mod file_answers;
 mod lines;
 mod listings;
@@ -156,16 +156,12 @@ impl Sites {
             let types = Types::new(&site.types, &site.charset);
             let policy = CodingPolicy::new(&site.compress);
             let routes = SiteRoutes::open(site, links, rights, same.map(|same| &same.routes))?;
-            no_script_is_a_page(&routes, &gates, &site.routes.error_pages)?;
-            let how = (links, rights);
-            let was = (same.map(|same| &same.error_pages), &mut kept);
-            let error_pages = ErrorPages::read(&site.routes, &routes, how, &types, &policy, was)?;
             let users = Users::of(&site.access.auth);
             let was = || same?.access.as_ref()?.users().map(Some);
             let users = or_before(users, was, &mut kept)?;
             Ok(Site {
                 routes,
-                error_pages,
+                error_pages: ErrorPages::default(),
                 links,
                 index: site.index.clone().into(),
                 types,
@@ -177,7 +173,9 @@ impl Sites {
             })
         };
         let sites = settings.iter().zip(gates).enumerate();
-        let sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
+        let mut sites = sites.map(open).collect::<io::Result<Vec<Site>>>()?;
+        let was = |number| earlier.same(number).map(|same| &same.error_pages);
+        error_files::read(&mut sites, rights, was, &mut kept)?;
         let has_restrictions = sites.iter().any(|site| site.access.is_some());
         let modules = sites.iter().flat_map(|site| site.modules.all()).cloned().collect();
         let (hosts, load) = (Hosts::new(settings), Load::new());
@@ -685,23 +683,6 @@ impl Says {
             streams: self.streams,
         }
     }
-}
-
-/// Error pages are read when the server starts: a script would be sent as it is.
-fn no_script_is_a_page(
-    routes: &SiteRoutes,
-    gates: &Gates,
-    pages: &[(u16, PathBuf)],
-) -> io::Result<()> {
-    for (status, page) in pages {
-        let url = routes.url_of_file(page).unwrap_or_default();
-        if gates.passage(&url).is_some_and(|passage| passage.script().is_some()) {
-            let page = page.display();
-            let why = format!("site.error-page.{status}: {page} is a script, not a page");
-            return Err(io::Error::other(why));
-        }
-    }
-    Ok(())
 }
 
 fn page_body(request: &Request<'_>, page: Bytes) -> h1::Body<File> {

@@ -21,8 +21,8 @@ pub use roots::{closed_directory, leads_elsewhere, open_directory, open_root};
 /// Most times that a link is looked at again because names were changed meanwhile.
 const RACES_MAX: u32 = 200;
 
-/// Which symbolic links an open follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Which symbolic links an open follows, the strictest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Links {
     /// None.
     Deny,
@@ -300,28 +300,10 @@ fn open_stepwise(root: BorrowedFd<'_>, path: &[u8], flags: OFlags) -> io::Result
 /// When it is not there, no regular file, not readable, or longer, and when /proc is on the way to
 /// it.
 pub fn read_whole(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
-    let led = lead_outside_proc(path)?;
-    // O_NONBLOCK keeps the open of a FIFO from waiting for a writer. What it led to is no link.
-    let flags =
-        OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW;
-    read_opened(rustix::fs::openat(led.directory, &led.name, flags, Mode::empty())?, bytes_max)
+    lead_outside_proc(path)?.read(bytes_max)
 }
 
-/// Reads the file of this path beneath `root`, as [`open_beneath`] opens it and [`read_whole`]
-/// reads. Blocks on the disk.
-///
-/// # Errors
-/// As both.
-pub fn read_beneath(
-    root: impl AsFd,
-    path: &Path,
-    links: Links,
-    bytes_max: u64,
-) -> io::Result<Vec<u8>> {
-    read_opened(open_beneath(root, path.as_os_str().as_bytes(), links)?, bytes_max)
-}
-
-fn read_opened(opened: OwnedFd, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_opened(opened: OwnedFd, bytes_max: u64) -> io::Result<Vec<u8>> {
     let opened = std::fs::File::from(opened);
     if stamp(&opened)?.kind != Kind::Regular {
         return Err(io::Error::other("is not a file"));

@@ -5,7 +5,8 @@
 //! change one of the directories could put a symbolic link there, and have the file made wherever
 //! it leads: a link is followed only if it is the superuser's or that of the user of this process.
 //! Where something is read, no link of procfs is followed: such a link leads where its reader is,
-//! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`).
+//! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`). What lies beneath a
+//! root is found by the root's rules for links (`within`).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,6 +19,10 @@ use rustix::fs::{
     unlinkat,
 };
 use rustix::process::Gid;
+
+mod within;
+
+pub use within::{Node, Within, lead_within, node};
 
 /// Most links that lead to one place, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -40,7 +45,7 @@ impl Place {
     /// path without a name at its end.
     pub fn of(path: &Path) -> io::Result<Place> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        let directory = match lead(path.parent().unwrap_or(Path::new("")), is_own)? {
+        let directory = match lead(path.parent().unwrap_or(Path::new("")), &mut Own)? {
             Some(led) => led.found,
             None => enter(CWD, Path::new("."))?,
         };
@@ -82,7 +87,7 @@ impl Place {
 /// # Errors
 /// When there is nothing, or a link of another user on the way.
 pub fn open_by_own_links(path: &Path) -> io::Result<OwnedFd> {
-    Ok(lead(path, is_own)?.ok_or(io::ErrorKind::NotFound)?.found)
+    Ok(lead(path, &mut Own)?.ok_or(io::ErrorKind::NotFound)?.found)
 }
 
 /// Opens a directory to be looked into.
@@ -101,14 +106,65 @@ pub(crate) struct Led {
     pub(crate) found: OwnedFd,
 }
 
+/// How a path is followed: which links are, and what the directories on the way are to it.
+trait Way {
+    /// The walk begins in this directory; these names are left, the next one last.
+    fn begins(&mut self, _directory: BorrowedFd<'_>, _left: &[Step]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// It enters a directory by this name: `/`, `..` or one of those that the last one holds.
+    fn enters(&mut self, _name: &Path, _about: &Stat, _left: &[Step]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// A link of this name shall be followed.
+    fn follows(&mut self, name: &Path, link: BorrowedFd<'_>, about: &Stat) -> io::Result<()>;
+}
+
+/// A name that is left of a path.
+struct Step {
+    name: PathBuf,
+    /// A link has it, and not the path.
+    is_of_link: bool,
+}
+
+/// The names of a path, the first one last.
+fn steps(path: &Path, is_of_link: bool) -> impl Iterator<Item = Step> {
+    let names = path.components().rev().map(|part| PathBuf::from(part.as_os_str()));
+    names.map(move |name| Step { name, is_of_link })
+}
+
+/// By links that lie outside of procfs.
+struct OutsideProc;
+
+impl Way for OutsideProc {
+    fn follows(&mut self, _: &Path, link: BorrowedFd<'_>, _: &Stat) -> io::Result<()> {
+        is_outside_proc(link)
+    }
+}
+
+/// By links of the superuser and of the user of this process.
+struct Own;
+
+impl Way for Own {
+    fn follows(&mut self, name: &Path, _: BorrowedFd<'_>, about: &Stat) -> io::Result<()> {
+        if about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw() {
+            return Ok(());
+        }
+        let name = name.display();
+        let why = format!("{name} is a symbolic link of another user, which is not followed");
+        Err(io::Error::other(why))
+    }
+}
+
 /// Follows a path by links that lie outside of procfs, to something outside of it. Blocks on the
 /// disk.
 ///
 /// # Errors
 /// When there is nothing, or something of procfs is on the way or at the end.
 pub(crate) fn lead_outside_proc(path: &Path) -> io::Result<Led> {
-    let outside = |_: &Path, link: BorrowedFd<'_>, _: &Stat| is_outside_proc(link);
-    let led = lead(path, outside)?.ok_or(io::ErrorKind::NotFound)?;
+    let led = lead(path, &mut OutsideProc)?.ok_or(io::ErrorKind::NotFound)?;
     is_outside_proc(led.found.as_fd())?;
     Ok(led)
 }
@@ -121,49 +177,34 @@ pub(crate) fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Whether a link is the superuser's or that of the user of this process.
-fn is_own(name: &Path, _: BorrowedFd<'_>, about: &Stat) -> io::Result<()> {
-    if about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw() {
-        return Ok(());
-    }
-    let name = name.display();
-    let why = format!("{name} is a symbolic link of another user, which is not followed");
-    Err(io::Error::other(why))
-}
-
-/// Follows a path by the links that `may_follow` admits; `None` when it has no name at all.
-fn lead(
-    path: &Path,
-    may_follow: impl Fn(&Path, BorrowedFd<'_>, &Stat) -> io::Result<()>,
-) -> io::Result<Option<Led>> {
-    let reversed = |path: &Path| {
-        let parts = path.components().rev().map(|part| PathBuf::from(part.as_os_str()));
-        parts.collect::<Vec<_>>()
-    };
-    let (mut left, mut links) = (reversed(path), 0);
+/// Follows a path; `None` when it has no name at all.
+fn lead(path: &Path, way: &mut impl Way) -> io::Result<Option<Led>> {
+    let (mut left, mut links) = (steps(path, false).collect::<Vec<_>>(), 0);
     // An absolute path leads on from where the process is closed.
     let start: &OsStr = match path.is_absolute() {
         true => Component::RootDir.as_os_str(),
         false => Component::CurDir.as_os_str(),
     };
     let mut directory = enter(CWD, Path::new(start))?;
-    while let Some(name) = left.pop() {
+    way.begins(directory.as_fd(), &left)?;
+    while let Some(Step { name, .. }) = left.pop() {
         let found = enter(&directory, &name)?;
         let about = fstat(&found)?;
         if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
             if left.is_empty() {
                 return Ok(Some(Led { directory, name, found }));
             }
+            way.enters(&name, &about, &left)?;
             directory = found;
             continue;
         }
-        may_follow(&name, found.as_fd(), &about)?;
+        way.follows(&name, found.as_fd(), &about)?;
         links += 1;
         if links > LINKS_MAX {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
         let target = readlinkat(&found, "", Vec::new())?.into_bytes();
-        left.extend(reversed(Path::new(&OsString::from_vec(target))));
+        left.extend(steps(Path::new(&OsString::from_vec(target)), true));
     }
     Ok(None)
 }

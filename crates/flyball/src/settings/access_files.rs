@@ -45,11 +45,15 @@ pub(super) fn faults(site: &SiteSettings, origins: &Origins) -> Vec<SettingError
         .collect()
 }
 
-/// Whether a file lies beneath the root of a site and is not hidden there.
+/// Whether a file lies beneath a root or an alias of a site, whatever their names, and is not
+/// hidden there.
 fn is_served(path: &Path, site: &SiteSettings) -> bool {
-    let root = site.root.as_ref().and_then(|root| root.canonicalize().ok());
-    let (Ok(path), Some(root)) = (path.canonicalize(), root) else { return false };
-    let Ok(relative) = path.strip_prefix(root) else { return false };
-    let mut names = relative.iter().map(|name| name.as_encoded_bytes());
-    site.hidden || !names.any(|name| name.starts_with(b"."))
+    let Ok(path) = path.canonicalize() else { return false };
+    let aliases = site.routes.aliases.iter().map(|alias| &alias.root);
+    let mut roots = site.root.iter().chain(aliases).filter_map(|root| root.canonicalize().ok());
+    roots.any(|root| {
+        let Ok(relative) = path.strip_prefix(root) else { return false };
+        let mut names = relative.iter().map(|name| name.as_encoded_bytes());
+        site.hidden || !names.any(|name| name.starts_with(b"."))
+    })
 }

@@ -62,6 +62,7 @@ mod resources {
 
 mod sandbox {
     mod backends;
+    mod error_pages;
     mod processes;
     mod rights;
     #[cfg(target_arch = "x86_64")]

@@ -210,15 +210,31 @@ impl Access {
         scratch: &mut Scratch,
     ) -> bool {
         let (asked, _) = routes::relative_of(request.path(), &mut scratch.relative);
-        let name = routes::relative_of_url(url);
+        self.is_led_around(Some(asked), routes::relative_of_url(url))
+            || self.closes_beside(request, url, scratch)
+    }
+
+    /// Whether a rule by path, or a login, closes a name and is not that of what was asked for.
+    fn is_led_around(&self, asked: Option<&[u8]>, name: &[u8]) -> bool {
         let passed = |number: usize| {
-            readings(asked).any(|path| self.rule_of(&path).is_some_and(|(at, _)| at == number))
+            let mut paths = asked.into_iter().flat_map(readings);
+            paths.any(|path| self.rule_of(&path).is_some_and(|(at, _)| at == number))
         };
         let by_rule = readings(name).any(|name| {
             self.rule_of(&name).is_some_and(|(at, rule)| !rule.is_open() && !passed(at))
         });
         let logins = |path: &[u8]| self.logins.as_ref().is_some_and(|logins| logins.cover(path));
-        by_rule || (logins(name) && !logins(asked)) || self.closes_beside(request, url, scratch)
+        by_rule || (logins(name) && !asked.is_some_and(logins))
+    }
+
+    /// Whether a URL is closed to some clients by a rule that is not also that of another URL, by
+    /// which its file is shown to all.
+    pub(crate) fn closes_to_some(&self, asked: Option<&[u8]>, url: &[u8]) -> bool {
+        self.is_led_around(asked.map(routes::relative_of_url), routes::relative_of_url(url))
+            || match asked {
+                Some(asked) => self.patterns.close_beside(asked, url),
+                None => self.patterns.restrict(url),
+            }
     }
 
     /// Whether a pattern closes a URL and does not fit the path of the request.

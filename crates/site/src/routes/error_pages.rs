@@ -7,8 +7,6 @@ use std::path::Path;
 use bytes::Bytes;
 use flyball_http::Status;
 use flyball_http::coding::Coding;
-use flyball_sys::file::Links;
-use flyball_sys::sandbox::Rights;
 
 use crate::compress::CodingPolicy;
 use crate::mime::Types;
@@ -16,7 +14,6 @@ use crate::pages;
 
 use super::opening;
 use super::settings::RouteSettings;
-use super::site_routes::SiteRoutes;
 
 /// The page of a status.
 #[derive(Clone, Debug)]
@@ -42,22 +39,19 @@ struct OwnPage {
 }
 
 impl ErrorPages {
-    /// Reads the pages of these settings by these rights; those beneath a root by the rules for
-    /// links that hold there. One that cannot be read is what it was, if it was read before: then
-    /// why is told. Blocks on the disk.
+    /// The pages of these settings, as `read` finds them. One that cannot be read is what it was,
+    /// if it was read before: then why is told. Blocks on the disk.
     ///
     /// # Errors
-    /// The page that cannot be read or is too long, and why.
+    /// The page that cannot be read, and why.
     pub(crate) fn read(
         settings: &RouteSettings,
-        routes: &SiteRoutes,
-        (links, rights): (Links, &Rights),
-        types: &Types,
-        policy: &CodingPolicy,
+        read: impl Fn(u16, &Path) -> io::Result<Vec<u8>>,
+        (types, policy): (&Types, &CodingPolicy),
         (was, kept): (Option<&ErrorPages>, &mut Vec<String>),
     ) -> io::Result<ErrorPages> {
         let read = |status: u16, path: &Path| {
-            let body = opening::page(path, routes.nearest(path), links, rights)?;
+            let body = read(status, path)?;
             let name = path.file_name().unwrap_or_default().as_encoded_bytes();
             let media_type: Box<str> = types.of(name).into();
             let coded = policy.code(&media_type, &body);

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use flyball_sys::file::{self, Failure, Links};
+use flyball_sys::place::{self, Node, Within};
 use flyball_sys::sandbox::Rights;
 
 use super::ERROR_PAGE_BYTES_MAX;
@@ -21,25 +22,33 @@ pub(crate) fn directory(name: &Path, rights: &Rights) -> io::Result<OwnedFd> {
     opened.map_err(|error| named(name, ENTERED, &error, rights))
 }
 
-/// Reads a file that the settings name: where it lies beneath a root, by the rules for links that
-/// hold there. Blocks on the disk.
+/// Finds a file that the settings name: beneath a directory for which there are rules, by these.
+/// Blocks on the disk.
 ///
 /// # Errors
-/// As [`directory`]; what is no regular file, and what is too long.
-pub(crate) fn page(
+/// As [`directory`], and when a link is not followed.
+pub(crate) fn file(
     name: &Path,
-    beneath: Option<(&OwnedFd, &Path)>,
-    links: Links,
+    rules: impl Fn(Node) -> Option<Links>,
     rights: &Rights,
-) -> io::Result<Vec<u8>> {
-    let read = rights.hold(|| match beneath {
-        Some((root, below)) => file::read_beneath(root, below, links, ERROR_PAGE_BYTES_MAX),
-        None => file::read_whole(name, ERROR_PAGE_BYTES_MAX),
-    });
-    read.map_err(|error| match file::is_kept_out(&error) {
+) -> io::Result<Within> {
+    rights.hold(|| place::lead_within(name, rules)).map_err(|error| unread(name, &error, rights))
+}
+
+/// Reads what was found by this name. Blocks on the disk.
+///
+/// # Errors
+/// What is no regular file, what is too long, and what may not be read.
+pub(crate) fn page(name: &Path, found: &Within, rights: &Rights) -> io::Result<Vec<u8>> {
+    let read = rights.hold(|| found.read(ERROR_PAGE_BYTES_MAX));
+    read.map_err(|error| unread(name, &error, rights))
+}
+
+fn unread(name: &Path, error: &io::Error, rights: &Rights) -> io::Error {
+    match file::is_kept_out(error) {
         true => told(name, "a symbolic link leads there that `symlinks` does not follow"),
-        false => named(name, "read", &error, rights),
-    })
+        false => named(name, "read", error, rights),
+    }
 }
 
 /// What was opened or, where that failed, what was there before: then why is told.

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -159,18 +158,15 @@ impl SiteRoutes {
         self.roots.iter().map(|root| &*root.directory)
     }
 
+    /// All roots and their names.
+    pub(crate) fn roots_and_names(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
+        self.roots.iter().map(|root| (&*root.name, &*root.directory))
+    }
+
     /// The roots that the settings name, by these names.
     pub(crate) fn named_roots(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
         let named = self.roots.iter().filter(|root| !root.is_users);
         named.map(|root| (&*root.name, &*root.directory))
-    }
-
-    /// The root beneath which a file lies by its name, the nearest one, and its name there.
-    pub(crate) fn nearest<'a>(&self, file: &'a Path) -> Option<(&OwnedFd, &'a Path)> {
-        let above = |root: &Root| file.strip_prefix(&root.name).ok();
-        let roots = self.roots.iter().filter_map(|root| Some((root, above(root)?)));
-        let nearest = roots.min_by_key(|(_, below)| below.as_os_str().len());
-        nearest.map(|(root, below)| (&*root.directory, below))
     }
 
     /// Users who have a directory that is closed to the workers' user: it is not shown.
@@ -201,15 +197,6 @@ impl SiteRoutes {
     pub(crate) fn file_of<'a>(&'a self, url: &'a [u8]) -> (&'a Path, &'a [u8]) {
         let (root, below) = self.root_of(url);
         (&self.roots[usize::from(root)].name, below)
-    }
-
-    /// The URL of a file by its whole name, if any path leads there.
-    pub(crate) fn url_of_file(&self, file: &Path) -> Option<Vec<u8>> {
-        let mut urls = self.roots.iter().filter_map(|root| {
-            let below = file.strip_prefix(&root.name).ok()?;
-            Some([root.url.as_deref()?.as_bytes(), b"/", below.as_os_str().as_bytes()].concat())
-        });
-        urls.next()
     }
 
     /// Where the file of a canonical path is looked for.

@@ -1,0 +1,123 @@
+//! The files of error pages. A page is shown to every client, whatever it asks for. So where its
+//! file lies beneath a root, of this site or of another, it is found by the rules that hold there.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+use flyball_sys::file::Links;
+use flyball_sys::place::{Node, Within, node};
+use flyball_sys::sandbox::Rights;
+
+use super::Site;
+use crate::routes::{self, ErrorPages};
+
+/// Reads the error pages of all sites by these rights. What cannot be read is what it `was`, if it
+/// was read before: then why is told. Blocks on the disk.
+///
+/// # Errors
+/// What cannot be read and was not before, and why.
+pub(super) fn read<'a>(
+    sites: &mut [Site],
+    rights: &Rights,
+    was: impl Fn(usize) -> Option<&'a ErrorPages>,
+    kept: &mut Vec<String>,
+) -> io::Result<()> {
+    if sites.iter().all(|site| site.settings.routes.error_pages.is_empty()) {
+        return Ok(());
+    }
+    let roots = Roots::of(sites)?;
+    let mut all = Vec::new();
+    for (number, site) in sites.iter().enumerate() {
+        let read = |status: u16, path: &Path| {
+            let rules = |node| roots.links(node, number, sites);
+            let found = routes::found(path, rules, rights)?;
+            let moved = leads_around_a_root(path, &found, sites)?;
+            let moved = moved.then_some("is beneath a root that was replaced at this moment");
+            if let Some(why) = moved.or_else(|| roots.refusal(&found, number, sites)) {
+                let path = path.display();
+                return Err(io::Error::other(format!("site.error-page.{status}: {path} {why}")));
+            }
+            routes::page(path, &found, rights)
+        };
+        let how = (&site.types, &site.policy);
+        all.push(ErrorPages::read(&site.settings.routes, read, how, (was(number), kept))?);
+    }
+    for (site, pages) in sites.iter_mut().zip(all) {
+        site.error_pages = pages;
+    }
+    Ok(())
+}
+
+/// Whether the name of a page has that of a root in front, and did not lead there: who replaces the
+/// root between the two would have the page found by no rules.
+fn leads_around_a_root(path: &Path, found: &Within, sites: &[Site]) -> io::Result<bool> {
+    for (name, directory) in sites.iter().flat_map(|site| site.routes.roots_and_names()) {
+        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
+        let is_beneath = path.strip_prefix(name).is_ok_and(|below| below.components().all(is_name));
+        if is_beneath && found.asked_beneath(node(directory)?).is_none() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The roots of all sites by what they are: their names tell nothing of what lies beneath them.
+struct Roots(HashMap<Node, Vec<Root>>);
+
+/// The root of this number of a site.
+#[derive(Clone, Copy)]
+struct Root {
+    site: usize,
+    number: u16,
+}
+
+impl Roots {
+    fn of(sites: &[Site]) -> io::Result<Roots> {
+        let mut roots = HashMap::<Node, Vec<Root>>::new();
+        for (site, served) in sites.iter().enumerate() {
+            for (number, directory) in served.routes.roots().enumerate() {
+                let root = Root { site, number: number as u16 };
+                roots.entry(node(directory)?).or_default().push(root);
+            }
+        }
+        Ok(Roots(roots))
+    }
+
+    /// Those that this directory is, if it is any: of `own`, or else of others.
+    fn at(&self, node: Node, own: usize) -> impl Iterator<Item = Root> {
+        let all = self.0.get(&node).map(Vec::as_slice).unwrap_or_default();
+        let has_own = all.iter().any(|root| root.site == own);
+        all.iter().copied().filter(move |root| !has_own || root.site == own)
+    }
+
+    /// The rules for links beneath a directory: where it is a root of several sites, the strictest.
+    fn links(&self, node: Node, own: usize, sites: &[Site]) -> Option<Links> {
+        self.at(node, own).map(|root| sites[root.site].links).min()
+    }
+
+    /// Why a file may be no error page, if it may not.
+    fn refusal(&self, found: &Within, own: usize, sites: &[Site]) -> Option<&'static str> {
+        let url = |root: Root, name: &Path| {
+            sites[root.site].routes.url_of(root.number, name.as_os_str().as_bytes())
+        };
+        let is_root = |(node, _): &(Node, PathBuf)| self.0.contains_key(node);
+        let above: Vec<(Node, PathBuf)> = found.above().filter(is_root).collect();
+        let is_run = |(node, name): &(Node, PathBuf)| {
+            let mut roots = self.0.get(node).into_iter().flatten();
+            roots.any(|root| url(*root, name).is_some_and(|url| sites[root.site].runs(&url)))
+        };
+        if above.iter().any(is_run) {
+            return Some("is a script, not a page");
+        }
+        let (node, name) = above.first()?;
+        let is_closed = |root: Root| {
+            let asked = found.asked_beneath(*node).and_then(|name| url(root, name));
+            let url = url(root, name);
+            url.is_some_and(|url| sites[root.site].closes_beside(asked.as_deref(), &url))
+        };
+        let is_closed = self.at(*node, own).any(is_closed);
+        is_closed.then_some("is a link to what its site does not show to all")
+    }
+}
