@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use flyball_http::CloseReason;
@@ -15,15 +16,15 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
-use crate::awaited::{Awaited, BackendPoll, Client};
+use crate::awaited::{Awaited, BackendPoll};
 use crate::desk::Desk;
-use crate::exchange::{Beside, Exchange, Step};
-use crate::limits::READS_PER_TURN;
+use crate::drive::{Port, Ready, Turn, drive, receive, resume};
+use crate::exchange::{Exchange, Step};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
 use crate::timers::Timers;
-use crate::transmit::{Sent, reset_if_cut_short, transmit};
+use crate::transmit::reset_if_cut_short;
 use crate::worker::Worker;
 
 /// Submissions that are handed over together.
@@ -102,8 +103,7 @@ impl WorkPending {
 pub(crate) struct Slot {
     socket: Arc<Owned>,
     pub(crate) exchange: Exchange,
-    /// Reading may find something.
-    readable: bool,
+    ready: Ready,
     /// The callbacks that are linked to the socket.
     linked: Interest,
     /// It stands in the work queue.
@@ -122,7 +122,7 @@ impl Slot {
         Slot {
             socket: Arc::new(socket),
             exchange: Exchange::new(peer, desk),
-            readable: true,
+            ready: Ready { read: true, ..Ready::default() },
             linked: Interest::NONE,
             queued: false,
             plan: None,
@@ -132,6 +132,15 @@ impl Slot {
         }
     }
 
+    fn port<'a>(
+        &'a mut self,
+        token: Token,
+        callbacks: &'a mut Callbacks,
+    ) -> (AtomPort<'a>, &'a mut Exchange) {
+        let Slot { socket, exchange, ready, plan, on_disk, warming, .. } = self;
+        (AtomPort { socket, ready, plan, on_disk, warming, token, callbacks }, exchange)
+    }
+
     /// A callback came: it is not linked any more.
     fn called(&mut self, purpose: Purpose) {
         match purpose {
@@ -139,7 +148,7 @@ impl Slot {
             Purpose::Backend => self.backend.completed(),
             _ => {
                 self.linked.read = false;
-                self.readable = true;
+                self.ready.read = true;
             }
         }
     }
@@ -162,17 +171,6 @@ impl Slot {
             (self.plan, self.on_disk) = (Some(plan), false);
         }
     }
-}
-
-/// What becomes of a connection when its turn ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    /// It waits for these callbacks, or for the disk.
-    Wait(Interest),
-    /// It could go on for ever, as with a large body: others come first.
-    Tail,
-    /// It is over.
-    Over(CloseReason),
 }
 
 /// What is started now and completes later: socket callbacks and disk operations.
@@ -231,10 +229,16 @@ impl Callbacks {
         self.unsubmitted += 1;
     }
 
-    /// Links a callback to the descriptor of a backend, unless it is linked already.
-    fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: &Awaited) {
-        if slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited) {
-            self.unsubmitted += 1;
+    /// Links a callback to the descriptor of a backend, unless it is linked already. Without one
+    /// the ring holds none whose link has ended.
+    fn link_backend(&mut self, slot: &mut Slot, token: Token, awaited: Option<&Awaited>) {
+        let bits = token.bits() | BACKEND;
+        match awaited {
+            Some(awaited) if slot.backend.set(&mut self.ring, bits, awaited) => {
+                self.unsubmitted += 1;
+            }
+            Some(_) => {}
+            None => slot.backend.forget(&mut self.ring, bits),
         }
     }
 
@@ -290,7 +294,7 @@ impl Requests {
     ) {
         let token = self.slots.insert(Slot::new(socket, peer, desk));
         let Some(slot) = self.slots.find(token) else { return };
-        if parse(slot, desk) {
+        if parse(slot, token, desk, callbacks) {
             slot.queued = true;
             self.work_pending.push(token);
         } else {
@@ -361,20 +365,22 @@ impl Requests {
         callbacks: &mut Callbacks,
     ) -> bool {
         let Some(slot) = self.slots.find(token) else { return false };
-        match go_on(slot, token, desk, callbacks) {
+        match turn(slot, token, desk, callbacks) {
             Turn::Over(reason) => {
                 slot.backend.end(&mut callbacks.ring, token.bits() | BACKEND);
                 self.close(token, reason, desk, callbacks);
                 return true;
             }
-            Turn::Tail if slot.queued => {}
-            Turn::Tail => {
-                slot.queued = true;
-                self.work_pending.push_tail(token);
+            // It could go on for ever, as with a large body: others come first.
+            Turn::Again | Turn::Elsewhere => {
+                if !std::mem::replace(&mut slot.queued, true) {
+                    self.work_pending.push_tail(token);
+                }
             }
-            Turn::Wait(interest) => {
+            Turn::Wait(interest, awaited) => {
                 slot.exchange.rest(desk);
                 self.timers.set(token.index(), slot.exchange.deadline());
+                callbacks.link_backend(slot, token, awaited.as_ref());
                 callbacks.link(slot, token, interest);
             }
         }
@@ -421,10 +427,11 @@ impl Requests {
 }
 
 /// The first atom of a new connection: what is there is read and parsed. True when it can go on.
-fn parse(slot: &mut Slot, desk: &mut Desk) -> bool {
-    receive(slot, desk);
-    match slot.exchange.advance(desk) {
-        Step::Read => slot.readable,
+fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> bool {
+    let (mut port, exchange) = slot.port(token, callbacks);
+    receive(&mut port, exchange, desk);
+    match exchange.advance(desk) {
+        Step::Read => slot.ready.read,
         Step::Disk(plan) => {
             desk.tally.add(Counter::DiskWaits, 1);
             slot.plan = Some(plan);
@@ -435,167 +442,57 @@ fn parse(slot: &mut Slot, desk: &mut Desk) -> bool {
     }
 }
 
-/// Lets a connection go on until it has to wait. While its client has no room it takes what a
-/// backend says.
-fn go_on(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
-    let turn = go_as_far_as_it_can(slot, token, desk, callbacks);
-    if !matches!(turn, Turn::Wait(interest) if interest.write) {
-        return turn;
-    }
-    match slot.exchange.beside(desk) {
-        Beside::Nothing => {
-            slot.backend.forget(&mut callbacks.ring, token.bits() | BACKEND);
-            turn
-        }
-        Beside::Await(awaited) => {
-            callbacks.link_backend(slot, token, &awaited);
-            turn
-        }
-        Beside::Disk(plan) => {
-            slot.plan = Some(plan);
-            Turn::Tail
-        }
+/// A connection goes on: first with its plan, if an operation of that is done.
+fn turn(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
+    let plan = if slot.on_disk { None } else { slot.plan.take() };
+    let (mut port, exchange) = slot.port(token, callbacks);
+    match plan.and_then(|plan| port.perform(plan, exchange, desk)) {
+        Some(done) => resume(&mut port, exchange, done, desk),
+        None => drive(&mut port, exchange, desk),
     }
 }
 
-fn go_as_far_as_it_can(
-    slot: &mut Slot,
+/// The way of `tux` to work on a connection.
+struct AtomPort<'a> {
+    socket: &'a Owned,
+    ready: &'a mut Ready,
+    plan: &'a mut Option<Box<Plan>>,
+    on_disk: &'a mut bool,
+    warming: &'a mut Option<Box<Plan>>,
     token: Token,
-    desk: &mut Desk,
-    callbacks: &mut Callbacks,
-) -> Turn {
-    let mut reads = 0;
-    loop {
-        step_plan(slot, token, desk, callbacks);
-        match slot.exchange.advance(desk) {
-            Step::Read if !slot.readable => return Turn::Wait(Interest::READ),
-            Step::Read => {
-                reads += 1;
-                if reads > READS_PER_TURN {
-                    return Turn::Tail;
-                }
-                receive(slot, desk);
-            }
-            Step::Write => match send(slot, token, desk, callbacks) {
-                Some(turn) => return turn,
-                None => continue,
-            },
-            Step::ReadWrite => {
-                if slot.readable && reads < READS_PER_TURN {
-                    reads += 1;
-                    receive(slot, desk);
-                } else if slot.readable {
-                    return Turn::Tail;
-                }
-                match send(slot, token, desk, callbacks) {
-                    Some(Turn::Wait(interest)) if !slot.readable => {
-                        return Turn::Wait(Interest { read: true, ..interest });
-                    }
-                    Some(Turn::Tail) => return Turn::Tail,
-                    _ => continue,
-                }
-            }
-            Step::Disk(plan) => {
-                desk.tally.add(Counter::DiskWaits, 1);
-                slot.plan = Some(plan);
-            }
-            Step::Await(awaited) if slot.readable && awaited.reads => {
-                reads += 1;
-                if reads > READS_PER_TURN {
-                    return Turn::Tail;
-                }
-                receive(slot, desk);
-            }
-            Step::Await(awaited) => match await_backend(slot, &awaited, desk) {
-                Some(interest) => {
-                    callbacks.link_backend(slot, token, &awaited);
-                    return Turn::Wait(interest);
-                }
-                None => continue,
-            },
-            Step::Waiting => return Turn::Wait(Interest::NONE),
-            Step::Shut => {
-                // It fails only when the peer has gone, which reading will show.
-                let _ = net::shutdown_write(&*slot.socket);
-                slot.readable = true;
-                slot.exchange.shut(desk);
-            }
-            Step::Close(reason) => return Turn::Over(reason),
-        }
-    }
+    callbacks: &'a mut Callbacks,
 }
 
-/// While a backend works: what is waited for of the client, unless it has left.
-fn await_backend(slot: &mut Slot, awaited: &Awaited, desk: &mut Desk) -> Option<Interest> {
-    if slot.readable && !awaited.reads {
-        match Client::look(&*slot.socket) {
-            Client::Left => {
-                slot.exchange.client_left(desk);
+impl Port for AtomPort<'_> {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn ready(&mut self) -> &mut Ready {
+        self.ready
+    }
+
+    /// Starts the next operation of the plan, and those behind it while they are done at once.
+    fn perform(
+        &mut self,
+        mut plan: Box<Plan>,
+        _: &mut Exchange,
+        _: &mut Desk,
+    ) -> Option<Box<Plan>> {
+        let warms = plan.warmed().is_some();
+        let bits = self.token.bits() | if warms { PIECE } else { 0 };
+        while let Some(op) = plan.next_op() {
+            let (rest, under_way) = self.callbacks.start_disk(bits, plan, op);
+            if under_way {
+                match warms {
+                    true => *self.warming = rest,
+                    false => (*self.plan, *self.on_disk) = (rest, true),
+                }
                 return None;
             }
-            Client::Sends => return Some(Interest::NONE),
-            Client::Waits => slot.readable = false,
+            plan = rest?;
         }
-    }
-    Some(Interest::READ)
-}
-
-/// Starts the next operation of the plan; when there is none, the answer is there or the next plan.
-fn step_plan(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) {
-    while !slot.on_disk
-        && let Some(mut plan) = slot.plan.take()
-    {
-        match plan.next_op() {
-            Some(op) => {
-                (slot.plan, slot.on_disk) = callbacks.start_disk(token.bits(), plan, op);
-            }
-            None => slot.plan = slot.exchange.resume(*plan, desk),
-        }
-    }
-}
-
-/// Reads once. A read that does not fill the buffer has emptied the socket; a callback that is
-/// linked after it comes at once if there is more by then.
-fn receive(slot: &mut Slot, desk: &mut Desk) {
-    let space = slot.exchange.space(desk);
-    let room = space.len();
-    match net::recv(&*slot.socket, space) {
-        Ok(0) => slot.exchange.eof(desk),
-        Ok(n) => {
-            slot.readable = n == room;
-            slot.exchange.received(n, desk);
-        }
-        Err(error) => match error.kind() {
-            io::ErrorKind::WouldBlock => slot.readable = false,
-            io::ErrorKind::Interrupted => {}
-            _ => slot.exchange.abort(CloseReason::ClientGone),
-        },
-    }
-}
-
-/// Writes; `None` when the connection goes on at once.
-fn send(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Option<Turn> {
-    match transmit(&*slot.socket, &mut slot.exchange, desk) {
-        Sent::All => None,
-        Sent::Full => Some(Turn::Wait(Interest::WRITE)),
-        Sent::Piece => Some(Turn::Tail),
-        Sent::Absent => {
-            desk.tally.add(Counter::DiskWaits, 1);
-            let mut plan = slot.exchange.warm(desk)?;
-            let op = plan.next_op()?;
-            let under_way;
-            (slot.warming, under_way) = callbacks.start_disk(token.bits() | PIECE, plan, op);
-            if under_way {
-                return Some(Turn::Wait(Interest::NONE));
-            }
-            let done = slot.warming.take()?;
-            slot.exchange.resume(*done, desk);
-            None
-        }
-        Sent::Failed(reason) => {
-            slot.exchange.send_failed(reason, desk);
-            None
-        }
+        Some(plan)
     }
 }
 

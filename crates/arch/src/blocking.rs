@@ -7,7 +7,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{
     AtomicBool, AtomicU8, AtomicU64, AtomicUsize,
@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
+use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
@@ -24,7 +25,8 @@ use flyball_sys::{clock, net};
 
 use crate::awaited::{Awaited, Client};
 use crate::desk::Desk;
-use crate::exchange::{Beside, Exchange, Step};
+use crate::drive::{Port, Ready, Turn, drive};
+use crate::exchange::Exchange;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
@@ -397,21 +399,18 @@ impl<'a> Thread<'a> {
 
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
-        let mut line = Line { socket, exchange: Exchange::new(peer, &self.desk), quiet: false };
+        let exchange = Exchange::new(peer, &self.desk);
+        let mut line = Line { socket, exchange, ready: Ready::default(), quiet: false };
         let (mut drained, mut looked) = (None, false);
         let reason = loop {
-            let step = match line.exchange.advance(&mut self.desk) {
-                Step::Disk(plan) => {
-                    line.run_on_disk(plan, &mut self.desk);
-                    continue;
-                }
-                Step::Close(reason) => break reason,
-                step => step,
-            };
+            let turn = line.turn(&mut self.desk);
+            if let Turn::Over(reason) = turn {
+                break reason;
+            }
             let order = self.order();
             if order != drained {
                 // A request that has arrived is under way, although nobody has read it yet.
-                if !looked && matches!(step, Step::Read | Step::ReadWrite) {
+                if !looked && matches!(turn, Turn::Wait(Interest { read: true, .. }, None)) {
                     looked = true;
                     line.receive_now(&mut self.desk);
                     continue;
@@ -424,11 +423,19 @@ impl<'a> Thread<'a> {
                 self.crew.unfinished.fetch_add(1, Relaxed);
                 break CloseReason::Draining;
             }
-            let waits = matches!(step, Step::Read | Step::Write | Step::ReadWrite);
-            if waits && self.shall_make_room(&line.exchange) {
+            if waits_for_client(&turn) && self.shall_make_room(&line.exchange) {
                 break CloseReason::MadeRoom;
             }
-            line.go_on(step, &mut self.desk);
+            // A client that drips never lets a call time out, so that it is looked at here as well.
+            if self.desk.now.ms() >= line.exchange.deadline() {
+                line.expired(&mut self.desk);
+                continue;
+            }
+            match turn {
+                Turn::Wait(interest, awaited) => line.wait(interest, awaited, &mut self.desk),
+                // However fast the client takes it, the drain deadline must be seen.
+                _ => line.look_around(&mut self.desk),
+            }
         };
         reset_if_cut_short(socket, &line.exchange);
         line.exchange.end(&mut self.desk, reason);
@@ -482,48 +489,87 @@ impl Door<'_> {
     }
 }
 
+/// Whether it is the client that is slow, and not what answers it.
+fn waits_for_client(turn: &Turn) -> bool {
+    match turn {
+        Turn::Wait(interest, awaited) => interest.write || interest.read && awaited.is_none(),
+        _ => true,
+    }
+}
+
 /// A connection and its socket.
 struct Line<'a> {
     socket: &'a Owned,
     exchange: Exchange,
+    ready: Ready,
     /// Nothing came for a while: no buffer is held while more is waited for.
     quiet: bool,
 }
 
-impl Line<'_> {
-    /// Does the one thing that is needed. Blocks.
-    fn go_on(&mut self, step: Step, desk: &mut Desk) {
-        match step {
-            // A client that drips never lets a call time out, so that it is looked at here as well.
-            Step::Read | Step::Write | Step::ReadWrite | Step::Await(_) | Step::Waiting
-                if desk.now.ms() >= self.exchange.deadline() =>
-            {
-                self.expired(desk);
-            }
-            Step::Read => self.receive(desk),
-            Step::Write => self.send(desk),
-            Step::ReadWrite => self.either(desk),
-            Step::Await(awaited) => self.await_backend(&awaited, desk),
-            Step::Shut => {
-                let _ = net::shutdown_write(self.socket);
-                self.exchange.shut(desk);
-            }
-            Step::Waiting => self.await_deadline(desk),
-            Step::Disk(_) | Step::Close(_) => {
-                debug_assert!(false, "both are done before");
-                self.exchange.abort(CloseReason::SocketError);
-            }
-        }
+/// A thread's way to work on its connection: it sends and does disk work in calls that block, and
+/// receives between two turns, when that is all that is wanted.
+struct LinePort<'a> {
+    socket: &'a Owned,
+    ready: &'a mut Ready,
+}
+
+impl Port for LinePort<'_> {
+    const RECEIVES: bool = false;
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
-    fn run_on_disk(&mut self, plan: Box<flyball_site::Plan>, desk: &mut Desk) {
-        desk.tally.add(Counter::DiskWaits, 1);
-        let mut next = Some(plan);
-        while let Some(mut plan) = next {
-            plan.run();
-            next = self.exchange.resume(*plan, desk);
-        }
+    fn ready(&mut self) -> &mut Ready {
+        self.ready
+    }
+
+    /// Sending may wait for a client that first sends all it has.
+    fn may_send(&mut self, reads: bool, _: &Desk) -> bool {
+        !reads || self.ready.write
+    }
+
+    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+        self.ready.write = false;
+        let sent = transmit(self.socket, exchange, desk);
+        desk.end_turn();
+        sent
+    }
+
+    fn perform(
+        &mut self,
+        mut plan: Box<Plan>,
+        _: &mut Exchange,
+        desk: &mut Desk,
+    ) -> Option<Box<Plan>> {
+        plan.run();
         desk.tick();
+        Some(plan)
+    }
+}
+
+impl Line<'_> {
+    fn turn(&mut self, desk: &mut Desk) -> Turn {
+        let Line { socket, exchange, ready, .. } = self;
+        drive(&mut LinePort { socket, ready }, exchange, desk)
+    }
+
+    /// Waits for what is wanted, at most for a tick. Blocks.
+    fn wait(&mut self, interest: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
+        match (interest, awaited) {
+            (Interest::READ, None) => self.receive(desk),
+            (Interest::NONE, None) => self.await_deadline(desk),
+            (Interest::BOTH, None) => self.either(desk),
+            (interest, Some(awaited)) if !interest.write => self.await_backend(&awaited, desk),
+            (interest, awaited) if self.exchange.is_relayed() => {
+                self.await_room(interest, awaited, desk);
+            }
+            // The call has waited.
+            _ => {
+                self.look_around(desk);
+                self.expired(desk);
+            }
+        }
     }
 
     /// Blocks in the call while reading is all that is wanted.
@@ -566,31 +612,14 @@ impl Line<'_> {
         }
     }
 
-    fn send(&mut self, desk: &mut Desk) {
-        let sent = transmit(self.socket, &mut self.exchange, desk);
-        desk.end_turn();
-        match sent {
-            Sent::All | Sent::Absent => {}
-            // However fast the client takes it, the drain deadline must be seen.
-            Sent::Piece => self.look_around(desk),
-            Sent::Full if self.exchange.is_relayed() => self.await_room(desk),
-            Sent::Full => {
-                self.look_around(desk);
-                self.expired(desk);
-            }
-            Sent::Failed(reason) => self.exchange.send_failed(reason, desk),
-        }
-    }
-
-    /// Reads and writes are both wanted: waits for either, and then does what will not block.
+    /// Reads and writes are both wanted: waits for either.
     fn either(&mut self, desk: &mut Desk) {
         let ready = net::wait_either(self.socket, BLOCKING_TICK_MS);
         desk.tick();
         match ready {
             Ok((false, false)) => self.expired(desk),
-            // Sending may wait for a client that first sends all it has.
             Ok((true, _)) => self.receive_now(desk),
-            Ok((false, true)) => self.send(desk),
+            Ok((false, true)) => self.ready.write = true,
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }
@@ -629,25 +658,23 @@ impl Line<'_> {
     }
 
     /// The client is slow, and a backend answers: waits for either.
-    fn await_room(&mut self, desk: &mut Desk) {
-        let awaited = match self.exchange.beside(desk) {
-            Beside::Disk(plan) => return self.run_on_disk(plan, desk),
-            Beside::Await(awaited) => Some(awaited),
-            Beside::Nothing => None,
-        };
+    fn await_room(&mut self, client: Interest, awaited: Option<Awaited>, desk: &mut Desk) {
         self.look_around(desk);
         let ready = match &awaited {
             Some(Awaited { descriptor, interest, .. }) => {
-                let client = (self.socket.as_fd(), Interest::WRITE);
-                let two = [client, (descriptor.as_fd(), *interest)];
-                net::wait_for_two(two, BLOCKING_TICK_MS).map(|ready| ready.contains(&true))
+                let two = [(self.socket.as_fd(), client), (descriptor.as_fd(), *interest)];
+                net::wait_for_two(two, BLOCKING_TICK_MS)
             }
-            None => net::wait_writable(self.socket, BLOCKING_TICK_MS),
+            None => net::wait_writable(self.socket, BLOCKING_TICK_MS).map(|room| [room, false]),
         };
         desk.tick();
         match ready {
-            Ok(true) => {}
-            Ok(false) => self.expired(desk),
+            Ok([true, _]) if client.read => {
+                self.ready.write = true;
+                self.receive_now(desk);
+            }
+            Ok([true, _] | [_, true]) => {}
+            Ok(_) => self.expired(desk),
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }

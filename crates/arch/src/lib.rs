@@ -19,6 +19,7 @@ mod clients;
 mod configuration;
 pub mod control;
 mod desk;
+mod drive;
 mod exchange;
 mod experiment;
 pub mod explain;

@@ -21,6 +21,7 @@ use flyball_sys::{clock, net};
 use crate::accept::AcceptPolicy;
 use crate::awaited::BACKEND;
 use crate::desk::Desk;
+use crate::drive::Turn;
 use crate::limits::{ACCEPT_PAUSE_MS, WAIT_MS_MAX};
 use crate::settings::AcceptLimit;
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -28,7 +29,7 @@ use crate::timers::Timers;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Report, Worker};
 
-use connection::{Slot, Turn, drive, finish, watch};
+use connection::{Slot, turn, watch};
 use listeners::Pause;
 use order::Arranger;
 
@@ -197,7 +198,7 @@ impl<D: DiskWork> Phases<D> {
                     if let Some(slot) = self.slots.find(token) {
                         slot.ready.read |= event.read;
                         slot.ready.write |= event.write;
-                        slot.hangup |= event.hangup;
+                        slot.ready.hangup |= event.hangup;
                         slot.enqueue(token, &mut self.work);
                     }
                 }
@@ -266,23 +267,24 @@ impl<D: DiskWork> Phases<D> {
         let Some(slot) = self.slots.find(token) else { return };
         slot.queued = false;
         self.arranger.worked_on(slot);
-        let turn = drive(slot, token, &mut self.desk, &mut self.disk);
+        let turn = turn(slot, token, None, &mut self.desk, &mut self.disk);
         self.end_turn(token, turn);
     }
 
     fn end_turn(&mut self, token: Token, turn: Turn) {
         let Some(slot) = self.slots.find(token) else { return };
-        if let Some(backend) = &mut slot.backend {
-            let wanted = backend.wanted.take();
-            backend.watch.set(self.mechanism.as_mut(), token, wanted.as_ref());
-            if !backend.watch.is_set() {
+        let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
+        if awaited.is_some() || slot.backend.is_some() {
+            let backend = slot.backend.get_or_insert_default();
+            backend.set(self.mechanism.as_mut(), token, awaited);
+            if !backend.is_set() {
                 slot.backend = None;
             }
         }
         match turn {
             Turn::Over(reason) => self.close(token, reason),
-            Turn::Again => slot.enqueue(token, &mut self.carried),
-            Turn::Wait(interest) => {
+            Turn::Again | Turn::Elsewhere => slot.enqueue(token, &mut self.carried),
+            Turn::Wait(interest, _) => {
                 slot.exchange.rest(&mut self.desk);
                 self.timers.set(token.index(), slot.exchange.deadline());
                 watch(self.mechanism.as_mut(), &mut self.slots, token, interest);
@@ -316,16 +318,7 @@ impl<D: DiskWork> Phases<D> {
         while let Some((token, plan)) = self.disk.collect() {
             match self.slots.find(token) {
                 Some(slot) => {
-                    let turn = match slot.exchange.resume(*plan, &mut self.desk) {
-                        Some(next) => match self.disk.submit(token, next) {
-                            // Done at once: as if it had been collected.
-                            Some(done) => {
-                                finish(slot, *done, token, &mut self.desk, &mut self.disk)
-                            }
-                            None => Turn::Wait(Interest::NONE),
-                        },
-                        None => drive(slot, token, &mut self.desk, &mut self.disk),
-                    };
+                    let turn = turn(slot, token, Some(plan), &mut self.desk, &mut self.disk);
                     self.end_turn(token, turn);
                 }
                 // Nobody waits any more; the caches still learn from it.

@@ -31,28 +31,23 @@
 //!
 //! **Kernel needs**: the chosen event mechanism, SO_REUSEPORT.
 
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::SeqCst;
 use std::thread::JoinHandle;
 
 use flyball_http::CloseReason;
-use flyball_http::h1::state::State;
-use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
-use flyball_site::Plan;
 use flyball_sys::readiness::Interest;
 use flyball_sys::{clock, net};
 
-use crate::exchange::Step;
-use crate::limits::READS_PER_TURN;
+use crate::drive::{Port, Turn, drive, resume};
 use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::stages::{
-    Acceptor, Connection, Found, Pipeline, PollStage, Poller, Thread, conduct, spawn,
+    Acceptor, Connection, Found, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct,
+    spawn,
 };
-use crate::transmit::{Sent, transmit};
 use crate::worker::{Order, Report, Worker};
 
 /// Threads that poll: ReadPoll's and WritePoll's.
@@ -190,7 +185,7 @@ fn accept(mut thread: Thread, mut acceptor: Acceptor, partition: usize) -> io::R
     let eager = thread.desk.settings.eager_read;
     let take = |thread: &mut Thread, socket, peer| {
         let mut connection = Connection::new(socket, peer, partition, &thread.desk);
-        connection.readable = eager;
+        connection.ready.read = eager;
         match eager {
             true => thread.queue_for_read(connection),
             false => thread.await_input(connection),
@@ -216,7 +211,7 @@ fn poll(
         for (mut connection, why) in found.drain(..) {
             match why {
                 Found::Ready { read, write } => {
-                    connection.readable |= read;
+                    connection.ready.read |= read;
                     match write {
                         true => thread.queue_for_write(connection),
                         false => thread.queue_for_read(connection),
@@ -229,7 +224,7 @@ fn poll(
                 }
                 // A request that has arrived is read before the order is passed on.
                 Found::Ordered if connection.exchange.out().is_none() => {
-                    connection.readable = true;
+                    connection.ready.read = true;
                     thread.queue_for_read(connection);
                 }
                 Found::Ordered => thread.queue_for_write(connection),
@@ -257,56 +252,29 @@ fn read(thread: &mut Thread, mut connection: Connection) {
     if order == Some(Order::Retire) {
         connection.tell(order);
     }
-    let mut reads = 0;
     loop {
-        match connection.exchange.advance(&mut thread.desk) {
-            Step::Read | Step::ReadWrite if connection.readable && reads < READS_PER_TURN => {
-                reads += 1;
-                receive(thread, &mut connection);
+        let Connection { socket, exchange, ready, plan, .. } = &mut connection;
+        let turn = drive(&mut ReadPort { socket, ready, plan }, exchange, &mut thread.desk);
+        match turn {
+            Turn::Over(reason) => return thread.close(connection, reason),
+            Turn::Wait(interest, Some(awaited)) => {
+                connection.awaited = Some(Box::new(awaited));
+                match thread.await_backend(connection, interest) {
+                    Some(back) => connection = back,
+                    None => return,
+                }
             }
-            Step::Read if connection.readable => return thread.queue_for_read(connection),
-            // Not before: a request that had arrived is under way.
-            Step::Read if connection.tell(order) => {}
-            Step::Read => return thread.await_input(connection),
-            Step::Write | Step::ReadWrite => return thread.queue_for_write(connection),
-            Step::Disk(plan) => {
-                connection.plan = Some(plan);
+            _ if connection.plan.is_some() => return thread.queue_for_write(connection),
+            Turn::Wait(interest, _) if interest.write => return thread.queue_for_write(connection),
+            Turn::Again if connection.exchange.out().is_some() => {
                 return thread.queue_for_write(connection);
             }
-            Step::Await(awaited) if awaited.reads && connection.readable => {
-                if reads == READS_PER_TURN {
-                    return thread.queue_for_read(connection);
-                }
-                reads += 1;
-                receive(thread, &mut connection);
-            }
-            Step::Await(awaited) => match thread.await_backend(connection, awaited) {
-                Some(back) => connection = back,
-                None => return,
-            },
-            Step::Waiting => return thread.await_deadline(connection),
-            Step::Shut => connection.shut(&thread.desk),
-            Step::Close(reason) => return thread.close(connection, reason),
+            Turn::Again | Turn::Elsewhere => return thread.queue_for_read(connection),
+            // Not before: a request that had arrived is under way.
+            Turn::Wait(Interest::READ, _) if connection.tell(order) => {}
+            Turn::Wait(Interest::READ, _) => return thread.await_input(connection),
+            Turn::Wait(..) => return thread.await_deadline(connection),
         }
-    }
-}
-
-/// Reads once, without waiting. A read that does not fill the buffer has emptied the socket.
-fn receive(thread: &mut Thread, connection: &mut Connection) {
-    let Connection { socket, exchange, readable, .. } = connection;
-    let space = exchange.space(&mut thread.desk);
-    let room = space.len();
-    match net::recv_now(&*socket, space) {
-        Ok(0) => exchange.eof(&thread.desk),
-        Ok(n) => {
-            *readable = n == room;
-            exchange.received(n, &mut thread.desk);
-        }
-        Err(error) => match error.kind() {
-            ErrorKind::WouldBlock => *readable = false,
-            ErrorKind::Interrupted => {}
-            _ => exchange.abort(CloseReason::ClientGone),
-        },
     }
 }
 
@@ -321,78 +289,37 @@ fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
 
 /// Does what may wait on the disk, and sends, until there is something to read or no more room.
 fn write(thread: &mut Thread, mut connection: Connection) {
-    connection.tell(thread.pipeline.order());
-    if let Some(plan) = connection.plan.take() {
-        work(thread, &mut connection, plan);
-    }
+    let pipeline = Arc::clone(&thread.pipeline);
     loop {
-        let sent = send(thread, &mut connection);
-        if sent == Sent::Piece {
-            return thread.queue_for_write(connection);
-        }
-        if connection.exchange.has_input() {
-            return thread.queue_for_read(connection);
-        }
-        let waits = sent == Sent::Full && thread.may_await_room(&connection);
-        match connection.exchange.advance(&mut thread.desk) {
-            Step::Disk(plan) => work(thread, &mut connection, plan),
-            Step::Read | Step::ReadWrite if connection.readable => {
+        connection.tell(pipeline.order());
+        let plan = connection.plan.take();
+        let Connection { socket, exchange, ready, told, partition, .. } = &mut connection;
+        let others = &pipeline.partitions[*partition].write;
+        let mut port = WritePort { socket, ready, told, pipeline: &pipeline, others };
+        let turn = match plan.and_then(|plan| port.perform(plan, exchange, &mut thread.desk)) {
+            Some(done) => resume(&mut port, exchange, done, &mut thread.desk),
+            None => drive(&mut port, exchange, &mut thread.desk),
+        };
+        let readable = connection.ready.read;
+        match turn {
+            Turn::Over(reason) => return thread.close(connection, reason),
+            Turn::Again if others.is_empty() => thread.desk.tick(),
+            Turn::Again => return thread.queue_for_write(connection),
+            Turn::Elsewhere => return thread.queue_for_read(connection),
+            Turn::Wait(interest, _) if interest.read && readable => {
                 return thread.queue_for_read(connection);
             }
-            Step::Read => return thread.await_input(connection),
-            Step::Write if waits => return thread.await_room(connection, Interest::WRITE),
             // Whoever sends what this thread does not take may not read what it sends.
-            Step::ReadWrite if sent == Sent::Full => {
-                return thread.await_room(connection, Interest::BOTH);
+            Turn::Wait(interest, awaited) if interest.write => {
+                if interest.read || thread.may_await_room(&connection) {
+                    connection.awaited = awaited.map(Box::new);
+                    return thread.await_room(connection, interest);
+                }
             }
-            Step::Write | Step::ReadWrite => {}
             // The Read stage asks a backend.
-            Step::Await(_) => return thread.queue_for_read(connection),
-            Step::Waiting => return thread.await_deadline(connection),
-            Step::Shut => connection.shut(&thread.desk),
-            Step::Close(reason) => return thread.close(connection, reason),
+            Turn::Wait(_, Some(_)) => return thread.queue_for_read(connection),
+            Turn::Wait(Interest::READ, None) => return thread.await_input(connection),
+            Turn::Wait(..) => return thread.await_deadline(connection),
         }
     }
-}
-
-/// Does work that may wait on the disk, to its end. Blocks.
-fn work(thread: &mut Thread, connection: &mut Connection, mut plan: Box<Plan>) {
-    thread.desk.tally.add(Counter::DiskWaits, 1);
-    loop {
-        plan.run();
-        thread.desk.tick();
-        connection.tell(thread.pipeline.order());
-        match connection.exchange.resume(*plan, &mut thread.desk) {
-            Some(next) => plan = next,
-            None => return,
-        }
-    }
-}
-
-/// Sends: what the socket takes, or all while nobody is late, as `send.blocking` says. `Piece` when
-/// others shall have their turn.
-fn send(thread: &mut Thread, connection: &mut Connection) -> Sent {
-    let pipeline = Arc::clone(&thread.pipeline);
-    let Connection { socket, exchange, partition, .. } = connection;
-    let others = &pipeline.partitions[*partition].write;
-    // Of one that was given up nothing more is sent.
-    while exchange.state() != State::Closed {
-        let sent = transmit(&*socket, exchange, &mut thread.desk);
-        match sent {
-            Sent::Failed(reason) => exchange.send_failed(reason, &thread.desk),
-            Sent::Piece | Sent::Full if thread.desk.settings.send_blocking => {
-                thread.desk.tick();
-                exchange.expired(|| net::unacknowledged(&*socket), &mut thread.desk);
-                if thread.desk.now.ms() >= pipeline.drain_until_ms.load(SeqCst) {
-                    exchange.abort(CloseReason::Draining);
-                }
-                if sent == Sent::Full {
-                    return sent;
-                }
-            }
-            Sent::Piece if others.is_empty() => thread.desk.tick(),
-            sent => return sent,
-        }
-    }
-    Sent::All
 }

@@ -10,6 +10,7 @@ use flyball_sys::readiness::Interest;
 use super::connection::{Slot, open_slot, watch};
 use super::{DiskWork, LISTENERS, Phases};
 use crate::accept::{self, Ended, Room};
+use crate::drive::Ready;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::{self, Yields};
 
@@ -110,7 +111,7 @@ impl<D: DiskWork> Phases<D> {
         let room = Cell::new(self.connections_max.saturating_sub(self.slots.len()));
         let settings = &*self.worker.settings;
         let (eager, nonblocking) = (settings.eager_read, !settings.send_blocking);
-        let ready = Interest { read: true, write: settings.eager_write };
+        let ready = Ready { read: true, write: settings.eager_write, hangup: false };
         let policy = match by {
             By::Limit => &mut self.accept,
             By::Replacement => &mut self.replacement,

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
 use flyball_observe::standing::{Standing, StateChanges};
 use flyball_site::Plan;
-use flyball_sys::net;
 use flyball_sys::owned::Owned;
 
 use crate::awaited::Awaited;
 use crate::desk::Desk;
+use crate::drive::Ready;
 use crate::exchange::Exchange;
 use crate::worker::Order;
 
@@ -23,13 +23,13 @@ pub(crate) struct Connection {
     /// Work that may wait on the disk, for the next stage.
     pub(crate) plan: Option<Box<Plan>>,
     /// What of its backend is waited for in a poll stage.
-    pub(super) awaited: Option<Box<Awaited>>,
-    /// There may be input in the socket.
-    pub(crate) readable: bool,
+    pub(crate) awaited: Option<Box<Awaited>>,
+    /// What is known of the socket.
+    pub(crate) ready: Ready,
     /// By which of the two poll stages it has been watched.
     pub(super) watched: [bool; 2],
-    /// How far the orders had come when it was told.
-    pub(super) told: u8,
+    /// The last order that it was told.
+    pub(crate) told: Told,
     counted: Option<Standing>,
 }
 
@@ -54,29 +54,16 @@ impl Connection {
             partition,
             plan: None,
             awaited: None,
-            readable: false,
+            ready: Ready::default(),
             watched: [false; 2],
-            told: 0,
+            told: Told::default(),
             counted: None,
         }
     }
 
     /// Passes an order on to the machine, once. True when it was news.
     pub(crate) fn tell(&mut self, order: Option<Order>) -> bool {
-        let Some(order) = order.filter(|order| rank(Some(*order)) > self.told) else {
-            return false;
-        };
-        self.told = rank(Some(order));
-        self.exchange.drain(order);
-        true
-    }
-
-    /// Shuts its write side down.
-    pub(crate) fn shut(&mut self, desk: &Desk) {
-        // It fails only when the peer has gone, which reading will show.
-        let _ = net::shutdown_write(&self.socket);
-        self.readable = true;
-        self.exchange.shut(desk);
+        self.told.tell(order, &mut self.exchange)
     }
 
     /// Counts the state that a stage leaves it in.
@@ -91,6 +78,22 @@ impl Connection {
     /// Counts that it is over.
     pub(crate) fn count_out(&mut self, changes: &mut StateChanges) {
         changes.count(self.counted.take(), None);
+    }
+}
+
+/// The last order that a connection was told, as its rank.
+#[derive(Debug, Default)]
+pub(crate) struct Told(pub(super) u8);
+
+impl Told {
+    /// Passes an order on to the machine, once. True when it was news.
+    pub(crate) fn tell(&mut self, order: Option<Order>, exchange: &mut Exchange) -> bool {
+        let Some(order) = order.filter(|order| rank(Some(*order)) > self.0) else {
+            return false;
+        };
+        self.0 = rank(Some(order));
+        exchange.drain(order);
+        true
     }
 }
 

@@ -6,6 +6,7 @@ mod conduct;
 mod connection;
 mod pipeline;
 mod poll;
+mod ports;
 mod queue;
 
 pub(crate) use acceptor::Acceptor;
@@ -13,3 +14,4 @@ pub(crate) use conduct::{conduct, spawn};
 pub(crate) use connection::Connection;
 pub(crate) use pipeline::{Pipeline, Thread};
 pub(crate) use poll::{Found, PollStage, Poller};
+pub(crate) use ports::{ReadPort, WritePort};

@@ -15,9 +15,7 @@ use super::connection::{Connection, Reached};
 use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
-use crate::awaited::{Awaited, Client};
 use crate::desk::{Desk, SpareBuffers};
-use crate::exchange::Beside;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 
@@ -229,7 +227,7 @@ impl Thread {
         connection.count(&mut self.changes);
         if let Some(mut untold) = self.pipeline.read_poll.park(connection, Interest::READ) {
             // A request that has arrived is read before the order is passed on.
-            untold.readable = true;
+            untold.ready.read = true;
             self.queue_for_read(untold);
         }
     }
@@ -250,14 +248,6 @@ impl Thread {
 
     /// Lets a connection wait for room in its socket, or for input as well, and for its backend.
     pub(crate) fn await_room(&mut self, mut connection: Connection, interest: Interest) {
-        match connection.exchange.beside(&mut self.desk) {
-            Beside::Nothing => {}
-            Beside::Await(awaited) => connection.awaited = Some(Box::new(awaited)),
-            Beside::Disk(plan) => {
-                connection.plan = Some(plan);
-                return self.queue_for_write(connection);
-            }
-        }
         connection.count(&mut self.changes);
         if let Some(mut untold) = self.pipeline.write_poll.park(connection, interest) {
             untold.awaited = None;
@@ -265,35 +255,20 @@ impl Thread {
         }
     }
 
-    /// Lets a connection wait for its backend, and for its client or that it leaves; `None` when
-    /// something came of a look at the client, or it was handed on. Otherwise it comes back.
+    /// Lets a connection wait for its backend, and for its client or that it leaves. It comes back
+    /// when there was an order that it had not been told.
     pub(crate) fn await_backend(
         &mut self,
         mut connection: Connection,
-        awaited: Awaited,
+        interest: Interest,
     ) -> Option<Connection> {
-        let mut interest = Interest::READ;
-        if connection.readable && !awaited.reads {
-            match Client::look(&connection.socket) {
-                Client::Left => {
-                    connection.exchange.client_left(&mut self.desk);
-                    return Some(connection);
-                }
-                Client::Sends => interest = Interest::NONE,
-                Client::Waits => connection.readable = false,
-            }
-        }
         connection.exchange.rest(&mut self.desk);
         connection.count(&mut self.changes);
-        connection.awaited = Some(Box::new(awaited));
-        let untold = self.pipeline.read_poll.park(connection, interest);
-        if let Some(mut untold) = untold {
-            untold.awaited = None;
-            let order = self.pipeline.order();
-            untold.tell(order);
-            return Some(untold);
-        }
-        None
+        let mut untold = self.pipeline.read_poll.park(connection, interest)?;
+        untold.awaited = None;
+        let order = self.pipeline.order();
+        untold.tell(order);
+        Some(untold)
     }
 
     /// Closes a connection.

@@ -104,7 +104,7 @@ impl PollStage {
     /// order that it has not been told.
     pub(crate) fn park(&self, connection: Connection, interest: Interest) -> Option<Connection> {
         let mut room = self.lock();
-        if connection.told < room.told {
+        if connection.told.0 < room.told {
             return Some(connection);
         }
         let deadline = connection.exchange.deadline();

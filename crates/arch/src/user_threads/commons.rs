@@ -57,6 +57,33 @@ impl Source {
     }
 }
 
+/// Plans that helpers perform for threads.
+pub(super) struct Errands {
+    pub(super) helpers: Helpers,
+    /// The thread that waits for each plan.
+    waiting: Slots<Token>,
+}
+
+impl Errands {
+    /// Hands a plan to the helpers for a thread. The plan itself when it is done at once, or else
+    /// what it will be known by.
+    pub(super) fn send(&mut self, thread: Token, plan: Box<Plan>) -> Result<Box<Plan>, Token> {
+        let errand = self.waiting.insert(thread);
+        match self.helpers.submit(errand, plan) {
+            Some(done) => {
+                self.waiting.remove(errand);
+                Ok(done)
+            }
+            None => Err(errand),
+        }
+    }
+
+    /// Nobody waits for this one any more.
+    pub(super) fn forget(&mut self, errand: Token) {
+        self.waiting.remove(errand);
+    }
+}
+
 /// What all user-level threads have in common.
 pub(crate) struct Commons {
     pub(crate) desk: Desk,
@@ -64,9 +91,7 @@ pub(crate) struct Commons {
     /// The order that the worker had, if it had one.
     pub(crate) order: Option<Order>,
     pub(super) mechanism: Box<dyn Readiness>,
-    pub(super) disk: Helpers,
-    /// The thread that waits for each plan which the helpers have.
-    pub(super) errands: Slots<Token>,
+    pub(super) errands: Errands,
     /// Listening sockets that were reported ready and not yet given to an acceptor.
     pub(super) ready_listeners: Vec<usize>,
     /// How the last accept phase ended.
@@ -96,12 +121,12 @@ impl Commons {
         accept: AcceptPolicy,
         connections_max: usize,
     ) -> io::Result<Box<Commons>> {
-        let disk = Helpers::start(&worker)?;
+        let helpers = Helpers::start(&worker)?;
         let mut desk = worker.desk();
-        desk.resident_only = disk.reads_large_bodies();
+        desk.resident_only = helpers.reads_large_bodies();
         let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
-        if let Some(completions) = disk.completions() {
+        if let Some(completions) = helpers.completions() {
             mechanism.add(completions, COMPLETIONS, Interest::READ)?;
         }
         let mut commons = Box::new(Commons {
@@ -109,8 +134,7 @@ impl Commons {
             worker,
             order: None,
             mechanism,
-            disk,
-            errands: Slots::default(),
+            errands: Errands { helpers, waiting: Slots::default() },
             ready_listeners: Vec::new(),
             ended: Ended::Drained,
             newborn: Vec::new(),
@@ -184,25 +208,11 @@ impl Commons {
         self.accept = self.accept.at_least_one();
     }
 
-    /// Hands a plan to the helpers for a thread. The plan itself when it is done at once, or else
-    /// what it will be known by.
-    pub(super) fn submit(&mut self, thread: Token, plan: Box<Plan>) -> Result<Box<Plan>, Token> {
-        self.desk.tally.add(Counter::DiskWaits, 1);
-        let errand = self.errands.insert(thread);
-        match self.disk.submit(errand, plan) {
-            Some(done) => {
-                self.errands.remove(errand);
-                Ok(done)
-            }
-            None => Err(errand),
-        }
-    }
-
     /// A plan that the helpers finished, and the thread that waits for it. What nobody waits for
     /// any more still teaches the caches.
     pub(super) fn collect(&mut self) -> Option<(Token, Box<Plan>)> {
-        while let Some((errand, plan)) = self.disk.collect() {
-            if let Some(thread) = self.errands.remove(errand) {
+        while let Some((errand, plan)) = self.errands.helpers.collect() {
+            if let Some(thread) = self.errands.waiting.remove(errand) {
                 return Some((thread, plan));
             }
             if plan.request().is_some() {

@@ -1,9 +1,9 @@
 //! The life of a connection in a user-level thread: straight-line code that parks where a blocking
 //! thread would block.
 
-use std::io::ErrorKind;
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
@@ -12,12 +12,14 @@ use flyball_sys::net;
 use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 
+use super::commons::{Commons, Errands};
 use super::scheduler::{Here, Stand, Wake, Why};
-use crate::awaited::{Awaited, BackendWatch, Client};
-use crate::exchange::{Beside, Exchange, Step};
-use crate::limits::READS_PER_TURN;
+use crate::awaited::BackendWatch;
+use crate::desk::Desk;
+use crate::drive::{Port, Ready, Turn, drive, resume};
+use crate::exchange::Exchange;
 use crate::room::Yields;
-use crate::transmit::{Sent, transmit};
+use crate::slots::Token;
 use crate::worker::Order;
 
 /// A connection, owned by the thread that serves it.
@@ -26,11 +28,7 @@ struct Connection {
     exchange: Exchange,
     /// What the event mechanism watches the socket for.
     watched: Interest,
-    /// Whether a read need not wait.
-    readable: bool,
-    /// After a hang-up there is still the end of the stream to be read.
-    hangup: bool,
-    reads: u32,
+    ready: Ready,
     /// Whether anything was received yet.
     begun: bool,
     /// Whether it may stay open between two requests.
@@ -52,9 +50,7 @@ pub(crate) fn serve_connection(
         exchange: Exchange::new(peer, &here.desk),
         socket,
         watched: Interest::NONE,
-        readable: here.desk.settings.eager_read,
-        hangup: false,
-        reads: 0,
+        ready: Ready { read: here.desk.settings.eager_read, ..Ready::default() },
         begun: false,
         may_idle,
         backend: BackendWatch::default(),
@@ -65,8 +61,51 @@ pub(crate) fn serve_connection(
     connection.close(here, reason);
 }
 
+/// A user-level thread's way to work on its connection. It never parks: the thread does.
+struct ThreadPort<'a> {
+    socket: &'a Owned,
+    ready: &'a mut Ready,
+    begun: &'a mut bool,
+    me: Token,
+    errands: &'a mut Errands,
+    /// The work that a helper does for it.
+    errand: Option<Token>,
+}
+
+impl Port for ThreadPort<'_> {
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn ready(&mut self) -> &mut Ready {
+        self.ready
+    }
+
+    fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
+        let received = net::recv(self.socket, space);
+        *self.begun |= received.as_ref().is_ok_and(|n| *n > 0);
+        received
+    }
+
+    /// Not while a helper works: the thread waits for that alone.
+    fn may_send(&mut self, _reads: bool, _: &Desk) -> bool {
+        self.errand.is_none()
+    }
+
+    fn perform(&mut self, plan: Box<Plan>, _: &mut Exchange, _: &mut Desk) -> Option<Box<Plan>> {
+        match self.errands.send(self.me, plan) {
+            Ok(done) => Some(done),
+            Err(errand) => {
+                self.errand = Some(errand);
+                None
+            }
+        }
+    }
+}
+
 impl Connection {
     fn serve(&mut self, here: &mut Here<'_>) -> CloseReason {
+        let mut done = None;
         loop {
             if here.ends() {
                 return CloseReason::Draining;
@@ -75,131 +114,37 @@ impl Connection {
                 let socket = &self.socket;
                 self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
             }
-            let step = self.exchange.advance(&mut here.desk);
-            let may_await = matches!(step, Step::Await(_) | Step::Write | Step::ReadWrite);
-            if self.backend.is_set() && !may_await {
-                here.watch_backend(&mut self.backend, None);
+            let (turn, errand) = self.turn(done.take(), here);
+            let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
+            if awaited.is_some() || self.backend.is_set() {
+                here.watch_backend(&mut self.backend, awaited);
             }
-            match step {
-                Step::Read => self.receive(here),
-                Step::Write => self.send(here, Interest::WRITE),
-                Step::ReadWrite => {
-                    if self.readable {
-                        self.receive(here);
-                    }
-                    self.send(here, Interest::BOTH);
-                }
-                Step::Disk(plan) => self.disk(here, plan),
-                Step::Await(awaited) => self.await_backend(here, &awaited),
-                Step::Waiting => self.wait(here, Interest::NONE),
-                Step::Shut => {
-                    // It fails only when the peer has gone, which reading will show.
-                    let _ = net::shutdown_write(&self.socket);
-                    self.readable = true;
-                    self.exchange.shut(&here.desk);
-                }
-                Step::Close(reason) => return reason,
-            }
-        }
-    }
-
-    /// Reads once, and parks before when nothing is there. A read that does not fill the buffer
-    /// has emptied the socket.
-    fn receive(&mut self, here: &mut Here<'_>) {
-        if !self.readable {
-            return self.wait(here, Interest::READ);
-        }
-        self.reads += 1;
-        if self.reads > READS_PER_TURN {
-            self.park(here, Why::Turn);
-        }
-        let space = self.exchange.space(&mut here.desk);
-        let room = space.len();
-        match net::recv(&self.socket, space) {
-            Ok(0) => self.exchange.eof(&here.desk),
-            Ok(n) => {
-                self.begun = true;
-                self.readable = n == room || self.hangup;
-                self.exchange.received(n, &mut here.desk);
-            }
-            Err(error) => match error.kind() {
-                ErrorKind::WouldBlock => self.readable = false,
-                ErrorKind::Interrupted => {}
-                _ => self.exchange.abort(CloseReason::ClientGone),
-            },
-        }
-    }
-
-    /// Sends all, or one piece of a large body; parks for `interest` when the socket is full.
-    fn send(&mut self, here: &mut Here<'_>, interest: Interest) {
-        match transmit(&self.socket, &mut self.exchange, &mut here.desk) {
-            Sent::All => {}
-            Sent::Full if self.readable && interest.read => self.park_for_turn(here),
-            Sent::Full => self.wait_for_room(here, interest),
-            Sent::Piece => self.park_for_turn(here),
-            Sent::Absent => {
-                if let Some(plan) = self.exchange.warm(&here.desk) {
-                    self.disk(here, plan);
-                }
-            }
-            Sent::Failed(reason) => self.exchange.send_failed(reason, &here.desk),
-        }
-    }
-
-    /// Parks until there is room, or until the backend has more that can be taken meanwhile.
-    fn wait_for_room(&mut self, here: &mut Here<'_>, interest: Interest) {
-        match self.exchange.beside(&mut here.desk) {
-            Beside::Nothing => here.watch_backend(&mut self.backend, None),
-            Beside::Await(awaited) => here.watch_backend(&mut self.backend, Some(&awaited)),
-            Beside::Disk(plan) => {
-                here.watch_backend(&mut self.backend, None);
-                return self.disk(here, plan);
-            }
-        }
-        self.wait(here, interest);
-    }
-
-    /// A backend works: parks until it can go on, until there is input that is wanted, or until the
-    /// client has left.
-    fn await_backend(&mut self, here: &mut Here<'_>, awaited: &Awaited) {
-        let mut interest = Interest::READ;
-        if self.readable {
-            if awaited.reads {
-                return self.receive(here);
-            }
-            match Client::look(&self.socket) {
-                Client::Left => return self.exchange.client_left(&mut here.desk),
-                Client::Sends => interest = Interest::NONE,
-                Client::Waits => self.readable = false,
-            }
-        }
-        if self.obey(here) {
-            return;
-        }
-        self.exchange.rest(&mut here.desk);
-        self.watch(here, interest);
-        here.watch_backend(&mut self.backend, Some(awaited));
-        self.park(here, Why::Ready);
-    }
-
-    /// Has the work done by a helper, and parks until it is.
-    fn disk(&mut self, here: &mut Here<'_>, plan: Box<Plan>) {
-        let mut next = Some(plan);
-        while let Some(plan) = next {
-            let me = here.me();
-            let done = match here.submit(me, plan) {
-                Ok(done) => done,
-                Err(errand) => {
-                    let Some(done) = self.wait_for_disk(here) else {
+            match (turn, errand) {
+                (Turn::Over(reason), _) => return reason,
+                (_, Some(errand)) => {
+                    done = self.wait_for_disk(here);
+                    if done.is_none() {
                         // What it finds is for the caches alone.
-                        here.errands.remove(errand);
-                        return;
-                    };
-                    done
+                        here.errands.forget(errand);
+                    }
                 }
-            };
-            next = self.exchange.resume(*done, &mut here.desk);
+                (Turn::Wait(interest, _), None) => self.wait(here, interest),
+                (Turn::Again | Turn::Elsewhere, None) => self.park_for_turn(here),
+            }
         }
+    }
+
+    /// Goes as far as it can, first with work that is done; and what a helper does for it then.
+    fn turn(&mut self, done: Option<Box<Plan>>, here: &mut Here<'_>) -> (Turn, Option<Token>) {
+        let me = here.me();
+        let Commons { desk, errands, .. } = &mut **here;
+        let Connection { socket, exchange, ready, begun, .. } = self;
+        let mut port = ThreadPort { socket, ready, begun, me, errands, errand: None };
+        let turn = match done {
+            Some(done) => resume(&mut port, exchange, done, desk),
+            None => drive(&mut port, exchange, desk),
+        };
+        (turn, port.errand)
     }
 
     /// Parks until the work is done, or until nobody waits for it any more.
@@ -208,7 +153,7 @@ impl Connection {
         loop {
             // Nobody takes what the socket reports meanwhile, and it would be told again and again.
             // It is rare that input comes, so an interest in that is left in place until then.
-            if self.readable || self.watched != Interest::READ {
+            if self.ready.read || self.watched != Interest::READ {
                 self.watch(here, Interest::NONE);
             }
             let woken = self.park(here, Why::Disk);
@@ -245,7 +190,7 @@ impl Connection {
         self.watch(here, interest);
         let woken = self.park(here, Why::Ready);
         let is_slow = self.exchange.lags_since().is_some();
-        if matches!(woken, Wake::MakeRoom) && (is_slow || !self.readable) {
+        if matches!(woken, Wake::MakeRoom) && (is_slow || !self.ready.read) {
             self.exchange.abort(CloseReason::MadeRoom);
         }
     }
@@ -265,9 +210,8 @@ impl Connection {
         let stand = Stand { standing, yields };
         let woken = here.park(why, deadline, Some(stand));
         let reported = here.reported();
-        self.hangup |= reported.hangup;
-        self.readable |= reported.read;
-        self.reads = 0;
+        self.ready.hangup |= reported.hangup;
+        self.ready.read |= reported.read;
         self.hear(here);
         woken
     }
@@ -277,7 +221,7 @@ impl Connection {
     fn hear(&mut self, here: &mut Here<'_>) {
         if here.order != self.obeyed {
             self.exchange.drain(Order::Retire);
-            self.readable = true;
+            self.ready.read = true;
         }
     }
 

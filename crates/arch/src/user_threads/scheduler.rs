@@ -272,7 +272,7 @@ impl Scheduler {
             match Source::of(event) {
                 Source::Signals => ordered = true,
                 Source::Completions => {
-                    commons.disk.acknowledge();
+                    commons.errands.helpers.acknowledge();
                     while let Some((token, plan)) = commons.collect() {
                         self.wake(token, Wake::Done(plan));
                     }
@@ -468,7 +468,7 @@ impl Scheduler {
     }
 
     fn housekeeping(&mut self, commons: &mut Commons) {
-        commons.disk.tend(&mut commons.desk.tally);
+        commons.errands.helpers.tend(&mut commons.desk.tally);
         commons.desk.publish();
         if commons.desk.states_are_due() {
             let stands = || self.threads.values().filter_map(|record| record.stand);

@@ -1,0 +1,267 @@
+//! One turn of one connection, for all architectures that call and wait. It goes as far as it can
+//! without waiting and says what is waited for then. *Which* connection has a turn, *when*, and
+//! *how* to wait stays with the architecture, as does what one of its threads may do: its [`Port`].
+
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+
+use flyball_http::CloseReason;
+use flyball_observe::counters::Counter;
+use flyball_site::Plan;
+use flyball_sys::net;
+use flyball_sys::readiness::Interest;
+
+use crate::awaited::{Awaited, Client};
+use crate::desk::Desk;
+use crate::exchange::{Beside, Exchange, Step};
+use crate::limits::READS_PER_TURN;
+use crate::transmit::{Sent, transmit};
+
+/// What is known of a client's socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ready {
+    /// Reading may find something.
+    pub(crate) read: bool,
+    /// There may be room.
+    pub(crate) write: bool,
+    /// It was hung up: there is still the end of the stream to be read.
+    pub(crate) hangup: bool,
+}
+
+/// Why a turn ended.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// It waits for these events of its client's socket, for a backend if one is named, and for
+    /// work that is under way.
+    Wait(Interest, Option<Awaited>),
+    /// It could go on: others come first.
+    Again,
+    /// It could go on, where requests are parsed.
+    Elsewhere,
+    /// It is over.
+    Over(CloseReason),
+}
+
+/// What a thread of an architecture may do for a connection, and how. Nothing here parks.
+pub(crate) trait Port {
+    /// Whether it receives. If not, a turn ends where input is wanted.
+    const RECEIVES: bool = true;
+    /// Whether it gives the machine input that was received.
+    const PARSES: bool = true;
+    /// Whether it sends. If not, a turn ends where output is there.
+    const SENDS: bool = true;
+
+    /// The client's socket.
+    fn socket(&self) -> BorrowedFd<'_>;
+
+    /// What is known of it.
+    fn ready(&mut self) -> &mut Ready;
+
+    /// Receives once. Does not wait.
+    fn receive(&mut self, space: &mut [u8], _desk: &Desk) -> io::Result<usize> {
+        net::recv(self.socket(), space)
+    }
+
+    /// Whether it receives until a call would wait (M54); else one that does not fill the space has
+    /// emptied the socket.
+    fn receives_all(&self, _desk: &Desk) -> bool {
+        false
+    }
+
+    /// Whether output may be sent now; `reads` says that input is wanted as well.
+    fn may_send(&mut self, _reads: bool, _desk: &Desk) -> bool {
+        Self::SENDS
+    }
+
+    /// Sends what is queued: all that is in memory, or one piece of a large body.
+    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+        transmit(self.socket(), exchange, desk)
+    }
+
+    /// Performs a plan and gives it back finished, or takes it: it comes back to [`resume`].
+    fn perform(
+        &mut self,
+        plan: Box<Plan>,
+        exchange: &mut Exchange,
+        desk: &mut Desk,
+    ) -> Option<Box<Plan>>;
+}
+
+/// Drives a connection until it has to wait. While its client has no room it takes what its backend
+/// says.
+pub(crate) fn drive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
+    let interest = match go_on(port, exchange, desk) {
+        Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
+        turn => return turn,
+    };
+    match exchange.beside(desk) {
+        Beside::Nothing => Turn::Wait(interest, None),
+        Beside::Await(awaited) => Turn::Wait(interest, Some(awaited)),
+        Beside::Disk(plan) => match perform(port, exchange, plan, desk) {
+            true => Turn::Again,
+            false => Turn::Wait(interest, None),
+        },
+    }
+}
+
+/// Drives a connection on whose work is done.
+pub(crate) fn resume<P: Port>(
+    port: &mut P,
+    exchange: &mut Exchange,
+    done: Box<Plan>,
+    desk: &mut Desk,
+) -> Turn {
+    if let Some(next) = exchange.resume(*done, desk) {
+        perform(port, exchange, next, desk);
+    }
+    drive(port, exchange, desk)
+}
+
+fn go_on<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
+    let mut reads = 0;
+    loop {
+        if !P::PARSES && exchange.has_input() {
+            // What is answered leaves first, as far as it can.
+            return match send(port, exchange, false, desk) {
+                Some(Turn::Again) => Turn::Again,
+                _ => Turn::Elsewhere,
+            };
+        }
+        let readable = P::RECEIVES && port.ready().read;
+        match exchange.advance(desk) {
+            Step::Read | Step::Await(Awaited { reads: true, .. }) if readable => {
+                reads += 1;
+                if reads > READS_PER_TURN {
+                    return Turn::Again;
+                }
+                receive(port, exchange, desk);
+            }
+            Step::Read => return Turn::Wait(Interest::READ, None),
+            Step::Write => match send(port, exchange, false, desk) {
+                Some(turn) => return turn,
+                None => continue,
+            },
+            Step::ReadWrite => {
+                if readable && reads == READS_PER_TURN {
+                    return Turn::Again;
+                }
+                if readable {
+                    reads += 1;
+                    receive(port, exchange, desk);
+                }
+                let readable = P::RECEIVES && port.ready().read;
+                match send(port, exchange, true, desk) {
+                    Some(Turn::Wait(..)) if !readable => return Turn::Wait(Interest::BOTH, None),
+                    Some(Turn::Again) => return Turn::Again,
+                    _ => continue,
+                }
+            }
+            Step::Disk(plan) => {
+                desk.tally.add(Counter::DiskWaits, 1);
+                // A body that is produced here may be long: others have their turn.
+                if perform(port, exchange, plan, desk) && exchange.is_producing() {
+                    return Turn::Again;
+                }
+            }
+            Step::Await(_) if readable && reads == READS_PER_TURN => return Turn::Again,
+            Step::Await(awaited) => match look_at_client(port) {
+                Some(interest) => return Turn::Wait(interest, Some(awaited)),
+                None => exchange.client_left(desk),
+            },
+            Step::Waiting => return Turn::Wait(Interest::NONE, None),
+            Step::Shut => {
+                // It fails only when the peer has gone, which reading will show.
+                let _ = net::shutdown_write(port.socket());
+                port.ready().read = true;
+                exchange.shut(desk);
+            }
+            Step::Close(reason) => return Turn::Over(reason),
+        }
+    }
+}
+
+/// While a backend works, and nothing is wanted from the client: what it is watched for. `None`
+/// when it has left.
+fn look_at_client<P: Port>(port: &mut P) -> Option<Interest> {
+    if !P::RECEIVES || !port.ready().read {
+        return Some(Interest::READ);
+    }
+    match Client::look(port.socket()) {
+        Client::Left => None,
+        Client::Sends => Some(Interest::NONE),
+        Client::Waits => {
+            port.ready().read = false;
+            Some(Interest::READ)
+        }
+    }
+}
+
+/// Receives once. A read that does not fill the space has emptied the socket; after a hang-up there
+/// is still the end of the stream to be read.
+pub(crate) fn receive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) {
+    let space = exchange.space(desk);
+    let room = space.len();
+    match port.receive(space, desk) {
+        Ok(0) => exchange.eof(desk),
+        Ok(n) => {
+            let receives_all = port.receives_all(desk);
+            let ready = port.ready();
+            ready.read = n == room || ready.hangup || receives_all;
+            exchange.received(n, desk);
+            if desk.ends_read() {
+                exchange.abort(CloseReason::LabStage);
+            }
+        }
+        Err(error) => match error.kind() {
+            ErrorKind::WouldBlock => port.ready().read = false,
+            ErrorKind::Interrupted => {}
+            _ => exchange.abort(CloseReason::ClientGone),
+        },
+    }
+}
+
+/// Sends; `None` when the connection goes on at once.
+fn send<P: Port>(
+    port: &mut P,
+    exchange: &mut Exchange,
+    reads: bool,
+    desk: &mut Desk,
+) -> Option<Turn> {
+    let full = Some(Turn::Wait(Interest::WRITE, None));
+    if !port.may_send(reads, desk) {
+        return full;
+    }
+    match port.send(exchange, desk) {
+        Sent::All => None,
+        Sent::Full => full,
+        Sent::Piece if !port.may_send(reads, desk) => full,
+        Sent::Piece => Some(Turn::Again),
+        Sent::Absent => {
+            desk.tally.add(Counter::DiskWaits, 1);
+            let plan = exchange.warm(desk)?;
+            perform(port, exchange, plan, desk);
+            None
+        }
+        Sent::Failed(reason) => {
+            exchange.send_failed(reason, desk);
+            None
+        }
+    }
+}
+
+/// Performs a plan and those that follow from it; false while one is under way elsewhere.
+fn perform<P: Port>(
+    port: &mut P,
+    exchange: &mut Exchange,
+    plan: Box<Plan>,
+    desk: &mut Desk,
+) -> bool {
+    let mut next = Some(plan);
+    while let Some(plan) = next {
+        match port.perform(plan, exchange, desk) {
+            Some(done) => next = exchange.resume(*done, desk),
+            None => return false,
+        }
+    }
+    true
+}

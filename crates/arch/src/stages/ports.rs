@@ -1,0 +1,107 @@
+//! What the threads of the Read stage and those of the Write stage do for a connection.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::Ordering::SeqCst;
+
+use flyball_http::CloseReason;
+use flyball_http::h1::state::State;
+use flyball_site::Plan;
+use flyball_sys::net;
+use flyball_sys::owned::Owned;
+
+use super::connection::{Connection, Told};
+use super::pipeline::Pipeline;
+use super::queue::Queue;
+use crate::desk::Desk;
+use crate::drive::{Port, Ready};
+use crate::exchange::Exchange;
+use crate::transmit::{Sent, transmit};
+
+/// What Read does: it receives and parses; the rest is Write's.
+pub(crate) struct ReadPort<'a> {
+    pub(crate) socket: &'a Owned,
+    pub(crate) ready: &'a mut Ready,
+    pub(crate) plan: &'a mut Option<Box<Plan>>,
+}
+
+impl Port for ReadPort<'_> {
+    const SENDS: bool = false;
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn ready(&mut self) -> &mut Ready {
+        self.ready
+    }
+
+    fn receive(&mut self, space: &mut [u8], _: &Desk) -> io::Result<usize> {
+        net::recv_now(self.socket, space)
+    }
+
+    fn perform(&mut self, plan: Box<Plan>, _: &mut Exchange, _: &mut Desk) -> Option<Box<Plan>> {
+        *self.plan = Some(plan);
+        None
+    }
+}
+
+/// What Write does: it performs plans, and sends what the socket takes, or all while nobody is
+/// late, as `send.blocking` says.
+pub(crate) struct WritePort<'a> {
+    pub(crate) socket: &'a Owned,
+    pub(crate) ready: &'a mut Ready,
+    pub(crate) told: &'a mut Told,
+    pub(crate) pipeline: &'a Pipeline,
+    /// Connections of its partition that wait for a writer.
+    pub(crate) others: &'a Queue<Connection>,
+}
+
+impl Port for WritePort<'_> {
+    const RECEIVES: bool = false;
+    const PARSES: bool = false;
+
+    fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    fn ready(&mut self) -> &mut Ready {
+        self.ready
+    }
+
+    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+        // Of one that was given up nothing more is sent.
+        while exchange.state() != State::Closed {
+            let sent = transmit(self.socket, exchange, desk);
+            match sent {
+                Sent::Failed(reason) => exchange.send_failed(reason, desk),
+                Sent::Piece | Sent::Full if desk.settings.send_blocking => {
+                    desk.tick();
+                    exchange.expired(|| net::unacknowledged(self.socket), desk);
+                    if desk.now.ms() >= self.pipeline.drain_until_ms.load(SeqCst) {
+                        exchange.abort(CloseReason::Draining);
+                    }
+                    if sent == Sent::Full {
+                        return sent;
+                    }
+                }
+                Sent::Piece if self.others.is_empty() => desk.tick(),
+                sent => return sent,
+            }
+        }
+        Sent::All
+    }
+
+    /// Blocks.
+    fn perform(
+        &mut self,
+        mut plan: Box<Plan>,
+        exchange: &mut Exchange,
+        desk: &mut Desk,
+    ) -> Option<Box<Plan>> {
+        plan.run();
+        desk.tick();
+        self.told.tell(self.pipeline.order(), exchange);
+        Some(plan)
+    }
+}
