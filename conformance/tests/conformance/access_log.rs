@@ -281,14 +281,22 @@ pub(crate) fn who_has_logged_in_has_a_name(mount: &Mount) {
     ] {
         assert_eq!(client.ask(asked).status(), status);
     }
-    drop(client);
+    // The line of an answer that comes later tells its own name, whatever was asked meanwhile.
+    let mut late = server.connect();
+    let fields = [ANN, "Content-Length: 3", "Expect: 100-continue"];
+    late.send(request("POST", "/dir/digest", &fields));
+    assert_eq!(late.response_head().status(), 100);
+    assert_eq!(client.ask(request("GET", "/hello.txt", &[ANN])).status(), 200);
+    late.send("abc");
+    assert_eq!(late.response().status(), 200);
+    drop((client, late));
     server.terminate();
     assert_eq!(server.wait().code, Some(0));
     let text = std::fs::read_to_string(&path).expect("a log in UTF-8");
     // Threads that answer in turn have buffers of their own, and write them in any order.
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
-    let nameless = ["- GET 200", "- GET 401", "- GET 401"];
-    let named = ["ann GET 200", "ann GET 200", "ann GET 404", "ann POST 200"];
+    let nameless = ["- GET 200", "- GET 200", "- GET 401", "- GET 401"];
+    let named = ["ann GET 200", "ann GET 200", "ann GET 404", "ann POST 200", "ann POST 200"];
     assert_eq!(lines, [&nameless[..], &named].concat());
 }

@@ -108,6 +108,9 @@ impl Exchange {
         let logged = responder.request().filter(|_| desk.log.lines.is_on()).cloned();
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
+        if let Some(request) = &logged {
+            log.expect_login(service, &request.request());
+        }
         let Some(lookup) = responder.answer(service, now) else {
             debug_assert!(false, "it said that its head is there");
             self.conn.abort(CloseReason::SourceFailed);
