@@ -558,7 +558,7 @@ impl Conn {
             self.go(Event::AnswerKeep);
         } else {
             // A client that would have kept the connection may have sent its next request.
-            let sending = unread || self.surplus || self.keep_alive || self.outlasts_its_end(out);
+            let sending = unread || self.surplus || self.keep_alive;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
     }

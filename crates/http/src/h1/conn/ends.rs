@@ -1,13 +1,13 @@
 //! How a connection ends in order. The kernel resets a closed connection when more comes for it,
 //! and what its socket holds of answers is lost with it. So a connection whose socket may hold some
-//! is shut down and lingers; only one whose client has it all is closed at once.
+//! is shut down and lingers. Closed at once is one whose client has it all, or has said that it
+//! sends no more (`Connection: close`, RFC 9112, section 9.6).
 
 use super::Conn;
 use crate::Now;
 use crate::error::CloseReason;
 use crate::h1::progress::Progress;
 use crate::h1::state::{Event, State};
-use crate::out::Out;
 
 /// What leaves the socket of a new connection before its client has acknowledged anything, in
 /// bytes: ten segments (RFC 6928).
@@ -42,12 +42,6 @@ impl Conn {
     pub fn is_judged_by_socket(&self) -> bool {
         let waits = self.state == State::Idle && self.sent_before;
         waits || self.pending || self.state == State::Breaking
-    }
-
-    /// Whether the socket may still hold something when it has taken all of the output, although
-    /// the client says that it sends no more.
-    pub(super) fn outlasts_its_end<F>(&self, out: &Out<F>) -> bool {
-        self.handed_over.saturating_add(out.queued()) > FIRST_FLIGHT_BYTES
     }
 
     /// The time between two requests is over. It begins when the client has its answer: one that
