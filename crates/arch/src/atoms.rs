@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
-use flyball_site::Plan;
+use flyball_site::{Ask, Plan};
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -479,7 +479,7 @@ impl Port for AtomPort<'_> {
         _: &mut Exchange,
         _: &mut Desk,
     ) -> Option<Box<Plan>> {
-        let warms = plan.warmed().is_some();
+        let warms = plan.asked_by() == Ask::Output;
         let bits = self.token.bits() | if warms { PIECE } else { 0 };
         while let Some(op) = plan.next_op() {
             let (rest, under_way) = self.callbacks.start_disk(bits, plan, op);

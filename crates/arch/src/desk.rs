@@ -12,8 +12,9 @@ use flyball_site::{AccessCounts, CacheCounts, CompressCounts, Out, Service};
 use flyball_sys::residency::Residency;
 use flyball_sys::{clock, process};
 
-use crate::chunks::{ChunkCounts, ChunkInUse, Chunks};
+use crate::chunks::{ChunkCounts, Chunks};
 use crate::clients::{ClientLimits, Seat};
+use crate::exchange::SendWindow;
 use crate::experiment::Trial;
 use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};
@@ -69,8 +70,8 @@ pub struct Buffers {
     pub input: Input,
     /// What is to be sent.
     pub out: Out,
-    /// The part of a large body that is being sent, where it is mapped.
-    pub chunk: Option<ChunkInUse>,
+    /// What is known of the file at its front.
+    pub window: SendWindow,
 }
 
 /// Spare buffers of threads that hand connections to each other: what one takes out another gives
@@ -335,7 +336,7 @@ impl Desk {
         };
         spare.unwrap_or_else(|| {
             let input = Input::new(self.limits.head_bytes_max + 1);
-            Box::new(Buffers { input, out: Out::new(), chunk: None })
+            Box::new(Buffers { input, out: Out::new(), window: SendWindow::default() })
         })
     }
 
@@ -343,7 +344,7 @@ impl Desk {
     pub fn give_back(&mut self, mut buffers: Box<Buffers>) {
         buffers.input.clear();
         buffers.out.clear();
-        buffers.chunk = None;
+        buffers.window = SendWindow::default();
         let mut common = self
             .common
             .as_ref()

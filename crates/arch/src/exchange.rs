@@ -3,6 +3,7 @@
 
 mod responder;
 mod timeline;
+mod window;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -16,23 +17,19 @@ use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Trace, Wait};
-use flyball_site::{Lookup, Out, Plan, Responder, Service};
+use flyball_site::{Ask, Lookup, Out, Plan, Responder, Service};
 use flyball_sys::clock;
 
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
+pub(crate) use self::window::SEEN_HOLDS_MS;
+pub use self::window::SendWindow;
 use crate::awaited::Awaited;
-use crate::chunks::ChunkInUse;
 use crate::clients::Seat;
 use crate::desk::{Buffers, Desk};
 use crate::settings::ClientAddress;
 use crate::turn::RequestTimes;
 use crate::worker::Order;
-
-/// How long what was seen in memory is taken to be there still. Many pieces leave meanwhile, to
-/// one client or to many, which then need no look of their own; a slow client's do. Without it
-/// looks are a third of the CPU for bodies of 200 kB that all ask for.
-pub(crate) const SEEN_HOLDS_MS: u32 = 100;
 
 /// What a connection needs from outside before it can go on.
 #[derive(Debug)]
@@ -69,6 +66,10 @@ pub struct Exchange {
     began_ns: u64,
     /// What answers the request that was read last, or makes the body that is being sent.
     responder: Option<Box<dyn Responder>>,
+    /// Plans that were asked for, for an answer or a responder.
+    asks: u32,
+    /// The number of the one that is under way; 0 if none is.
+    asked: u32,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -76,12 +77,6 @@ pub struct Exchange {
     fetching: bool,
     /// True after an answer: the connection may bring such files in while it has nothing to do.
     may_fetch: bool,
-    /// Bytes at the front of the output that have been brought into memory.
-    warmed: u64,
-    /// Bytes at the front of the output that were seen in memory.
-    seen: u64,
-    /// When they were, in the desk's milliseconds.
-    seen_ms: u64,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
     times: RequestTimes,
@@ -102,13 +97,12 @@ impl Exchange {
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
             began_ns: 0,
             responder: None,
+            asks: 0,
+            asked: 0,
             buffers: None,
             warming: false,
             fetching: false,
             may_fetch: false,
-            warmed: 0,
-            seen: 0,
-            seen_ms: 0,
             unseen: false,
             times: RequestTimes::default(),
             trace: Trace::accepted(&desk.tracer, client),
@@ -179,10 +173,7 @@ impl Exchange {
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
         self.trace.turn(Wait::Server);
-        let mut step = self.step(desk);
-        if let Step::Disk(plan) = &mut step {
-            plan.set_asked_ns(clock::monotonic_ns());
-        }
+        let step = self.step(desk);
         timeline::stepped(&mut self.trace, &step);
         step
     }
@@ -213,7 +204,7 @@ impl Exchange {
                     self.trace.begin(&desk.tracer, self.client);
                 }
                 if let Some(plan) = self.recv(desk) {
-                    return Step::Disk(plan);
+                    return self.ask(plan, Ask::Answer);
                 }
                 continue;
             }
@@ -247,15 +238,11 @@ impl Exchange {
     /// `n` bytes were sent.
     pub fn sent(&mut self, n: u64, desk: &mut Desk) {
         desk.tally.add(Counter::BytesOut, n);
-        self.warmed = self.warmed.saturating_sub(n);
-        self.seen = self.seen.saturating_sub(n);
         let is_producing = self.is_producing();
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
             self.conn.sent(n, &buffers.out, &desk.now);
-            if buffers.chunk.is_some() && !matches!(buffers.out.front(), Front::File { .. }) {
-                buffers.chunk = None;
-            }
+            buffers.window.sent(n, &buffers.out);
             let has_more = !buffers.out.is_empty() || is_producing;
             if !self.conn.awaits_answer() {
                 desk.answer_sent(&mut self.times, !has_more);
@@ -311,11 +298,30 @@ impl Exchange {
                 file.set_changed();
             }
             buffers.out.clear();
-            buffers.chunk = None;
+            buffers.window = SendWindow::default();
             self.unseen = !buffers.input.is_empty();
         }
         self.conn.break_off(reason, &desk.now);
         self.let_go_of_responder();
+    }
+
+    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask) -> Step {
+        Step::Disk(self.asked_for(plan, of))
+    }
+
+    /// Numbers a plan that is asked for: none before it is waited for any more.
+    fn asked_for(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask) -> Box<Plan> {
+        // A number comes again after four thousand million others, long after its plan has.
+        self.asks = self.asks.checked_add(1).unwrap_or(1);
+        self.asked = self.asks;
+        plan.set_asked(of(self.asked), clock::monotonic_ns());
+        plan
+    }
+
+    /// This answers from now on: what the one before it has asked for is not waited for any more.
+    fn set_responder(&mut self, responder: Box<dyn Responder>) {
+        self.responder = Some(responder);
+        self.asked = 0;
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -429,7 +435,7 @@ impl Exchange {
             Lookup::Wait(plan) => return Some(plan),
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, out, tally, now);
-                self.responder = Some(responder);
+                self.set_responder(responder);
                 return None;
             }
         };
@@ -465,87 +471,77 @@ impl Exchange {
         }
     }
 
-    /// How many bytes at the front of the output are in memory because they were brought there.
-    pub fn warmed(&self) -> u64 {
-        self.warmed
+    /// The output and what is known of its front, while there is anything in it.
+    pub(crate) fn front(&self) -> Option<(&Out, &SendWindow)> {
+        let buffers = self.buffers.as_deref().filter(|buffers| !buffers.out.is_empty())?;
+        Some((&buffers.out, &buffers.window))
     }
 
-    /// The next `n` bytes of the body at the front of the output are in memory, as a look or a read
-    /// has shown. What is left of what was seen before stays as old as it is.
-    pub fn saw(&mut self, n: usize, desk: &Desk) {
-        if self.seen(desk) != n as u64 {
-            (self.seen, self.seen_ms) = (n as u64, desk.now.ms());
+    /// The next `n` bytes of the body at the front of the output are in memory.
+    pub(crate) fn saw(&mut self, n: usize, desk: &Desk) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.window.saw(n, desk.now.ms());
         }
     }
 
-    /// How many bytes at the front of the output were seen in memory, not long ago.
-    pub fn seen(&self, desk: &Desk) -> u64 {
-        let age_ms = desk.now.ms().saturating_sub(self.seen_ms);
-        if age_ms < u64::from(SEEN_HOLDS_MS) { self.seen } else { 0 }
-    }
-
-    /// Has the front of the output mapped if that is a large body, and lets go of what was before
-    /// it. What cannot be mapped is sent in another way.
-    pub fn map_front(&mut self, desk: &Desk) {
-        let Some(buffers) = &mut self.buffers else { return };
-        let Buffers { out, chunk, .. } = &mut **buffers;
-        let Front::File { file, offset, .. } = out.front() else { return *chunk = None };
-        if !chunk.as_ref().is_some_and(|chunk| chunk.is_at(file, offset)) {
-            // First, so that it can make room.
-            *chunk = None;
-            *chunk = desk.chunks.take(file, offset).ok();
+    /// Has the front of the output mapped.
+    pub(crate) fn map_front(&mut self, desk: &Desk) {
+        if let Some(buffers) = &mut self.buffers {
+            buffers.window.map(&buffers.out, desk);
         }
-    }
-
-    /// What is mapped of the front of the output.
-    pub fn chunk(&self) -> Option<&ChunkInUse> {
-        self.buffers.as_ref()?.chunk.as_ref()
     }
 
     /// The work that brings the next piece of the output into memory.
     pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
-        let Front::File { file, offset, len } = self.out()?.front() else { return None };
-        let most = len.min(desk.settings.piece_bytes as u64) as usize;
-        let mut plan = match self.chunk().filter(|chunk| chunk.is_at(file, offset)) {
-            Some(chunk) => Plan::populate(file, chunk.mapping(), offset, most),
-            None => Plan::warm(file, offset, most),
-        };
+        let (out, window) = self.front()?;
+        let mut plan = window.warm(out, desk.settings.piece_bytes)?;
         self.warming = true;
-        plan.set_asked_ns(clock::monotonic_ns());
+        plan.set_asked(Ask::Output, clock::monotonic_ns());
         self.trace.ask(timeline::work(&plan));
         Some(plan)
     }
 
-    /// The work is done: the answer, or the next work.
+    /// The work is done: what asked for it goes on, and may need the next.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
         self.trace.resumed(timeline::work(&plan));
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
-        let mut next = match self.responder_that_asked(&plan) {
-            Some(responder) => responder.worked(plan, &mut desk.service, &desk.now),
-            None => self.go_on(plan, desk),
+        let ask = plan.asked_by();
+        let mut next = match ask {
+            Ask::Nobody => self.fetched(plan, desk),
+            Ask::Output => {
+                self.warming = false;
+                if let (Some(buffers), Some(len)) = (&mut self.buffers, plan.warmed()) {
+                    buffers.window.warmed(len);
+                }
+                None
+            }
+            Ask::Answer(number) if number == self.asked => self.looked_up(plan, desk),
+            Ask::Responder(number) if number == self.asked => {
+                let responder = self.responder.as_mut()?;
+                responder.worked(plan, &mut desk.service, &desk.now)
+            }
+            // What asked for it is gone.
+            Ask::Answer(_) | Ask::Responder(_) => {
+                desk.service.learn(plan, &desk.now);
+                None
+            }
         };
         if let Some(next) = &mut next {
-            next.set_asked_ns(now_ns);
+            next.set_asked(ask, now_ns);
             self.trace.ask(timeline::work(next));
         }
         next
     }
 
-    fn go_on(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        if plan.is_ahead() {
-            let next = desk.service.resume_ahead(plan, &desk.now);
-            self.fetching = next.is_some();
-            return next;
-        }
-        // Other work may be under way at the same time: that of a request behind this output.
-        if let Some(len) = plan.warmed() {
-            self.warming = false;
-            self.warmed = len as u64;
-            return None;
-        }
-        // What it was made for is gone.
-        plan.request()?;
+    /// A file is there that nobody has asked for yet.
+    fn fetched(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+        let next = desk.service.resume_ahead(plan, &desk.now);
+        self.fetching = next.is_some();
+        next
+    }
+
+    fn looked_up(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
         let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
         let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.lines.is_on() { plan.request().cloned() } else { None };
@@ -560,8 +556,8 @@ impl Exchange {
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, &mut buffers.out, tally, now);
-                self.responder = Some(responder);
                 self.unseen = !buffers.input.is_empty();
+                self.set_responder(responder);
                 return None;
             }
         };
@@ -584,8 +580,9 @@ impl Exchange {
         if !std::mem::take(&mut self.may_fetch) {
             return None;
         }
-        let plan = desk.service.fetch_ahead(&desk.now)?;
+        let mut plan = desk.service.fetch_ahead(&desk.now)?;
         (self.fetching, self.may_fetch) = (true, true);
+        plan.set_asked(Ask::Nobody, clock::monotonic_ns());
         Some(Step::Disk(plan))
     }
 

@@ -321,13 +321,8 @@ impl<D: DiskWork> Phases<D> {
                     let turn = turn(slot, token, Some(plan), &mut self.desk, &mut self.disk);
                     self.end_turn(token, turn);
                 }
-                // Nobody waits any more; the caches still learn from it.
-                None => {
-                    let now = self.desk.now.clone();
-                    if plan.request().is_some() {
-                        self.desk.service.resume(*plan, &now);
-                    }
-                }
+                // Its connection is gone.
+                None => self.desk.service.learn(*plan, &self.desk.now),
             }
         }
     }

@@ -22,7 +22,7 @@ use flyball_sys::{file, net};
 
 use crate::chunks::ChunkInUse;
 use crate::desk::Desk;
-use crate::exchange::{Exchange, SEEN_HOLDS_MS};
+use crate::exchange::{Exchange, SEEN_HOLDS_MS, SendWindow};
 use crate::settings::SendMode;
 
 /// Memory segments that one gather write carries.
@@ -64,8 +64,9 @@ enum Only {
 }
 
 impl Only {
-    fn in_memory(warmed: u64, exchange: &Exchange, desk: &Desk) -> Only {
-        Only::InMemory { warmed, seen: exchange.seen(desk), residency: desk.residency }
+    fn in_memory(warmed: u64, window: &SendWindow, desk: &Desk) -> Only {
+        let seen = window.seen_bytes(desk.now.ms());
+        Only::InMemory { warmed, seen, residency: desk.residency }
     }
 }
 
@@ -101,10 +102,10 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             exchange.map_front(desk);
         }
         exchange.sends();
-        let Some(out) = exchange.out() else { return Sent::All };
+        let Some((out, window)) = exchange.front() else { return Sent::All };
         let ends = exchange.ends_with_output();
         let only = match desk.resident_only {
-            true => Only::in_memory(exchange.warmed(), exchange, desk),
+            true => Only::in_memory(window.warm_bytes(), window, desk),
             false => Only::Any,
         };
         let call = match out.front() {
@@ -115,7 +116,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
             }
             Front::File { file, offset, len } => {
                 let part = Part { file, offset, len };
-                match part.way(exchange.chunk(), desk, only) {
+                match part.way(window.chunk(), desk, only) {
                     Way::Reference(most) => part.send_file(socket, most, desk),
                     Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
                     Way::Copy => part.send_copy(socket, desk, only, ends),
@@ -141,10 +142,11 @@ pub fn transmit_reference(
             exchange.map_front(desk);
         }
         exchange.sends();
-        let Front::File { file, offset, len } = exchange.out()?.front() else { return None };
+        let (out, window) = exchange.front()?;
+        let Front::File { file, offset, len } = out.front() else { return None };
         let part = Part { file, offset, len };
-        let only = Only::in_memory(0, exchange, desk);
-        let call = match part.way(exchange.chunk(), desk, only) {
+        let only = Only::in_memory(0, window, desk);
+        let call = match part.way(window.chunk(), desk, only) {
             Way::Reference(most) => part.send_file(socket, most, desk),
             Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
             Way::Copy | Way::Absent => return None,
@@ -160,10 +162,10 @@ pub fn goes_by_reference(exchange: &mut Exchange, desk: &mut Desk) -> bool {
     if desk.settings.send == SendMode::Mapped {
         exchange.map_front(desk);
     }
-    let Some(out) = exchange.out() else { return false };
+    let Some((out, window)) = exchange.front() else { return false };
     let Front::File { file, offset, len } = out.front() else { return false };
-    let only = Only::in_memory(0, exchange, desk);
-    let way = Part { file, offset, len }.way(exchange.chunk(), desk, only);
+    let only = Only::in_memory(0, window, desk);
+    let way = Part { file, offset, len }.way(window.chunk(), desk, only);
     matches!(way, Way::Reference(_) | Way::Mapped(..))
 }
 

@@ -49,7 +49,7 @@ pub use compress::{CompressCounts, CompressSettings, Overloaded};
 pub use counts::{AccessCounts, CacheCounts};
 pub use entry::OpenFile;
 pub use filter::{FILTERS, FilterKind, Level};
-pub use plan::Plan;
+pub use plan::{Ask, Plan};
 pub use policy::Class;
 pub use responder::Responder;
 pub use service::{Answer, Earlier, File, Lookup, MovedRoots, Out, Service, Sites};

@@ -37,8 +37,23 @@ pub struct Plan {
     outcome: Option<Outcome>,
     /// How far from a client's request the file is that it brings in; 0 is that of the request.
     pub(crate) ahead: u8,
+    asked_by: Ask,
     /// When it was given out, by the clock of whoever times it.
     asked_ns: u64,
+}
+
+/// What of a connection a plan comes back to. A connection never uses a number again while a plan
+/// is out, so that none comes back to what stands in the place of what has asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The answer to its request.
+    Answer(u32),
+    /// The responder that answers it.
+    Responder(u32),
+    /// The front of its output, which shall be in memory.
+    Output,
+    /// Nothing of it: the caches, for requests that may come.
+    Nobody,
 }
 
 /// The request that a plan works for.
@@ -286,12 +301,18 @@ impl Plan {
     }
 
     fn boxed(job: Option<Job>, work: Work) -> Box<Plan> {
-        Box::new(Plan { job, work, pending: None, outcome: None, ahead: 0, asked_ns: 0 })
+        let (asked_by, asked_ns) = (Ask::Nobody, 0);
+        Box::new(Plan { job, work, pending: None, outcome: None, ahead: 0, asked_by, asked_ns })
     }
 
-    /// Notes when it is given out, in nanoseconds of any clock.
-    pub fn set_asked_ns(&mut self, now_ns: u64) {
-        self.asked_ns = now_ns;
+    /// Notes what asks for it and when, in nanoseconds of any clock.
+    pub fn set_asked(&mut self, by: Ask, now_ns: u64) {
+        (self.asked_by, self.asked_ns) = (by, now_ns);
+    }
+
+    /// What asked for it.
+    pub fn asked_by(&self) -> Ask {
+        self.asked_by
     }
 
     /// When it was given out; zero when nobody noted it.
@@ -303,12 +324,6 @@ impl Plan {
     /// the answer's.
     pub fn request(&self) -> Option<&OwnedRequest> {
         self.job.as_ref().map(|job| &job.request)
-    }
-
-    /// True when nobody waits for what it brings in: it goes to
-    /// [`Service::resume_ahead`](crate::Service::resume_ahead).
-    pub fn is_ahead(&self) -> bool {
-        self.ahead > 0
     }
 
     /// True when it is work for a processor and not for the disk.

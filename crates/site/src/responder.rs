@@ -52,11 +52,6 @@ pub trait Responder: Debug + Send {
         Fill::Done
     }
 
-    /// Whether work that [`Went::Work`] gave out is under way.
-    fn is_working(&self) -> bool {
-        false
-    }
-
     /// That work is done; gives the next, if there is more.
     fn worked(&mut self, _: Plan, _: &mut Service, _: &Now) -> Option<Box<Plan>> {
         None
@@ -150,10 +145,6 @@ impl Responder for Relay {
 
     fn answer<'s>(&mut self, service: &'s mut Service, now: &Now) -> Option<Lookup<'s>> {
         Some(service.backend_answer(self, now))
-    }
-
-    fn is_working(&self) -> bool {
-        self.is_working() || self.coded.as_ref().is_some_and(|coded| coded.is_away)
     }
 
     fn worked(&mut self, plan: Plan, _: &mut Service, now: &Now) -> Option<Box<Plan>> {

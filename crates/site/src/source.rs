@@ -92,10 +92,6 @@ impl Responder for Produced {
         }
     }
 
-    fn is_working(&self) -> bool {
-        self.is_asked
-    }
-
     fn worked(&mut self, plan: Plan, _: &mut Service, _: &Now) -> Option<Box<Plan>> {
         self.is_asked = false;
         self.piece = Some(self.source.produced(plan));

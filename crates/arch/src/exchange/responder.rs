@@ -3,8 +3,7 @@
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
-use flyball_site::{BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
-use flyball_sys::clock;
+use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 
 use super::{Exchange, Step, timeline};
 use crate::awaited::Awaited;
@@ -76,9 +75,9 @@ impl Exchange {
             }
             Went::Work(plan) if !responder.is_second_end() => {
                 self.conn.piece_asked(&desk.now);
-                return Responded::Needs(Step::Disk(plan));
+                return Responded::Needs(self.ask(plan, Ask::Responder));
             }
-            Went::Work(plan) => return Responded::Needs(Step::Disk(plan)),
+            Went::Work(plan) => return Responded::Needs(self.ask(plan, Ask::Responder)),
             Went::Working => return Responded::Needs(Step::Waiting),
             // What was passed on made room for more.
             Went::Wait if wants.body > 0 && responder.room() > 0 => return Responded::Again,
@@ -123,12 +122,12 @@ impl Exchange {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(next) => {
-                self.responder = Some(next);
+                self.set_responder(next);
                 return Responded::Again;
             }
             Lookup::Wait(plan) => {
                 self.conn.set_backend(false);
-                return Responded::Needs(Step::Disk(plan));
+                return Responded::Needs(self.ask(plan, Ask::Answer));
             }
         };
         let status = answer.status;
@@ -183,8 +182,8 @@ impl Exchange {
             Fill::Wait(descriptor, interest) => {
                 Beside::Await(Awaited { descriptor, interest, reads: false })
             }
-            Fill::Work(mut plan) => {
-                plan.set_asked_ns(clock::monotonic_ns());
+            Fill::Work(plan) => {
+                let plan = self.asked_for(plan, Ask::Responder);
                 self.trace.ask(timeline::work(&plan));
                 desk.tally.add(Counter::DiskWaits, 1);
                 Beside::Disk(plan)
@@ -205,8 +204,8 @@ impl Exchange {
 
     /// The body that now begins is made by this, if by any.
     pub(super) fn produce(&mut self, producer: Option<Box<dyn Responder>>) {
-        if producer.is_some() {
-            self.responder = producer;
+        if let Some(producer) = producer {
+            self.set_responder(producer);
             self.let_go_of_responder();
         }
     }
@@ -235,13 +234,6 @@ impl Exchange {
             }
             self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
         }
-    }
-
-    /// The responder, if this is work of its own. Pieces of the output and files for later are
-    /// brought in beside it.
-    pub(super) fn responder_that_asked(&mut self, plan: &Plan) -> Option<&mut Box<dyn Responder>> {
-        let is_beside = plan.is_ahead() || plan.warmed().is_some();
-        self.responder.as_mut().filter(|one| !is_beside && one.is_working())
     }
 
     /// The client left while the backend worked: nobody wants what it says.

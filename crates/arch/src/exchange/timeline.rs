@@ -3,7 +3,7 @@
 
 use flyball_http::Status;
 use flyball_observe::trace::{Trace, Wait, Work};
-use flyball_site::{Out, Plan};
+use flyball_site::{Ask, Out, Plan};
 
 use super::Step;
 
@@ -29,7 +29,7 @@ pub(super) fn answers(trace: &mut Trace, status: Status, out: Option<&Out>) {
 /// The kind of a plan.
 pub(super) fn work(plan: &Plan) -> Work {
     match plan {
-        plan if plan.is_ahead() => Work::Ahead,
+        plan if plan.asked_by() == Ask::Nobody => Work::Ahead,
         plan if plan.computes() => Work::Compute,
         _ => Work::Disk,
     }

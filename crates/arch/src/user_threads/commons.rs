@@ -215,10 +215,7 @@ impl Commons {
             if let Some(thread) = self.errands.waiting.remove(errand) {
                 return Some((thread, plan));
             }
-            if plan.request().is_some() {
-                let now = self.desk.now.clone();
-                self.desk.service.resume(*plan, &now);
-            }
+            self.desk.service.learn(*plan, &self.desk.now);
         }
         None
     }

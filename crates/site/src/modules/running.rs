@@ -416,10 +416,6 @@ impl Responder for Running {
         }
     }
 
-    fn is_working(&self) -> bool {
-        self.away != Away::Nothing
-    }
-
     fn worked(&mut self, plan: Plan, service: &mut Service, now: &Now) -> Option<Box<Plan>> {
         match std::mem::replace(&mut self.away, Away::Nothing) {
             Away::Call => {

@@ -66,6 +66,13 @@ impl Service {
         None
     }
 
+    /// Takes what a plan has found into the caches, although what asked for it is gone.
+    pub fn learn(&mut self, plan: Plan, now: &Now) {
+        if plan.request().is_some() {
+            self.resume(plan, now);
+        }
+    }
+
     /// Takes a finished plan of [`Service::fetch_ahead`] into the caches, and says what has to be
     /// waited for next. Never blocks.
     pub fn resume_ahead(&mut self, plan: Plan, now: &Now) -> Option<Box<Plan>> {
