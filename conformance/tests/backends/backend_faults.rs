@@ -8,15 +8,12 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::common_programs::on_architectures;
 use crate::fastcgi::{self, Front};
 use crate::modules;
 use flyball_testkit::{Launch, Server, as_ourselves, wait};
-
-/// Longest wait for what must happen.
-const AT_MOST: Duration = Duration::from_secs(30);
 
 /// Of each, on the architecture that has the most.
 const MANY: usize = 1_000;
@@ -185,7 +182,7 @@ pub(crate) fn holding_of(pid: u32) -> Option<Holding> {
 /// were, or `None` after a while.
 fn at_rest(server: &Server, before: Option<&BTreeMap<u32, Holding>>) -> BTreeMap<u32, Holding> {
     let (mut last, mut alike) = (BTreeMap::new(), 0);
-    let rested = wait::until(AT_MOST, || {
+    let rested = wait::until(wait::DEADLINE, || {
         let now = processes(server);
         let same = |(pid, held): (&u32, &Holding)| {
             before.is_none_or(|all| all.get(pid).is_some_and(|b| held.descriptors <= b.descriptors))
@@ -224,10 +221,14 @@ fn have_all_happen(server: &Server, path: &str, faults: &[Fault], count: usize) 
         for first in (0..count).step_by(BATCH) {
             have_happen(server, path, fault, BATCH.min(count - first));
             let ended = || (processes(server).len() <= others).then_some(());
-            assert!(wait::until(AT_MOST, ended).is_some(), "{fault:?}: {:?}", processes(server));
+            assert!(
+                wait::until(wait::DEADLINE, ended).is_some(),
+                "{fault:?}: {:?}",
+                processes(server)
+            );
             // Behind all that waited.
             let answers = || (ask(server, path) == 200).then_some(());
-            assert!(wait::until(AT_MOST, answers).is_some(), "{fault:?}");
+            assert!(wait::until(wait::DEADLINE, answers).is_some(), "{fault:?}");
         }
         println!("{fault:?}: {count} in {:?}", began.elapsed());
     }

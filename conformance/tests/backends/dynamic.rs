@@ -4,15 +4,11 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
 
 use crate::backend_faults::processes;
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Response, Server, as_ourselves, skip, wait};
 use tempfile::TempDir;
-
-/// Longest wait for what must happen.
-const AT_MOST: Duration = Duration::from_secs(20);
 
 /// Time that a program has where it is hurried. Those that must answer are not: on a busy machine
 /// a shell alone may take as long to start.
@@ -141,12 +137,12 @@ impl Programs {
     fn runs(&self, name: &str) -> u32 {
         let path = self.files.path().join(format!("{name}.pid"));
         let pid = || std::fs::read_to_string(&path).ok()?.trim().parse().ok();
-        wait::until(AT_MOST, pid).unwrap_or_else(|| panic!("{name} does not run"))
+        wait::until(wait::DEADLINE, pid).unwrap_or_else(|| panic!("{name} does not run"))
     }
 
     fn expect_ended(&self, name: &str, pid: u32) {
         let is_gone = || (!Path::new(&format!("/proc/{pid}")).exists()).then_some(());
-        wait::until(AT_MOST, is_gone).unwrap_or_else(|| panic!("{name} still runs"));
+        wait::until(wait::DEADLINE, is_gone).unwrap_or_else(|| panic!("{name} still runs"));
     }
 }
 
@@ -162,7 +158,7 @@ fn what_a_client_wrote_gives_no_orders_to_a_terminal_that_shows_the_log(architec
     client.send([b"GET ", &path[..], b" HTTP/1.1\r\nHost: a\r\n\r\n"].concat());
     let _ = answer(&mut client);
     let said = || Some(programs.server.errors()).filter(|said| said.contains("done"));
-    let said = wait::until(AT_MOST, said).expect("what the program said");
+    let said = wait::until(wait::DEADLINE, said).expect("what the program said");
     assert!(said.contains("GET /run/env/\\u{9b}2Jx\\u{202e}yz/\u{e9} "), "{said:?}");
     let is_order = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!said.contains(is_order), "{said:?}");
@@ -247,7 +243,7 @@ fn a_program_gets_its_request_and_answers_it(architecture: &str) {
         let errors = programs.server.errors();
         errors.lines().any(|l| l.contains(&format!("[{id}]: done"))).then_some(())
     };
-    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+    assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }
 
 fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str) {
@@ -275,7 +271,7 @@ fn a_body_goes_there_and_its_echo_comes_back_at_the_same_time(architecture: &str
             let all = [head.as_bytes(), sent].concat();
             let sender = std::thread::spawn(move || sending.write_all(&all));
             let mut answer = Vec::new();
-            socket.set_read_timeout(Some(AT_MOST)).unwrap();
+            socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
             socket.read_to_end(&mut answer).unwrap();
             sender.join().unwrap().unwrap();
             let start = answer.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4;
@@ -341,7 +337,7 @@ fn failures_are_told_apart(architecture: &str) {
             .map(|name| programs.counted(name));
         (counts == [2, 1, 1]).then_some(())
     };
-    assert!(wait::until(AT_MOST, counted).is_some(), "{}", programs.server.status());
+    assert!(wait::until(wait::DEADLINE, counted).is_some(), "{}", programs.server.status());
     let log = programs.files.path().join("access.log");
     let logged = || {
         let text = std::fs::read_to_string(&log).ok()?;
@@ -351,7 +347,7 @@ fn failures_are_told_apart(architecture: &str) {
         let (first, last) = failed.split_at_checked(5)?;
         (first == ["502", "502", "404", "403", "504"] && last.contains(&"503")).then_some(())
     };
-    assert!(wait::until(AT_MOST, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
+    assert!(wait::until(wait::DEADLINE, logged).is_some(), "{:?}", std::fs::read_to_string(&log));
 }
 
 fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &str) {
@@ -370,7 +366,7 @@ fn a_program_that_waits_holds_nobody_up_and_ends_with_its_client(architecture: &
         programs.expect_ended(name, pid);
     }
     let cancelled = || (programs.counted("backend_cancels") >= 1).then_some(());
-    assert!(wait::until(AT_MOST, cancelled).is_some());
+    assert!(wait::until(wait::DEADLINE, cancelled).is_some());
     // One that stalls within its answer is not waited for.
     let mut stalled = programs.server.connect();
     stalled.send(get("/stalled/stalls"));
@@ -388,7 +384,7 @@ fn an_answer_whose_program_was_killed_is_broken_off(architecture: &str) {
     std::fs::write(programs.files.path().join("go"), "").unwrap();
     assert_eq!(client.rest_before_end(), b"");
     let logged = || programs.server.errors().contains("signal 9 ended the program").then_some(());
-    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+    assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }
 
 /// A line feed behind the end of a script is no part of what it answers.
@@ -403,7 +399,7 @@ fn what_a_program_says_beyond_the_length_that_it_told_is_dropped(architecture: &
     assert_eq!(ask(&mut client, get("/page.txt")).text, "a page\n");
     programs.expect_ended("surplus", pid);
     let logged = || programs.server.errors().contains("longer than its head says").then_some(());
-    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+    assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }
 
 /// A program may close its output and go on: nothing is missing then.
@@ -434,7 +430,7 @@ fn a_program_whose_interpreter_is_missing_is_named_with_it() {
     assert_eq!(programs.ask("/run/interpreted").status(), 502);
     let named = "programs/interpreted is not run by its interpreter \"/no/such/interpreter\"";
     let logged = || programs.server.errors().contains(named).then_some(());
-    assert!(wait::until(AT_MOST, logged).is_some(), "{}", programs.server.errors());
+    assert!(wait::until(wait::DEADLINE, logged).is_some(), "{}", programs.server.errors());
 }
 
 /// The only place is free until the body is whole, whose length the program is told then.
@@ -444,7 +440,7 @@ fn a_slow_body_takes_no_place_from_others(architecture: &str) {
     slow.send("POST /run/env HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
     slow.send("5\r\n12345\r\n");
     let taken = || (programs.counted("backend_requests") == 1).then_some(());
-    assert!(wait::until(AT_MOST, taken).is_some(), "{}", programs.server.status());
+    assert!(wait::until(wait::DEADLINE, taken).is_some(), "{}", programs.server.status());
     assert_eq!(programs.ask("/run/env").status(), 200);
     programs.expect_ended("env", programs.runs("env"));
     slow.send("2\r\n67\r\n0\r\n\r\n");
@@ -597,8 +593,7 @@ fn a_program_that_has_ended_leaves_no_descriptor_behind() {
         assert_eq!(programs.ask("/run/limits").status(), 200);
     }
     let is_as_before = || (held() <= before + 10).then_some(());
-    let soon = Duration::from_secs(10);
-    assert!(wait::until(soon, is_as_before).is_some(), "{} after {before}", held());
+    assert!(wait::until(wait::DEADLINE, is_as_before).is_some(), "{} after {before}", held());
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! is served, programs get them whole, and no rule is got around by them.
 
 use std::fs;
-use std::time::Duration;
 
 use crate::common_programs::on_every_architecture;
 use crate::dynamic::answer;
@@ -196,7 +195,7 @@ fn no_rule_is_got_around_by_an_encoded_slash(architecture: &str) {
     let log = house.here.path().join("access.log");
     let said = || fs::read(&log).ok().filter(|said| said.ends_with(b"\n"));
     let said = || said().filter(|said| said.windows(6).any(|part| part == b"%0a%E9"));
-    let said = wait::until(Duration::from_secs(20), said).expect("a line of the log");
+    let said = wait::until(wait::DEADLINE, said).expect("a line of the log");
     assert!(said.iter().all(|byte| matches!(byte, b' '..=b'~' | b'\n')), "{}", said.escape_ascii());
 }
 

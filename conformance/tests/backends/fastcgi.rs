@@ -8,14 +8,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Response, Server, wait};
 use tempfile::TempDir;
-
-/// Longest wait for what must happen.
-pub(crate) const AT_MOST: Duration = Duration::from_secs(20);
 
 /// Time that a server has to begin its answer where the test is that it does not.
 const ANSWER_MS: u64 = 400;
@@ -57,8 +53,10 @@ pub(crate) fn start_with(architecture: &str, settings: &str, more: &str) -> Opti
          admin = \"127.0.0.1:0\"\n[[site]]\nroot = \"{root}\"\nindex = [\"index.php\"]\n{more}",
         root = root.display(),
     );
+    // Requests wait for a link for as long as a busy machine takes, unless only the place is named.
     let config = config
-        .replace("SOCKET", &format!("socket = \"unix:{}\"", socket.display()))
+        .replace("SOCKET", "PLACE\nqueue-timeout = \"5min\"")
+        .replace("PLACE", &format!("socket = \"unix:{}\"", socket.display()))
         .replace("ROOT", &root.display().to_string())
         .replace("LIMITS", &format!("answer-timeout = \"{ANSWER_MS}ms\""));
     let server = Launch::config(config).start_where_possible()?;
@@ -89,7 +87,7 @@ type Record = (u8, Vec<u8>);
 
 impl Front {
     pub(crate) fn accept(&self) -> Link {
-        wait::until(AT_MOST, || self.try_accept()).expect("a connection comes")
+        wait::until(wait::DEADLINE, || self.try_accept()).expect("a connection comes")
     }
 
     /// A link, if there is one. Does not block.
@@ -97,7 +95,7 @@ impl Front {
         self.listener.set_nonblocking(true).unwrap();
         let (socket, _) = self.listener.accept().ok()?;
         socket.set_nonblocking(false).unwrap();
-        socket.set_read_timeout(Some(AT_MOST)).unwrap();
+        socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
         Some(Link(socket))
     }
 
@@ -112,13 +110,15 @@ impl Front {
     pub(crate) fn expect_state(&self, name: &str) {
         let is_there = || (self.counted(name) > 0).then_some(());
         let status = || self.server.status();
-        wait::until(AT_MOST, is_there).unwrap_or_else(|| panic!("none is {name}: {}", status()));
+        wait::until(wait::DEADLINE, is_there)
+            .unwrap_or_else(|| panic!("none is {name}: {}", status()));
     }
 
     pub(crate) fn expect_logged(&self, text: &str) {
         let logged = || self.server.errors().contains(text).then_some(());
         let errors = || self.server.errors();
-        wait::until(AT_MOST, logged).unwrap_or_else(|| panic!("{text} is not in\n{}", errors()));
+        wait::until(wait::DEADLINE, logged)
+            .unwrap_or_else(|| panic!("{text} is not in\n{}", errors()));
     }
 }
 
@@ -396,7 +396,7 @@ fn what_goes_wrong_is_told_apart(architecture: &str) {
             .map(|name| front.counted(name));
         (counts == [6, 3, 1]).then_some(())
     };
-    assert!(wait::until(AT_MOST, counted).is_some(), "{}", front.server.status());
+    assert!(wait::until(wait::DEADLINE, counted).is_some(), "{}", front.server.status());
 }
 
 /// PHP has sent a line feed behind the end of a script for as long as there were scripts.
@@ -507,7 +507,7 @@ fn scgi_responder(listener: TcpListener, body_max: usize) -> (Receiver<Vec<u8>>,
     std::thread::spawn(move || {
         for answer in told {
             let (mut socket, _) = listener.accept().unwrap();
-            socket.set_read_timeout(Some(AT_MOST)).unwrap();
+            socket.set_read_timeout(Some(wait::DEADLINE)).unwrap();
             let (mut all, mut part) = (Vec::new(), vec![0; 65_536]);
             while all.len() < body_max && !all.ends_with(b"#") {
                 let n = socket.read(&mut part).unwrap();
@@ -537,7 +537,7 @@ fn scgi_is_a_netstring_and_an_answer(architecture: &str) {
         client.send(format!("POST /app/x?y HTTP/1.1\r\nHost: a\r\n{framing}\r\n\r\n{sent}"));
         let (head, text) = answer(&mut client);
         assert_eq!((head.status(), &*text), (200, "answer"), "{framing}");
-        let all = heard.recv_timeout(AT_MOST).unwrap();
+        let all = heard.recv_timeout(wait::DEADLINE).unwrap();
         let colon = all.iter().position(|&byte| byte == b':').unwrap();
         let len: usize = std::str::from_utf8(&all[..colon]).unwrap().parse().unwrap();
         let (variables, rest) = all[colon + 1..].split_at(len);
@@ -606,7 +606,7 @@ fn an_answer_is_counted_for_the_site_that_was_asked_and_as_the_program_s_own() {
         let all = front.counted("responses_5xx") == 1 && front.counted("responses_2xx") == 1;
         all.then(|| assert!(status.contains(counts), "{status}"))
     };
-    assert!(wait::until(AT_MOST, counted).is_some(), "{}", front.server.status());
+    assert!(wait::until(wait::DEADLINE, counted).is_some(), "{}", front.server.status());
     assert_eq!(front.counted("backend_failures_503"), 0);
 }
 

@@ -2,11 +2,11 @@
 //! reached.
 
 use crate::common_programs::on_every_architecture;
-use crate::fastcgi::{AT_MOST, Front, Link, answer, get, start, value};
+use crate::fastcgi::{Front, Link, answer, get, start, value};
 use flyball_testkit::wait;
 
 const ONE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nlinks = 1\nqueue = 1\n\
-                   [[site.fastcgi]]\npath = \"/short\"\nSOCKET\nlinks = 1\n\
+                   [[site.fastcgi]]\npath = \"/short\"\nPLACE\nlinks = 1\n\
                    queue-timeout = \"50ms\"\n\
                    [[site.fastcgi]]\npath = \"/early\"\nSOCKET\nhold = \"off\"\n\
                    idle-links = 1\n\
@@ -16,7 +16,7 @@ const ONE: &str = "[[site.fastcgi]]\npath = \"/one\"\nSOCKET\nlinks = 1\nqueue =
 #[track_caller]
 pub(crate) fn expect_given(front: &Front, count: u64) {
     let given = || (front.counted("backend_requests") == count).then_some(());
-    assert!(wait::until(AT_MOST, given).is_some(), "{}", front.server.status());
+    assert!(wait::until(wait::DEADLINE, given).is_some(), "{}", front.server.status());
 }
 
 /// A request without a body, which says whether the link is kept: its parameters.
@@ -54,7 +54,7 @@ fn a_request_waits_until_a_link_is_free_and_no_longer_than_it_may(architecture: 
     expect_given(&front, 4);
     first.reset();
     let left = || (front.counted("backend_cancels") == 1).then_some(());
-    assert!(wait::until(AT_MOST, left).is_some(), "{}", front.server.status());
+    assert!(wait::until(wait::DEADLINE, left).is_some(), "{}", front.server.status());
     third.send("POST /one/e HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
     expect_given(&front, 5);
     link.answer("A: b\r\n\r\nsecond");

@@ -5,15 +5,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::backend_faults::children;
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Server, as_ourselves, wait};
 use tempfile::TempDir;
-
-/// Longest wait for what must happen.
-const AT_MOST: Duration = Duration::from_secs(20);
 
 const PAGE: &str = "<p>what a file of the site says</p>\n";
 
@@ -61,7 +58,7 @@ impl Modules {
             let response = client.try_ask(get("/hello"))?;
             (response.status() == 200).then_some(())
         };
-        assert!(wait::until(AT_MOST, serves_again).is_some(), "{}", self.server.errors());
+        assert!(wait::until(wait::DEADLINE, serves_again).is_some(), "{}", self.server.errors());
     }
 }
 
@@ -200,7 +197,7 @@ fn answers_are_counted_by_module_and_class(modules: &Modules) {
     };
     // It has panicked twice, and nobody else answers so.
     let all = || counted("libflyball_example_module.so\"").contains("\"5xx\":2").then_some(());
-    assert!(wait::until(AT_MOST, all).is_some(), "{}", modules.server.status());
+    assert!(wait::until(wait::DEADLINE, all).is_some(), "{}", modules.server.status());
     let hello = counted("hello.so\"");
     assert!(hello.contains("\"5xx\":0") && !hello.contains("\"2xx\":0"), "{hello}");
 }
@@ -238,7 +235,8 @@ fn a_module_that_blocks_holds_nobody_up(architecture: &str) {
         let ns: u64 = of_it[..of_it.find(|c: char| !c.is_ascii_digit())?].parse().ok()?;
         (ns >= 1_000_000_000).then_some(ns)
     };
-    let ns = wait::until(AT_MOST, counted).unwrap_or_else(|| panic!("{}", modules.server.status()));
+    let ns = wait::until(wait::DEADLINE, counted)
+        .unwrap_or_else(|| panic!("{}", modules.server.status()));
     let most = u64::try_from(began.elapsed().as_nanos()).unwrap();
     assert!(ns <= most, "{ns} of {most}");
 }
@@ -254,7 +252,11 @@ fn a_module_that_aborts_takes_its_worker_along_and_no_other(architecture: &str) 
     modules.assert_serves_again();
     // The dead is a child until the master has seen it.
     let lost = || before.difference(&children(&modules.server)).count();
-    assert!(wait::until(AT_MOST, || (lost() == 1).then_some(())).is_some(), "{} ended", lost());
+    assert!(
+        wait::until(wait::DEADLINE, || (lost() == 1).then_some(())).is_some(),
+        "{} ended",
+        lost()
+    );
 }
 
 /// A program that sends requests on to a module, and the other way round.

@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Launch, Response, Server, as_ourselves, binary, wait};
 
-/// Longest wait for what must happen.
-const AT_MOST: Duration = Duration::from_secs(20);
-
 const PROGRAM: &str = env!("CARGO_BIN_EXE_backend");
 
 struct Responders {
@@ -89,7 +86,7 @@ impl Responders {
     #[track_caller]
     fn expect_processes(&self, count: usize) -> BTreeSet<u32> {
         let mut found = BTreeSet::new();
-        let reached = wait::until(AT_MOST, || {
+        let reached = wait::until(wait::DEADLINE, || {
             found = self.processes();
             (found.len() == count).then_some(())
         });
@@ -100,7 +97,7 @@ impl Responders {
     #[track_caller]
     fn expect_logged(&self, text: &str) {
         let logged = || self.server.errors().contains(text).then_some(());
-        assert!(wait::until(AT_MOST, logged).is_some(), "{text}: {}", self.server.errors());
+        assert!(wait::until(wait::DEADLINE, logged).is_some(), "{text}: {}", self.server.errors());
     }
 }
 
@@ -142,7 +139,8 @@ fn as_many_are_started_as_are_needed_and_as_may_be_and_idle_ones_end() {
     };
     std::thread::scope(|scope| {
         let asking: Vec<_> = (0..12).map(|_| scope.spawn(ask)).collect();
-        let most = wait::until(AT_MOST, || (responders.processes().len() == 3).then_some(()));
+        let most =
+            wait::until(wait::DEADLINE, || (responders.processes().len() == 3).then_some(()));
         seen.store(true, Relaxed);
         assert!(most.is_some(), "{:?}", responders.processes());
         for asked in asking {
@@ -162,7 +160,7 @@ fn one_that_dies_is_replaced_and_what_it_said_is_logged() {
     let first = responders.number();
     // One that has lived for a while, so that there is no pause.
     let born = Instant::now();
-    wait::until(AT_MOST, || (born.elapsed() > Duration::from_millis(1_100)).then_some(()));
+    wait::until(wait::DEADLINE, || (born.elapsed() > Duration::from_millis(1_100)).then_some(()));
     assert_eq!(responders.ask("/app/dies").status(), 502);
     responders.expect_logged(&format!("[{first}]: dies of it"));
     responders.expect_logged(&format!("[{first}]: was ended by signal 6"));
@@ -170,7 +168,7 @@ fn one_that_dies_is_replaced_and_what_it_said_is_logged() {
     assert_ne!(first, second);
     kill(second, "-KILL");
     responders.expect_logged(&format!("[{second}]: was ended by signal 9"));
-    let third = wait::until(AT_MOST, || {
+    let third = wait::until(wait::DEADLINE, || {
         let response = responders.ask("/app/id");
         // Until the pause is over.
         assert!(matches!(response.status(), 200 | 502 | 503), "{}", response.status());
@@ -226,11 +224,12 @@ fn all_end_with_the_server_and_leave_no_socket() {
         assert_eq!(stopped.code, Some(0), "{}", stopped.errors);
         for pid in processes {
             let path = format!("/proc/{pid}");
-            let gone = wait::until(AT_MOST, || (!Path::new(&path).exists()).then_some(()));
+            let gone = wait::until(wait::DEADLINE, || (!Path::new(&path).exists()).then_some(()));
             assert!(gone.is_some(), "{pid} still runs");
         }
         assert!(!socket.exists());
-        let gone = wait::until(AT_MOST, || at.iter().all(|path| !path.exists()).then_some(()));
+        let gone =
+            wait::until(wait::DEADLINE, || at.iter().all(|path| !path.exists()).then_some(()));
         assert!(gone.is_some(), "{at:?}");
     }
 }
@@ -285,7 +284,7 @@ fn a_reload_under_load_loses_no_request_and_leaves_no_responder_of_before() {
                 .collect();
             begun.wait();
             kill(responders.server.pid(), "-HUP");
-            let changed = wait::until(AT_MOST, || {
+            let changed = wait::until(wait::DEADLINE, || {
                 let now = responders.processes();
                 (now.len() == 2 && now.is_disjoint(&before)).then_some(())
             });
@@ -306,7 +305,7 @@ fn a_socket_whose_name_was_taken_away_is_made_again() {
     let responders = start(&keys);
     let first = responders.number();
     fs::remove_file(&socket).unwrap();
-    let again = wait::until(AT_MOST, || {
+    let again = wait::until(wait::DEADLINE, || {
         let response = responders.ask("/app/id");
         (response.status() == 200).then(|| response.text().trim().parse::<u32>().unwrap())
     });
@@ -326,7 +325,7 @@ fn the_name_of_a_socket_stays_while_none_lives_and_refuses() {
         let connected = std::os::unix::net::UnixStream::connect(&socket);
         connected.is_err_and(|e| e.kind() == std::io::ErrorKind::ConnectionRefused).then_some(())
     };
-    assert!(wait::until(AT_MOST, refuses).is_some(), "{}", responders.server.errors());
+    assert!(wait::until(wait::DEADLINE, refuses).is_some(), "{}", responders.server.errors());
     assert!(std::os::unix::net::UnixListener::bind(&socket).is_err());
     responders.server.terminate();
     let stopped = responders.server.wait();
@@ -347,7 +346,8 @@ impl Overhearing {
         let mut command = std::process::Command::new(program);
         command.arg(path).uid(OTHER).stdout(std::process::Stdio::piped());
         // A process that another test has just forked may have the file open for writing still.
-        let mut child = wait::until(AT_MOST, || command.spawn().ok()).expect("it can be run");
+        let mut child =
+            wait::until(wait::DEADLINE, || command.spawn().ok()).expect("it can be run");
         let mut line = [0; 8];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
         assert_eq!(&line, b"listens\n");
@@ -406,7 +406,7 @@ fn another_user_who_has_the_name_of_the_socket_is_told_nothing(architecture: &st
     assert_eq!(overhearing.end(), "");
     fs::remove_file(&socket).unwrap();
     let again = || (responders.ask("/app/id").status() == 200).then_some(());
-    assert!(wait::until(AT_MOST, again).is_some(), "{}", responders.server.errors());
+    assert!(wait::until(wait::DEADLINE, again).is_some(), "{}", responders.server.errors());
 }
 
 on_every_architecture!([another_user_who_has_the_name_of_the_socket_is_told_nothing]);

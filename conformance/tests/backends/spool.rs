@@ -11,9 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use crate::backend_faults::{children, processes};
 use crate::common_programs::served::put;
 use crate::common_programs::{have, noise, on_every_architecture};
-use crate::fastcgi::{
-    AT_MOST, Front, Link, answer, chunked, end, get, record, start, start_workers, value,
-};
+use crate::fastcgi::{Front, Link, answer, chunked, end, get, record, start, start_workers, value};
 use crate::links::{expect_given, nobody_connects};
 use crate::responders::{Responder, is_root};
 use flyball_testkit::{Client, Launch, Server, free_address, wait};
@@ -96,7 +94,7 @@ fn slow_uploads_of_60_mb_keep_the_only_child_from_nobody() {
 /// Waits until this counter has this value.
 fn expect_counted(front: &Front, name: &str, count: u64) {
     let counted = || (front.counted(name) == count).then_some(());
-    assert!(wait::until(AT_MOST, counted).is_some(), "{name}: {}", front.server.status());
+    assert!(wait::until(wait::DEADLINE, counted).is_some(), "{name}: {}", front.server.status());
 }
 
 /// A client whose request is passed on, unless it is refused.
@@ -105,12 +103,13 @@ fn served(front: &Front, request: &[u8]) -> Option<(Client, Link)> {
     client.try_send(request);
     let refused = |client: &mut Client| client.arrived().then_some(None);
     let outcome = || front.try_accept().map(Some).or_else(|| refused(&mut client));
-    wait::until(AT_MOST, outcome)?.map(|link| (client, link))
+    wait::until(wait::DEADLINE, outcome)?.map(|link| (client, link))
 }
 
 /// Waits until there is room for this request, whose body reaches the backend whole.
 fn expect_room(front: &Front, request: &[u8], body: &[u8]) {
-    let (mut client, mut link) = wait::until(AT_MOST, || served(front, request)).expect("room");
+    let (mut client, mut link) =
+        wait::until(wait::DEADLINE, || served(front, request)).expect("room");
     link.params(0);
     assert!(link.stream(5) == body, "another body came");
     link.answer("A: b\r\n\r\nnext");
@@ -125,7 +124,7 @@ fn expect_stored(front: &Front, least: u64) {
         files.any(|file| file.is_file() && file.nlink() == 0 && file.len() >= least)
     };
     let stored = || processes(&front.server).keys().any(holds).then_some(());
-    assert!(wait::until(AT_MOST, stored).is_some(), "never {least} bytes");
+    assert!(wait::until(wait::DEADLINE, stored).is_some(), "never {least} bytes");
 }
 
 fn a_full_spool_is_503_and_counted_until_there_is_room(architecture: &str) {
@@ -319,7 +318,8 @@ fn a_coded_answer_is_whole_for_a_client_that_pauses_while_its_program_writes(arc
                 link.say(&end(0));
             });
             let is_ahead = || (written.load(Relaxed) > text.len() / 4).then_some(());
-            wait::until(AT_MOST, is_ahead).expect("what the client does not take is spooled");
+            wait::until(wait::DEADLINE, is_ahead)
+                .expect("what the client does not take is spooled");
             expect_coded(&mut client, &text);
         });
     }
@@ -343,7 +343,7 @@ fn an_answer_for_which_there_is_no_room_waits_for_its_client(architecture: &str)
         std::thread::scope(|scope| {
             let child = scope.spawn(|| serve_next(&front, &body, false));
             let took = || (front.counted("bytes_sent") > 0).then_some(());
-            assert!(wait::until(AT_MOST, took).is_some(), "{}", front.server.status());
+            assert!(wait::until(wait::DEADLINE, took).is_some(), "{}", front.server.status());
             assert!(read(&mut client) == body, "another body came");
             child.join().unwrap();
         });
@@ -418,10 +418,11 @@ fn php(here: &Path) -> (Responder, Server) {
     let fpm = Responder::start(command.arg("-F").arg("-y").arg(here.join("fpm.conf")));
     let log = || std::fs::read_to_string(here.join("fpm.log")).ok();
     let ready = || log().filter(|log| log.contains("ready to handle"));
-    assert!(wait::until(AT_MOST, ready).is_some(), "php-fpm is not ready: {:?}", log());
+    assert!(wait::until(wait::DEADLINE, ready).is_some(), "php-fpm is not ready: {:?}", log());
     let config = format!(
         "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n[[site]]\nroot = \"{shown}/root\"\n\
-         index = [\"index.php\"]\n[[site.fastcgi]]\nextensions = [\"php\"]\nsocket = \"{socket}\"\n"
+         index = [\"index.php\"]\n[[site.fastcgi]]\nextensions = [\"php\"]\nsocket = \"{socket}\"\n\
+         queue-timeout = \"5min\"\n"
     );
     let server = Launch::config(config).start().unwrap_or_else(|refused| panic!("{refused}"));
     (fpm, server)

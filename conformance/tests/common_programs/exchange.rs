@@ -2,10 +2,8 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-/// Longest wait for the next bytes of an answer.
-const ANSWER_WAIT_MAX: Duration = Duration::from_secs(20);
+use flyball_testkit::wait::DEADLINE;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -53,7 +51,7 @@ pub struct Client {
 impl Client {
     pub fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("the server accepts");
-        stream.set_read_timeout(Some(ANSWER_WAIT_MAX)).expect("a time-out can be set");
+        stream.set_read_timeout(Some(DEADLINE)).expect("a time-out can be set");
         stream.set_nodelay(true).expect("TCP_NODELAY can be set");
         Client { stream, input: Vec::new() }
     }

@@ -115,7 +115,7 @@ fn lingering(server: &Server) {
     assert_eq!(client.response().line, "HTTP/1.1 400 Bad Request");
     client.expect_closed();
     let start = Instant::now();
-    let gone = wait::until(WAIT_MAX, || (!client.try_send("x")).then_some(()));
+    let gone = wait::until(wait::DEADLINE, || (!client.try_send("x")).then_some(()));
     assert!(gone.is_some(), "it lingers after {:?}", start.elapsed());
 }
 
@@ -147,7 +147,8 @@ pub(crate) fn a_last_answer_behind_a_full_socket_has_an_end(mount: &Mount) {
         let closed: usize = counts.filter_map(|(_, n)| n.trim().parse::<usize>().ok()).sum();
         (closed >= CROWD).then_some(())
     };
-    let found = wait::until(WAIT_MAX, all_closed);
+    // What it answers before the last takes a busy machine longer than the waits do.
+    let found = wait::until(wait::DEADLINE, all_closed);
     assert!(found.is_some(), "some are held: {}", server.status());
     drop(clients);
 }

@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use flyball_lab::host::{
     CLIENT_ADDRESS, Group, Network, Place, Running, SERVER_ADDRESS, clear_leftovers, find, is_root,
 };
+use flyball_testkit::wait::DEADLINE;
 
 /// True when what this takes is not there, which is said.
 fn skips() -> bool {
@@ -47,13 +47,13 @@ fn clients_reach_a_server_in_another_namespace_and_both_are_gone_afterwards() {
     let mut asked = place(network.server()).command(shell).unwrap();
     asked.args(["-c", "cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/tcp_syncookies"]);
     let mut running = Running::start(&mut asked, &output).unwrap();
-    assert!(running.wait(Duration::from_secs(10), &|| false).is_some_and(|end| end.success()));
+    assert!(running.wait(DEADLINE, &|| false).is_some_and(|end| end.success()));
     assert_eq!(fs::read_to_string(&output).unwrap(), "128\n0\n");
 
     let mut route = place(network.client()).command(&find("ip").unwrap()).unwrap();
     route.args(["route", "get", &SERVER_ADDRESS.to_string()]);
     let mut running = Running::start(&mut route, &output).unwrap();
-    assert!(running.wait(Duration::from_secs(10), &|| false).is_some_and(|end| end.success()));
+    assert!(running.wait(DEADLINE, &|| false).is_some_and(|end| end.success()));
     let text = fs::read_to_string(&output).unwrap();
     assert!(text.contains(&format!("src {CLIENT_ADDRESS}")), "{text}");
 
@@ -63,7 +63,7 @@ fn clients_reach_a_server_in_another_namespace_and_both_are_gone_afterwards() {
     let mut asked = both.command(shell).unwrap();
     asked.args(["-c", "cat /proc/self/cgroup; cat /proc/net/dev"]);
     let mut running = Running::start(&mut asked, &output).unwrap();
-    assert!(running.wait(Duration::from_secs(10), &|| false).is_some_and(|end| end.success()));
+    assert!(running.wait(DEADLINE, &|| false).is_some_and(|end| end.success()));
     let text = fs::read_to_string(&output).unwrap();
     assert!(group.is_err() || text.contains("-both"), "{text}");
     assert!(text.contains(&format!("fl{}s", std::process::id())), "{text}");
@@ -105,7 +105,7 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     let mut busy = place.command(Path::new("/bin/sh")).unwrap();
     busy.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]);
     let mut running = Running::start(&mut busy, &output).unwrap();
-    assert!(running.wait(Duration::from_secs(20), &|| false).is_some_and(|end| end.success()));
+    assert!(running.wait(DEADLINE, &|| false).is_some_and(|end| end.success()));
     assert!(group.cpu_ns().unwrap() > 1_000_000, "{:?}", group.cpu_ns());
     assert!(group.anonymous().is_some() && group.page_cache().is_some());
     assert!(group.disk_reads().is_some() && group.processes().is_empty());
@@ -116,7 +116,7 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     let mut busy = place.command(Path::new("/bin/sh")).unwrap();
     busy.args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]);
     let mut running = Running::start(&mut busy, &output).unwrap();
-    assert!(running.wait(Duration::from_secs(60), &|| false).is_some_and(|end| end.success()));
+    assert!(running.wait(DEADLINE, &|| false).is_some_and(|end| end.success()));
     let used = (group.cpu_ns().unwrap() - before) as f64 / 1e9;
     let took = begun.elapsed().as_secs_f64();
     assert!(used <= 0.2 * took, "{used} s of {took} s");
@@ -125,6 +125,6 @@ fn a_group_counts_the_time_of_its_processes_and_limits_their_memory() {
     let mut large = place.command(Path::new("/bin/sh")).unwrap();
     large.args(["-c", "head -c 200000000 /dev/zero | tail"]);
     let mut running = Running::start(&mut large, &output).unwrap();
-    let end = running.wait(Duration::from_secs(20), &|| false);
+    let end = running.wait(DEADLINE, &|| false);
     assert!(end.is_some_and(|end| !end.success()), "200 MB fitted into 64 MiB: {end:?}");
 }

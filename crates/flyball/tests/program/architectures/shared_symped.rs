@@ -7,7 +7,6 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use crate::common::responder::{self, ANSWER, CONTENT, Responder};
 use crate::common::{
@@ -37,9 +36,6 @@ const CLIENTS: usize = 6;
 
 /// Files that are kept open meanwhile.
 const FILES_MAX: usize = 3;
-
-/// How long a client waits for one answer.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn launch(site: &Site, processes: &str) -> Launch {
     Launch::new(site, "shared-symped").args(&["--workers", processes])
@@ -137,7 +133,7 @@ fn the_clients_of_a_killed_process_see_a_close_and_those_of_others_nothing() {
     let mut clients: Vec<TcpStream> = (0..KEPT)
         .map(|_| {
             let mut client = TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
-            client.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+            client.set_read_timeout(Some(wait::DEADLINE)).expect("a time-out");
             assert!(is_answered(&mut client));
             client
         })
@@ -202,7 +198,7 @@ fn the_link_of_a_request_that_is_made_again_outlives_the_death_of_another_proces
 /// killed process do.
 fn ask_once(port: u16, path: &str) -> Option<Vec<u8>> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(wait::DEADLINE)).ok()?;
     stream.write_all(last_get(path).as_bytes()).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;

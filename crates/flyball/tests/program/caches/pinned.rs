@@ -69,7 +69,7 @@ fn a_body_that_may_not_be_locked_is_cached_all_the_same_and_that_is_said_once() 
     let bounded = ["setpriv", "--bounding-set", "-ipc_lock", "prlimit", &limit, "--"];
     // The limit holds for all rings of a user, and other tests have some for as long as a minute: a
     // worker that finds no room is started again.
-    let server = wait::until(4 * wait::DEADLINE, || {
+    let server = wait::until(wait::DEADLINE, || {
         let launch = Launch::under(&bounded, &site, "tux").set("uring.entries=8");
         match launch.try_start() {
             // Its worker may find no room where the master still had some.
