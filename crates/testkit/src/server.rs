@@ -27,7 +27,18 @@ const UNAVAILABLE: &str = "cannot run here";
 /// Stands on standard error when a thread of a worker panicked, and nowhere else.
 const PANICKED: &str = "panicked at";
 
-/// How a server is started.
+/// How long a client may take, unless the test says so itself. By default the server ends the
+/// connection of a client that a busy machine stops for ten seconds. `timeout.linger` stays: a
+/// client that is still there when its server stops is waited for.
+const PATIENT: [&str; 5] = [
+    "timeout.head=5min",
+    "timeout.idle=5min",
+    "timeout.answer=5min",
+    "timeout.send=5min",
+    "rate.window=5min",
+];
+
+/// How a server is started, with the waits of [`PATIENT`].
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     config: Option<String>,
@@ -70,6 +81,9 @@ impl Launch {
             fs::write(&path, text).expect("the configuration can be written");
             command.arg("--config").arg(path);
         }
+        for setting in PATIENT.iter().filter(|setting| !self.says(setting)) {
+            command.args(["--set", setting]);
+        }
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -90,6 +104,12 @@ impl Launch {
         };
         server.listen(&lines)?;
         Ok(server)
+    }
+
+    /// Whether the test has a value of its own for the key of `setting`.
+    fn says(&self, setting: &str) -> bool {
+        let key = setting.split('=').next().unwrap_or(setting);
+        self.config.iter().chain(&self.arguments).any(|text| text.contains(key))
     }
 
     /// The same; `None`, and it is said, where its architecture cannot run.
