@@ -34,6 +34,10 @@ pub fn wait_for<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
     wait::until(wait::DEADLINE, look).unwrap_or_else(|| panic!("{what}: it never came"))
 }
 
+/// How long a client of a served site may take, unless the test sets it again. By default the
+/// server ends the connection of a client that a busy machine, or strace, stops for ten seconds.
+const PATIENT: [&str; 2] = ["timeout.head=5min", "rate.window=5min"];
+
 /// Puts a copy of the program there.
 pub fn copy_program(to: &Path) {
     copy_to_run(Path::new(env!("CARGO_BIN_EXE_flyball")), to);
@@ -200,7 +204,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// `flyball serve SITE --listen 127.0.0.1:0 --arch ARCH`.
+    /// `flyball serve SITE --listen 127.0.0.1:0 --arch ARCH`, with the waits of [`PATIENT`].
     pub fn new(site: &Site, arch: &str) -> Launch {
         Launch::under::<&str>(&[], site, arch)
     }
@@ -209,7 +213,7 @@ impl Launch {
     pub fn under<A: AsRef<OsStr>>(prefix: &[A], site: &Site, arch: &str) -> Launch {
         let mut launch = Launch::bare(prefix);
         launch.command.arg(site.path()).args(["--listen", "127.0.0.1:0", "--arch", arch]);
-        launch
+        PATIENT.into_iter().fold(launch, Launch::set)
     }
 
     /// `flyball serve`, started by another program whose words come first.

@@ -133,7 +133,7 @@ fn a_reply_with_the_one_packet_file_is_one_packet() {
     fileset(&["one-packet", &set]);
     let server = server_of(set.as_ref());
     let url = format!("http://{}/", server.address());
-    let quick = ["--rate", "50", "--duration", "200ms", "--timeout", "5s", "--json", "--verify"];
+    let quick = ["--rate", "50", "--duration", "200ms", "--timeout", "2min", "--json", "--verify"];
     let found = report(&load(&[&quick[..], &["--fileset", &set, &url]].concat()));
     assert_eq!((&found["replies"], &found["error_count"]), (&10.into(), &0.into()), "{found}");
     assert!((1_024..=SEGMENT).contains(&(found["bytes_in"].as_u64().unwrap() / 10)), "{found}");

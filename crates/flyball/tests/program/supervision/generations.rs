@@ -53,7 +53,7 @@ fn change_under_load(order: &[&str]) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let socket = within(&directory, "admin");
     // A download is not read before the change is made, however long that takes.
-    let server = launch(&site, order[0], &socket).set("rate.window=1min").start();
+    let server = launch(&site, order[0], &socket).set("rate.window=5min").start();
     under_load(&server, |done: &Done| {
         for name in &order[1..] {
             let mut download = begin_download(&server);

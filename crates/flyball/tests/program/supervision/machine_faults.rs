@@ -143,7 +143,7 @@ fn workers_that_are_held_go_on_where_they_were() {
 
 fn is_held_and_goes_on(site: &Site, large: &[u8], arch: &str) {
     let launch = Launch::new(site, arch).workers_for(arch, HELD_CONNECTIONS);
-    let server = launch.set("rate.window=1min").start();
+    let server = launch.set("rate.window=5min").start();
     let count = if arch == "mp" { HELD_CONNECTIONS } else { 1 };
     let workers = serving(&server, arch, count);
     let mut kept = server.connect();
