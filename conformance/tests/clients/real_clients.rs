@@ -235,7 +235,7 @@ fn curl_uploads_with_a_length_and_in_chunks(arch: &str) {
                 continue;
             }
             // A wait for 100 that is not answered would show as a time-out.
-            let patient = ["--verbose", "--expect100-timeout", "60", "--max-time", "30"];
+            let patient = ["--verbose", "--expect100-timeout", "240", "--max-time", "120"];
             let (says, told) = run(curl().arg(&url).args(way).args(patient));
             assert_eq!(says, expected, "{arch} {way:?}\n{told}");
             // Nobody needs to be told to send nothing (RFC 9110, section 10.1.1).

@@ -11,7 +11,7 @@ use super::{program, run};
 
 /// The first start of a browser on a busy machine takes tens of seconds, and a page that makes its
 /// caches when it is first asked for adds to it.
-const TOLD_WITHIN: Duration = Duration::from_secs(110);
+const TOLD_WITHIN: Duration = Duration::from_secs(280);
 
 /// A browser that looks at a page until the page has told something.
 pub struct Chromium(Child);

@@ -11,7 +11,7 @@ pub mod served;
 use std::process::{Command, Output};
 
 /// Longest time that another program gets, in seconds.
-const PROGRAM_SECONDS_MAX: &str = "120";
+const PROGRAM_SECONDS_MAX: &str = "300";
 
 /// Mounts test bodies that take an architecture's name, once for each named architecture, in the
 /// tier that stands before it. Bodies behind `full` are in that tier on all of them.
