@@ -12,6 +12,7 @@ mod disk;
 mod failure;
 mod fastcgi;
 mod files;
+mod instructions;
 mod kernel;
 mod load;
 mod measure;
@@ -66,6 +67,7 @@ fn quick(options: &Options) -> Result<bool, Failure> {
     match options.kind {
         Kind::Disk => return disk::compare(options, setup, &root.join("lab/wrk")),
         Kind::Memory => return memory::measure(options, &setup),
+        Kind::Instructions => return instructions::count(options, &setup),
         Kind::Load => return load::compare(options, &setup),
         Kind::Site => return site::compare(options, setup, &root.join("lab/wrk")),
         Kind::FastCgi => return fastcgi::compare(options, setup, &root.join("lab/wrk")),
@@ -234,6 +236,7 @@ fn setup(options: &Options, root: &Path) -> Result<Setup, Failure> {
         flyball,
         beside,
         joins: None,
+        counts: None,
         config: None,
         null: target.join("release/flyball-null"),
         null_arguments: Vec::new(),

@@ -19,7 +19,7 @@ use super::work::{Connection, Work};
 pub(crate) const SERVER_CPU: usize = 0;
 
 /// Time a server gets to accept its first connection.
-const READY_MAX: Duration = Duration::from_secs(10);
+const READY_MAX: Duration = Duration::from_secs(60);
 /// Last number of the first contestant's loopback address.
 const FIRST_HOST: u8 = 11;
 
@@ -158,6 +158,8 @@ pub(crate) struct Setup {
     pub(crate) null_arguments: Vec<OsString>,
     /// File to which a server writes its process id before it starts, to join a group.
     pub(crate) joins: Option<PathBuf>,
+    /// Directory in which callgrind leaves its counts; else none counts instructions.
+    pub(crate) counts: Option<PathBuf>,
     /// Configuration file of Flyball, which names the site; else it serves the site as it is.
     pub(crate) config: Option<PathBuf>,
     /// `KEY=VALUE` settings that Flyball gets.
@@ -225,9 +227,15 @@ fn command(
     directory: &Path,
 ) -> Result<Command, Failure> {
     let program = contestant.program(setup)?;
-    let mut command = match &setup.joins {
-        None => process::pinned(SERVER_CPU, &program)?,
-        Some(group) => process::pinned_in(SERVER_CPU, group, &program)?,
+    let mut command = match (&setup.joins, &setup.counts) {
+        (Some(group), _) => process::pinned_in(SERVER_CPU, group, &program)?,
+        (None, Some(counts)) => {
+            let mut command = process::pinned(SERVER_CPU, &process::find("valgrind")?)?;
+            command.args(["--tool=callgrind", "--trace-children=yes", "--quiet"]);
+            command.arg(format!("--callgrind-out-file={}/%p", counts.display())).arg(&program);
+            command
+        }
+        (None, None) => process::pinned(SERVER_CPU, &program)?,
     };
     match contestant {
         Contestant::Flyball { arch, .. } => {
@@ -340,6 +348,7 @@ mod tests {
             null: PathBuf::new(),
             null_arguments: Vec::new(),
             joins: None,
+            counts: None,
             config: None,
             flyball_settings: Vec::new(),
         };

@@ -6,6 +6,7 @@ use super::contestant::Contestant;
 use super::disk;
 use super::failure::Failure;
 use super::fastcgi;
+use super::instructions;
 use super::load;
 use super::memory;
 use super::rivals;
@@ -14,13 +15,14 @@ use super::work::{self, Work};
 
 /// Help for the command line.
 pub(crate) const USAGE: &str = "\
-cargo xtask bench quick|arch|disk|memory|site|fastcgi|load [OPTION]...
+cargo xtask bench quick|arch|disk|memory|instructions|site|fastcgi|load [OPTION]...
 
 quick compares Flyball with nginx and lighttpd, arch its architectures with each other and with a
 server that does nothing: the server's CPU time for a request, interleaved. disk compares the
 throughput of its architectures when files do not fit into memory; it needs root. memory says what a
-connection and a unit of concurrency of each architecture cost; site what rules, the access log and
-compressed bodies add to a cached request; fastcgi what a request costs that php-fpm answers, beside
+connection and a unit of concurrency of each architecture cost; instructions how many of its own the
+server takes for a request, by callgrind; site what rules, the access log and compressed bodies add
+to a cached request; fastcgi what a request costs that php-fpm answers, beside
 nginx with the same php-fpm, and how many a module, a responder and a CGI program answer. load
 compares the CPU time of `flyball load` for a new connection with httperf's, and for a request on a
 kept one with wrk's.
@@ -34,8 +36,9 @@ kept one with wrk's.
                    be repeated
   --set KEY=VALUE  a setting for Flyball; may be repeated
   --flyball PATH   Flyball's binary, instead of a release build of this workspace
-  --beside PATH    with quick and arch: the binary of another build of Flyball, as one more
-                   contestant for each architecture; the calls of a request are counted of both
+  --beside PATH    with quick, arch and instructions: the binary of another build of Flyball, as
+                   one more contestant for each architecture; the calls of a request are counted
+                   of both, or the instructions
   --json FILE      record of every run
 
 nginx-deferred takes part in `new` only. The exit status is 0 when every target that was measured
@@ -59,6 +62,8 @@ pub(crate) enum Kind {
     Disk,
     /// Itself, in bytes.
     Memory,
+    /// Itself, in instructions.
+    Instructions,
     /// Itself, with more features and fewer.
     Site,
     /// nginx, with the same php-fpm behind it.
@@ -103,6 +108,9 @@ pub(crate) fn parse(args: &[String]) -> Result<Option<Options>, Failure> {
         Some((first, rest)) if first == "fastcgi" => options(Kind::FastCgi, rest).map(Some),
         Some((first, rest)) if first == "load" => options(Kind::Load, rest).map(Some),
         Some((first, rest)) if first == "memory" => options(Kind::Memory, rest).map(Some),
+        Some((first, rest)) if first == "instructions" => {
+            options(Kind::Instructions, rest).map(Some)
+        }
         _ => Err(Failure::Unusable(USAGE.into())),
     }
 }
@@ -112,6 +120,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
         Kind::Quick => (work::ALL, &ARCHS, &Contestant::SERVERS[..4]),
         Kind::Disk => (&[], disk::ARCHS, &["flyball"]),
         Kind::Memory => (&[], memory::ARCHS, &["flyball"]),
+        Kind::Instructions => (work::ALL, instructions::ARCHS, &["flyball"]),
         Kind::Site => (&[], site::ARCHS, &["flyball"]),
         Kind::FastCgi => (&[], fastcgi::ARCHS, &["nginx", "flyball", "null"]),
         Kind::Load => (&[], load::ARCHS, &["flyball"]),
@@ -142,7 +151,7 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
             "--arch" => archs.push(value()?.to_owned()),
             "--set" => options.flyball_settings.push(value()?.to_owned()),
             "--flyball" => options.flyball = Some(value()?.into()),
-            "--beside" if matches!(kind, Kind::Quick | Kind::Arch) => {
+            "--beside" if matches!(kind, Kind::Quick | Kind::Arch | Kind::Instructions) => {
                 options.beside = Some(value()?.into());
             }
             "--json" => options.json = Some(value()?.into()),
@@ -151,6 +160,9 @@ fn options(kind: Kind, args: &[String]) -> Result<Options, Failure> {
     }
     if archs.is_empty() {
         archs = archs_of.iter().map(|arch| (*arch).to_owned()).collect();
+    }
+    if works.is_empty() && kind == Kind::Instructions {
+        works.extend(instructions::WORKS);
     }
     let wanted = |chosen: &[&str], name| chosen.is_empty() || chosen.contains(&name);
     options.works = all.iter().filter(|work| wanted(&works, work.name)).collect();
@@ -216,6 +228,11 @@ mod tests {
             ["flyball-sped", "beside-sped", "flyball-n-copy", "beside-n-copy", "nginx"]
         );
         assert!(parsed("memory --beside old").is_err());
+        let options = parsed("instructions --beside old").unwrap().unwrap();
+        assert_eq!(
+            options.works.iter().map(|work| work.name).collect::<Vec<_>>(),
+            ["new", "keep", "pipe"]
+        );
     }
 
     #[test]
@@ -226,7 +243,7 @@ mod tests {
             ("quick --rounds 0", "above 0"),
             ("quick --seconds", "needs a value"),
             ("quick --fast", "unknown option --fast"),
-            ("slow", "cargo xtask bench quick|arch|disk|memory|site"),
+            ("slow", "cargo xtask bench quick|arch|disk|memory|instructions|site"),
         ] {
             let failure = parsed(line).unwrap_err();
             assert_eq!(failure.exit_status(), 2, "{line}");

@@ -20,6 +20,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("setpriv", "util-linux"),
     ("sh", "dash"),
     ("taskset", "util-linux"),
+    ("valgrind", "valgrind"),
     ("wrk", "wrk"),
 ];
 
