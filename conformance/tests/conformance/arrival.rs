@@ -115,6 +115,20 @@ pub(crate) fn a_client_that_closed_its_side_and_pauses_gets_the_whole_file(mount
     client.expect_closed();
 }
 
+/// A ring tells of the end of its client's side with every wait for room.
+pub(crate) fn a_half_closed_client_that_reads_nothing_holds_up_no_other(mount: &Mount) {
+    let server = mount.start("workers = 1\nsend.buffer = \"64KiB\"\n");
+    let mut client = Client::connect_narrow(server.address(), NARROW_BYTES);
+    client.send(get("/large.bin"));
+    client.half_close();
+    assert_eq!(client.response_head().status(), 200);
+    for _ in 0..20 {
+        assert_eq!(server.connect().ask(get("/hello.txt")).status(), 200);
+    }
+    large_at(0, &client.take(LARGE_BYTES));
+    client.expect_closed();
+}
+
 pub(crate) fn a_half_close_within_a_head_is_let_go(mount: &Mount) {
     for part in ["G", "GET / HTTP/1.1\r\n", "GET / HTTP/1.1\r\nHost: a\r\n"] {
         let mut client = mount.connect();

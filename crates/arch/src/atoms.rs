@@ -106,6 +106,8 @@ pub(crate) struct Slot {
     ready: Ready,
     /// The callbacks that are linked to the socket.
     linked: Interest,
+    /// Its client has closed its side, of which a callback for room tells as well.
+    half_closed: bool,
     /// It stands in the work queue.
     queued: bool,
     plan: Option<Box<Plan>>,
@@ -124,6 +126,7 @@ impl Slot {
             exchange: Exchange::new(peer, desk),
             ready: Ready { read: true, ..Ready::default() },
             linked: Interest::NONE,
+            half_closed: false,
             queued: false,
             plan: None,
             on_disk: false,
@@ -141,16 +144,23 @@ impl Slot {
         (AtomPort { socket, ready, plan, on_disk, warming, token, callbacks }, exchange)
     }
 
-    /// A callback came: it is not linked any more.
-    fn called(&mut self, purpose: Purpose) {
+    /// A callback came, and is not linked any more unless it `stays`. Whether the connection may
+    /// go on.
+    fn called(&mut self, purpose: Purpose, found: &io::Result<Interest>, stays: bool) -> bool {
         match purpose {
-            Purpose::Writable => self.linked.write = false,
+            Purpose::Writable => {
+                let has_room = found.as_ref().map_or(true, |found| found.write);
+                self.linked.write = stays;
+                self.half_closed |= !has_room;
+                return has_room || !stays;
+            }
             Purpose::Backend => self.backend.completed(),
             _ => {
                 self.linked.read = false;
                 self.ready.read = true;
             }
         }
+        true
     }
 
     /// The ring has performed an operation of a plan.
@@ -216,8 +226,11 @@ impl Callbacks {
         }
         if interest.write && !slot.linked.write {
             slot.linked.write = true;
-            let bits = token.bits() | WRITABLE;
-            self.ring.poll(Arc::clone(&slot.socket), bits, Interest::WRITE);
+            let (socket, bits) = (Arc::clone(&slot.socket), token.bits() | WRITABLE);
+            match slot.half_closed {
+                false => self.ring.poll(socket, bits, Interest::WRITE),
+                true => self.ring.poll_room(socket, bits),
+            }
             self.unsubmitted += 1;
         }
     }
@@ -342,11 +355,20 @@ impl Requests {
     pub(crate) fn completed(&mut self, bits: u64, completion: Completion, desk: &mut Desk) {
         let (token, purpose) = origin(bits);
         let Some(slot) = self.slots.find(token) else { return };
-        match completion {
-            Completion::Disk(done) => slot.disk_done(purpose, done, desk),
-            _ => slot.called(purpose),
+        let goes_on = match completion {
+            Completion::Disk(done) => {
+                slot.disk_done(purpose, done, desk);
+                true
+            }
+            Completion::Ready(found, stays) => slot.called(purpose, &found, stays),
+            _ => {
+                debug_assert!(false, "this was not asked for");
+                true
+            }
+        };
+        if goes_on {
+            self.push(token);
         }
-        self.push(token);
     }
 
     /// A thread has performed an operation of a plan: its connection can go on.
@@ -415,8 +437,9 @@ impl Requests {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
         reset_if_cut_short(&*slot.socket, &slot.exchange);
-        if slot.exchange.is_cut_short() {
-            // Shutting it down would be the orderly end that it must not have.
+        if slot.exchange.is_cut_short() || slot.half_closed {
+            // Shutting it down would be the orderly end that it must not have, or ends no callback
+            // that stays.
             callbacks.unlink(token);
         } else if slot.linked != Interest::NONE {
             // The ring holds the socket until its callbacks have come, which they do now.

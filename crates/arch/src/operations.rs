@@ -396,7 +396,7 @@ impl Operations {
             Completion::Writable => slot.waits_for_room = false,
             Completion::Shut => slot.shutting = false,
             // Its backend is ready, or the wait for it was ended.
-            Completion::Ready(_) => slot.backend.completed(),
+            Completion::Ready(..) => slot.backend.completed(),
             _ => debug_assert!(false, "this was not asked for"),
         }
     }

@@ -197,6 +197,15 @@ impl Ring {
         self.start(entry, token, Held::Poll { _socket: socket });
     }
 
+    /// Waits for room in a socket whose client has closed its side: completes each time that there
+    /// may be some, until it is cancelled. A poll that completes once does so at once there, room
+    /// or not: the kernel adds that end to what every poll waits for (IO_POLL_UNMASK).
+    pub fn poll_room(&mut self, socket: Arc<Owned>, token: u64) {
+        let flags = libc::POLLOUT as u32;
+        let entry = opcode::PollAdd::new(Fd(socket.as_raw_fd()), flags).multi(true).build();
+        self.start(entry, token, Held::Poll { _socket: socket });
+    }
+
     /// Ends what was started with this token: each operation completes once more.
     pub fn cancel(&mut self, token: u64) {
         for index in 0..self.flights.len() {
@@ -563,7 +572,7 @@ mod tests {
             }
             completions.pop()
         };
-        let Some((1, Completion::Ready(Ok(Interest::WRITE)))) =
+        let Some((1, Completion::Ready(Ok(Interest::WRITE), false))) =
             peek_one(&mut ring, &mut completions)
         else {
             panic!()
@@ -571,7 +580,7 @@ mod tests {
         ring.peek(&mut completions);
         assert!(completions.is_empty(), "nothing was sent yet: {completions:?}");
         client.write_all(b"x").unwrap();
-        let Some((2, Completion::Ready(Ok(Interest::READ)))) =
+        let Some((2, Completion::Ready(Ok(Interest::READ), false))) =
             peek_one(&mut ring, &mut completions)
         else {
             panic!()

@@ -36,8 +36,9 @@ pub enum Completion {
     Writable,
     /// The write side is shut down.
     Shut,
-    /// What a polled descriptor is ready for; after a hang-up or an error, everything.
-    Ready(io::Result<Interest>),
+    /// What a polled descriptor is ready for; after a hang-up or an error, everything. Whether the
+    /// poll goes on.
+    Ready(io::Result<Interest>, bool),
 }
 
 /// The operations that hold no memory: the kind and the token are the whole of what is known.
@@ -88,6 +89,7 @@ pub(super) fn complete(
     if more && let Some(Flight { token, held }) = slot {
         let completion = match held {
             Held::Connect { direct, .. } => Completion::Connected(connect(result, *direct), true),
+            Held::Poll { .. } => Completion::Ready(result.map(interest), true),
             _ => Completion::Readable(true),
         };
         completions.push((*token, completion));
@@ -114,7 +116,7 @@ pub(super) fn complete(
         Held::Read { buffer, .. } => Completion::Disk(Done::Read(buffer, result)),
         Held::Piece { lent, .. } => Completion::Piece(lent, result),
         Held::Watch => Completion::Readable(false),
-        Held::Poll { .. } => Completion::Ready(result.map(interest)),
+        Held::Poll { .. } => Completion::Ready(result.map(interest), false),
     };
     completions.push((token, completion));
 }
