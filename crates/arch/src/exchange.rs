@@ -333,9 +333,9 @@ impl Exchange {
         }
     }
 
-    /// Another needs what it holds while it has nothing to do.
-    pub fn end_if_idle(&mut self) {
-        self.conn.end_if_idle();
+    /// Another needs what it holds while it has nothing to do. Whether that is news to it.
+    pub fn end_if_idle(&mut self) -> bool {
+        self.conn.end_if_idle()
     }
 
     /// Whether it matters to [`Exchange::expired`] how much the socket still holds.

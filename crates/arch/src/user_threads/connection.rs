@@ -183,8 +183,8 @@ impl Connection {
             return;
         }
         let idles = self.exchange.state() == State::Idle && interest == Interest::READ;
-        if idles && self.begun && !self.may_idle {
-            return self.exchange.end_if_idle();
+        if idles && self.begun && !self.may_idle && self.exchange.end_if_idle() {
+            return;
         }
         self.exchange.rest(&mut here.desk);
         self.watch(here, interest);

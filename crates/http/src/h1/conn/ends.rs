@@ -27,9 +27,11 @@ impl Conn {
         self.idle_end = Some(CloseReason::Draining);
     }
 
-    /// Another needs what it holds: an idle connection expires at once.
-    pub fn end_if_idle(&mut self) {
-        self.idle_end = Some(CloseReason::IdleTimeout);
+    /// Another needs what it holds: an idle connection expires at once. Whether that is news to it.
+    pub fn end_if_idle(&mut self) -> bool {
+        let is_news = self.idle_end.is_none();
+        self.idle_end.get_or_insert(CloseReason::IdleTimeout);
+        is_news
     }
 
     /// Others take over from this process: close after the next answer. An idle connection may
