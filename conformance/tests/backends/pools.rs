@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -235,7 +235,16 @@ fn all_end_with_the_server_and_leave_no_socket() {
 }
 
 /// The names of the sockets that processes listen on.
-fn private_sockets(processes: &BTreeSet<u32>) -> Vec<std::path::PathBuf> {
+fn private_sockets(processes: &BTreeSet<u32>) -> Vec<PathBuf> {
+    // A mark and a number are behind the name by which each was bound.
+    let name = |bound: PathBuf| bound.with_extension("").with_extension("");
+    let all: Vec<_> = bound_sockets(processes).into_iter().map(name).collect();
+    assert!(!all.is_empty() && all.iter().all(|path| path.exists()), "{all:?}");
+    all
+}
+
+/// The names by which the sockets were bound that processes listen on.
+fn bound_sockets(processes: &BTreeSet<u32>) -> Vec<PathBuf> {
     let table = fs::read_to_string("/proc/net/unix").unwrap();
     let link = |path: String| fs::read_link(path).unwrap().to_string_lossy().into_owned();
     let inode = |pid: &u32| {
@@ -247,15 +256,13 @@ fn private_sockets(processes: &BTreeSet<u32>) -> Vec<std::path::PathBuf> {
     let named = table.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let is_ours = fields.get(6).is_some_and(|inode| inodes.contains(*inode));
-        // They were bound by the number of their directory, and have another name by now.
+        // They were bound by the number of their directory.
         let bound = fields.get(7).filter(|_| is_ours)?.strip_prefix("/proc/self/fd/")?;
         let (directory, name) = bound.split_once('/')?;
         let directory = link(format!("/proc/{starter}/fd/{directory}"));
-        Some(Path::new(&directory).join(name).with_extension(""))
+        Some(Path::new(&directory).join(name))
     });
-    let all: Vec<_> = named.collect();
-    assert!(!all.is_empty() && all.iter().all(|path| path.exists()), "{all:?} {table}");
-    all
+    named.collect()
 }
 
 #[test]
@@ -335,16 +342,17 @@ fn the_name_of_a_socket_stays_while_none_lives_and_refuses() {
 /// A user that is neither the superuser nor one that the server runs as.
 const OTHER: u32 = 61_001;
 
-/// What another user listens with, until the test ends.
+/// What listens for what is meant for others, until the test ends.
 struct Overhearing(std::process::Child);
 
 impl Overhearing {
-    fn at(directory: &Path, path: &Path) -> Overhearing {
+    fn at(directory: &Path, path: &Path, user: Option<u32>) -> Overhearing {
         use std::os::unix::process::CommandExt;
         let program = directory.join("overhear");
         fs::copy(PROGRAM, &program).unwrap();
         let mut command = std::process::Command::new(program);
-        command.arg(path).uid(OTHER).stdout(std::process::Stdio::piped());
+        command.arg(path).stdout(std::process::Stdio::piped());
+        user.map(|user| command.uid(user));
         // A process that another test has just forked may have the file open for writing still.
         let mut child =
             wait::until(wait::DEADLINE, || command.spawn().ok()).expect("it can be run");
@@ -363,7 +371,7 @@ impl Overhearing {
 }
 
 /// A directory in which only this user makes names, and a name for a socket in it.
-fn place_for_a_socket() -> (tempfile::TempDir, std::path::PathBuf) {
+fn place_for_a_socket() -> (tempfile::TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     set_mode(directory.path(), 0o755);
     let socket = directory.path().join("app.sock");
@@ -372,7 +380,7 @@ fn place_for_a_socket() -> (tempfile::TempDir, std::path::PathBuf) {
 
 /// A directory like /tmp, and a name for a socket in it; `None` where the test may not make files
 /// of other users.
-fn shared_directory() -> Option<(tempfile::TempDir, std::path::PathBuf)> {
+fn shared_directory() -> Option<(tempfile::TempDir, PathBuf)> {
     if as_ourselves().is_empty() {
         flyball_testkit::skip("only the superuser acts for other users");
         return None;
@@ -392,9 +400,11 @@ fn another_user_who_has_the_name_of_the_socket_is_told_nothing(architecture: &st
     let keys = format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
     let Some(responders) = start_where_possible(architecture, &keys) else { return };
     responders.number();
-    // As if the name had been cleaned away, and that user had been first.
-    let theirs = directory.path().join("theirs.sock");
-    let overhearing = Overhearing::at(directory.path(), &theirs);
+    // As if the name had been cleaned away, and that user had been first; all but the number of
+    // the name by which it was bound is as with ours.
+    let bound = bound_sockets(&responders.expect_processes(1)).remove(0);
+    let theirs = bound.with_extension("0123456789abcdef");
+    let overhearing = Overhearing::at(directory.path(), &theirs, Some(OTHER));
     set_mode(&theirs, 0o777);
     fs::rename(&theirs, &socket).unwrap();
     for _ in 0..3 {
@@ -409,7 +419,54 @@ fn another_user_who_has_the_name_of_the_socket_is_told_nothing(architecture: &st
     assert!(wait::until(wait::DEADLINE, again).is_some(), "{}", responders.server.errors());
 }
 
-on_every_architecture!([another_user_who_has_the_name_of_the_socket_is_told_nothing]);
+/// Has a name lead to something else; there is no moment at which it leads to nothing.
+fn lead(name: &Path, target: &Path) {
+    let link = name.with_extension("link");
+    std::os::unix::fs::symlink(target, &link).unwrap();
+    fs::rename(link, name).unwrap();
+}
+
+/// The user of the workers listens there too.
+fn a_name_that_leads_to_another_responder_leads_no_request_there(architecture: &str) {
+    let (directory, socket) = place_for_a_socket();
+    let other = directory.path().join("other.sock");
+    let keys =
+        |socket: &Path| format!("socket = \"unix:{}\"\nprocesses-min = 1\n", socket.display());
+    let keys = format!(
+        "{}[[site.fastcgi]]\npath = \"/other\"\nprogram = {PROGRAM:?}\n{}",
+        keys(&socket),
+        keys(&other),
+    );
+    let Some(responders) = start_where_possible(architecture, &keys) else { return };
+    assert_eq!(responders.ask("/other/id").status(), 200, "{}", responders.server.errors());
+    let first = responders.number();
+    let foreign = directory.path().join("foreign.sock");
+    let overhearing = Overhearing::at(directory.path(), &foreign, None);
+    for target in [&other, &foreign] {
+        lead(&socket, target);
+        let response = responders.ask("/app/id");
+        assert_eq!(response.status(), 503, "{target:?}: {}", responders.server.errors());
+    }
+    responders.expect_logged("its name leads to another socket");
+    assert_eq!(responders.ask("/other/id").status(), 200, "{}", responders.server.errors());
+    assert_eq!(overhearing.end(), "");
+    // Wherever it is by now, the socket that was made for the name is right.
+    fs::remove_file(&socket).unwrap();
+    let again = wait::until(wait::DEADLINE, || {
+        let response = responders.ask("/app/id");
+        (response.status() == 200).then(|| response.text().trim().parse::<u32>().unwrap())
+    });
+    assert!(again.is_some_and(|again| again != first), "{}", responders.server.errors());
+    let moved = directory.path().join("moved.sock");
+    fs::hard_link(&socket, &moved).unwrap();
+    lead(&socket, &moved);
+    assert_eq!(responders.ask("/app/id").status(), 200, "{}", responders.server.errors());
+}
+
+on_every_architecture!([
+    another_user_who_has_the_name_of_the_socket_is_told_nothing,
+    a_name_that_leads_to_another_responder_leads_no_request_there,
+]);
 
 #[test]
 fn no_server_starts_where_another_user_has_the_name_of_the_socket_or_could_take_it() {
@@ -421,7 +478,7 @@ fn no_server_starts_where_another_user_has_the_name_of_the_socket_or_could_take_
     let responders = start(&keys);
     responders.server.terminate();
     responders.server.wait();
-    let overhearing = Overhearing::at(directory.path(), &socket);
+    let overhearing = Overhearing::at(directory.path(), &socket, Some(OTHER));
     let refused = || {
         let refused = launch("sped", &keys, Path::new("/")).start().err();
         refused.map(|refused| refused.to_string()).expect("it does not start")

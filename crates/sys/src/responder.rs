@@ -21,6 +21,48 @@ const TRIES: usize = 8;
 /// As much of the name is part of those.
 const NAME_SHOWN_MAX: usize = 48;
 
+/// Digits of the number that no other name has, behind the mark.
+const NUMBER_DIGITS: usize = 16;
+
+/// What tells the sockets that are made for one path from all others. A socket is bound by a name
+/// that holds the mark of its path, and keeps that as its address, whatever name it gets and
+/// whatever leads to it. The mark follows from the path alone, so that those who connect know it
+/// also of a socket that is made later, or by another version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(String);
+
+impl Mark {
+    /// That of the sockets for `path`.
+    pub fn of(path: &Path) -> Mark {
+        // FNV-1a: it is no secret, all that is asked of it is that paths have different ones.
+        let number =
+            path.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        Mark(format!(".{number:016x}."))
+    }
+
+    /// Whether this socket is connected to one that has been made for the path by this process's
+    /// user, or by the superuser. The name may have led elsewhere: also to a socket of the same
+    /// user.
+    ///
+    /// # Errors
+    /// What it is connected to instead.
+    pub fn check(&self, socket: impl AsFd) -> Result<(), &'static str> {
+        if !crate::net::peer(&socket).is_ok_and(|peer| is_trusted(peer.user, own())) {
+            return Err("its socket is that of another user");
+        }
+        let address = rustix::net::getpeername(socket).ok().flatten();
+        let address = address.and_then(|address| SocketAddrUnix::try_from(address).ok());
+        let bound = address.as_ref().and_then(SocketAddrUnix::path_bytes).unwrap_or_default();
+        let marked = &bound[..bound.len().saturating_sub(NUMBER_DIGITS)];
+        match marked.ends_with(self.0.as_bytes()) {
+            true => Ok(()),
+            false => Err("its name leads to another socket"),
+        }
+    }
+}
+
 /// The name of a listening Unix-domain socket. It stays when the socket is closed, so that no other
 /// user can have it meanwhile: connections are refused then.
 #[derive(Debug)]
@@ -53,7 +95,7 @@ impl SocketName {
         let flags = SocketFlags::CLOEXEC;
         let socket =
             rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        let unready = bind(&socket, &place)?;
+        let unready = bind(&socket, &place, &Mark::of(path))?;
         let named = (|| {
             rustix::net::listen(&socket, backlog)?;
             let bound = statat(at, &unready, AtFlags::SYMLINK_NOFOLLOW)?;
@@ -87,9 +129,9 @@ impl SocketName {
     }
 }
 
-/// Binds a socket in the directory of its place, and tells by which name. None can be known before,
-/// and taken.
-fn bind(socket: &OwnedFd, place: &Place) -> io::Result<OsString> {
+/// Binds a socket in the directory of its place, and tells by which name. It holds the mark, and
+/// none can be known before, and taken.
+fn bind(socket: &OwnedFd, place: &Place, mark: &Mark) -> io::Result<OsString> {
     // By its name a directory that others may change could have become another meanwhile.
     let directory = PathBuf::from(format!("/proc/self/fd/{}", place.directory().as_raw_fd()));
     let shown = place.name().as_bytes();
@@ -98,8 +140,8 @@ fn bind(socket: &OwnedFd, place: &Place) -> io::Result<OsString> {
     loop {
         let mut number = [0; 8];
         crate::random::fill(&mut number)?;
-        let number = format!(".{:016x}", u64::from_ne_bytes(number));
-        let name = OsString::from_vec([shown, number.as_bytes()].concat());
+        let number = format!("{:0NUMBER_DIGITS$x}", u64::from_ne_bytes(number));
+        let name = OsString::from_vec([shown, mark.0.as_bytes(), number.as_bytes()].concat());
         let address = SocketAddrUnix::new(directory.join(&name))?;
         tries += 1;
         match crate::net::bind_unix(socket, &address, 0o600) {
@@ -171,11 +213,6 @@ fn of_another(owner: u32) -> io::Error {
     io::Error::other(format!("the name is that of a socket of user {owner}: remove that first"))
 }
 
-/// Whether what this socket is connected to listens for this process's user, or for the superuser.
-pub fn is_answered_by_own(socket: impl AsFd) -> bool {
-    crate::net::peer(socket).is_ok_and(|peer| is_trusted(peer.user, own()))
-}
-
 /// Has a listening socket refuse connections, also where other processes have copies of it.
 pub fn refuse(socket: impl AsFd) {
     // It listens, so that this does not fail.
@@ -245,7 +282,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert!(!has_waiting(&first));
         let mut early = UnixStream::connect(&path).unwrap();
-        assert!(has_waiting(&first) && is_answered_by_own(&early));
+        assert!(has_waiting(&first));
         let (second, name) = SocketName::listen(&path, 4).unwrap();
         let _late = UnixStream::connect(&path).unwrap();
         assert!(has_waiting(&second));
@@ -267,6 +304,34 @@ mod tests {
         assert_eq!(names.count(), 1, "no other name is left");
         name.unlink();
         assert!(!path.exists() && name.is_lost());
+    }
+
+    #[test]
+    fn only_sockets_that_were_made_for_a_path_are_taken_for_its_own_wherever_it_leads() {
+        let directory = own_directory();
+        let at = |name: &str| directory.path().join(name);
+        let (path, elsewhere) = (at("s"), "its name leads to another socket");
+        let check = || Mark::of(&path).check(UnixStream::connect(&path).unwrap());
+        let _first = SocketName::listen(&path, 4).unwrap();
+        assert_eq!(check(), Ok(()));
+        let _next = SocketName::listen(&path, 4).unwrap();
+        assert_eq!(check(), Ok(()));
+        // By another name it is the same socket still.
+        fs::rename(&path, at("moved")).unwrap();
+        std::os::unix::fs::symlink("moved", &path).unwrap();
+        assert_eq!(check(), Ok(()));
+        let _other = SocketName::listen(&at("other"), 4).unwrap();
+        let _foreign = UnixListener::bind(at("foreign")).unwrap();
+        for name in ["other", "foreign"] {
+            fs::remove_file(&path).unwrap();
+            std::os::unix::fs::symlink(name, &path).unwrap();
+            assert_eq!(check(), Err(elsewhere), "{name}");
+        }
+        // A socket without an address, and one that is not connected.
+        let (one, _two) = UnixStream::pair().unwrap();
+        assert_eq!(Mark::of(&path).check(one), Err(elsewhere));
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        assert!(Mark::of(&path).check(tcp).is_err());
     }
 
     #[test]

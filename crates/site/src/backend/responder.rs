@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_sys::net::{self, Server};
 use flyball_sys::owned::Owned;
-use flyball_sys::responder::is_answered_by_own;
+use flyball_sys::responder::Mark;
 
 use super::Failure;
 use super::environment::Environment;
@@ -18,8 +18,8 @@ use super::spares::Spares;
 #[derive(Debug)]
 pub(super) struct Responder {
     server: Server,
-    /// Whether only what listens for this process's user is asked.
-    is_own: bool,
+    /// What is asked, where this server starts what answers: only sockets that have this mark.
+    mark: Option<Mark>,
     /// The one that was used last at the end: the others grow old and are closed by the server.
     idle: Mutex<Vec<Arc<Owned>>>,
     idle_max: usize,
@@ -37,7 +37,7 @@ impl Responder {
     pub(super) fn new(server: Server, idle_max: usize, places: Arc<Places>) -> Responder {
         Responder {
             server,
-            is_own: false,
+            mark: None,
             idle: Mutex::default(),
             idle_max,
             places,
@@ -47,10 +47,14 @@ impl Responder {
         }
     }
 
-    /// The same where this server starts what answers: another user who came by the name of the
-    /// socket is told nothing.
+    /// The same where this server starts what answers: whatever another user has made the name
+    /// of the socket lead to is told nothing.
     pub(super) fn of_own(self) -> Responder {
-        Responder { is_own: true, ..self }
+        let mark = match &self.server {
+            Server::Unix(path) => Some(Mark::of(path)),
+            Server::Tcp(_) => None,
+        };
+        Responder { mark, ..self }
     }
 
     /// Where it listens.
@@ -88,8 +92,8 @@ impl Responder {
     /// Begins to connect. Never blocks: what becomes of it is seen by the first send.
     pub(super) fn connect(&self) -> Result<Arc<Owned>, (Failure, String)> {
         let socket = net::begin_to_connect(&self.server).map_err(|error| not_connected(&error))?;
-        if self.is_own && !is_answered_by_own(&socket) {
-            return Err((Failure::Down, "its socket is that of another user".into()));
+        if let Some(mark) = &self.mark {
+            mark.check(&socket).map_err(|why| (Failure::Down, why.into()))?;
         }
         Ok(Arc::new(socket))
     }
