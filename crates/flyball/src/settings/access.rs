@@ -119,10 +119,11 @@ pub(super) const ROWS: &[Setting<SiteSettings>] = &[
         },
         default: Some("20"),
         doc: "Most failed logins in a minute, per client address and per user, in all",
-        more: "Further logins are answered with 429. This does not concern a login that is \
-               remembered from the same address. If a user has logged in from an address within a \
-               day, only the failures of that address count there: strangers cannot lock the user \
-               out. An IPv6 client is its network of 64 bits.",
+        more: "Further logins are answered with 429. All sites with the same `auth.file` count \
+               together. This does not concern a login that is remembered from the same address. \
+               If a user has logged in from an address within a day, only the failures of that \
+               address count there: strangers cannot lock the user out. An IPv6 client is its \
+               network of 64 bits.",
         source: "RFC 6585 section 4",
         ..Setting::ROW
     },

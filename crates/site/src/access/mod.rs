@@ -62,6 +62,8 @@ struct Logins {
     challenge: String,
     key: ProofKey,
     remembered: Mutex<Remembered>,
+    /// In a minute.
+    failures_max: u64,
     tries: Arc<Tries>,
     running: Arc<AtomicUsize>,
 }
@@ -112,15 +114,16 @@ pub fn faults(settings: &AccessSettings) -> Vec<Fault> {
 
 impl Access {
     /// What the settings say, by these users; `None` when everybody may see everything. What was
-    /// tried at earlier sites still counts, and is taken out there. To be called before the first
-    /// fork: failures are counted for all processes together.
+    /// tried at other sites by the same users counts here too: `tries` has all that is known, and
+    /// what is new is added. To be called before the first fork: failures are counted for all
+    /// processes together.
     ///
     /// # Errors
     /// When memory is out.
     pub(crate) fn new(
         settings: &AccessSettings,
         users: Option<Arc<Users>>,
-        earlier: &mut Vec<Arc<Tries>>,
+        tries: &mut Vec<Arc<Tries>>,
     ) -> io::Result<Option<Access>> {
         let (mut rules, mut patterns) = (Vec::new(), Vec::new());
         for rule in &settings.rules {
@@ -136,7 +139,7 @@ impl Access {
         // Stable: of two rules with one path, the first holds.
         rules.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
         let patterns = Patterns::new(patterns);
-        let logins = users.map(|users| Logins::new(&settings.auth, users, earlier)).transpose()?;
+        let logins = users.map(|users| Logins::new(&settings.auth, users, tries)).transpose()?;
         let open = rules.iter().all(|(_, admission)| admission.is_open()) && patterns.is_empty();
         Ok((!open || logins.is_some()).then_some(Access { rules, patterns, logins }))
     }
@@ -281,7 +284,7 @@ impl Logins {
     fn new(
         settings: &AuthSettings,
         users: Arc<Users>,
-        earlier: &mut Vec<Arc<Tries>>,
+        tries: &mut Vec<Arc<Tries>>,
     ) -> io::Result<Logins> {
         Ok(Logins {
             paths: settings.paths.iter().map(|path| Prefix::of(path)).collect(),
@@ -292,7 +295,8 @@ impl Logins {
             ),
             key: ProofKey::random()?,
             remembered: Mutex::new(Remembered::new(settings.remember_ms)),
-            tries: Tries::of(settings, earlier)?,
+            failures_max: settings.failures_per_minute,
+            tries: Tries::of(settings, tries)?,
             running: Arc::new(AtomicUsize::new(0)),
         })
     }
@@ -319,7 +323,8 @@ impl Logins {
         let Some(permit) = Permit::take(&self.running) else {
             return Check::Refuse(Refused::Busy(BUSY_S));
         };
-        let tried = match self.tries.begin(client, login.user, now_ms) {
+        let tried = self.tries.begin(client, login.user, self.failures_max, now_ms);
+        let tried = match tried {
             Ok(tried) => tried,
             Err(wait_ms) => return Check::Refuse(Refused::Throttled(wait_ms.div_ceil(1_000))),
         };
@@ -447,11 +452,11 @@ mod tests {
     }
 
     fn access(settings: &AccessSettings) -> Option<Access> {
-        after(settings, &mut Vec::new())
+        among(settings, &mut Vec::new())
     }
 
-    fn after(settings: &AccessSettings, earlier: &mut Vec<Arc<Tries>>) -> Option<Access> {
-        Access::new(settings, Users::of(&settings.auth).unwrap(), earlier).unwrap()
+    fn among(settings: &AccessSettings, tries: &mut Vec<Arc<Tries>>) -> Option<Access> {
+        Access::new(settings, Users::of(&settings.auth).unwrap(), tries).unwrap()
     }
 
     fn with_auth(change: impl FnOnce(&mut AuthSettings)) -> Access {
@@ -551,31 +556,42 @@ mod tests {
     }
 
     #[test]
-    fn what_was_tried_counts_for_later_sites_that_count_the_same_and_for_each_one() {
+    fn what_was_tried_counts_for_all_sites_of_the_same_users_and_for_later_ones() {
         let (file, other) = (users(), users());
-        let with = |file: &tempfile::NamedTempFile, most, realm: &str| {
+        let mut tries = Vec::new();
+        let mut site = |file: &tempfile::NamedTempFile, most| {
             let mut settings = AccessSettings::default();
             settings.auth.file = Some(file.path().into());
-            (settings.auth.failures_per_minute, settings.auth.realm) = (most, realm.into());
-            settings
+            settings.auth.failures_per_minute = most;
+            among(&settings, &mut tries).unwrap()
         };
-        let (first, second) = (access(&with(&file, 1, "a")), access(&with(&file, 1, "b")));
-        let (first, second) = (first.unwrap(), second.unwrap());
-        let wrong = |access: &Access| passes(access, "/", Some(WRONG), "192.0.2.1");
-        assert_eq!(wrong(&first), Err(Refused::Login));
-        let throttled = Err(Refused::Throttled(60));
-        let mut earlier = vec![first.tries().unwrap(), second.tries().unwrap()];
-        for (settings, found) in [
-            (with(&other, 1, "a"), Err(Refused::Login)),
-            (with(&file, 2, "a"), Err(Refused::Login)),
-            (with(&file, 1, "c"), throttled),
-            (with(&file, 1, "c"), Err(Refused::Login)),
-            (with(&file, 1, "c"), Err(Refused::Login)),
-        ] {
-            let later = after(&settings, &mut earlier).unwrap();
-            assert_eq!(wrong(&later), found, "{settings:?}");
+        let (few, many) = (site(&file, 3), site(&file, 6));
+        let wrong = |access: &Access, from| passes(access, "/", Some(WRONG), from);
+        let (failed, here) = (Err(Refused::Login), "192.0.2.1");
+        // Each takes its part of a minute: one of three is two of six.
+        for site in [&few, &many, &many] {
+            assert_eq!(wrong(site, here), failed);
         }
-        assert!(earlier.is_empty() && wrong(&second) == throttled);
+        assert_eq!(wrong(&site(&file, 3), here), failed, "a later site");
+        assert_eq!(wrong(&few, here), Err(Refused::Throttled(20)));
+        assert_eq!(wrong(&many, here), Err(Refused::Throttled(10)));
+        // The right password does not help, and the user is the same at all of them.
+        for (site, from) in [(&many, here), (&many, "192.0.2.2")] {
+            let right = passes(site, "/", Some(ANN), from);
+            assert!(matches!(right, Err(Refused::Throttled(_))), "{right:?}");
+        }
+        assert_eq!(wrong(&site(&other, 3), here), failed, "other users");
+        assert_eq!(tries.len(), 2);
+    }
+
+    #[test]
+    fn a_site_allows_as_many_failures_as_it_says() {
+        for most in [1, 2, 7, 20, 999, 1_000] {
+            let access = with_auth(|auth| auth.failures_per_minute = most);
+            let wrong = || passes(&access, "/", Some(WRONG), "192.0.2.1");
+            let failures = (0..=most).take_while(|_| wrong() == Err(Refused::Login)).count();
+            assert_eq!(failures as u64, most);
+        }
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub struct AuthSettings {
     pub paths: Vec<String>,
     /// For how long a login that was verified is not verified again, in milliseconds.
     pub remember_ms: u64,
-    /// Failed logins in a minute, for each client address and for each user.
+    /// Failed logins in a minute, for each client address and for each user, over all sites that
+    /// have the same file.
     pub failures_per_minute: u64,
 }
 

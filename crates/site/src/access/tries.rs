@@ -1,5 +1,6 @@
 //! Logins that failed, and from where users have logged in: counted in memory that all processes
-//! share, and taken over by the sites of a reload, so that nothing is tried more often by it.
+//! share, for all sites that have the same users, and taken over by the sites of a reload, so that
+//! nothing is tried more often by either.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -17,12 +18,15 @@ const FAILURES_KNOWN_MAX: usize = 16 * 1024;
 /// out a user who logs in daily.
 const KNOWN_S: u64 = 24 * 60 * 60;
 
-/// What was tried at one site.
+/// What a client or a user may use up by failures in a minute: a share of it by each, which is
+/// larger where a site allows fewer. So those of sites that allow different numbers add up.
+const SHARES: u64 = 60_000_000;
+
+/// What was tried at the sites of one file of users.
 #[derive(Debug)]
 pub(crate) struct Tries {
-    /// What the counts are of: the users of this file, and so many failures in a minute.
     file: Option<PathBuf>,
-    most: u64,
+    /// In shares.
     failures: Rates,
     /// Users, each with a client from which it has logged in lately.
     places: Rates,
@@ -34,57 +38,65 @@ pub(crate) struct Tries {
 pub(super) struct Try {
     client: Client,
     name: u64,
+    /// What it costs if it fails.
+    shares: u64,
     /// The user has logged in from this client lately.
     is_known: bool,
 }
 
 impl Tries {
-    /// Those of a site with these settings: the first of `earlier` that counts the same, which is
-    /// taken out, or one that knows of none. To be made before the first fork.
+    /// Those of a site with these settings: the ones among `known` that are of the same file, or
+    /// new ones, which are known then. To be made before the first fork.
     ///
     /// # Errors
     /// When memory is out.
     pub(super) fn of(
         settings: &AuthSettings,
-        earlier: &mut Vec<Arc<Tries>>,
+        known: &mut Vec<Arc<Tries>>,
     ) -> io::Result<Arc<Tries>> {
-        let most = settings.failures_per_minute.max(1);
-        let counts_same = |tries: &Arc<Tries>| tries.file == settings.file && tries.most == most;
-        if let Some(at) = earlier.iter().position(counts_same) {
-            return Ok(earlier.remove(at));
+        if let Some(same) = known.iter().find(|tries| tries.file == settings.file) {
+            return Ok(Arc::clone(same));
         }
-        Ok(Arc::new(Tries {
+        let tries = Arc::new(Tries {
             file: settings.file.clone(),
-            most,
-            failures: Rates::new(FAILURES_KNOWN_MAX, most as f64 / 60.0, most)?,
+            failures: Rates::new(FAILURES_KNOWN_MAX, SHARES as f64 / 60.0, SHARES)?,
             places: Rates::new(FAILURES_KNOWN_MAX, 1.0 / KNOWN_S as f64, 1)?,
             names: RandomState::new(),
-        }))
+        });
+        known.push(Arc::clone(&tries));
+        Ok(tries)
     }
 
-    /// A client tries to log in as this user. From where the user has logged in lately the failures
-    /// of the client alone count, so that strangers who fail by a user's name do not lock the user
-    /// out.
+    /// A client tries to log in as this user at a site that allows so many failures in a minute.
+    /// From where the user has logged in lately the failures of the client alone count, so that
+    /// strangers who fail by a user's name do not lock the user out.
     ///
     /// # Errors
     /// The milliseconds after which it may try.
-    pub(super) fn begin(&self, client: Client, user: &[u8], now_ms: u64) -> Result<Try, u64> {
+    pub(super) fn begin(
+        &self,
+        client: Client,
+        user: &[u8],
+        most: u64,
+        now_ms: u64,
+    ) -> Result<Try, u64> {
         let name = self.names.hash_one(user);
-        self.failures.take(client, now_ms)?;
+        let shares = SHARES / most.max(1);
+        self.failures.take_many(client, shares, now_ms)?;
         let is_known = self.places.knows((name, client), now_ms);
-        if !is_known && let Err(wait_ms) = self.failures.take(name, now_ms) {
-            self.failures.give_back(client, now_ms);
+        if !is_known && let Err(wait_ms) = self.failures.take_many(name, shares, now_ms) {
+            self.failures.give_back(client, shares, now_ms);
             return Err(wait_ms);
         }
-        Ok(Try { client, name, is_known })
+        Ok(Try { client, name, shares, is_known })
     }
 
     /// It has succeeded.
     pub(super) fn succeeded(&self, tried: Try, now_ms: u64) {
-        let Try { client, name, is_known } = tried;
-        self.failures.give_back(client, now_ms);
+        let Try { client, name, shares, is_known } = tried;
+        self.failures.give_back(client, shares, now_ms);
         if !is_known {
-            self.failures.give_back(name, now_ms);
+            self.failures.give_back(name, shares, now_ms);
         }
         self.places.fill((name, client), now_ms);
     }

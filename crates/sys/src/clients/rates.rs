@@ -62,10 +62,19 @@ impl Rates {
     /// # Errors
     /// The milliseconds after which it may be tried again, when the client has used up what it may.
     pub fn take(&self, client: impl Hash, now_ms: u64) -> Result<(), u64> {
+        self.take_many(client, 1, now_ms)
+    }
+
+    /// So many uses at once, or none.
+    ///
+    /// # Errors
+    /// As [`Rates::take`].
+    pub fn take_many(&self, client: impl Hash, uses: u64, now_ms: u64) -> Result<(), u64> {
+        let many_us = self.interval_us.saturating_mul(uses);
         let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
         for _ in 0..ATTEMPTS_MAX {
             let place = self.place(hash, now_us);
-            let ahead_us = place.ahead_us + self.interval_us;
+            let ahead_us = place.ahead_us.saturating_add(many_us);
             if ahead_us > self.window_us {
                 return Err((ahead_us - self.window_us).div_ceil(1_000));
             }
@@ -77,15 +86,16 @@ impl Rates {
         Ok(())
     }
 
-    /// Takes one use back.
-    pub fn give_back(&self, client: impl Hash, now_ms: u64) {
+    /// Takes so many uses back.
+    pub fn give_back(&self, client: impl Hash, uses: u64, now_ms: u64) {
+        let many_us = self.interval_us.saturating_mul(uses);
         let (now_us, hash) = (now_ms.wrapping_mul(1_000), self.hasher.hash_one(client));
         for _ in 0..ATTEMPTS_MAX {
             let place = self.place(hash, now_us);
             if place.ahead_us == 0 {
                 return;
             }
-            let ahead_us = place.ahead_us.saturating_sub(self.interval_us);
+            let ahead_us = place.ahead_us.saturating_sub(many_us);
             let new = packed(tag_of(hash), now_us.wrapping_add(ahead_us));
             if place.word.compare_exchange(place.seen, new, Relaxed, Relaxed).is_ok() {
                 return;
@@ -176,10 +186,14 @@ mod tests {
     fn what_is_given_back_can_be_taken_again() {
         let rates = Rates::new(64, 0.1, 3).unwrap();
         assert_eq!(taken(&rates, 1, 9, 0), 3);
-        rates.give_back(1, 0);
+        rates.give_back(1, 1, 0);
         assert_eq!(taken(&rates, 1, 9, 0), 1);
+        rates.give_back(1, 2, 0);
+        assert_eq!(rates.take_many(1, 3, 0), Err(10_000));
+        assert_eq!(rates.take_many(1, 2, 0), Ok(()));
+        assert_eq!(rates.take_many(1, u64::MAX, 0).map_err(|_| ()), Err(()));
         for _ in 0..9 {
-            rates.give_back(2, 0);
+            rates.give_back(2, 1, 0);
         }
         assert_eq!(taken(&rates, 2, 9, 0), 3);
     }
