@@ -55,7 +55,8 @@ impl Master {
             return Err("this server has no configuration to load again".into());
         };
         let settings = configuration.load().map_err(|why| {
-            format!("the configuration is not loaded and nothing changes:\n{}", why.trim_end())
+            let why = why.trim_end().replace('\n', "; ");
+            format!("the configuration is not loaded and nothing changes: {why}")
         })?;
         let begun_ms = clock::monotonic_ms();
         self.renew_by(settings, |sites| Earlier::Other(sites))
