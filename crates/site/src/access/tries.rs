@@ -11,7 +11,7 @@ use flyball_sys::clients::{Client, Rates};
 
 use super::settings::AuthSettings;
 
-/// Clients and users whose failures are known, in all; those that failed least make room.
+/// Clients and users whose failures are known, together; those that failed least make room.
 const FAILURES_KNOWN_MAX: usize = 16 * 1024;
 
 /// How long the address of a login is remembered, in seconds: a day, so that strangers never lock
