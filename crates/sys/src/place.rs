@@ -5,8 +5,8 @@
 //! change one of the directories could put a symbolic link there, and have the file made wherever
 //! it leads: a link is followed only if it is the superuser's or that of the user of this process.
 //! Where something is read, no link of procfs is followed: such a link leads where its reader is,
-//! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`). What lies beneath a
-//! root is found by the root's rules for links (`within`).
+//! past the directories above that (proc(5), `/proc/pid/cwd`, `fd` and `root`). What is shown to
+//! all is found by the owners of links and by the rules of roots (`within`).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -108,13 +108,9 @@ pub(crate) struct Led {
 
 /// How a path is followed: which links are, and what the directories on the way are to it.
 trait Way {
-    /// The walk begins in this directory; these names are left, the next one last.
-    fn begins(&mut self, _directory: BorrowedFd<'_>, _left: &[Step]) -> io::Result<()> {
-        Ok(())
-    }
-
-    /// It enters a directory by this name: `/`, `..` or one of those that the last one holds.
-    fn enters(&mut self, _name: &Path, _about: &Stat, _left: &[Step]) -> io::Result<()> {
+    /// The walk enters a directory by this name: `/`, `..` or one of those that the last one holds.
+    /// Whether the name that is next is one of a link, and not of the path.
+    fn enters(&mut self, _name: &Path, _about: &Stat, _goes_on_by_link: bool) -> io::Result<()> {
         Ok(())
     }
 
@@ -122,17 +118,9 @@ trait Way {
     fn follows(&mut self, name: &Path, link: BorrowedFd<'_>, about: &Stat) -> io::Result<()>;
 }
 
-/// A name that is left of a path.
-struct Step {
-    name: PathBuf,
-    /// A link has it, and not the path.
-    is_of_link: bool,
-}
-
 /// The names of a path, the first one last.
-fn steps(path: &Path, is_of_link: bool) -> impl Iterator<Item = Step> {
-    let names = path.components().rev().map(|part| PathBuf::from(part.as_os_str()));
-    names.map(move |name| Step { name, is_of_link })
+fn steps(path: &Path) -> impl Iterator<Item = PathBuf> {
+    path.components().rev().map(|part| PathBuf::from(part.as_os_str()))
 }
 
 /// By links that lie outside of procfs.
@@ -149,13 +137,18 @@ struct Own;
 
 impl Way for Own {
     fn follows(&mut self, name: &Path, _: BorrowedFd<'_>, about: &Stat) -> io::Result<()> {
-        if about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw() {
-            return Ok(());
-        }
-        let name = name.display();
-        let why = format!("{name} is a symbolic link of another user, which is not followed");
-        Err(io::Error::other(why))
+        if is_own(about) { Ok(()) } else { Err(not_followed(name)) }
     }
+}
+
+/// Whether the superuser or the user of this process owns it.
+fn is_own(about: &Stat) -> bool {
+    about.st_uid == 0 || about.st_uid == rustix::process::geteuid().as_raw()
+}
+
+fn not_followed(link: &Path) -> io::Error {
+    let link = link.display();
+    io::Error::other(format!("{link} is a symbolic link of another user, which is not followed"))
 }
 
 /// Follows a path by links that lie outside of procfs, to something outside of it. Blocks on the
@@ -179,22 +172,24 @@ pub(crate) fn is_outside_proc(place: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Follows a path; `None` when it has no name at all.
 fn lead(path: &Path, way: &mut impl Way) -> io::Result<Option<Led>> {
-    let (mut left, mut links) = (steps(path, false).collect::<Vec<_>>(), 0);
+    let (mut left, mut links) = (steps(path).collect::<Vec<_>>(), 0);
+    // So many of them are of the path.
+    let mut of_path = left.len();
     // An absolute path leads on from where the process is closed.
     let start: &OsStr = match path.is_absolute() {
         true => Component::RootDir.as_os_str(),
         false => Component::CurDir.as_os_str(),
     };
     let mut directory = enter(CWD, Path::new(start))?;
-    way.begins(directory.as_fd(), &left)?;
-    while let Some(Step { name, .. }) = left.pop() {
+    while let Some(name) = left.pop() {
+        of_path = of_path.min(left.len());
         let found = enter(&directory, &name)?;
         let about = fstat(&found)?;
         if FileType::from_raw_mode(about.st_mode) != FileType::Symlink {
             if left.is_empty() {
                 return Ok(Some(Led { directory, name, found }));
             }
-            way.enters(&name, &about, &left)?;
+            way.enters(&name, &about, left.len() > of_path)?;
             directory = found;
             continue;
         }
@@ -204,7 +199,7 @@ fn lead(path: &Path, way: &mut impl Way) -> io::Result<Option<Led>> {
             return Err(io::Error::from_raw_os_error(libc::ELOOP));
         }
         let target = readlinkat(&found, "", Vec::new())?.into_bytes();
-        left.extend(steps(Path::new(&OsString::from_vec(target)), true));
+        left.extend(steps(Path::new(&OsString::from_vec(target))));
     }
     Ok(None)
 }

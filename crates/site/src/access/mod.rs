@@ -176,11 +176,21 @@ impl Access {
     /// may keep it.
     pub(crate) fn restricts(&self, request: &Request<'_>, scratch: &mut Scratch) -> bool {
         let (path, mapped) = routes::relative_of(request.path(), &mut scratch.relative);
+        self.closes_path(path)
+            || !self.patterns.is_empty()
+                && self.patterns.restrict(routes::url_of(path, mapped, &mut scratch.url))
+    }
+
+    /// The same of a URL.
+    pub(crate) fn closes(&self, url: &[u8]) -> bool {
+        self.closes_path(routes::relative_of_url(url)) || self.patterns.restrict(url)
+    }
+
+    /// Whether a login, or a rule by path, closes a path to some clients.
+    fn closes_path(&self, path: &[u8]) -> bool {
         let closed = |path: &[u8]| self.rule_of(path).is_some_and(|(_, rule)| !rule.is_open());
         readings(path).any(|path| closed(&path))
             || self.logins.as_ref().is_some_and(|logins| logins.cover(path))
-            || !self.patterns.is_empty()
-                && self.patterns.restrict(routes::url_of(path, mapped, &mut scratch.url))
     }
 
     /// The rule of a path with its number.
@@ -213,31 +223,15 @@ impl Access {
         scratch: &mut Scratch,
     ) -> bool {
         let (asked, _) = routes::relative_of(request.path(), &mut scratch.relative);
-        self.is_led_around(Some(asked), routes::relative_of_url(url))
-            || self.closes_beside(request, url, scratch)
-    }
-
-    /// Whether a rule by path, or a login, closes a name and is not that of what was asked for.
-    fn is_led_around(&self, asked: Option<&[u8]>, name: &[u8]) -> bool {
+        let name = routes::relative_of_url(url);
         let passed = |number: usize| {
-            let mut paths = asked.into_iter().flat_map(readings);
-            paths.any(|path| self.rule_of(&path).is_some_and(|(at, _)| at == number))
+            readings(asked).any(|path| self.rule_of(&path).is_some_and(|(at, _)| at == number))
         };
         let by_rule = readings(name).any(|name| {
             self.rule_of(&name).is_some_and(|(at, rule)| !rule.is_open() && !passed(at))
         });
         let logins = |path: &[u8]| self.logins.as_ref().is_some_and(|logins| logins.cover(path));
-        by_rule || (logins(name) && !asked.is_some_and(logins))
-    }
-
-    /// Whether a URL is closed to some clients by a rule that is not also that of another URL, by
-    /// which its file is shown to all.
-    pub(crate) fn closes_to_some(&self, asked: Option<&[u8]>, url: &[u8]) -> bool {
-        self.is_led_around(asked.map(routes::relative_of_url), routes::relative_of_url(url))
-            || match asked {
-                Some(asked) => self.patterns.close_beside(asked, url),
-                None => self.patterns.restrict(url),
-            }
+        by_rule || (logins(name) && !logins(asked)) || self.closes_beside(request, url, scratch)
     }
 
     /// Whether a pattern closes a URL and does not fit the path of the request.

@@ -158,11 +158,6 @@ impl SiteRoutes {
         self.roots.iter().map(|root| &*root.directory)
     }
 
-    /// All roots and their names.
-    pub(crate) fn roots_and_names(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
-        self.roots.iter().map(|root| (&*root.name, &*root.directory))
-    }
-
     /// The roots that the settings name, by these names.
     pub(crate) fn named_roots(&self) -> impl Iterator<Item = (&Path, &OwnedFd)> {
         let named = self.roots.iter().filter(|root| !root.is_users);

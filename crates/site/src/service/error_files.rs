@@ -1,10 +1,12 @@
-//! The files of error pages. A page is shown to every client, whatever it asks for. So where its
-//! file lies beneath a root, of this site or of another, it is found by the rules that hold there.
+//! The files of error pages. A page is shown to every client, whatever it asks for. Who runs the
+//! server names it, and may show what cannot be asked for otherwise; where a link leads is the
+//! choice of another. So beneath a root, of this site or of another, a link leads only to what its
+//! site shows to all.
 
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use flyball_sys::file::Links;
 use flyball_sys::place::{Node, Within, node};
@@ -33,9 +35,7 @@ pub(super) fn read<'a>(
         let read = |status: u16, path: &Path| {
             let rules = |node| roots.links(node, number, sites);
             let found = routes::found(path, rules, rights)?;
-            let moved = leads_around_a_root(path, &found, sites)?;
-            let moved = moved.then_some("is beneath a root that was replaced at this moment");
-            if let Some(why) = moved.or_else(|| roots.refusal(&found, number, sites)) {
+            if let Some(why) = roots.refusal(&found, number, sites) {
                 let path = path.display();
                 return Err(io::Error::other(format!("site.error-page.{status}: {path} {why}")));
             }
@@ -48,19 +48,6 @@ pub(super) fn read<'a>(
         site.error_pages = pages;
     }
     Ok(())
-}
-
-/// Whether the name of a page has that of a root in front, and did not lead there: who replaces the
-/// root between the two would have the page found by no rules.
-fn leads_around_a_root(path: &Path, found: &Within, sites: &[Site]) -> io::Result<bool> {
-    for (name, directory) in sites.iter().flat_map(|site| site.routes.roots_and_names()) {
-        let is_name = |part: Component<'_>| matches!(part, Component::Normal(_));
-        let is_beneath = path.strip_prefix(name).is_ok_and(|below| below.components().all(is_name));
-        if is_beneath && found.asked_beneath(node(directory)?).is_none() {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// The roots of all sites by what they are: their names tell nothing of what lies beneath them.
@@ -112,12 +99,10 @@ impl Roots {
             return Some("is a script, not a page");
         }
         let (node, name) = above.first()?;
-        let is_closed = |root: Root| {
-            let asked = found.asked_beneath(*node).and_then(|name| url(root, name));
-            let url = url(root, name);
-            url.is_some_and(|url| sites[root.site].closes_beside(asked.as_deref(), &url))
-        };
-        let is_closed = self.at(*node, own).any(is_closed);
+        let closes = |root: Root| Some(sites[root.site].closes(&url(root, name)?));
+        let closed: Vec<bool> = self.at(*node, own).filter_map(closes).collect();
+        // Where no path leads, a backend alone hands files out.
+        let is_closed = found.is_by_link() && (closed.is_empty() || closed.contains(&true));
         is_closed.then_some("is a link to what its site does not show to all")
     }
 }

@@ -243,20 +243,13 @@ impl Site {
         self.gates.passage(url).is_some_and(|passage| passage.script().is_some())
     }
 
-    /// Whether a rule keeps all clients, or some, from a file of this URL that is shown to every
-    /// client, unless it is the file that was asked for or the rule holds for that too. What is
-    /// asked for is named by who runs the server, who may well show as an error page what cannot be
-    /// asked for otherwise; where a link leads from there is another's choice.
-    pub(super) fn closes_beside(&self, asked: Option<&[u8]>, url: &[u8]) -> bool {
-        if asked == Some(url) {
-            return false;
-        }
-        let hides = |url| self.routes.hides(url);
+    /// Whether a rule keeps all clients, or some, from the file of this URL.
+    pub(super) fn closes(&self, url: &[u8]) -> bool {
         self.gates.passage(url).is_some()
             || self.modules.answering(url).is_some()
             || self.routes.returns().of(url).is_some()
-            || hides(url) && !asked.is_some_and(hides)
-            || self.access.as_ref().is_some_and(|access| access.closes_to_some(asked, url))
+            || self.routes.hides(url)
+            || self.access.as_ref().is_some_and(|access| access.closes(url))
     }
 }
 

@@ -1,18 +1,22 @@
-//! Where a name leads, by the rules of the directories that it lies in.
+//! Where a name leads, by the owners of links and by the rules of the directories that it lies in.
 //!
-//! What is served from a root may belong to another than who names a file in it. So the root's
-//! rules for links hold beneath it. Whether a file lies beneath a root is no matter of its name: a
-//! link or `..` may lead there. The directories that a walk comes through are compared with the
-//! roots by device and inode, and each of them has the rules of the nearest root at or above it.
+//! What is named is shown to all, but another than who names it may own a directory on the way, and
+//! make a link there. So a link is followed if it is the superuser's or that of the user of this
+//! process, or of the owner of the file that it leads to, who could show that file anyway.
+//!
+//! Beneath a root its rules for links hold instead. Whether a file lies beneath a root is no matter
+//! of its name: a link or `..` may lead there. The directories that a walk comes through are
+//! compared with the roots by device and inode, and each of them has the rules of the nearest root
+//! at or above it. A link that leads from outside into a root is one of that root as well.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
+use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, openat};
 
-use super::{Led, Step, Way, enter, is_outside_proc, lead};
+use super::{Led, Way, enter, is_outside_proc, is_own, lead, not_followed};
 use crate::file::{Links, read_opened};
 
 /// Which directory it is, whatever its name.
@@ -38,7 +42,7 @@ fn node_of(about: &Stat) -> Node {
 pub struct Within {
     led: Led,
     above: Vec<Passed>,
-    asked: Vec<(Node, PathBuf)>,
+    is_by_link: bool,
 }
 
 /// A directory that something lies in.
@@ -47,19 +51,31 @@ struct Passed {
     node: Node,
 }
 
-/// Follows a path by links outside of procfs, and beneath a directory for which there are `rules`
-/// by these. Blocks on the disk.
+/// Follows a path: beneath a directory for which there are `rules` by these, and elsewhere by links
+/// of the superuser, of the user of this process, and of the owner of what it leads to. Blocks on
+/// the disk.
 ///
 /// # Errors
-/// When there is nothing; as [`open_beneath`] for links that are not followed; when something of
-/// procfs is on the way or at the end.
+/// When there is nothing; as [`open_beneath`] for links that are not followed; when a link is of
+/// another user; when something of procfs is on the way or at the end.
 ///
 /// [`open_beneath`]: crate::file::open_beneath
 pub fn lead_within(path: &Path, rules: impl Fn(Node) -> Option<Links>) -> io::Result<Within> {
-    let mut way = ByRules { rules, above: Vec::new(), kept_in: 0, asked: Vec::new() };
+    let (above, others) = (Vec::new(), Vec::new());
+    let mut way = ByRules { rules, above, kept_in: 0, is_by_link: false, others };
+    if path.is_relative() {
+        way.climb()?;
+    }
     let led = lead(path, &mut way)?.ok_or(io::ErrorKind::NotFound)?;
     is_outside_proc(led.found.as_fd())?;
-    Ok(Within { led, above: way.above, asked: way.asked })
+    let owner = fstat(&led.found)?.st_uid;
+    if let Some((link, _)) = way.others.iter().find(|(_, maker)| *maker != owner) {
+        return Err(not_followed(link));
+    }
+    match way.nearest() {
+        Some((_, Links::Deny)) if way.is_by_link => Err(io::Error::from_raw_os_error(libc::ELOOP)),
+        _ => Ok(Within { led, above: way.above, is_by_link: way.is_by_link }),
+    }
 }
 
 impl Within {
@@ -72,10 +88,9 @@ impl Within {
         })
     }
 
-    /// The name beneath a directory by which it was asked for, if there are only names of the path
-    /// from there on, and none of a link.
-    pub fn asked_beneath(&self, node: Node) -> Option<&Path> {
-        self.asked.iter().rev().find(|(above, _)| *above == node).map(|(_, name)| &**name)
+    /// Whether a link beneath one of those directories, or from outside into one, is on the way.
+    pub fn is_by_link(&self) -> bool {
+        self.is_by_link
     }
 
     /// Reads it, as [`read_whole`] does.
@@ -105,43 +120,28 @@ struct ByRules<R> {
     above: Vec<Passed>,
     /// So many of them must not be left any more: a link was followed that must stay beneath.
     kept_in: usize,
-    /// What is asked for beneath roots.
-    asked: Vec<(Node, PathBuf)>,
+    /// As [`Within::is_by_link`].
+    is_by_link: bool,
+    /// Followed links of other users, and whose they are.
+    others: Vec<(PathBuf, u32)>,
 }
 
 impl<R: Fn(Node) -> Option<Links>> ByRules<R> {
-    /// The walk stands in a directory that this name has.
-    fn push(&mut self, name: &OsStr, node: Node, left: &[Step]) {
-        self.above.push(Passed { name: name.to_owned(), node });
-        self.note(node, PathBuf::new(), left);
-    }
-
-    /// Notes what is asked for beneath a root: these names, and then those that are left.
-    fn note(&mut self, root: Node, mut asked: PathBuf, left: &[Step]) {
-        if (self.rules)(root).is_none() {
-            return;
-        }
-        for step in left.iter().rev() {
-            match step.name.components().next() {
-                Some(Component::Normal(name)) if !step.is_of_link => asked.push(name),
-                Some(Component::CurDir) => {}
-                _ => return,
-            }
-        }
-        self.asked.push((root, asked));
+    /// The nearest directory with rules that the walk stands in or beneath, and its rules.
+    fn nearest(&self) -> Option<(usize, Links)> {
+        let rules = |(at, passed): (usize, &Passed)| Some((at, (self.rules)(passed.node)?));
+        self.above.iter().enumerate().rev().find_map(rules)
     }
 
     /// The directories above a relative path, of which the walk comes through none.
-    fn climb(&mut self, directory: BorrowedFd<'_>, left: &[Step]) -> io::Result<()> {
+    fn climb(&mut self) -> io::Result<()> {
         let here = std::env::current_dir().unwrap_or_default();
         let mut names = here.components().rev();
-        let (mut at, mut last) = (enter(directory, Path::new("."))?, node(directory)?);
-        let mut below = PathBuf::new();
+        let mut at = enter(CWD, Path::new("."))?;
+        let mut last = node(&at)?;
         loop {
             let name = names.next().map_or(OsStr::new(""), |name| name.as_os_str());
-            self.note(last, below.clone(), left);
             self.above.push(Passed { name: name.to_owned(), node: last });
-            below = Path::new(name).join(below);
             // Beneath what may not be entered nothing is served.
             let Ok(above) = enter(&at, Path::new("..")) else { break };
             let found = node(&above)?;
@@ -156,20 +156,13 @@ impl<R: Fn(Node) -> Option<Links>> ByRules<R> {
 }
 
 impl<R: Fn(Node) -> Option<Links>> Way for ByRules<R> {
-    fn begins(&mut self, directory: BorrowedFd<'_>, left: &[Step]) -> io::Result<()> {
-        match left.last() {
-            Some(step) if step.name.is_absolute() => Ok(()),
-            _ => self.climb(directory, left),
-        }
-    }
-
-    fn enters(&mut self, name: &Path, about: &Stat, left: &[Step]) -> io::Result<()> {
+    fn enters(&mut self, name: &Path, about: &Stat, goes_on_by_link: bool) -> io::Result<()> {
         let node = node_of(about);
+        self.is_by_link |= goes_on_by_link && (self.rules)(node).is_some();
         match name.components().next() {
             Some(Component::RootDir) if self.kept_in > 0 => Err(left_its_root()),
             Some(Component::RootDir) => {
-                self.above.clear();
-                self.push(name.as_os_str(), node, left);
+                self.above = vec![Passed { name: name.into(), node }];
                 Ok(())
             }
             Some(Component::ParentDir) if self.kept_in == self.above.len() => Err(left_its_root()),
@@ -184,24 +177,25 @@ impl<R: Fn(Node) -> Option<Links>> Way for ByRules<R> {
                 }
             }
             Some(Component::Normal(name)) => {
-                self.push(name, node, left);
+                self.above.push(Passed { name: name.to_owned(), node });
                 Ok(())
             }
             _ => Ok(()),
         }
     }
 
-    fn follows(&mut self, _: &Path, link: BorrowedFd<'_>, _: &Stat) -> io::Result<()> {
+    fn follows(&mut self, name: &Path, link: BorrowedFd<'_>, about: &Stat) -> io::Result<()> {
         is_outside_proc(link)?;
-        let nearest = |(at, passed): (usize, &Passed)| Some((at, (self.rules)(passed.node)?));
-        match self.above.iter().enumerate().rev().find_map(nearest) {
-            Some((_, Links::Deny)) => Err(io::Error::from_raw_os_error(libc::ELOOP)),
-            Some((at, Links::Beneath)) => {
-                self.kept_in = self.kept_in.max(at + 1);
-                Ok(())
-            }
-            Some((_, Links::Follow)) | None => Ok(()),
+        let nearest = self.nearest();
+        self.is_by_link |= nearest.is_some();
+        match nearest {
+            Some((_, Links::Deny)) => return Err(io::Error::from_raw_os_error(libc::ELOOP)),
+            Some((at, Links::Beneath)) => self.kept_in = self.kept_in.max(at + 1),
+            Some((_, Links::Follow)) => {}
+            None if is_own(about) => {}
+            None => self.others.push((name.to_owned(), about.st_uid)),
         }
+        Ok(())
     }
 }
 
@@ -213,7 +207,7 @@ fn left_its_root() -> io::Error {
 mod tests {
     use super::*;
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{chown, lchown, symlink};
 
     fn tree() -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -294,28 +288,91 @@ mod tests {
             assert_eq!(inner(name, Links::Beneath), None, "{name}");
             assert_eq!(inner(name, Links::Follow).unwrap(), "root/page", "{name}");
         }
-        assert_eq!(inner("root/deep", Links::Deny).unwrap(), "root/sub/inner/page");
+        assert_eq!(inner("root/deep", Links::Deny), None, "a link leads into it");
+        assert_eq!(inner("root/deep", Links::Beneath).unwrap(), "root/sub/inner/page");
+        assert_eq!(inner("root/sub/inner/page", Links::Deny).unwrap(), "root/sub/inner/page");
     }
 
     #[test]
-    fn what_was_asked_for_is_told_unless_a_link_chose_it() {
+    fn a_link_beneath_a_root_or_into_one_is_told_and_one_to_the_root_itself_is_not() {
         let (_dir, base) = tree();
+        symlink("../root/sub", base.join("out/into")).unwrap();
+        symlink(".", base.join("root/self")).unwrap();
         let root = of(&base.join("root"));
-        let rules = |node| (node == root).then_some(Links::Follow);
-        for (path, name, asked) in [
-            ("root/sub/page", Some("sub/page"), Some("sub/page")),
-            ("current/sub/page", Some("sub/page"), Some("sub/page")),
-            ("root/near", Some("page"), Some("near")),
-            ("led", Some("page"), None),
-            ("root/../current/deep", Some("sub/inner/page"), Some("deep")),
-            ("root/out", None, Some("out")),
-            ("out/page", None, None),
+        let read = |path: &str, links| {
+            let found =
+                lead_within(&base.join(path), |node| (node == root).then_some(links)).ok()?;
+            let name = found.above().find(|(node, _)| *node == root).map(|(_, name)| name);
+            Some((name, found.is_by_link()))
+        };
+        for (path, name, is_by_link) in [
+            ("root/sub/page", Some("sub/page"), false),
+            ("root/sub/../page", Some("page"), false),
+            ("current/sub/page", Some("sub/page"), false),
+            ("root/../current/page", Some("page"), false),
+            ("root/near", Some("page"), true),
+            ("root/self/page", Some("page"), true),
+            ("led", Some("page"), true),
+            ("out/into/page", Some("sub/page"), true),
+            ("out/into/../page", Some("page"), true),
+            ("current/deep", Some("sub/inner/page"), true),
+            ("root/out", None, true),
+            ("out/page", None, false),
         ] {
-            let found = lead_within(&base.join(path), rules).unwrap();
-            let told = found.above().find(|(node, _)| *node == root).map(|(_, name)| name);
-            assert_eq!(told.as_deref(), name.map(Path::new), "{path}");
-            assert_eq!(found.asked_beneath(root), asked.map(Path::new), "{path}");
+            let told = read(path, Links::Follow);
+            assert_eq!(told, Some((name.map(PathBuf::from), is_by_link)), "{path}");
+            assert_eq!(read(path, Links::Deny).is_some(), !is_by_link, "{path}");
         }
+    }
+
+    #[test]
+    fn outside_of_roots_the_owner_of_a_link_decides() {
+        let (_dir, base) = tree();
+        if !crate::process::is_root() {
+            return eprintln!("only the superuser makes links of others: not tested");
+        }
+        for (target, name) in [("../out/page", "x/file"), ("../out", "x/directory")] {
+            fs::create_dir_all(base.join("x")).unwrap();
+            symlink(target, base.join(name)).unwrap();
+        }
+        symlink("../root", base.join("x/root")).unwrap();
+        let read = |path: &str, links: Option<Links>| {
+            let root = of(&base.join("root"));
+            let found = lead_within(&base.join(path), |node| links.filter(|_| node == root))
+                .map_err(|error| error.to_string())?;
+            Ok::<_, String>(String::from_utf8(found.read(64).unwrap()).unwrap())
+        };
+        let all = ["x/file", "x/directory/page", "x/root/page", "x/root/near"];
+        for path in all {
+            assert!(read(path, None).is_ok(), "{path}: a link of the superuser");
+        }
+        for name in ["x/file", "x/directory", "x/root"] {
+            lchown(base.join(name), Some(61_001), None).unwrap();
+        }
+        for (path, name) in [
+            ("x/file", "file"),
+            ("x/directory/page", "directory"),
+            ("x/root/page", "root"),
+            ("x/root/near", "root"),
+        ] {
+            let why = format!("{name} is a symbolic link of another user, which is not followed");
+            assert_eq!(read(path, None), Err(why), "{path}");
+        }
+        for name in ["out/page", "root/page"] {
+            chown(base.join(name), Some(61_001), None).unwrap();
+        }
+        for path in all {
+            assert!(read(path, None).is_ok(), "{path}: a link to a file of its owner");
+        }
+        lchown(base.join("x/directory"), Some(61_002), None).unwrap();
+        symlink("directory/page", base.join("x/both")).unwrap();
+        lchown(base.join("x/both"), Some(61_001), None).unwrap();
+        assert!(read("x/both", None).is_err(), "one of two links is of another");
+        // Beneath a root its rules alone hold.
+        lchown(base.join("root/near"), Some(61_002), None).unwrap();
+        assert!(read("root/near", None).is_err());
+        assert!(read("root/near", Some(Links::Beneath)).is_ok());
+        assert!(read("root/near", Some(Links::Deny)).is_err());
     }
 
     #[test]
@@ -326,9 +383,8 @@ mod tests {
         let name = Path::new(here.file_name().unwrap()).join("Cargo.toml");
         for path in ["Cargo.toml", "./Cargo.toml", "./src/../Cargo.toml"] {
             let found = lead_within(Path::new(path), rules).unwrap();
-            let asked = (!path.contains("..")).then_some(&*name);
-            assert_eq!(found.asked_beneath(root), asked, "{path}");
             assert!(found.above().any(|place| place == (root, name.clone())), "{path}");
+            assert!(!found.is_by_link(), "{path}");
         }
     }
 }

@@ -2,10 +2,11 @@
 //! in.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{chown, lchown, symlink};
 use std::path::Path;
 
 use crate::common::{Launch, last_get, text, wait_for, within};
+use flyball_sys::process::is_root;
 use tempfile::TempDir;
 
 /// Two roots, `one` and `two`, a link `current` to the first, and a file outside.
@@ -147,10 +148,166 @@ fn a_link_leads_no_error_page_to_what_is_not_shown_to_all() {
         shown(page(name, ""), words);
     }
     shown(page("one/hidden.html", "hidden = true"), "hidden");
-    // A rule that holds for the link as well closes nothing.
+    // A link to the root itself chooses no page, and one beneath it does.
     shown(page("current/plain.html", "deny = [\"10.0.0.0/8\"]"), "plain");
-    symlink("plain.html", at("one/also.html")).expect("a link can be made");
-    shown(page("current/also.html", "deny = [\"10.0.0.0/8\"]"), "plain");
+    for (target, name) in [("plain.html", "one/also.html"), (".", "one/self")] {
+        symlink(target, at(name)).expect("a link can be made");
+    }
+    for name in ["one/also.html", "one/self/plain.html", "current/self/plain.html"] {
+        refused(page(name, "deny = [\"10.0.0.0/8\"]"), closed);
+        shown(page(name, ""), "plain");
+    }
+}
+
+#[test]
+fn a_link_beneath_a_root_to_that_of_a_closed_site_is_refused() {
+    let directory = machine();
+    let at = |name: &str| within(&directory, name);
+    fs::write(at("two/index.html"), "intranet").expect("a file can be written");
+    symlink("../two", at("one/errors")).expect("a link can be made");
+    let page = |rule: &str| {
+        let two = format!("[[site]]\nhosts = [\"two\"]\nroot = {:?}\n{rule}\n", text(&at("two")));
+        let follow = "symlinks = \"follow\"";
+        launch(&directory, &lines(&at("one"), &at("one/errors/index.html"), follow, &two))
+    };
+    for rule in [
+        "deny = [\"10.0.0.0/8\"]",
+        "[[site.return]]\npath = \"/index.html\"\nstatus = 410",
+        "[[site.access]]\nmatch = \"/index.html\"\ndeny = [\"10.0.0.0/8\"]",
+    ] {
+        refused(page(rule), "is a link to what its site does not show to all");
+    }
+    shown(page("symlinks = \"follow\""), "intranet");
+    refused(page("symlinks = \"deny\""), KEPT_OUT);
+}
+
+#[test]
+fn a_link_into_a_directory_that_backends_send_from_is_refused() {
+    let directory = machine();
+    let at = |name: &str| within(&directory, name);
+    symlink("../one/private/page.html", at("out/sent.html")).expect("a link can be made");
+    symlink("../one/private", at("x/sent")).expect("a link can be made");
+    let tables = |denied: &str| {
+        format!(
+            "[[site.access]]\npath = {denied:?}\ndeny = [\"10.0.0.0/8\"]\n\
+             [[site.scgi]]\nextensions = [\"php\"]\nsocket = \"127.0.0.1:9\"\n\
+             sendfile-roots = [{:?}]\n",
+            text(&at("one/private"))
+        )
+    };
+    for denied in ["/private", "/elsewhere"] {
+        let page =
+            |page: &str| launch(&directory, &lines(&at("one"), &at(page), "", &tables(denied)));
+        for name in ["out/sent.html", "one/private.html"] {
+            refused(page(name), "is a link to what its site does not show to all");
+        }
+        shown(page("one/private/page.html"), "private");
+    }
+}
+
+#[test]
+fn a_link_from_outside_into_a_root_is_one_of_that_root() {
+    let directory = machine();
+    let at = |name: &str| within(&directory, name);
+    fs::create_dir(at("one/open")).expect("a directory can be made");
+    fs::write(at("one/open/plain.html"), "open").expect("a file can be written");
+    symlink("../one/plain.html", at("out/plain.html")).expect("a link can be made");
+    symlink("../one/open", at("x/open")).expect("a link can be made");
+    for (name, words) in [("out/plain.html", "plain"), ("x/open/plain.html", "open")] {
+        let page = |symlinks: &str| {
+            let symlinks = format!("symlinks = {symlinks:?}");
+            launch(&directory, &lines(&at("one"), &at(name), &symlinks, ""))
+        };
+        refused(page("deny"), KEPT_OUT);
+        shown(page("beneath"), words);
+    }
+}
+
+/// A user who runs nothing here.
+const OTHER: u32 = 61_001;
+
+/// What only root and the users of the server may read, and links of another user to all of it.
+fn machine_of_two() -> TempDir {
+    let directory = machine();
+    let at = |name: &str| within(&directory, name);
+    for (name, words) in
+        [("two/index.html", "intranet"), ("out/program", "#!/bin/sh\n"), ("out/users", "ann:$2y$")]
+    {
+        fs::write(at(name), words).expect("a file can be written");
+    }
+    fs::create_dir(at("theirs")).expect("a directory can be made");
+    for (target, name) in [
+        ("../two/index.html", "file.html"),
+        ("../two", "directory"),
+        ("..", "above"),
+        ("../out/program", "program.html"),
+        ("../out/users", "users.html"),
+    ] {
+        let link = at("theirs").join(name);
+        symlink(target, &link).expect("a link can be made");
+        lchown(link, Some(OTHER), None).expect("a link can be given away");
+    }
+    directory
+}
+
+#[test]
+fn a_link_of_another_user_outside_of_roots_leads_to_files_of_that_user_alone() {
+    if !is_root() {
+        return eprintln!("only the superuser makes links of others: not tested");
+    }
+    let directory = machine_of_two();
+    let at = |name: &str| within(&directory, name);
+    let page = |name: &str, rule: &str| {
+        let two = at("two");
+        let closed = format!("[[site]]\nhosts = [\"two\"]\nroot = {:?}\n{rule}", text(&two));
+        launch(&directory, &lines(&at("one"), &at("theirs").join(name), "", &closed))
+    };
+    let deny = "deny = [\"10.0.0.0/8\"]\n";
+    let returned = "[[site.return]]\npath = \"/index.html\"\nstatus = 410\n";
+    let why = "is a symbolic link of another user, which is not followed";
+    for name in ["file.html", "directory/index.html", "above/two/index.html"] {
+        for rule in [deny, returned, ""] {
+            refused(page(name, rule), why);
+        }
+    }
+    for name in ["program.html", "users.html", "above/out/secret.html"] {
+        refused(page(name, ""), why);
+    }
+    chown(at("two/index.html"), Some(OTHER), None).expect("a file can be given away");
+    refused(page("file.html", deny), "is a link to what its site does not show to all");
+    shown(page("file.html", ""), "intranet");
+    for name in ["directory/index.html", "above/two/index.html"] {
+        shown(page(name, ""), "intranet");
+    }
+}
+
+#[test]
+fn a_directory_that_becomes_a_link_of_another_user_changes_no_page() {
+    if !is_root() {
+        return eprintln!("only the superuser makes links of others: not tested");
+    }
+    let directory = machine_of_two();
+    let at = |name: &str| within(&directory, name);
+    fs::create_dir(at("x/errors")).expect("a directory can be made");
+    fs::write(at("x/errors/index.html"), "ours").expect("a file can be written");
+    let two = format!(
+        "[[site]]\nhosts = [\"two\"]\nroot = {:?}\ndeny = [\"10.0.0.0/8\"]\n",
+        text(&at("two"))
+    );
+    let page = at("x/errors/index.html");
+    let server = launch(&directory, &lines(&at("one"), &page, "", &two)).start();
+    let ask = |path: &str| server.connect().ask(last_get(path)).text().to_owned();
+    assert_eq!(ask("/none"), "ours");
+    fs::rename(at("x/errors"), at("x/before")).expect("it can be renamed");
+    symlink("../two", at("x/errors")).expect("a link can be made");
+    lchown(at("x/errors"), Some(OTHER), None).expect("a link can be given away");
+    fs::create_dir(at("new")).expect("a directory can be made");
+    fs::write(at("new/page.txt"), "new").expect("a file can be written");
+    fs::rename(at("one"), at("old")).expect("it can be renamed");
+    fs::rename(at("new"), at("one")).expect("it can be renamed");
+    wait_for("the new root", || (ask("/page.txt") == "new").then_some(()));
+    assert_eq!(ask("/none"), "ours");
+    server.errors.wait_for("what is kept", |said| said.contains("link of another user"));
 }
 
 #[test]
