@@ -87,6 +87,33 @@ impl Hosts {
     }
 }
 
+/// The host that was asked for last, and its site: most requests of a thread are for the same.
+#[derive(Debug)]
+pub(crate) struct LastHost {
+    host: Vec<u8>,
+    site: Option<usize>,
+}
+
+impl LastHost {
+    pub(crate) fn none() -> LastHost {
+        LastHost { host: Vec::with_capacity(HOST_BYTES_MAX), site: None }
+    }
+
+    /// As [`Hosts::choose`], of these hosts always.
+    pub(crate) fn choose(&mut self, hosts: &Hosts, host: &[u8]) -> Option<usize> {
+        if self.site.is_some() && self.host == host {
+            return self.site;
+        }
+        let site = hosts.choose(host);
+        if site.is_some() && host.len() <= HOST_BYTES_MAX {
+            self.host.clear();
+            self.host.extend_from_slice(host);
+            self.site = site;
+        }
+        site
+    }
+}
+
 /// Names that only this machine leads to, for what only it shall reach: `localhost` and addresses,
 /// which no name server can have lead elsewhere (DNS rebinding), and those of a list.
 pub fn local_names(more: &[String]) -> Vec<String> {
@@ -107,6 +134,18 @@ fn without_root_dot(name: &[u8]) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_host_that_was_asked_for_last_leads_where_it_did_and_others_where_they_do() {
+        let hosts = hosts(&[&["a.test"], &["b.test", "*.c.test"]]);
+        let mut last = LastHost::none();
+        let long = "d".repeat(HOST_BYTES_MAX + 1);
+        for host in ["a.test", "a.test", "b.test", "a", "b.test", "x.c.test", "", &long, "A.test"] {
+            for _ in 0..2 {
+                assert_eq!(last.choose(&hosts, host.as_bytes()), hosts.choose(host.as_bytes()));
+            }
+        }
+    }
     use proptest::prelude::*;
 
     fn hosts(sites: &[&[&str]]) -> Hosts {

@@ -23,7 +23,7 @@ use crate::counts::{AccessCounts, CacheCounts};
 use crate::entry::{Content, FileEntry, Head, OpenFile};
 use crate::filter::FilterKind;
 use crate::held::HeldCaches;
-use crate::hosts::Hosts;
+use crate::hosts::{Hosts, LastHost};
 use crate::mime::Types;
 use crate::modules::{Modules, Mounted};
 use crate::pages;
@@ -214,6 +214,7 @@ impl Sites {
 #[derive(Debug)]
 pub struct Service {
     sites: Arc<Sites>,
+    last_host: LastHost,
     caches: HeldCaches,
     /// The entry of an answer that did not enter the cache, alive while the answer is written.
     transient: Option<Arc<FileEntry>>,
@@ -260,6 +261,7 @@ impl Service {
     fn with(sites: Arc<Sites>, caches: HeldCaches) -> Service {
         let mut service = Service {
             sites,
+            last_host: LastHost::none(),
             caches,
             transient: None,
             ahead: Ahead::default(),
@@ -338,7 +340,7 @@ impl Service {
 
     fn lookup_for(&mut self, asker: Asker, request: Request<'_>, now: &Now) -> Lookup<'_> {
         self.asker = asker;
-        let site = self.sites.hosts.choose(request.host());
+        let site = self.last_host.choose(&self.sites.hosts, request.host());
         self.answers_for(site, None);
         let Some(site) = site else {
             return self.refuse(&request, Status::MISDIRECTED_REQUEST);
