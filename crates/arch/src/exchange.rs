@@ -508,7 +508,7 @@ impl Exchange {
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let ask = plan.asked_by();
         let mut next = match ask {
-            Ask::Nobody => self.fetched(plan, desk),
+            Ask::Ahead => self.fetched(plan, desk),
             Ask::Output => {
                 self.warming = false;
                 if let (Some(buffers), Some(len)) = (&mut self.buffers, plan.warmed()) {
@@ -534,7 +534,7 @@ impl Exchange {
         next
     }
 
-    /// A file is there that nobody has asked for yet.
+    /// A file is there that no request has asked for yet.
     fn fetched(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
         let next = desk.service.resume_ahead(plan, &desk.now);
         self.fetching = next.is_some();
@@ -582,7 +582,7 @@ impl Exchange {
         }
         let mut plan = desk.service.fetch_ahead(&desk.now)?;
         (self.fetching, self.may_fetch) = (true, true);
-        plan.set_asked(Ask::Nobody, clock::monotonic_ns());
+        plan.set_asked(Ask::Ahead, clock::monotonic_ns());
         Some(Step::Disk(plan))
     }
 

@@ -1,6 +1,6 @@
 //! Timelines of requests: what happened to one and when, and what it waited for.
 //!
-//! A connection keeps a [`Timeline`] in its [`Trace`] only for requests that somebody asks about:
+//! A connection keeps a [`Timeline`] in its [`Trace`] only for requests that are asked about:
 //! `flyball ctl trace`, for as long as it runs, or the log of slow requests. Otherwise a request
 //! costs one test of a flag that its thread keeps, which it reads again once in a turn of its loop
 //! ([`Tracer::refresh`]), and a connection a pointer and two numbers.

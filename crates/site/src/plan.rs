@@ -52,8 +52,8 @@ pub enum Ask {
     Responder(u32),
     /// The front of its output, which shall be in memory.
     Output,
-    /// Nothing of it: the caches, for requests that may come.
-    Nobody,
+    /// Nothing of it: the caches, ahead of requests that may come.
+    Ahead,
 }
 
 /// The request that a plan works for.
@@ -301,7 +301,7 @@ impl Plan {
     }
 
     fn boxed(job: Option<Job>, work: Work) -> Box<Plan> {
-        let (asked_by, asked_ns) = (Ask::Nobody, 0);
+        let (asked_by, asked_ns) = (Ask::Ahead, 0);
         Box::new(Plan { job, work, pending: None, outcome: None, ahead: 0, asked_by, asked_ns })
     }
 

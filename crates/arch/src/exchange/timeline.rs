@@ -29,7 +29,7 @@ pub(super) fn answers(trace: &mut Trace, status: Status, out: Option<&Out>) {
 /// The kind of a plan.
 pub(super) fn work(plan: &Plan) -> Work {
     match plan {
-        plan if plan.asked_by() == Ask::Nobody => Work::Ahead,
+        plan if plan.asked_by() == Ask::Ahead => Work::Ahead,
         plan if plan.computes() => Work::Compute,
         _ => Work::Disk,
     }

@@ -46,7 +46,7 @@ impl Port for ReadPort<'_> {
     }
 }
 
-/// What Write does: it performs plans, and sends what the socket takes, or all while nobody is
+/// What Write does: it performs plans, and sends what the socket takes, or all while no client is
 /// late, as `send.blocking` says.
 pub(crate) struct WritePort<'a> {
     pub(crate) socket: &'a Owned,

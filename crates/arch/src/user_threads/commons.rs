@@ -78,7 +78,7 @@ impl Errands {
         }
     }
 
-    /// Nobody waits for this one any more.
+    /// Its thread does not wait for this one any more.
     pub(super) fn forget(&mut self, errand: Token) {
         self.waiting.remove(errand);
     }

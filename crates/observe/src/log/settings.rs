@@ -19,7 +19,7 @@ pub enum AccessLog {
     File(PathBuf),
 }
 
-/// What a line of the access log holds, and what becomes of its files.
+/// How much is logged, what a line of the access log holds, and how long its files grow.
 #[derive(Clone, Debug)]
 pub struct LogSettings {
     /// How much the server says on standard error.
