@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
 
 use crate::common_programs::on_every_architecture;
 use flyball_testkit::{Client, Launch, Response, Server, wait};
@@ -400,6 +401,30 @@ fn what_goes_wrong_is_told_apart(architecture: &str) {
 }
 
 /// PHP has sent a line feed behind the end of a script for as long as there were scripts.
+/// What came before the deadline counts, however late the server gets to see it.
+fn an_answer_that_came_in_time_is_given_after_a_standstill(architecture: &str) {
+    let Some(front) = start(architecture, TABLES) else { return };
+    let time = Duration::from_millis(ANSWER_MS);
+    let answered_in_time = || {
+        let start = Instant::now();
+        let mut client = front.server.connect();
+        client.send(get("/late/a"));
+        let mut link = front.accept();
+        link.request();
+        let held = front.server.hold();
+        link.answer("Content-Type: text/plain\r\n\r\nin time");
+        // On a busy machine the time may be over before.
+        if start.elapsed() >= time {
+            return None;
+        }
+        wait::dawdle(time * 2);
+        drop(held);
+        Some(answer(&mut client).1)
+    };
+    let text = wait::until(wait::DEADLINE, answered_in_time);
+    assert_eq!(text.as_deref(), Some("in time"));
+}
+
 fn what_comes_beyond_the_length_that_was_told_is_dropped(architecture: &str) {
     let Some(front) = start(architecture, TABLES) else { return };
     let mut client = front.server.connect();
@@ -577,6 +602,7 @@ on_every_architecture! {
         a_request_and_its_answer_are_records,
         bodies_go_both_ways_in_records,
         what_goes_wrong_is_told_apart,
+        an_answer_that_came_in_time_is_given_after_a_standstill,
         what_comes_beyond_the_length_that_was_told_is_dropped,
         a_link_that_was_kept_for_too_long_costs_no_request,
         a_backend_has_a_file_sent,

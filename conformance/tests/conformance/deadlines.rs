@@ -128,6 +128,39 @@ fn reader(server: &Server) {
     assert!(rest.len() < LARGE_BYTES, "all {} bytes came", rest.len());
 }
 
+/// Asks of a client the first part of a request while a server stands still whose times are not
+/// over, and has it go on when they are: an answer for each.
+fn all_asked_in_time(server: &Server) -> Option<Vec<u16>> {
+    let start = Instant::now();
+    let mut idle = server.connect();
+    assert_eq!(idle.ask(get("/hello.txt")).status(), 200);
+    let (fresh, mut head) = (server.connect(), server.connect());
+    let (first, second) = (get("/hello.txt"), get("/hello.txt"));
+    let (first, rest) = first.split_at(20);
+    head.send(first);
+    let reads_head = || server.status().contains("\"reading-head\": 1,").then_some(());
+    wait::until(WAIT, reads_head)?;
+    let mut clients = [idle, fresh, head];
+    let held = server.hold();
+    for (client, bytes) in clients.iter_mut().zip([second.as_str(), &second, rest]) {
+        client.send(bytes);
+    }
+    if start.elapsed() >= WAIT {
+        return None;
+    }
+    wait::dawdle(WAIT * 2);
+    drop(held);
+    Some(clients.iter_mut().map(|client| client.response().status()).collect())
+}
+
+/// What came before a deadline counts, however late the server gets to see it.
+pub(crate) fn what_came_in_time_is_answered_after_a_standstill(mount: &Mount) {
+    let server = mount.start(SETTINGS);
+    // On a busy machine time may be over before the server stands still.
+    let statuses = wait::until(wait::DEADLINE, || all_asked_in_time(&server));
+    assert_eq!(statuses.expect("it stands still in time"), [200; 3]);
+}
+
 /// Answers of which the last is small, and closes the connection: however many are in front of it
 /// and fill the socket, a client that reads none has the time that others have.
 pub(crate) fn a_last_answer_behind_a_full_socket_has_an_end(mount: &Mount) {

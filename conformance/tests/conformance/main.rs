@@ -83,6 +83,7 @@ for_each_architecture! {
         deadlines: [
             a_last_answer_behind_a_full_socket_has_an_end,
             every_wait_for_a_client_has_an_end,
+            what_came_in_time_is_answered_after_a_standstill,
             an_end_in_order_leaves_a_late_reader_its_answer,
         ],
         draining: [

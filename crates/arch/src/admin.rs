@@ -52,7 +52,7 @@ pub(crate) struct Admin {
     pub(crate) socket: Arc<OwnedFd>,
     pub(crate) shared: Arc<SharedState>,
     /// Where the master takes commands; none arrive over TCP.
-    pub(crate) commands: Option<Channel>,
+    pub(crate) commands: Option<Arc<Channel>>,
     /// The hosts that it answers to; `None` is any.
     pub(crate) hosts: Option<Hosts>,
     pub(crate) addresses: Vec<Address>,

@@ -409,15 +409,13 @@ impl Requests {
         false
     }
 
-    /// Takes out one connection whose deadline has passed, and has told it so.
-    pub(crate) fn expire(&mut self, desk: &mut Desk) -> Option<Token> {
+    /// Takes out one connection whose deadline has passed.
+    pub(crate) fn expire(&mut self, now_ms: u64) -> Option<Token> {
         loop {
-            let index = self.timers.pop(desk.now.ms())?;
-            let Some(token) = self.slots.token_at(index) else { continue };
-            let Some(slot) = self.slots.find(token) else { continue };
-            let socket = &slot.socket;
-            slot.exchange.expired(|| net::unacknowledged(&**socket), desk);
-            return Some(token);
+            let index = self.timers.pop(now_ms)?;
+            if let Some(token) = self.slots.token_at(index) {
+                return Some(token);
+            }
         }
     }
 

@@ -409,13 +409,7 @@ impl<'a> Thread<'a> {
             }
             let order = self.order();
             if order != drained {
-                // A request that has arrived is under way, although nobody has read it yet.
-                if !looked && matches!(turn, Turn::Wait(Interest { read: true, .. }, None)) {
-                    looked = true;
-                    line.receive_now(&mut self.desk);
-                    continue;
-                }
-                (drained, looked) = (order, false);
+                drained = order;
                 order.inspect(|order| line.exchange.drain(*order));
                 continue;
             }
@@ -426,9 +420,17 @@ impl<'a> Thread<'a> {
             if waits_for_client(&turn) && self.shall_make_room(&line.exchange) {
                 break CloseReason::MadeRoom;
             }
-            // A client that drips never lets a call time out, so that it is looked at here as well.
-            if self.desk.now.ms() >= line.exchange.deadline() {
-                line.expired(&mut self.desk);
+            // Not where a call has timed out: a client that drips never lets one.
+            let is_late = self.desk.now.ms() >= line.exchange.deadline();
+            if is_late && wants_input(&turn) && !looked {
+                // What has come counts, although it was not read.
+                looked = true;
+                line.receive_now(&mut self.desk);
+                continue;
+            }
+            looked = false;
+            if is_late {
+                line.exchange.expired(|| net::unacknowledged(socket), &mut self.desk);
                 continue;
             }
             match turn {
@@ -495,6 +497,12 @@ fn waits_for_client(turn: &Turn) -> bool {
         Turn::Wait(interest, awaited) => interest.write || interest.read && awaited.is_none(),
         _ => true,
     }
+}
+
+/// Whether what the client sends would be taken now.
+fn wants_input(turn: &Turn) -> bool {
+    let Turn::Wait(Interest { read: true, .. }, awaited) = turn else { return false };
+    awaited.as_ref().is_none_or(|awaited| awaited.reads)
 }
 
 /// A connection and its socket.
@@ -565,10 +573,7 @@ impl Line<'_> {
                 self.await_room(interest, awaited, desk);
             }
             // The call has waited.
-            _ => {
-                self.look_around(desk);
-                self.expired(desk);
-            }
+            _ => self.look_around(desk),
         }
     }
 
@@ -583,7 +588,7 @@ impl Line<'_> {
             desk.tick();
             match came {
                 Ok(true) => {}
-                Ok(false) => return self.expired(desk),
+                Ok(false) => return,
                 Err(_) => return self.exchange.abort(CloseReason::SocketError),
             }
         }
@@ -604,10 +609,7 @@ impl Line<'_> {
         match received {
             Ok(0) => self.exchange.eof(desk),
             Ok(n) => self.exchange.received(n, desk),
-            Err(error) if is_timeout(&error) => {
-                self.quiet = true;
-                self.expired(desk);
-            }
+            Err(error) if is_timeout(&error) => self.quiet = true,
             Err(_) => self.exchange.abort(CloseReason::ClientGone),
         }
     }
@@ -617,7 +619,7 @@ impl Line<'_> {
         let ready = net::wait_either(self.socket, BLOCKING_TICK_MS);
         desk.tick();
         match ready {
-            Ok((false, false)) => self.expired(desk),
+            Ok((false, false)) => {}
             Ok((true, _)) => self.receive_now(desk),
             Ok((false, true)) => self.ready.write = true,
             Err(_) => self.exchange.abort(CloseReason::SocketError),
@@ -651,8 +653,7 @@ impl Line<'_> {
             Ok([true, _]) if Client::look(self.socket) == Client::Left => {
                 self.exchange.client_left(desk);
             }
-            Ok([_, true]) => {}
-            Ok(_) => self.expired(desk),
+            Ok(_) => {}
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }
@@ -673,8 +674,7 @@ impl Line<'_> {
                 self.ready.write = true;
                 self.receive_now(desk);
             }
-            Ok([true, _] | [_, true]) => {}
-            Ok(_) => self.expired(desk),
+            Ok(_) => {}
             Err(_) => self.exchange.abort(CloseReason::SocketError),
         }
     }
@@ -683,10 +683,6 @@ impl Line<'_> {
         desk.tick();
         desk.publish_when_due();
         desk.show(Some(self.exchange.standing()));
-    }
-
-    fn expired(&mut self, desk: &mut Desk) {
-        self.exchange.expired(|| net::unacknowledged(self.socket), desk);
     }
 }
 

@@ -87,9 +87,32 @@ pub(crate) trait Port {
     ) -> Option<Box<Plan>>;
 }
 
+/// Drives a connection until it has to wait. Who receives keeps the time as well: a deadline that
+/// has passed counts once all was seen that had come before it, from the client and from a backend.
+pub(crate) fn drive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
+    let turn = drive_untimed(port, exchange, desk);
+    if !P::RECEIVES || !is_late(&turn, exchange, desk) {
+        return turn;
+    }
+    port.ready().read = true;
+    let turn = drive_untimed(port, exchange, desk);
+    if !is_late(&turn, exchange, desk) {
+        return turn;
+    }
+    exchange.expired(|| net::unacknowledged(port.socket()), desk);
+    // What it says now may leave, although no room was reported.
+    port.ready().write = true;
+    drive_untimed(port, exchange, desk)
+}
+
+/// Whether a connection waits past its deadline.
+fn is_late(turn: &Turn, exchange: &Exchange, desk: &Desk) -> bool {
+    matches!(turn, Turn::Wait(..)) && desk.now.ms() >= exchange.deadline()
+}
+
 /// Drives a connection until it has to wait. While its client has no room it takes what its backend
 /// says.
-pub(crate) fn drive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
+fn drive_untimed<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
     let interest = match go_on(port, exchange, desk) {
         Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
         turn => return turn,

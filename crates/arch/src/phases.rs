@@ -327,16 +327,13 @@ impl<D: DiskWork> Phases<D> {
         }
     }
 
-    /// Tells connections whose deadline has passed.
+    /// Gives connections whose deadline has passed a turn.
     fn expire(&mut self) {
         let now_ms = self.desk.now.ms();
         while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.slots.token_at(index) else { continue };
-            let Some(slot) = self.slots.find(token) else { continue };
-            let socket = &slot.socket;
-            slot.exchange.expired(|| net::unacknowledged(socket), &mut self.desk);
-            slot.ready.write = true;
-            if !slot.queued {
+            // One that is carried over has its turn in the next phase.
+            if self.slots.find(token).is_some_and(|slot| !slot.queued) {
                 self.turn(token);
             }
         }

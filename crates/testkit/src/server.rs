@@ -80,6 +80,9 @@ impl Launch {
             let path = directory.path().join("flyball.toml");
             fs::write(&path, text).expect("the configuration can be written");
             command.arg("--config").arg(path);
+            if is_root() && !text.contains("user") {
+                command.args(["--set", &format!("user={}", own_user())]);
+            }
         }
         for setting in PATIENT.iter().filter(|setting| !self.says(setting)) {
             command.args(["--set", setting]);
@@ -131,8 +134,17 @@ impl Launch {
 /// The line of a configuration that lets workers be who the test is, so that they may enter its
 /// directories and its mounts. Only the superuser needs it.
 pub fn as_ourselves() -> &'static str {
-    let is_root = fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
-    if is_root { "user = \"root\"\n" } else { "" }
+    if is_root() { "user = \"root\"\n" } else { "" }
+}
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0)
+}
+
+/// A user for the workers of this test process alone, whatever other suites run: rings count as
+/// locked memory, of which the processes of a user have an amount together (RLIMIT_MEMLOCK).
+fn own_user() -> u32 {
+    61_000 + std::process::id() % 1_000
 }
 
 /// Ctrl-C, as a terminal sends it to all of the group that this process leads.
@@ -233,6 +245,23 @@ impl Server {
         client.ask(request).text().to_owned()
     }
 
+    /// Holds all of its processes, as a machine that stands still does, until the value is dropped.
+    ///
+    /// # Panics
+    /// When they do not stop.
+    pub fn hold(&self) -> Held {
+        let mut held = Held(vec![self.pid()]);
+        let mut at = 0;
+        while let Some(&process) = held.0.get(at) {
+            signal(process, Signal::STOP);
+            let stopped = until(DEADLINE, || has_stopped(process).then_some(()));
+            assert!(stopped.is_some(), "process {process} does not stop");
+            held.0.extend(children_of(process));
+            at += 1;
+        }
+        held
+    }
+
     /// What it has said on standard error so far.
     pub fn errors(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.errors).unwrap_or_default()).into_owned()
@@ -317,11 +346,56 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.terminate();
         let ended = self.end();
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            println!("the server said:\n{}", self.errors());
+        } else {
             assert!(ended.is_some(), "the server did not stop:\n{}", self.errors());
             self.assert_sound();
         }
     }
+}
+
+/// The processes of a server that stand still.
+#[derive(Debug)]
+pub struct Held(Vec<u32>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|&process| signal(process, Signal::CONT));
+    }
+}
+
+/// Sends a signal to a process, if it is still there.
+fn signal(process: u32, signal: Signal) {
+    if let Some(process) = Pid::from_raw(process.cast_signed()) {
+        let _ = kill_process(process, signal);
+    }
+}
+
+/// Whether every thread of a process stands still.
+fn has_stopped(process: u32) -> bool {
+    let stands = |path: PathBuf| {
+        let text = fs::read_to_string(path.join("status")).unwrap_or_default();
+        text.lines().any(|line| line.starts_with("State:\tT"))
+    };
+    threads_of(process).into_iter().all(stands)
+}
+
+/// The processes that a process has forked.
+fn children_of(process: u32) -> Vec<u32> {
+    let lists = threads_of(process).into_iter().map(|path| path.join("children"));
+    let lists: Vec<String> = lists.filter_map(|path| fs::read_to_string(path).ok()).collect();
+    lists
+        .iter()
+        .flat_map(|list| list.split_ascii_whitespace())
+        .filter_map(|n| n.parse().ok())
+        .collect()
+}
+
+/// The directories of a process's threads.
+fn threads_of(process: u32) -> Vec<PathBuf> {
+    let directory = fs::read_dir(format!("/proc/{process}/task"));
+    directory.into_iter().flatten().flatten().map(|thread| thread.path()).collect()
 }
 
 /// The number in `by sped with 2 workers; Ctrl-C stops it`.

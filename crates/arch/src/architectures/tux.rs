@@ -300,7 +300,7 @@ impl EventLoop {
     fn attend(&mut self) -> io::Result<()> {
         self.desk.turned();
         self.desk.begin_turn();
-        while let Some(token) = self.requests.expire(&mut self.desk) {
+        while let Some(token) = self.requests.expire(self.desk.now.ms()) {
             self.request(token);
         }
         if std::mem::take(&mut self.signalled) {

@@ -164,8 +164,9 @@ impl Loop {
 
     /// Submits what was started, waits for completions, and acts on each.
     fn turn(&mut self) -> io::Result<()> {
+        let due_ms = self.desk.now.ms();
         let most_ms = if self.told.is_some() { 0 } else { WAIT_MS_MAX };
-        let wait_ms = self.timers.wait_ms(self.desk.now.ms(), most_ms);
+        let wait_ms = self.timers.wait_ms(due_ms, most_ms);
         let mut completions = std::mem::take(&mut self.completions);
         self.operations.wait(&mut completions, wait_ms)?;
         self.desk.woke();
@@ -189,7 +190,7 @@ impl Loop {
         }
         self.completions = completions;
         self.follow_orders(signalled);
-        self.expire();
+        self.expire(due_ms);
         if !self.accepts.rests(self.desk.now.ms()) {
             self.top_up_accepts();
         }
@@ -326,8 +327,9 @@ impl Loop {
         self.accepts.resume();
     }
 
-    fn expire(&mut self) {
-        let now_ms = self.desk.now.ms();
+    /// Tells connections whose deadline had passed before the completions of this turn were asked
+    /// for: what had come by then was received.
+    fn expire(&mut self, now_ms: u64) {
         while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.slots.token_at(index) else { continue };
             let Some(slot) = self.slots.find(token) else { continue };

@@ -37,8 +37,8 @@ use std::thread::JoinHandle;
 
 use flyball_http::CloseReason;
 use flyball_observe::histogram::Timing;
+use flyball_sys::clock;
 use flyball_sys::readiness::Interest;
-use flyball_sys::{clock, net};
 
 use crate::drive::{Port, Turn, drive, resume};
 use crate::listening::cpu_of_worker;
@@ -217,11 +217,8 @@ fn poll(
                         false => thread.queue_for_read(connection),
                     }
                 }
-                Found::Expired => {
-                    let Connection { socket, exchange, .. } = &mut connection;
-                    exchange.expired(|| net::unacknowledged(socket), &mut thread.desk);
-                    thread.queue_for_write(connection);
-                }
+                // The Read stage keeps the time.
+                Found::Expired => thread.queue_for_read(connection),
                 // A request that has arrived is read before the order is passed on.
                 Found::Ordered if connection.exchange.out().is_none() => {
                     connection.ready.read = true;

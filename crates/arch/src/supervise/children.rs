@@ -163,7 +163,8 @@ impl Master {
                 if let Some(before) = self.commands.replace(ours) {
                     self.mechanism.forget(before.as_fd());
                 }
-                commands = Some(theirs);
+                // Open until its process is no more: at its end the master kills who is left.
+                commands = Some(Arc::new(theirs));
             }
             Role::Log | Role::Spawner => {}
         }
@@ -178,7 +179,7 @@ impl Master {
             }
             Forked::Child => {
                 let ended = self.begin_child(role, master, &[]).and_then(|()| match role {
-                    Role::Admin => self.run_admin(commands, master),
+                    Role::Admin => self.run_admin(commands.clone(), master),
                     Role::Worker { index, .. } => {
                         own.map_or(Ok(()), |own| self.run_worker(at, index, own))
                     }
@@ -364,7 +365,7 @@ impl Master {
         confinement.confine(part, settings, sites, parent)
     }
 
-    fn run_admin(&mut self, commands: Option<Channel>, master: i32) -> io::Result<()> {
+    fn run_admin(&mut self, commands: Option<Arc<Channel>>, master: i32) -> io::Result<()> {
         let Some(socket) = &self.server.admin else { return Ok(()) };
         admin::serve(&admin::Admin {
             socket: Arc::clone(socket),

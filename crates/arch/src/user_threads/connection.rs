@@ -110,10 +110,6 @@ impl Connection {
             if here.ends() {
                 return CloseReason::Draining;
             }
-            if here.desk.now.ms() >= self.exchange.deadline() {
-                let socket = &self.socket;
-                self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
-            }
             let (turn, errand) = self.turn(done.take(), here);
             let awaited = if let Turn::Wait(_, awaited) = &turn { awaited.as_ref() } else { None };
             if awaited.is_some() || self.backend.is_set() {

@@ -310,3 +310,18 @@ fn a_worker_that_does_not_leave_is_killed_and_the_change_is_answered() {
     let line = "flyball: worker 0 does not leave and is killed\n";
     server.errors.wait_for("the warning", |said| said.contains(line));
 }
+
+/// A process that was told to end, and does, is no process that has to be killed.
+#[test]
+fn a_reload_ends_no_process_by_force() {
+    let site = site();
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let socket = within(&directory, "admin");
+    let server = launch(&site, "sped", &socket).start();
+    for generation in 2..12 {
+        told(&socket, &["reload"]);
+        worker_of(&socket, generation);
+    }
+    let said = server.errors.so_far();
+    assert!(!said.contains("was ended by signal"), "{said}");
+}
