@@ -36,6 +36,10 @@ const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
 /// The user and group that hold no rights and own no files: whoever serves `--admin`.
 const NOBODY: u32 = 65_534;
 
+/// Why there is no ring, where memory is left.
+const NO_MEMORY_FOR_RINGS: &str = "no memory for a ring: the processes of its user may not lock so \
+                                   much together (RLIMIT_MEMLOCK, ulimit -l)";
+
 /// Bytes beside the cache that may be locked in memory.
 const LOCKED_BESIDE: u64 = 1 << 20;
 
@@ -274,9 +278,13 @@ impl Confinement {
                 let connects = ports_of(sites);
                 calls.extend(calls_of_servers(sites));
                 calls.extend(sites.has_modules().then_some(Calls::Timers));
-                let locks = row.locks_memory || settings.caches.locks;
-                let locked_bytes = locks
-                    .then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE));
+                let locked_bytes = if row.calls.contains(&Calls::Ring) {
+                    // Rings count, those of all processes of a user together (Linux 6.14).
+                    Some(u64::MAX)
+                } else {
+                    let locks = row.locks_memory || settings.caches.locks;
+                    locks.then_some(settings.caches.content_bytes_max.saturating_add(LOCKED_BESIDE))
+                };
                 let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));
                 Sandbox { grants, calls, locked_bytes, connects: &connects, ..base }.apply()
             }
@@ -345,7 +353,14 @@ impl Rings {
     /// # Errors
     /// As [`Ring::new`].
     pub(crate) fn make(self, entries: u32, mode: Mode) -> io::Result<Ring> {
-        if self.restricted { Ring::restricted(entries, mode) } else { Ring::new(entries, mode) }
+        let made = match self.restricted {
+            true => Ring::restricted(entries, mode),
+            false => Ring::new(entries, mode),
+        };
+        made.map_err(|error| match error.kind() {
+            io::ErrorKind::OutOfMemory => io::Error::new(error.kind(), NO_MEMORY_FOR_RINGS),
+            _ => error,
+        })
     }
 
     /// Makes no other: whoever takes the process over could not either.

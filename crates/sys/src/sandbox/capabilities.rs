@@ -102,14 +102,14 @@ pub(super) fn empty_bounding_set(kept: &[Capability]) -> io::Result<()> {
     Ok(())
 }
 
-/// Raises the limit on locked memory, as far as this process may.
+/// Raises the limit on locked memory, as far as this process may; `u64::MAX` takes it away.
 pub(super) fn raise_locked(bytes: u64) {
     let limit = getrlimit(Resource::Memlock);
-    let needs = |current: Option<u64>| current.is_some_and(|current| current < bytes);
+    let needs = |limit: Option<u64>| limit.is_some_and(|limit| limit < bytes);
     if needs(limit.current) {
-        let maximum = if needs(limit.maximum) { Some(bytes) } else { limit.maximum };
-        let raised = Rlimit { current: Some(bytes), maximum };
-        if setrlimit(Resource::Memlock, raised).is_err() {
+        let current = Some(bytes).filter(|bytes| *bytes < u64::MAX);
+        let maximum = if needs(limit.maximum) { current } else { limit.maximum };
+        if setrlimit(Resource::Memlock, Rlimit { current, maximum }).is_err() {
             let most = Rlimit { current: limit.maximum, maximum: limit.maximum };
             let _ = setrlimit(Resource::Memlock, most);
         }

@@ -36,7 +36,7 @@ pub struct Sandbox<'a> {
     pub capabilities: &'a [Capability],
     /// Whether files that it makes get no permission for others.
     pub umask: bool,
-    /// Bytes that it may lock in memory, if it needs more than it may.
+    /// Bytes that it may lock in memory, if it needs more than it may; `u64::MAX` has no limit.
     pub locked_bytes: Option<u64>,
     /// What it may open; `None` does without landlock.
     pub grants: Option<&'a [Grant<'a>]>,

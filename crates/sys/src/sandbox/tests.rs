@@ -5,6 +5,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 use super::*;
 use crate::process::{Forked, exit_now, fork, is_root, wait_for};
 
@@ -279,4 +281,19 @@ fn who_stays_the_superuser_has_only_the_capabilities_that_are_kept() {
         first_false(&[applied, fs::read_dir(path).is_ok(), !keeps(Capability::Kill)])
     });
     assert_eq!(code, 0);
+}
+
+#[test]
+fn the_limit_on_locked_memory_is_raised_as_far_as_it_may_be() {
+    let ended = in_a_child(|| {
+        let before = getrlimit(Resource::Memlock);
+        let none = Rlimit { current: Some(0), maximum: before.maximum };
+        setrlimit(Resource::Memlock, none).unwrap();
+        capabilities::raise_locked(4096);
+        let some = getrlimit(Resource::Memlock).current;
+        capabilities::raise_locked(u64::MAX);
+        let all = getrlimit(Resource::Memlock).current;
+        first_false(&[some == Some(4096), all.is_none() || all == before.maximum])
+    });
+    assert_eq!(ended, 0);
 }
