@@ -108,6 +108,32 @@ mod tests {
         }
     }
 
+    /// Answers in a second of a run of ten, on a clock of its own: requests come at this rate, and
+    /// the server answers one after the other. One in ten takes it ten times as long.
+    fn queued(knee: f64, rate: f64, seed: &mut u64) -> f64 {
+        let (seconds, usual_s) = (10.0, 1.0 / knee / 1.9);
+        let mut free_s: f64 = 0.0;
+        let mut good = 0.0;
+        for nth in 0..(rate * seconds) as u32 {
+            *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let takes_long = *seed >> 32 < u64::from(u32::MAX / 10);
+            let service_s = if takes_long { usual_s * 10.0 } else { usual_s };
+            free_s = free_s.max(f64::from(nth) / rate) + service_s;
+            good += f64::from(u8::from(free_s < seconds));
+        }
+        good / seconds
+    }
+
+    #[test]
+    fn a_knee_is_found_within_five_percent_where_service_times_differ() {
+        let mut seed = 7;
+        for first in [100.0, 900.0, 1_000.0, 1_100.0, 9_000.0] {
+            let mut run = |rate| Ok::<f64, Infallible>(queued(1_000.0, rate, &mut seed));
+            let knee = find(first, &mut run).unwrap().unwrap();
+            assert!((950.0..=1_050.0).contains(&knee), "{knee} from {first}");
+        }
+    }
+
     #[test]
     fn a_peak_rises_to_what_is_served_when_more_arrives() {
         let risen = |peak: f64, could: f64| {
