@@ -14,6 +14,8 @@
 //! * [`Conn::deadline`] is one number, and time is an argument.
 
 mod ends;
+mod message;
+mod output;
 mod pieces;
 mod places;
 
@@ -21,16 +23,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::progress::{Progress, Taking};
+use self::ends::Ending;
+use self::message::{Ask, Message};
+use self::output::Output;
+use super::progress::Progress;
 use super::state::{Event, State};
 use super::stream::{Delimited, Stream};
-use crate::body::{BodyReader, Piece};
+use crate::body::Piece;
 use crate::date::format_date;
 use crate::error::{CloseReason, Refusal};
-use crate::head::{Framing, Head, Method, Version};
+use crate::head::{Framing, Head};
 use crate::limits::Limits;
 use crate::out::{Out, Segment};
-use crate::scan::{HeadScan, parse_head};
+use crate::scan::parse_head;
 use crate::{Now, Status};
 
 /// A body up to this long joins its head in one buffer when no other answer is queued: a plain send
@@ -102,55 +107,21 @@ pub enum Body<F> {
     },
 }
 
-/// Whether an answer is awaited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ask {
-    None,
-    Wanted,
-    Outstanding,
-}
-
 /// The server's end of one connection.
 #[derive(Debug)]
 pub struct Conn {
     limits: Arc<Limits>,
     state: State,
-    ask: Ask,
-    reason: Option<CloseReason>,
+    message: Message,
+    output: Output,
+    ending: Ending,
     refused: Option<Refusal>,
-    scan: HeadScan,
-    body: BodyReader,
-    body_ready: usize,
-    drained_bytes: u64,
-    batch: u16,
-    pending: bool,
-    full: bool,
+    /// Nothing was ever asked.
     fresh: bool,
-    sent_before: bool,
-    deliver: bool,
-    expect_continue: bool,
-    keep_alive: bool,
-    http10: bool,
-    head_only: bool,
-    surplus: bool,
     /// Answers are for this client alone.
     private: bool,
-    /// The answerer keeps time itself, and may begin before the request body has ended.
-    backend: bool,
-    /// The next answer is the last.
-    draining: bool,
-    /// Why waiting for a request ends it, if it does.
-    idle_end: Option<CloseReason>,
-    /// Bytes of answers that the socket has taken.
-    handed_over: u64,
-    /// Its time between requests is over, and the client is still taking what the socket holds.
-    is_taken_late: bool,
-    shut: bool,
     since_ms: u64,
     incoming: Progress,
-    outgoing: Taking,
-    /// The body that is being produced; of no meaning but in `Streaming`.
-    stream: Stream,
 }
 
 impl Conn {
@@ -159,35 +130,14 @@ impl Conn {
         Conn {
             limits,
             state: State::Idle,
-            ask: Ask::None,
-            reason: None,
+            message: Message::default(),
+            output: Output::default(),
+            ending: Ending::default(),
             refused: None,
-            scan: HeadScan::default(),
-            body: BodyReader::new(Framing::None, 0),
-            body_ready: 0,
-            drained_bytes: 0,
-            batch: 0,
-            pending: false,
-            full: false,
             fresh: true,
-            sent_before: false,
-            deliver: false,
-            expect_continue: false,
-            keep_alive: false,
-            http10: false,
-            head_only: false,
-            surplus: false,
             private: false,
-            backend: false,
-            draining: false,
-            idle_end: None,
-            handed_over: 0,
-            is_taken_late: false,
-            shut: false,
             since_ms: now.ms(),
             incoming: Progress::default(),
-            outgoing: Taking::default(),
-            stream: Stream::default(),
         }
     }
 
@@ -199,25 +149,25 @@ impl Conn {
     /// What the connection wants next. Pure.
     pub fn wants(&self) -> Wants {
         let recv = match self.state {
-            State::Idle | State::Head => !self.full,
-            State::AskedBody | State::Exchanging => self.deliver && self.body_ready == 0,
+            State::Idle | State::Head => !self.output.full,
+            State::AskedBody | State::Exchanging => self.message.awaits_body(),
             State::AnsweredBody => true,
             State::Streaming | State::Parting => self.discards_beside(),
-            State::Lingering => self.shut,
+            State::Lingering => self.ending.shut,
             _ => false,
         };
         // While answers wait to be sent, further requests stay in the socket: that is the
         // back-pressure on a client that pipelines without reading.
         let head_next = matches!(self.state, State::Idle | State::Head);
         Wants {
-            ask: self.ask == Ask::Wanted,
-            body: if self.takes_body() { self.body_ready } else { 0 },
+            ask: self.message.ask == Ask::Wanted,
+            body: if self.takes_body() { self.message.body_ready } else { 0 },
             recv,
-            read: recv && !(self.pending && head_next),
-            write: self.pending,
-            piece: self.awaits_piece() && self.stream.wants_piece(),
-            shut: self.state == State::Lingering && !self.shut,
-            close: if self.state == State::Closed { self.reason } else { None },
+            read: recv && !(self.output.pending && head_next),
+            write: self.output.pending,
+            piece: self.awaits_piece() && self.message.stream.wants_piece(),
+            shut: self.state == State::Lingering && !self.ending.shut,
+            close: if self.state == State::Closed { self.ending.reason } else { None },
         }
     }
 
@@ -225,24 +175,26 @@ impl Conn {
     pub fn deadline(&self) -> u64 {
         let limits = &self.limits;
         let phase = match self.state {
-            State::Idle if self.pending => u64::MAX,
-            State::Idle if self.idle_end.is_some() => self.since_ms,
-            State::Idle if self.is_taken_late => self.outgoing.judged_at(),
+            State::Idle if self.output.pending => u64::MAX,
+            State::Idle if self.ending.idle_end.is_some() => self.since_ms,
+            State::Idle if self.output.is_taken_late => self.output.taking.judged_at(),
             State::Idle if self.fresh => self.since_ms + limits.head_ms,
             State::Idle => self.since_ms + limits.idle_ms,
-            State::Head if self.pending => u64::MAX,
+            State::Head if self.output.pending => u64::MAX,
             State::Head => self.since_ms + limits.head_ms,
-            State::AskedBody | State::Exchanging if self.awaits_body() => {
+            State::AskedBody | State::Exchanging if self.message.awaits_body() => {
                 self.incoming.window_end()
             }
             State::AnsweredBody => self.incoming.window_end(),
             State::Asked | State::AskedBody | State::Streaming | State::Exchanging
-                if self.backend =>
+                if self.message.backend =>
             {
                 u64::MAX
             }
             State::Asked | State::AskedBody => self.since_ms + limits.answer_ms,
-            State::Streaming | State::Exchanging if self.pending && !self.stream.is_asked() => {
+            State::Streaming | State::Exchanging
+                if self.output.pending && !self.message.stream.is_asked() =>
+            {
                 u64::MAX
             }
             State::Streaming | State::Exchanging => self.since_ms + limits.answer_ms,
@@ -250,7 +202,7 @@ impl Conn {
             State::Lingering => self.since_ms + limits.linger_ms,
             State::Breaking => self.since_ms,
         };
-        if self.pending { phase.min(self.outgoing.judged_at()) } else { phase }
+        if self.output.pending { phase.min(self.output.taking.judged_at()) } else { phase }
     }
 
     /// Takes input and says how many bytes of it are consumed. One head at most is parsed, into
@@ -262,7 +214,7 @@ impl Conn {
                 self.recv_body(input, out, now)
             }
             State::Streaming | State::Parting if self.discards_beside() => {
-                self.drained_bytes += input.len() as u64;
+                self.message.drained_bytes += input.len() as u64;
                 input.len()
             }
             State::Lingering => self.recv_lingering(input, now),
@@ -285,10 +237,9 @@ impl Conn {
         if self.state == State::Idle {
             self.go(Event::FirstByte);
             self.since_ms = now.ms();
-            self.is_taken_late = false;
-            self.scan = HeadScan::default();
+            self.output.is_taken_late = false;
         }
-        let parsed = match self.scan.advance(input, &self.limits) {
+        let parsed = match self.message.scan.advance(input, &self.limits) {
             Ok(None) => return 0,
             Ok(Some(len)) => parse_head(&input[..len], &self.limits, head).map(|()| len),
             Err(refusal) => Err(refusal),
@@ -308,30 +259,18 @@ impl Conn {
     fn head_ended(&mut self, head: &Head, surplus: bool, now: &Now) {
         self.fresh = false;
         self.since_ms = now.ms();
-        self.ask = Ask::Wanted;
-        (self.deliver, self.backend) = (false, false);
-        self.keep_alive = head.keep_alive;
-        self.http10 = head.version == Version::Http10;
-        self.head_only = head.method == Method::Head;
-        self.expect_continue = head.expect_continue && head.framing != Framing::None;
-        self.surplus = surplus;
-        if head.framing == Framing::None {
-            self.go(Event::HeadEnd);
-        } else {
-            self.body = BodyReader::new(head.framing, self.limits.body_bytes_max);
-            self.body_ready = 0;
-            self.drained_bytes = 0;
-            self.go(Event::HeadEndBody);
-        }
+        self.message.head_ended(head, surplus, &self.limits);
+        let has_body = head.framing != Framing::None;
+        self.go(if has_body { Event::HeadEndBody } else { Event::HeadEnd });
     }
 
     fn recv_body<F>(&mut self, input: &[u8], out: &mut Out<F>, now: &Now) -> usize {
-        if self.takes_body() && !self.deliver {
+        if self.takes_body() && !self.message.deliver {
             return 0;
         }
         let mut at = 0;
         loop {
-            match self.body.read(&input[at..]) {
+            match self.message.body.read(&input[at..]) {
                 Err(refusal) => {
                     if self.state == State::AskedBody {
                         self.refuse(refusal, CloseReason::Refused, out, now);
@@ -352,16 +291,16 @@ impl Conn {
                             return at;
                         }
                         Piece::Body(ready) if self.takes_body() => {
-                            self.body_ready = ready;
+                            self.message.body_ready = ready;
                             self.since_ms = now.ms();
                             return at;
                         }
                         Piece::Body(ready) => {
-                            self.body.take(ready);
+                            self.message.body.take(ready);
                             self.incoming.add(ready as u64);
                             at += ready;
-                            self.drained_bytes += ready as u64;
-                            if self.drained_bytes > self.limits.drain_bytes_max {
+                            self.message.drained_bytes += ready as u64;
+                            if self.message.drained_bytes > self.limits.drain_bytes_max {
                                 self.part(CloseReason::BodyUnread, now);
                                 return input.len();
                             }
@@ -373,15 +312,15 @@ impl Conn {
     }
 
     fn body_ended(&mut self, surplus: bool, now: &Now) {
-        self.surplus = surplus;
+        self.message.surplus = surplus;
         self.since_ms = now.ms();
         self.go(Event::BodyEnd);
         self.settle(now);
     }
 
     fn recv_lingering(&mut self, input: &[u8], now: &Now) -> usize {
-        self.drained_bytes += input.len() as u64;
-        if self.drained_bytes > self.limits.linger_bytes_max {
+        self.message.drained_bytes += input.len() as u64;
+        if self.message.drained_bytes > self.limits.linger_bytes_max {
             self.go(Event::Overrun);
             self.wait_for_reset(now);
         }
@@ -391,21 +330,23 @@ impl Conn {
     /// Whether the last answer leaves while the rest of its request body is thrown away: a client
     /// that reads only when it has sent everything would wait for ever else.
     fn discards_beside(&self) -> bool {
-        let is_last = self.state == State::Parting || self.stream.unread;
-        is_last && !self.body.is_complete() && self.drained_bytes <= self.limits.linger_bytes_max
+        let is_last = self.state == State::Parting || self.message.stream.unread;
+        is_last
+            && !self.message.body.is_complete()
+            && self.message.drained_bytes <= self.limits.linger_bytes_max
     }
 
     /// The driver took `n` of the body bytes that `wants` offered; they are consumed input.
     pub fn taken(&mut self, n: usize, now: &Now) {
-        debug_assert!(n <= self.body_ready);
-        let n = n.min(self.body_ready);
-        self.body.take(n);
-        self.body_ready -= n;
+        debug_assert!(n <= self.message.body_ready);
+        let n = n.min(self.message.body_ready);
+        self.message.body.take(n);
+        self.message.body_ready -= n;
         self.incoming.add(n as u64);
         // The client is not slow while its bytes wait for their taker.
         self.incoming.pause(now.ms().saturating_sub(self.since_ms));
         self.since_ms = now.ms();
-        if self.takes_body() && self.body.is_complete() {
+        if self.takes_body() && self.message.body.is_complete() {
             self.body_ended(false, now);
         }
         self.check_invariants();
@@ -415,19 +356,19 @@ impl Conn {
     pub fn eof(&mut self, now: &Now) {
         match self.state {
             State::Idle => {
-                self.reason = Some(CloseReason::ClientDone);
+                self.ending.reason = Some(CloseReason::ClientDone);
                 self.go(Event::Eof);
             }
             State::Head | State::AskedBody | State::AnsweredBody => {
-                self.reason = Some(CloseReason::ClientGone);
-                self.ask = Ask::None;
+                self.ending.reason = Some(CloseReason::ClientGone);
+                self.message.ask = Ask::None;
                 self.go(Event::Eof);
             }
             // Without the rest of the request there is no whole answer.
             State::Exchanging => return self.abort(CloseReason::ClientGone),
             State::Lingering => self.go(Event::Eof),
             // Nothing more is to be thrown away.
-            State::Streaming | State::Parting => self.drained_bytes = u64::MAX,
+            State::Streaming | State::Parting => self.message.drained_bytes = u64::MAX,
             // The answer is still owed: a client may close its side after its last request.
             _ => {}
         }
@@ -453,17 +394,17 @@ impl Conn {
 
     /// The driver has taken the ask and will call `answered` later.
     pub fn asked(&mut self) {
-        debug_assert!(self.ask == Ask::Wanted);
-        self.ask = Ask::Outstanding;
+        debug_assert!(self.message.ask == Ask::Wanted);
+        self.message.ask = Ask::Outstanding;
     }
 
     /// The answerer wants the request body: it is offered by `wants().body` from now on, and a
     /// client that waits for `100 Continue` gets it (RFC 9110, section 10.1.1).
     pub fn deliver<F>(&mut self, out: &mut Out<F>, now: &Now) {
-        if self.state == State::AskedBody && !self.deliver {
-            self.deliver = true;
+        if self.state == State::AskedBody && !self.message.deliver {
+            self.message.deliver = true;
             self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
-            if std::mem::take(&mut self.expect_continue) {
+            if std::mem::take(&mut self.message.expect_continue) {
                 out.push_inline(&[Status::CONTINUE.line(), b"\r\n"]);
                 self.begin_output(now);
             }
@@ -475,7 +416,7 @@ impl Conn {
     /// answer while the request body is still taken. The end of such an early answer is the end of
     /// the connection, since it is not known whether the body will be read to its end.
     pub fn set_backend(&mut self, on: bool) {
-        self.backend = on;
+        self.message.backend = on;
     }
 
     /// The refusal that the last input led to, once: to be counted and logged.
@@ -500,19 +441,19 @@ impl Conn {
             State::AskedBody => true,
             _ => return,
         };
-        self.ask = Ask::None;
+        self.message.ask = Ask::None;
         let stream = match answer.body {
-            Body::Stream { len } => Some(Stream::new(len, self.http10)),
+            Body::Stream { len } => Some(Stream::new(len, self.message.http10)),
             _ => None,
         };
-        let streams = stream.is_some() && !self.head_only;
+        let streams = stream.is_some() && !self.message.head_only;
         let ends_body = streams && stream.is_some_and(|s| s.delimited() == Delimited::Close);
-        let wanted = self.keep_alive && !answer.close && !self.draining;
+        let wanted = self.message.keep_alive && !answer.close && !self.ending.draining;
         // Nothing is read while a body is produced: what the client sends meanwhile could be long.
-        let drains = !unread || !streams && self.body_can_be_drained();
+        let drains = !unread || !streams && self.message.body_can_be_drained(&self.limits);
         let keep = wanted && drains && !ends_body;
         let joins = out.is_empty() && self.limits.head_style.joins_bodies;
-        let framing = stream.map(|stream| stream.field(self.head_only)).unwrap_or_default();
+        let framing = stream.map(|stream| stream.field(self.message.head_only)).unwrap_or_default();
         let fields = [framing.as_bytes(), answer.fields];
         self.write_head(answer.status, fields, keep, out, now);
         match answer.body {
@@ -525,9 +466,9 @@ impl Conn {
             Body::Parts(parts) => parts.into_iter().for_each(|part| out.push(part)),
         }
         self.begin_output(now);
-        self.batch += 1;
+        self.output.batch += 1;
         if !keep {
-            self.reason = Some(match (self.draining, wanted) {
+            self.ending.reason = Some(match (self.ending.draining, wanted) {
                 (true, _) => CloseReason::Draining,
                 (_, true) if ends_body => CloseReason::EndsBody,
                 (_, true) => CloseReason::BodyUnread,
@@ -536,11 +477,11 @@ impl Conn {
             });
         }
         match stream {
-            Some(stream) if streams => {
-                self.stream = stream;
-                (self.stream.keep, self.stream.unread) = (keep, unread);
-                self.stream.look(out);
-                let early = self.backend && unread && self.deliver;
+            Some(mut stream) if streams => {
+                (stream.keep, stream.unread) = (keep, unread);
+                stream.look(out);
+                self.message.stream = stream;
+                let early = self.message.backend && unread && self.message.deliver;
                 self.go(if early { Event::AnswerBeginEarly } else { Event::AnswerBegin });
             }
             _ => self.answer_ended(keep, unread, out, now),
@@ -549,34 +490,23 @@ impl Conn {
     }
 
     fn answer_ended<F>(&mut self, keep: bool, unread: bool, out: &Out<F>, now: &Now) {
-        self.full = self.batch >= self.limits.pipeline_max || !out.has_room();
+        self.output.full = self.output.batch >= self.limits.pipeline_max || !out.has_room();
         // What was offered of the body has lost its taker.
-        self.body_ready = 0;
+        self.message.body_ready = 0;
         if keep {
             self.incoming = Progress::start(now, self.limits.rate_window_ms, Some(0));
             self.since_ms = now.ms();
             self.go(Event::AnswerKeep);
         } else {
             // A client that would have kept the connection may have sent its next request.
-            let sending = unread || self.surplus || self.keep_alive;
+            let sending = unread || self.message.surplus || self.message.keep_alive;
             self.go(if sending { Event::Part } else { Event::AnswerClose });
         }
-    }
-
-    /// Whether the next move is the client's, of those that AskedBody waits for.
-    fn awaits_body(&self) -> bool {
-        self.deliver && self.body_ready == 0
     }
 
     /// Whether the request body is for the answerer.
     fn takes_body(&self) -> bool {
         matches!(self.state, State::AskedBody | State::Exchanging)
-    }
-
-    fn body_can_be_drained(&self) -> bool {
-        // Without its 100 the client may never send the body, or may send it late.
-        !self.expect_continue
-            && self.body.remaining().is_none_or(|left| left <= self.limits.drain_bytes_max)
     }
 
     /// The head is the status line, the fields that depend on the moment, the framing where that
@@ -589,7 +519,7 @@ impl Conn {
         out: &mut Out<F>,
         now: &Now,
     ) {
-        let connection: &[u8] = match (keep, self.http10) {
+        let connection: &[u8] = match (keep, self.message.http10) {
             (true, false) => b"",
             (true, true) => b"Connection: keep-alive\r\n",
             (false, _) => b"Connection: close\r\n",
@@ -617,23 +547,12 @@ impl Conn {
     }
 
     fn begin_output(&mut self, now: &Now) {
-        if !self.pending {
-            self.pending = true;
-            // What a pipelining client has not taken of earlier answers is still in the socket.
-            let in_socket = (!self.sent_before).then_some(0);
-            self.outgoing.begin(&self.limits, in_socket, now);
-            self.sent_before = true;
-        }
+        self.output.begin(&self.limits, now);
     }
 
     /// The driver wrote `n` bytes of `out` and has already taken them off it.
     pub fn sent<F>(&mut self, n: u64, out: &Out<F>, now: &Now) {
-        self.outgoing.add(n);
-        self.handed_over += n;
-        if out.is_empty() && self.pending {
-            self.pending = false;
-            self.full = false;
-            self.batch = 0;
+        if self.output.sent(n, out.is_empty()) {
             // A head whose rest could not be read until now has its time from now on, and so has
             // the next piece of a body.
             if matches!(self.state, State::Idle | State::Head | State::Streaming) {
@@ -641,7 +560,7 @@ impl Conn {
             }
         }
         if self.awaits_piece() {
-            self.stream.look(out);
+            self.message.stream.look(out);
         }
         self.settle(now);
         self.check_invariants();
@@ -649,9 +568,9 @@ impl Conn {
 
     /// The driver shut down the write side.
     pub fn shut(&mut self, now: &Now) {
-        self.shut = true;
+        self.ending.shut = true;
         self.since_ms = now.ms();
-        self.drained_bytes = 0;
+        self.message.drained_bytes = 0;
     }
 
     /// Tells the machine what time it is; nothing happens before the deadline. `in_socket` is how
@@ -660,8 +579,8 @@ impl Conn {
         if now.ms() < self.deadline() {
             return;
         }
-        if self.pending && now.ms() >= self.outgoing.judged_at() {
-            if !self.outgoing.judge(&self.limits, in_socket, now) {
+        if self.output.pending && now.ms() >= self.output.taking.judged_at() {
+            if !self.output.taking.judge(&self.limits, in_socket, now) {
                 self.abort(CloseReason::SendTimeout);
             }
             return;
@@ -671,14 +590,14 @@ impl Conn {
         match self.state {
             State::Idle => self.idle_is_over(in_socket, now),
             State::Head => self.refuse(Refusal::TooSlow, CloseReason::HeadTimeout, out, now),
-            State::AskedBody if self.awaits_body() && slow => {
+            State::AskedBody if self.message.awaits_body() && slow => {
                 self.refuse(Refusal::TooSlow, CloseReason::BodyTimeout, out, now);
             }
             State::AnsweredBody if slow => self.part(CloseReason::BodyTimeout, now),
-            State::AskedBody if !self.awaits_body() => {
+            State::AskedBody if !self.message.awaits_body() => {
                 self.refuse(Refusal::AnswerOverdue, CloseReason::AnswerTimeout, out, now);
             }
-            State::Exchanging if self.awaits_body() && slow => {
+            State::Exchanging if self.message.awaits_body() && slow => {
                 return self.piece_failed(CloseReason::BodyTimeout, now);
             }
             State::AskedBody | State::AnsweredBody | State::Exchanging => {
@@ -699,9 +618,9 @@ impl Conn {
 
     /// The connection cannot go on: what is queued is not sent.
     pub fn abort(&mut self, reason: CloseReason) {
-        self.reason = Some(reason);
-        self.ask = Ask::None;
-        self.pending = false;
+        self.ending.reason = Some(reason);
+        self.message.ask = Ask::None;
+        self.output.pending = false;
         self.go(Event::Abort);
         self.check_invariants();
     }
@@ -721,7 +640,7 @@ impl Conn {
         );
         // HEAD is never answered with content (RFC 9110, section 9.3.2).
         let asked = matches!(self.state, State::Asked | State::AskedBody);
-        let content = if asked && self.head_only { text.len() + 1 } else { 0 };
+        let content = if asked && self.message.head_only { text.len() + 1 } else { 0 };
         let fields = &fields.as_bytes()[..fields.len() - content];
         self.write_head(status, [b"", fields], false, out, now);
         self.begin_output(now);
@@ -730,26 +649,26 @@ impl Conn {
     }
 
     fn part(&mut self, reason: CloseReason, now: &Now) {
-        self.reason = Some(reason);
-        self.ask = Ask::None;
+        self.ending.reason = Some(reason);
+        self.message.ask = Ask::None;
         self.go(Event::Part);
         self.settle(now);
     }
 
     /// What follows at once from nothing being left to send.
     fn settle(&mut self, now: &Now) {
-        if self.pending {
+        if self.output.pending {
             return;
         }
         match self.state {
             // Only a reset can say that it is not whole.
-            State::Parting if self.is_cut_short() && self.stream.failed => {
+            State::Parting if self.is_cut_short() && self.message.stream.failed => {
                 self.go(Event::DrainedShort);
                 self.wait_for_reset(now);
             }
             State::Closing | State::Parting => {
                 self.since_ms = now.ms();
-                self.stream.open_ended = false;
+                self.message.stream.open_ended = false;
                 self.go(Event::Drained);
             }
             _ => {}
@@ -758,6 +677,8 @@ impl Conn {
 
     fn go(&mut self, event: Event) {
         match self.state.after(event) {
+            // Between requests nothing is left of the last one.
+            Some(State::Idle) => (self.state, self.message) = (State::Idle, Message::default()),
             Some(next) => self.state = next,
             None => debug_assert!(false, "{event:?} in {:?}", self.state),
         }
@@ -766,18 +687,20 @@ impl Conn {
     /// What holds after every input, whatever the bytes were.
     fn check_invariants(&self) {
         debug_assert!(
-            self.ask == Ask::None || matches!(self.state, State::Asked | State::AskedBody),
+            self.message.ask == Ask::None || matches!(self.state, State::Asked | State::AskedBody),
             "an ask is open in {:?}",
             self.state
         );
         debug_assert!(
-            self.state != State::Closed || self.reason.is_some(),
+            self.state != State::Closed || self.ending.reason.is_some(),
             "closed without a reason"
         );
         debug_assert!(
-            self.state != State::Closed || !self.pending,
+            self.state != State::Closed || !self.output.pending,
             "closed with output that was never sent"
         );
-        debug_assert!(self.body_ready == 0 || self.takes_body() || self.ask == Ask::None);
+        debug_assert!(
+            self.message.body_ready == 0 || self.takes_body() || self.message.ask == Ask::None
+        );
     }
 }

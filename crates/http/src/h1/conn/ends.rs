@@ -19,50 +19,63 @@ const LOOK_MS_MIN: u64 = 5;
 /// The same, at most.
 const LOOK_MS_MAX: u64 = 200;
 
+/// How the connection ends, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ending {
+    /// Why it ends, once that is certain.
+    pub(super) reason: Option<CloseReason>,
+    /// The next answer is the last.
+    pub(super) draining: bool,
+    /// Why waiting for a request ends it, if it does.
+    pub(super) idle_end: Option<CloseReason>,
+    /// The write side is shut down.
+    pub(super) shut: bool,
+}
+
 impl Conn {
     /// The server is draining: close when idle, after the next answer otherwise. An idle connection
     /// expires at once.
     pub fn drain(&mut self) {
-        self.draining = true;
-        self.idle_end = Some(CloseReason::Draining);
+        self.ending.draining = true;
+        self.ending.idle_end = Some(CloseReason::Draining);
     }
 
     /// Another needs what it holds: an idle connection expires at once. Whether that is news to it.
     pub fn end_if_idle(&mut self) -> bool {
-        let is_news = self.idle_end.is_none();
-        self.idle_end.get_or_insert(CloseReason::IdleTimeout);
+        let is_news = self.ending.idle_end.is_none();
+        self.ending.idle_end.get_or_insert(CloseReason::IdleTimeout);
         is_news
     }
 
     /// Others take over from this process: close after the next answer. An idle connection may
     /// have a request on its way, so that it is kept until that is answered or its time is over.
     pub fn retire(&mut self) {
-        self.draining = true;
+        self.ending.draining = true;
     }
 
     /// Whether it matters to [`Conn::expired`] how much the socket still holds.
     pub fn is_judged_by_socket(&self) -> bool {
-        let waits = self.state == State::Idle && self.sent_before;
-        waits || self.pending || self.state == State::Breaking
+        let waits = self.state == State::Idle && self.output.has_begun();
+        waits || self.output.pending || self.state == State::Breaking
     }
 
     /// The time between two requests is over. It begins when the client has its answer: one that
     /// still takes it from the socket is judged as one to which output is sent.
     pub(super) fn idle_is_over(&mut self, in_socket: u64, now: &Now) {
-        if let Some(reason) = self.idle_end {
+        if let Some(reason) = self.ending.idle_end {
             return self.idle_is_ended(reason, in_socket, now);
         }
-        match (in_socket > 0 && self.sent_before, self.is_taken_late) {
+        match (in_socket > 0 && self.output.has_begun(), self.output.is_taken_late) {
             (true, false) => {
-                self.is_taken_late = true;
-                self.outgoing.begin(&self.limits, Some(in_socket), now);
+                self.output.is_taken_late = true;
+                self.output.taking.begin(&self.limits, Some(in_socket), now);
             }
             (true, true) => {
-                if !self.outgoing.judge(&self.limits, in_socket, now) {
+                if !self.output.taking.judge(&self.limits, in_socket, now) {
                     self.part(CloseReason::SendTimeout, now);
                 }
             }
-            (false, true) => (self.is_taken_late, self.since_ms) = (false, now.ms()),
+            (false, true) => (self.output.is_taken_late, self.since_ms) = (false, now.ms()),
             (false, false) if self.fresh => self.end_idle(CloseReason::HeadTimeout),
             (false, false) => self.end_idle(CloseReason::IdleTimeout),
         }
@@ -71,10 +84,10 @@ impl Conn {
     /// Another than its time ends an idle connection. A request that comes before the client has
     /// its last answer is still answered. What fits into a first flight is on its way.
     fn idle_is_ended(&mut self, reason: CloseReason, in_socket: u64, now: &Now) {
-        if in_socket == 0 || self.handed_over <= FIRST_FLIGHT_BYTES {
+        if in_socket == 0 || self.output.handed_over <= FIRST_FLIGHT_BYTES {
             return self.end_idle(reason);
         }
-        if !std::mem::replace(&mut self.is_taken_late, true) {
+        if !std::mem::replace(&mut self.output.is_taken_late, true) {
             self.begin_looks(now);
         }
         if !self.looks_again(now) {
@@ -83,7 +96,7 @@ impl Conn {
     }
 
     fn end_idle(&mut self, reason: CloseReason) {
-        self.reason = Some(reason);
+        self.ending.reason = Some(reason);
         self.go(Event::Expire);
     }
 

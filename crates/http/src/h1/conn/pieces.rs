@@ -12,7 +12,7 @@ impl Conn {
     /// is not slow when there is nothing to send, and the piece has the time of an answer.
     pub fn piece_asked(&mut self, now: &Now) {
         debug_assert!(self.wants().piece);
-        self.stream.ask();
+        self.message.stream.ask();
         self.since_ms = now.ms();
     }
 
@@ -24,13 +24,13 @@ impl Conn {
     /// True when an orderly end of the connection would pass for the end of a body that is not all
     /// sent: the driver resets it then.
     pub fn is_cut_short(&self) -> bool {
-        self.stream.open_ended
+        self.message.stream.open_ended
     }
 
     /// True when the connection ends in order as soon as the output is sent: the last bytes may
     /// wait for the end and share a segment with it.
     pub fn ends_with_output(&self) -> bool {
-        matches!(self.state, State::Closing | State::Parting) && !self.stream.failed
+        matches!(self.state, State::Closing | State::Parting) && !self.message.stream.failed
     }
 
     /// The next piece of the body that is being produced, of any length, and whether it is the
@@ -40,7 +40,7 @@ impl Conn {
         if !self.awaits_piece() {
             return;
         }
-        if !self.stream.push(content, last, out) {
+        if !self.message.stream.push(content, last, out) {
             return self.piece_failed(CloseReason::SourceFailed, now);
         }
         self.since_ms = now.ms();
@@ -48,14 +48,14 @@ impl Conn {
             self.begin_output(now);
         }
         if last {
-            let Stream { keep, unread, .. } = self.stream;
+            let Stream { keep, unread, .. } = self.message.stream;
             // Of a body that was taken meanwhile nothing is left.
-            let unread = unread && (self.state == State::Exchanging || !self.backend);
+            let unread = unread && (self.state == State::Exchanging || !self.message.backend);
             // Where others take over, what its head has promised holds: a request may have come
             // behind it, whose answer says that it is the last.
-            let ends_idle = self.idle_end.is_some();
+            let ends_idle = self.ending.idle_end.is_some();
             if keep && ends_idle {
-                self.reason = self.idle_end;
+                self.ending.reason = self.ending.idle_end;
             }
             self.answer_ended(keep && !ends_idle, unread, out, now);
             self.settle(now);
@@ -79,16 +79,16 @@ impl Conn {
         if matches!(self.state, State::Lingering | State::Breaking | State::Closed) {
             return;
         }
-        self.ask = Ask::None;
-        self.pending = false;
+        self.message.ask = Ask::None;
+        self.output.pending = false;
         self.end_short(reason, now);
         self.check_invariants();
     }
 
     fn end_short(&mut self, reason: CloseReason, now: &Now) {
-        self.reason = Some(reason);
-        self.stream.failed = true;
-        self.body_ready = 0;
+        self.ending.reason = Some(reason);
+        self.message.stream.failed = true;
+        self.message.body_ready = 0;
         self.go(Event::BreakOff);
         self.settle(now);
     }

@@ -7,8 +7,8 @@ impl Conn {
     /// Since when it waits for a request of which nothing has come, or for the client to close it
     /// after the last answer, in monotonic milliseconds, if that is what it does.
     pub fn idle_since(&self) -> Option<u64> {
-        let waits = self.state == State::Idle && !self.pending && !self.is_taken_late;
-        let lingers = self.state == State::Lingering && self.shut;
+        let waits = self.state == State::Idle && !self.output.pending && !self.output.is_taken_late;
+        let lingers = self.state == State::Lingering && self.ending.shut;
         (waits || lingers).then_some(self.since_ms)
     }
 
@@ -16,12 +16,15 @@ impl Conn {
     /// has come, or nothing at all since it was accepted: clients send a head in one go.
     pub fn stalled_since(&self) -> Option<u64> {
         let stalls = self.state == State::Head || self.state == State::Idle && self.fresh;
-        (stalls && !self.pending).then_some(self.since_ms)
+        (stalls && !self.output.pending).then_some(self.since_ms)
     }
 
     /// Since when its client takes less of an answer than the least rate, in monotonic
     /// milliseconds, if it does.
     pub fn lags_since(&self) -> Option<u64> {
-        self.outgoing.slow_since_ms().filter(|_| self.pending || self.is_taken_late)
+        self.output
+            .taking
+            .slow_since_ms()
+            .filter(|_| self.output.pending || self.output.is_taken_late)
     }
 }
