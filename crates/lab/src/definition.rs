@@ -11,11 +11,11 @@ mod measure;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use flyball_stats::EQUIVALENCE_MARGIN;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::nearest;
 use crate::generator::DYNAMIC;
-use crate::statistics::EQUIVALENCE_MARGIN;
 
 pub use machine::{Machine, PageCache};
 pub use measure::Measure;

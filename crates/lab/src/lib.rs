@@ -20,7 +20,6 @@ pub mod plan;
 pub mod report;
 pub mod run;
 pub mod schedule;
-pub mod statistics;
 pub mod tune;
 pub mod verdict;
 pub mod white_box;

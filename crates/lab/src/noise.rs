@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use flyball_stats::{Comparison, Finding, deviation, holm, noise_floor};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Measure;
 use crate::run::Record;
-use crate::statistics::{Comparison, Finding, deviation, holm, noise_floor};
 
 /// The runs of both copies together, in a quick campaign and in a full one.
 pub const RUNS: (usize, usize) = (6, 12);

@@ -6,10 +6,11 @@
 
 use std::ops::Range;
 
+use flyball_stats::pairs_needed;
+
 use crate::definition::{Claim, Experiment, Place, QUICK_S_MAX, Series};
 use crate::noise;
 use crate::schedule::{Turn, turns, turns_of};
-use crate::statistics::pairs_needed;
 use crate::verdict::{Measured, looks_at};
 
 /// Seconds that a quick experiment is planned to take: all together little more than an hour.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::f64::consts::SQRT_2;
 
+use flyball_stats::{Comparison, Finding, Interval, holm, mean, median, pairs_needed};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::{Claim, Experiment, Measure, Place, Relation};
 use crate::noise::Noise;
-use crate::statistics::{Comparison, Finding, Interval, holm, mean, median, pairs_needed};
 
 /// What came of a figure, or of one claim about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 
 use flyball_lab::host::{find, is_root};
-use flyball_lab::statistics::SIGNIFICANT_P_MAX;
+use flyball_stats::SIGNIFICANT_P_MAX;
 use flyball_testkit::{binary, skip};
 use serde_json::Value;
 

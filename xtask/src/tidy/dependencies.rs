@@ -88,9 +88,18 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-stats",
+        stays: "free of input and output",
+        packages: &[
+            ("fastrand", "seeded draws"),
+            ("serde", "intervals in verdicts"),
+        ],
+    },
+    Allowed {
         name: "flyball-lab",
         stays: "free of the server and of the generator, which it starts as processes",
         packages: &[
+            ("flyball-stats", "how sure a figure is"),
             ("fastrand", "a seeded order, and seeded draws"),
             ("fuser", "a disk that is slow on purpose"),
             ("rustix", "signals to all processes of a server"),

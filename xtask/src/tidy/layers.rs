@@ -25,6 +25,11 @@ const RULES: &[Rule] = &[
         instead: "the machine waits for nothing: take bytes, answers and the time as arguments",
     },
     Rule {
+        directory: "crates/stats/src/",
+        banned: &["std::net", "std::fs", "std::thread", "Instant", "SystemTime::now"],
+        instead: "statistics wait for nothing: take samples as arguments",
+    },
+    Rule {
         directory: "crates/site/src/",
         banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
         instead: "only sys makes system calls: add a wrapper there",

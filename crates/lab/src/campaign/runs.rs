@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flyball_stats::median;
 use serde::{Deserialize, Serialize};
 
 use super::{Options, Stolen};
@@ -10,7 +11,6 @@ use crate::host::Facts;
 use crate::noise::Noise;
 use crate::plan::{Asked, Cell};
 use crate::run::{Record, Site};
-use crate::statistics::median;
 use crate::verdict::{self, Measured};
 
 /// What came of all runs.

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
+use flyball_stats::{Interval, mean, paired_ratio};
 use serde::Serialize;
 
 use crate::campaign::Runs;
 use crate::definition::{Experiment, Measure, Varies};
 use crate::run::Record;
-use crate::statistics::{Interval, mean, paired_ratio};
 
 /// One measure along the axis. In a record it is its name and its lines: the set-up has the rest.
 #[derive(Clone, Debug, PartialEq, Serialize)]

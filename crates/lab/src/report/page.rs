@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use flyball_stats::change_point;
+
 use super::figure::{Figure, Spot, label};
 use super::svg::{draw, number};
 use super::{Campaign, escaped};
@@ -12,7 +14,6 @@ use crate::definition::Machine;
 use crate::laboratory::Outcome;
 use crate::noise::Noise;
 use crate::run::{Record, STOLEN_PERCENT_MAX};
-use crate::statistics::change_point;
 
 /// How many times what it was a rate becomes within a run before a reader is told.
 const SHIFT_MIN: f64 = 1.05;

@@ -308,9 +308,10 @@ fn doubts(text: &mut String, experiments: &[Experiment]) {
 
 #[cfg(test)]
 mod tests {
+    use flyball_stats::Interval;
+
     use super::*;
     use crate::report::{Line, Spot};
-    use crate::statistics::Interval;
     use crate::verdict::Verdict;
 
     /// The outcome of an experiment by its current definition, without figures.

@@ -310,8 +310,9 @@ fn rows(name: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use flyball_stats::Interval;
+
     use super::*;
-    use crate::statistics::Interval;
 
     #[test]
     fn grids_have_round_steps() {

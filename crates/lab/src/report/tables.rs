@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use flyball_stats::{Comparison, Finding, Interval, holm, pairs_needed};
+
 use super::Campaign;
 use super::figure::{Figure, Line, Spot, label};
 use super::svg::number;
 use crate::definition::{Claim, Measure, Varies};
-use crate::statistics::{Comparison, Finding, Interval, holm, pairs_needed};
 use crate::verdict::{Measured, looks_at};
 
 /// Two campaigns of one experiment: every series at every point, the first by the second. What

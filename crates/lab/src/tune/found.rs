@@ -1,10 +1,10 @@
 //! What a search found, and every run by which it did.
 
+use flyball_stats::Interval;
 use serde::Serialize;
 
 use super::search::Stage;
 use super::space::Point;
-use crate::statistics::Interval;
 
 /// A run that was made.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use flyball_stats::Interval;
 use serde_json::json;
 
 use super::bench::Score;
@@ -15,7 +16,6 @@ use crate::contestant::OURS;
 use crate::definition::Value;
 use crate::host::{Facts, SetupError, put, put_json};
 use crate::report::{Figure, Line, Spot, drawn, escaped, style};
-use crate::statistics::Interval;
 
 /// Points that the page shows of the screen.
 const SHOWN_MAX: usize = 12;
@@ -339,7 +339,7 @@ fn screen(found: &Found) -> Figure {
     }
     let mut lines: Vec<Line> = Vec::new();
     for (label, all) in scores {
-        let middle = crate::statistics::mean(&all);
+        let middle = flyball_stats::mean(&all);
         let low = all.iter().copied().fold(f64::INFINITY, f64::min);
         let high = all.iter().copied().fold(0.0, f64::max);
         lines.push(bar(label, Interval { low, middle, high }, all.len()));

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use flyball_stats::{Comparison, Finding, deviation, holm, mean, noise_floor, pairs_needed};
 use serde::Serialize;
 
 use super::found::{End, Finalist, Found, Trial};
 use super::space::{Point, Space};
-use crate::statistics::{Comparison, Finding, deviation, holm, mean, noise_floor, pairs_needed};
 
 /// Runs of the default by which the noise is known.
 const NOISE_RUNS: usize = 6;

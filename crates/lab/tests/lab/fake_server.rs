@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use flyball_lab::host::{Awake, allowed_cpus};
 use flyball_lab::schedule::turns;
-use flyball_lab::statistics::{Comparison, Finding, median};
+use flyball_stats::{Comparison, Finding, median};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 

@@ -5,6 +5,8 @@
 //! significance from flipping signs, and where a figure has many points Holm's rule keeps the
 //! chance of any false difference at the level that was asked for.
 
+#![forbid(unsafe_code)]
+
 mod bootstrap;
 mod change;
 mod holm;
