@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use flyball_stats::median;
 use flyball_testkit::{Client, wait};
 
-use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, median};
+use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring};
 
 /// Connections that flood with requests.
 const PIPELINES: usize = 8;
@@ -194,5 +195,5 @@ fn share_kept(besieged: &Besieged, kind: Flood) -> f64 {
         });
         during / before
     };
-    median((0..5).map(&mut pair).collect())
+    median(&(0..5).map(&mut pair).collect::<Vec<_>>())
 }

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use flyball_stats::median;
 use flyball_testkit::{Client, LARGE_BYTES, Server, wait};
 
-use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring, median};
+use crate::besieged::{Besieged, Honest, get, is_strict, last_get, measuring};
 
 /// Places of the attacked worker; the attackers take all of them.
 const PLACES: usize = 64;
@@ -297,7 +298,7 @@ fn record(
 
 /// The share of the throughput that counts.
 fn share_kept(pairs: &[[f64; 2]]) -> f64 {
-    median(pairs.iter().map(|[quiet, attacked]| attacked / quiet).collect())
+    median(&pairs.iter().map(|[quiet, attacked]| attacked / quiet).collect::<Vec<_>>())
 }
 
 /// The throughput of honest clients of a server that nobody attacks, and of the attacked one, in

@@ -22,6 +22,26 @@ pub struct Interval {
     pub high: f64,
 }
 
+impl Interval {
+    /// The geometric mean of samples and its interval; the arithmetic one with the extremes where
+    /// there is a zero; `None` without samples.
+    pub fn of(samples: &[f64], seed: u64) -> Option<Interval> {
+        match samples {
+            [] => None,
+            [one] => Some(Interval { low: *one, middle: *one, high: *one }),
+            many if many.iter().all(|sample| *sample > 0.0) => {
+                let logs: Vec<f64> = many.iter().map(|sample| sample.ln()).collect();
+                Some(paired_ratio(&logs, seed))
+            }
+            many => {
+                let low = many.iter().copied().fold(f64::INFINITY, f64::min);
+                let high = many.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+                Some(Interval { low, middle: mean(many), high })
+            }
+        }
+    }
+}
+
 /// The geometric mean of ratios, given by their logarithms, with its 95 % interval.
 ///
 /// Few samples make the percentile interval too narrow, for two reasons, and it is widened by a
@@ -59,6 +79,17 @@ mod tests {
                 })
                 .count();
             assert!((463..=487).contains(&holds), "{holds} of 500 with {count}");
+        }
+    }
+
+    #[test]
+    fn an_interval_holds_its_figure_also_of_zeros_and_of_one_run() {
+        assert_eq!(Interval::of(&[], 1), None);
+        let one = Interval::of(&[3.0], 1).unwrap();
+        assert_eq!((one.low, one.high), (3.0, 3.0));
+        for samples in [vec![1.0, 2.0, 3.0], vec![0.0, 1.0, 5.0]] {
+            let Interval { low, middle, high } = Interval::of(&samples, 1).unwrap();
+            assert!(low < middle && middle < high, "{low} {middle} {high}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use flyball_stats::quantile;
 use serde_json::{Value, json};
 
 use super::beside::Pair;
@@ -48,10 +49,9 @@ pub(crate) struct Spread {
 impl Spread {
     /// Of at least one figure.
     pub(crate) fn of(figures: impl Iterator<Item = f64>) -> Spread {
-        let mut sorted: Vec<f64> = figures.collect();
-        sorted.sort_by(f64::total_cmp);
-        let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-        Spread { median: (low + high) / 2.0, min: sorted[0], max: sorted[sorted.len() - 1] }
+        let figures: Vec<f64> = figures.collect();
+        let at = |q| quantile(&figures, q);
+        Spread { median: at(0.5), min: at(0.0), max: at(1.0) }
     }
 
     pub(crate) fn text(self) -> String {

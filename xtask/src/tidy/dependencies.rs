@@ -90,10 +90,7 @@ const PRODUCT: &[Allowed] = &[
     Allowed {
         name: "flyball-stats",
         stays: "free of input and output",
-        packages: &[
-            ("fastrand", "seeded draws"),
-            ("serde", "intervals in verdicts"),
-        ],
+        packages: &[("fastrand", "seeded draws"), ("serde", "intervals in verdicts")],
     },
     Allowed {
         name: "flyball-lab",

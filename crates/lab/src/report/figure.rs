@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use flyball_stats::{Interval, mean, paired_ratio};
+use flyball_stats::Interval;
 use serde::Serialize;
 
 use crate::campaign::Runs;
@@ -145,39 +145,6 @@ fn spot(runs: &Runs, series: &str, point: f64, measure: Measure) -> Option<Spot>
     let all: Vec<f64> = runs.records.iter().filter_map(figure).collect();
     let noisy = valid.is_empty();
     let samples = if noisy { all } else { valid };
-    let value = interval(&samples, runs.seed)?;
+    let value = Interval::of(&samples, runs.seed)?;
     Some(Spot { at: point, value, runs: samples.len(), noisy })
-}
-
-/// The geometric mean and its interval; the arithmetic one with the extremes where there is a zero.
-fn interval(samples: &[f64], seed: u64) -> Option<Interval> {
-    match samples {
-        [] => None,
-        [one] => Some(Interval { low: *one, middle: *one, high: *one }),
-        many if many.iter().all(|sample| *sample > 0.0) => {
-            let logs: Vec<f64> = many.iter().map(|sample| sample.ln()).collect();
-            Some(paired_ratio(&logs, seed))
-        }
-        many => {
-            let low = many.iter().copied().fold(f64::INFINITY, f64::min);
-            let high = many.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            Some(Interval { low, middle: mean(many), high })
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_interval_holds_its_figure_also_of_zeros_and_of_one_run() {
-        assert_eq!(interval(&[], 1), None);
-        let one = interval(&[3.0], 1).unwrap();
-        assert_eq!((one.low, one.high), (3.0, 3.0));
-        for samples in [vec![1.0, 2.0, 3.0], vec![0.0, 1.0, 5.0]] {
-            let Interval { low, middle, high } = interval(&samples, 1).unwrap();
-            assert!(low < middle && middle < high, "{low} {middle} {high}");
-        }
-    }
 }
