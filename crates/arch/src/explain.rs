@@ -12,10 +12,10 @@ use flyball_sys::residency::Probe;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, machine as kernel, process};
 
+use crate::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::group;
 use crate::registry::{self, Architecture};
 use crate::sandbox::{self, SandboxMode};
-use crate::server::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::settings::{ResidencyTest, Settings};
 use crate::{spool, warnings};
 

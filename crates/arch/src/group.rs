@@ -23,12 +23,12 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::wake::Wake;
 
 use crate::chunks::Chunks;
+use crate::descriptors::connections_that_fit;
 use crate::helpers::Inline;
-use crate::listening::{Share, cpu_of_worker};
 use crate::phases::Phases;
-use crate::server::connections_that_fit;
+use crate::restart::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::settings::Settings;
-use crate::supervise::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
+use crate::share::{Share, cpu_of_worker};
 use crate::worker::{Order, Report, Worker};
 
 /// Wait before descriptors are looked for again that a dead process left behind, when somebody was

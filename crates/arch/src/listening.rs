@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flyball_sys::net::{self, Address, ListenOptions};
-use flyball_sys::process;
 
 use crate::registry::Architecture;
 use crate::settings::Settings;
+use crate::share::{Share, cpu_of_worker};
 use crate::worker::BLOCKING_TICK_MS;
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
@@ -194,59 +194,13 @@ impl Listening {
             let of = bound.sockets.len();
             let share = Share::of(number, self.bound.len(), index, workers, by_address);
             let own = move |at: usize| {
-                // Where there are fewer, as of those that somebody else made, workers share them.
-                let own = share.is_some_and(|share| share.reads(at) || share.number % of == at);
+                let own = share.is_some_and(|share| share.reads_of(at, of));
                 architecture.sockets_are_shared() || own
             };
             bound.sockets.iter().enumerate().filter(move |(at, _)| own(*at))
         });
         sockets.map(|(_, socket)| Arc::clone(socket)).collect()
     }
-}
-
-/// One reader's share of the sockets of an address.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
-    number: usize,
-    of: usize,
-}
-
-impl Share {
-    /// The share of reader `index` of `readers`, which all read each address; or, by address, have
-    /// some of the addresses each where these are more, and share one address with some others
-    /// where these are fewer (M151).
-    pub(crate) fn of(
-        address: usize,
-        addresses: usize,
-        index: usize,
-        readers: usize,
-        by_address: bool,
-    ) -> Option<Share> {
-        if !by_address {
-            return Some(Share { number: index, of: readers });
-        }
-        if readers <= addresses {
-            return (address % readers == index).then_some(Share { number: 0, of: 1 });
-        }
-        let share =
-            Share { number: index / addresses, of: (readers - address).div_ceil(addresses) };
-        (index % addresses == address).then_some(share)
-    }
-
-    /// Whether it reads this socket of the address.
-    pub(crate) fn reads(self, at: usize) -> bool {
-        at % self.of == self.number
-    }
-}
-
-/// The CPU that a worker is bound to, if it is: the next of those that are named or allowed.
-pub(crate) fn cpu_of_worker(settings: &Settings, index: usize) -> Option<usize> {
-    if !settings.pin {
-        return None;
-    }
-    let allowed = process::allowed_cpus();
-    let cpus = if settings.pin_cpus.is_empty() { &allowed } else { &settings.pin_cpus };
-    Some(cpus[index % cpus.len()])
 }
 
 /// Listens, or listens again after a worker stopped it.
@@ -303,33 +257,5 @@ pub(crate) fn explain(error: &io::Error) -> String {
             "ports below 1024 need the CAP_NET_BIND_SERVICE capability".into()
         }
         _ => error.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_socket_has_one_reader_and_every_reader_a_socket() {
-        for (addresses, readers) in (1..=5).flat_map(|a| (1..=5).map(move |r| (a, r))) {
-            for by_address in [false, true] {
-                let share =
-                    |address, reader| Share::of(address, addresses, reader, readers, by_address);
-                let reads =
-                    |address, at, reader| share(address, reader).is_some_and(|s| s.reads(at));
-                let each = readers;
-                for (address, at) in (0..addresses).flat_map(|a| (0..each).map(move |at| (a, at))) {
-                    let count = (0..readers).filter(|reader| reads(address, at, *reader)).count();
-                    assert_eq!(count, 1, "{addresses} addresses, {readers} readers");
-                }
-                for reader in 0..readers {
-                    let own = (0..addresses).filter(|address| share(*address, reader).is_some());
-                    let expected = if by_address { addresses.div_ceil(readers) } else { addresses };
-                    let own = own.count();
-                    assert!(own > 0 && own <= expected, "{own} of {addresses}, {readers} readers");
-                }
-            }
-        }
     }
 }

@@ -12,6 +12,7 @@ use flyball_sys::sandbox::Identity;
 use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
+use crate::descriptors::bound_files;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
 use crate::registry::Architecture;
@@ -19,15 +20,6 @@ use crate::sandbox::Confinement;
 use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
 use crate::{spool, surroundings, warnings};
-
-/// Descriptors a worker keeps for things other than connections.
-pub(crate) const DESCRIPTORS_RESERVED: usize = 64;
-
-/// One in so many descriptors may hold a file.
-pub(crate) const FILES_SHARE: usize = 4;
-
-/// Connections that a worker takes at least, however few descriptors there are.
-const CONNECTIONS_MIN: usize = 16;
 
 /// A server that is bound and may be run.
 #[derive(Debug)]
@@ -236,18 +228,6 @@ fn derive(settings: &mut Settings) {
     settings.caches.promise = settings.send.promise();
     // A call that blocks makes others wait for a slow client.
     settings.limits.keeps_slow = settings.close_idle_when_full && !settings.send_blocking;
-}
-
-/// Where descriptors are few, connections need them more than files do.
-pub(crate) fn bound_files(settings: &mut Settings) {
-    let files = &mut settings.caches.files_max;
-    *files = (*files).min(process::raise_descriptor_limit() / FILES_SHARE);
-}
-
-/// How many connections a worker's descriptors leave room for, beside files and the rest.
-pub(crate) fn connections_that_fit(settings: &Settings) -> usize {
-    let others = DESCRIPTORS_RESERVED + settings.caches.files_max;
-    process::descriptor_limit().saturating_sub(others).max(CONNECTIONS_MIN)
 }
 
 pub(crate) fn bind_admin(settings: &Settings) -> Result<Option<Arc<OwnedFd>>, String> {

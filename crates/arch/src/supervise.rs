@@ -10,7 +10,6 @@
 mod change;
 mod children;
 mod commands;
-mod early_ends;
 mod generations;
 mod pid_file;
 mod reload;
@@ -32,8 +31,6 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, say};
 
 use children::Child;
-pub(crate) use children::{RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
-pub(crate) use early_ends::EarlyEnds;
 use generations::{GENERATIONS_MAX, Generation};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};

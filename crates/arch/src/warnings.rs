@@ -5,9 +5,9 @@ use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
 
 use crate::accepts;
+use crate::descriptors::connections_that_fit;
 use crate::registry::{self, Architecture};
 use crate::sandbox::{self, Confinement};
-use crate::server::connections_that_fit;
 use crate::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use crate::spool;
 

@@ -10,11 +10,11 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
+use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::logged::RequestLog;
 use crate::overload::Overload;
 use crate::sandbox::Rings;
-use crate::server::DESCRIPTORS_RESERVED;
 use crate::settings::Settings;
 use crate::shared_state::SharedState;
 

@@ -41,9 +41,9 @@ use flyball_sys::clock;
 use flyball_sys::readiness::Interest;
 
 use crate::drive::{Port, Turn, drive, resume};
-use crate::listening::cpu_of_worker;
 use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
+use crate::share::cpu_of_worker;
 use crate::stages::{
     Acceptor, Connection, Found, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct,
     spawn,

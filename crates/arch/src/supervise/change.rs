@@ -11,9 +11,10 @@ use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::configuration::Changes;
 use crate::control::Reply;
+use crate::descriptors::bound_files;
 use crate::explain::{self, Effect};
 use crate::registry;
-use crate::server::{Setup, bound_files};
+use crate::server::Setup;
 use crate::settings::Settings;
 
 /// Settings and their values.

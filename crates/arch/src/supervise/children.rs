@@ -15,26 +15,21 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::signal::Signals;
 use flyball_sys::{clock, say};
 
-use super::early_ends::{EARLY_ENDS_MAX, EarlyEnds};
 use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master};
 use crate::admin;
 use crate::chunks::Chunks;
-use crate::listening::{cpu_of_worker, listen};
+use crate::descriptors::connections_that_fit;
+use crate::listening::listen;
+use crate::restart::{
+    EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
+};
 use crate::sandbox::Part;
-use crate::server::{Setup, connections_that_fit};
+use crate::server::Setup;
+use crate::share::cpu_of_worker;
 use crate::shared_state::SharedState;
 use crate::worker::Worker;
-
-/// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
-pub(crate) const RESTART_MS_MIN: u64 = 50;
-
-/// Longest wait before a restart.
-pub(crate) const RESTART_MS_MAX: u64 = 10_000;
-
-/// A worker that lived this long starts with the shortest wait again.
-pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

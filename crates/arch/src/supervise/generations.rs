@@ -9,12 +9,13 @@ use flyball_sys::error_log::Level;
 use flyball_sys::process;
 use flyball_sys::{clock, say};
 
-use super::children::{Child, RESTART_MS_MAX, Role, name};
+use super::children::{Child, Role, name};
 use super::{KILL_AFTER_MS, Master};
 use crate::clients::ClientLimits;
 use crate::control::Reply;
 use crate::listening::Listening;
 use crate::registry::{self, Architecture};
+use crate::restart::RESTART_MS_MAX;
 use crate::sandbox::Confinement;
 use crate::server::Setup;
 use crate::settings::Settings;

@@ -1,5 +1,14 @@
-//! Processes that end before they have entered their loops: a few may have had bad luck, and more
-//! will not do better.
+//! When a process that ended is started again. Of those that end before they have entered their
+//! loops, a few may have had bad luck, and more will not do better.
+
+/// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
+pub(crate) const RESTART_MS_MIN: u64 = 50;
+
+/// Longest wait before a restart.
+pub(crate) const RESTART_MS_MAX: u64 = 10_000;
+
+/// A worker that lived this long starts with the shortest wait again.
+pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// A process that ends so often before it has entered its loop is not started again, while the
 /// server starts: the start has failed.
