@@ -15,8 +15,8 @@ use flyball_sys::{cgroup, machine as kernel, process};
 use crate::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
 use crate::group;
 use crate::registry::{self, Architecture};
-use crate::sandbox::{self, SandboxMode};
-use crate::settings::{ResidencyTest, Settings};
+use crate::sandbox;
+use crate::settings::{ResidencyTest, SandboxMode, Settings};
 use crate::{spool, warnings};
 
 pub use machine::{Fact, facts};

@@ -9,8 +9,8 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 
 use flyball_site::{Service, SharedTable};
 use flyball_sys::clock;
@@ -29,7 +29,7 @@ use crate::phases::Phases;
 use crate::restart::{EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN};
 use crate::settings::Settings;
 use crate::share::{Share, cpu_of_worker};
-use crate::worker::{Order, Report, Worker};
+use crate::worker::{Leaving, Order, Report, Worker};
 
 /// Wait before descriptors are looked for again that a dead process left behind, when somebody was
 /// opening others all the time; in milliseconds. Doubled each time, since everybody else who opens
@@ -299,9 +299,7 @@ impl Group {
             log: log.of_worker(index),
             chunks: Chunks::of(settings),
             rings: self.worker.rings,
-            in_group: true,
-            lends_listeners: false,
-            accepting: Mutex::new(None),
+            leaving: Leaving::by_leader(),
         }
     }
 

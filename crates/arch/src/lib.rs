@@ -38,6 +38,7 @@ mod pieces;
 mod pool;
 mod registry;
 mod restart;
+mod rings;
 mod room;
 mod sandbox;
 mod server;
@@ -62,12 +63,13 @@ pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
 pub use registry::{ALL, Architecture, Sockets, find};
-pub use sandbox::{Row, SERVING, SandboxMode, SandboxSettings, TABLE};
+pub use sandbox::{Row, SERVING, TABLE};
 pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CompletionOrder,
     Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings, RunningSettings,
-    SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder, WorkOrder,
+    SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder,
+    WorkOrder,
 };
 pub use surroundings::{Lack, lacks};
 pub use worker::{Order, Report, Worker};

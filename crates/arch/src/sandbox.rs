@@ -9,7 +9,7 @@ mod table;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flyball_site::Sites;
 use flyball_sys::net::Server;
@@ -17,15 +17,15 @@ use flyball_sys::place::{Place, open_by_own_links};
 use flyball_sys::residency::Probe;
 use flyball_sys::sandbox::{
     Access, Calls, Capability, Grant, Identity, Kernel, Rights, Sandbox, Violation,
-    forbid_new_rings, keep_capabilities, keeps,
+    keep_capabilities, keeps,
 };
-use flyball_sys::uring::{Mode, Ring};
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{log_file, process};
 
 use crate::experiment::AcceptLock;
 use crate::registry::Architecture;
-use crate::settings::Settings;
+use crate::rings::Rings;
+use crate::settings::{SandboxMode, SandboxSettings, Settings};
 
 use table::row_of;
 pub use table::{Row, SERVING, TABLE};
@@ -35,10 +35,6 @@ const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
 
 /// The user and group that hold no rights and own no files: whoever serves `--admin`.
 const NOBODY: u32 = 65_534;
-
-/// Why there is no ring, where memory is left.
-const NO_MEMORY_FOR_RINGS: &str = "no memory for a ring: the processes of its user may not lock so \
-                                   much together (RLIMIT_MEMLOCK, ulimit -l)";
 
 /// Bytes beside the cache that may be locked in memory.
 const LOCKED_BESIDE: u64 = 1 << 20;
@@ -63,70 +59,39 @@ const OF_MASTER: &[Capability] = &[
 /// What tells of the machine and of processes.
 const STATISTICS: [&str; 2] = ["/proc", "/sys/fs/cgroup"];
 
-/// What is taken away, as it was written.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SandboxSettings {
-    /// Whether anything is, and whether all of it must be.
-    pub mode: SandboxMode,
-    /// What becomes of a system call that is not allowed; `None` is [`SandboxSettings::violation`].
-    pub forbidden_call: Option<Violation>,
-    /// Who workers become; `None` is found by [`SandboxSettings::identity`].
-    pub user: Option<String>,
-    /// With which group; `None` is that of the user.
-    pub group: Option<String>,
-    /// Files and directories beside the roots that workers may read.
-    pub read: Vec<PathBuf>,
-    /// Whether there is a configuration file.
-    pub by_file: bool,
+/// What a call leads to that is not allowed. In a build for development it is our own mistake, and
+/// ends the process so that a test sees it.
+fn violation(settings: &SandboxSettings) -> Violation {
+    let default = if cfg!(debug_assertions) { Violation::Kill } else { Violation::Refuse };
+    settings.forbidden_call.unwrap_or(default)
 }
 
-/// Whether rights are taken away.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SandboxMode {
-    /// All of them, or the server does not start.
-    Required,
-    /// As far as the kernel can.
-    #[default]
-    On,
-    /// Only those of another user.
-    Off,
-}
-
-impl SandboxSettings {
-    /// What becomes of a call that is not allowed. In a build for development it is our own
-    /// mistake, and ends the process so that a test sees it.
-    fn violation(&self) -> Violation {
-        let default = if cfg!(debug_assertions) { Violation::Kill } else { Violation::Refuse };
-        self.forbidden_call.unwrap_or(default)
-    }
-
-    /// Who workers become; `None` when they stay who they are.
-    ///
-    /// # Errors
-    /// Which name nobody has, or that only the superuser can become somebody else.
-    pub fn identity(&self) -> Result<Option<Identity>, String> {
-        let group = self.group.as_deref();
-        let found = match &self.user {
-            Some(user) => Identity::find(user, group)?,
-            None if group.is_some() => {
-                let own = Identity::own();
-                Identity { name: own.name, ..Identity::find(&own.user.to_string(), group)? }
-            }
-            None if !self.by_file || !process::is_root() => return Ok(None),
-            None => match USERS.iter().find_map(|user| Identity::find(user, None).ok()) {
-                Some(found) => found,
-                None => Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() },
-            },
-        };
-        let own = Identity::own();
-        if (found.user, found.group) == (own.user, own.group) {
-            return Ok(None);
+/// Who workers become; `None` when they stay who they are.
+///
+/// # Errors
+/// Which name has no user, or that only the superuser can become another.
+fn identity(settings: &SandboxSettings) -> Result<Option<Identity>, String> {
+    let group = settings.group.as_deref();
+    let found = match &settings.user {
+        Some(user) => Identity::find(user, group)?,
+        None if group.is_some() => {
+            let own = Identity::own();
+            Identity { name: own.name, ..Identity::find(&own.user.to_string(), group)? }
         }
-        if !keeps(Capability::Setuid) || !keeps(Capability::Setgid) {
-            return Err(format!("only the superuser can become {}", found.name));
-        }
-        Ok(Some(found))
+        None if !settings.by_file || !process::is_root() => return Ok(None),
+        None => match USERS.iter().find_map(|user| Identity::find(user, None).ok()) {
+            Some(found) => found,
+            None => Identity { user: NOBODY, group: NOBODY, name: NOBODY.to_string() },
+        },
+    };
+    let own = Identity::own();
+    if (found.user, found.group) == (own.user, own.group) {
+        return Ok(None);
     }
+    if !keeps(Capability::Setuid) || !keeps(Capability::Setgid) {
+        return Err(format!("only the superuser can become {}", found.name));
+    }
+    Ok(Some(found))
 }
 
 /// Which child it is that gives its rights up.
@@ -171,10 +136,10 @@ impl Confinement {
             let why = format!("it is required, but this kernel lacks {missing}");
             return Err(settings.blame("sandbox", why));
         }
-        let identity = sandbox.identity().map_err(|why| settings.blame("user", why))?;
+        let identity = identity(sandbox).map_err(|why| settings.blame("user", why))?;
         // Found out from files that workers may not open, and kept for them.
         let _ = (Probe::here(), stacks_max());
-        Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: sandbox.violation() })
+        Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: violation(sandbox) })
     }
 
     /// What is left undone, for whoever started the server.
@@ -340,38 +305,6 @@ impl Confinement {
     }
 }
 
-/// How a worker makes its rings.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rings {
-    restricted: bool,
-    sealed: bool,
-}
-
-impl Rings {
-    /// Makes one.
-    ///
-    /// # Errors
-    /// As [`Ring::new`].
-    pub(crate) fn make(self, entries: u32, mode: Mode) -> io::Result<Ring> {
-        let made = match self.restricted {
-            true => Ring::restricted(entries, mode),
-            false => Ring::new(entries, mode),
-        };
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::OutOfMemory => io::Error::new(error.kind(), NO_MEMORY_FOR_RINGS),
-            _ => error,
-        })
-    }
-
-    /// Makes no other: whoever takes the process over could not either.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub(crate) fn seal(self) -> io::Result<()> {
-        if self.sealed { forbid_new_rings() } else { Ok(()) }
-    }
-}
-
 /// Whether the workers of an architecture have rings.
 pub(crate) fn uses_ring(architecture: &dyn Architecture) -> bool {
     row_of(architecture).calls.contains(&Calls::Ring)
@@ -446,12 +379,12 @@ mod tests {
     #[test]
     fn the_user_is_found_only_for_the_superuser_with_a_file() {
         let none = SandboxSettings::default();
-        assert_eq!(none.identity(), Ok(None));
+        assert_eq!(identity(&none), Ok(None));
         let by_file = SandboxSettings { by_file: true, ..SandboxSettings::default() };
-        assert_eq!(by_file.identity().unwrap().is_some(), process::is_root());
+        assert_eq!(identity(&by_file).unwrap().is_some(), process::is_root());
         let own = SandboxSettings { user: Some(Identity::own().user.to_string()), ..by_file };
-        assert_eq!(own.identity(), Ok(None));
+        assert_eq!(identity(&own), Ok(None));
         let nobody = SandboxSettings { user: Some("no such user".into()), ..own };
-        assert!(nobody.identity().is_err());
+        assert!(identity(&nobody).is_err());
     }
 }

@@ -1,5 +1,7 @@
 //! The settings of a running server: validated once, frozen before the first fork.
 
+mod sandbox;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -15,12 +17,12 @@ use flyball_sys::process;
 use flyball_sys::uring::Features;
 
 use crate::experiment::Experiment;
-use crate::sandbox::SandboxSettings;
 
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;
 pub use flyball_sys::mapping::Advice;
 pub use flyball_sys::residency::Test as ResidencyTest;
+pub use sandbox::{SandboxMode, SandboxSettings};
 
 /// Everything a server runs by.
 #[derive(Clone, Debug)]

@@ -14,7 +14,7 @@ use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::logged::RequestLog;
 use crate::overload::Overload;
-use crate::sandbox::Rings;
+use crate::rings::Rings;
 use crate::settings::Settings;
 use crate::shared_state::SharedState;
 
@@ -61,13 +61,29 @@ pub struct Worker {
     /// Files that are mapped to be sent.
     pub chunks: Arc<Chunks>,
     /// How its rings are made.
-    pub(crate) rings: Rings,
-    /// Whether it is one of a group, whose leader leaves the listening sockets for all.
-    pub(crate) in_group: bool,
-    /// Whether the listening sockets are somebody else's too, who goes on listening.
-    pub(crate) lends_listeners: bool,
-    /// Open while the worker accepts: the master sees that it is closed.
-    pub(crate) accepting: Mutex<Option<OwnedFd>>,
+    pub rings: Rings,
+    /// How it leaves its listening sockets.
+    pub leaving: Leaving,
+}
+
+/// How a worker leaves its listening sockets, and tells that it accepts no more.
+#[derive(Debug, Default)]
+pub struct Leaving {
+    stops_listening: bool,
+    accepting: Mutex<Option<OwnedFd>>,
+}
+
+impl Leaving {
+    /// The master sees that `accepting` is closed. The sockets may be those of others too, who go
+    /// on listening: they are `lent` then.
+    pub fn seen_at(accepting: OwnedFd, lent: bool) -> Leaving {
+        Leaving { stops_listening: !lent, accepting: Mutex::new(Some(accepting)) }
+    }
+
+    /// It is one of a group, whose leader leaves the listening sockets for all.
+    pub(crate) fn by_leader() -> Leaving {
+        Leaving::default()
+    }
 }
 
 impl Worker {
@@ -147,12 +163,12 @@ impl Worker {
     /// server stops, new connections are refused from now on, so that clients can go elsewhere at
     /// once; the master listens again before it starts another worker.
     pub fn leave_listeners(&self, order: Order) {
-        if order == Order::Stop && !self.in_group && !self.lends_listeners {
+        if order == Order::Stop && self.leaving.stops_listening {
             for listener in &self.listeners {
                 net::stop_listening(&**listener);
             }
         }
-        self.accepting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.leaving.accepting.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
     /// Tells whoever runs the server, on standard error.

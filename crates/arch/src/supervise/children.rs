@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use flyball_observe::log::{Appender, LogSender};
 use flyball_site::Spawner;
@@ -29,7 +29,7 @@ use crate::sandbox::Part;
 use crate::server::Setup;
 use crate::share::cpu_of_worker;
 use crate::shared_state::SharedState;
-use crate::worker::Worker;
+use crate::worker::{Leaving, Worker};
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -403,10 +403,8 @@ impl Master {
             connections_max: settings.max_connections.map_or(room, |most| most.min(room)),
             log: log.of_worker(index),
             chunks: Chunks::of(&settings),
-            in_group: false,
-            lends_listeners: self.generation.lends_listeners,
+            leaving: Leaving::seen_at(accepting, self.generation.lends_listeners),
             rings: server.setup.confinement.rings(),
-            accepting: Mutex::new(Some(accepting)),
             settings,
         };
         let report = architecture.run(worker)?;
