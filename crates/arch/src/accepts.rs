@@ -206,7 +206,7 @@ fn singles(limit: f64) -> usize {
 }
 
 /// How the ring takes an accept-limit, if that is not what it says.
-pub(crate) fn taken_otherwise(limit: AcceptLimit) -> Option<usize> {
+pub fn taken_otherwise(limit: AcceptLimit) -> Option<usize> {
     match limit {
         AcceptLimit::At(limit) if singles(limit) as f64 != limit => Some(singles(limit)),
         _ => None,

@@ -17,7 +17,7 @@ const ASKERS_MAX: usize = 64 * 1024;
 
 /// The limits of each client; those that nobody set cost nothing.
 #[derive(Debug, Default)]
-pub(crate) struct ClientLimits {
+pub struct ClientLimits {
     connections: Option<Holders>,
     requests: Option<Rates>,
 }
@@ -38,7 +38,7 @@ impl ClientLimits {
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn new(settings: &Settings) -> io::Result<ClientLimits> {
+    pub fn new(settings: &Settings) -> io::Result<ClientLimits> {
         let connections =
             settings.clients.connections_per_address.map(|most| Holders::new(HOLDERS_MAX, most));
         let requests = settings.clients.requests_per_address.map(|per_s| {

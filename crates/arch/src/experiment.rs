@@ -94,7 +94,7 @@ impl Experiment {
     ///
     /// # Errors
     /// When descriptors are out.
-    pub(crate) fn make_lock(&mut self) -> Result<(), String> {
+    pub fn make_lock(&mut self) -> Result<(), String> {
         if self.accept_lock != AcceptLock::Off {
             let file = lock::file().map_err(|error| format!("{ACCEPT_LOCK}: {error}"))?;
             self.lock = LockFile(Some(Arc::new(file)));
@@ -125,7 +125,7 @@ impl Settings {
     }
 
     /// Has the limits and the caches take part in what is tried.
-    pub(crate) fn begin_experiment(&mut self) {
+    pub fn begin_experiment(&mut self) {
         let Some(experiment) = &self.experiment else { return };
         self.limits.head_style = experiment.head;
         self.caches.global_lock = experiment.global_lock;

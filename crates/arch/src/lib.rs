@@ -8,68 +8,52 @@
 #![deny(clippy::print_stderr)]
 
 mod accept;
-mod accepts;
-mod admin;
+pub mod accepts;
 pub mod architectures;
 mod atoms;
 mod awaited;
 mod blocking;
-mod chunks;
-mod clients;
-mod configuration;
-pub mod control;
-mod descriptors;
+pub mod chunks;
+pub mod clients;
+pub mod descriptors;
 mod desk;
 mod drive;
 mod exchange;
-mod experiment;
-pub mod explain;
-mod group;
-mod handover;
+pub mod experiment;
+pub mod group;
 mod helpers;
 mod limits;
-mod listening;
-mod live;
+pub mod live;
 mod logged;
 mod operations;
 mod overload;
 mod phases;
 mod pieces;
 mod pool;
-mod registry;
-mod restart;
-mod rings;
+pub mod registry;
+pub mod restart;
+pub mod rings;
 mod room;
-mod sandbox;
-mod server;
-mod settings;
-mod share;
-mod shared_state;
+pub mod settings;
+pub mod share;
+pub mod shared_state;
 mod slots;
-mod spool;
 mod stages;
-mod supervise;
-mod surroundings;
 mod timers;
 mod transmit;
 mod turn;
 mod user_threads;
-mod warnings;
-mod worker;
+pub mod worker;
 
-pub use configuration::{Changes, Configuration};
 pub use experiment::{AcceptLock, CloseAfter, Experiment};
 pub use flyball_observe::ascii_json;
 pub use flyball_observe::log::{FormatError, LogFormat};
 pub use flyball_sys::sandbox::Violation;
 pub use registry::{ALL, Architecture, Sockets, find};
-pub use sandbox::{Row, SERVING, TABLE};
-pub use server::Server;
 pub use settings::{
     AcceptLimit, AccessLog, AdminAddress, Advice, ClientAddress, ClientSettings, CompletionOrder,
     Events, HelperKind, LogLevel, LogSettings, ResidencyTest, RingSettings, RunningSettings,
     SandboxMode, SandboxSettings, SendMode, Settings, SpoolSettings, StageSettings, ThreadOrder,
     WorkOrder,
 };
-pub use surroundings::{Lack, lacks};
 pub use worker::{Order, Report, Worker};

@@ -33,7 +33,7 @@ const ACCEPT_LIMIT_AT: usize = 1 + LIMITS;
 
 /// The limits that hold now. The first word is the number of the change.
 #[derive(Debug)]
-pub(crate) struct Live(SharedCounters);
+pub struct Live(SharedCounters);
 
 impl Live {
     /// Nothing has changed yet, and the accept-limit is infinite until it is set. To be called
@@ -48,18 +48,18 @@ impl Live {
     }
 
     /// The accept-limit of every accept phase from now on, in all workers (M12).
-    pub(crate) fn set_accept_limit(&self, limit: AcceptLimit) {
+    pub fn set_accept_limit(&self, limit: AcceptLimit) {
         self.0.all()[ACCEPT_LIMIT_AT].store(limit.as_f64().to_bits(), Relaxed);
     }
 
     /// The accept-limit that holds now.
-    pub(crate) fn accept_limit(&self) -> AcceptLimit {
+    pub fn accept_limit(&self) -> AcceptLimit {
         let limit = f64::from_bits(self.0.all()[ACCEPT_LIMIT_AT].load(Relaxed));
         AcceptLimit::from_f64(limit).unwrap_or(AcceptLimit::Infinite)
     }
 
     /// In the master: these hold from now on, for connections that are accepted from now on.
-    pub(crate) fn set(&self, limits: &Limits) {
+    pub fn set(&self, limits: &Limits) {
         let (change, shared) = (&self.0.all()[0], &self.0.all()[1..]);
         for (shared, value) in shared.iter().zip(words(&mut limits.clone())) {
             shared.store(*value, Relaxed);

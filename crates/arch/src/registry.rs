@@ -142,23 +142,20 @@ pub fn find(name: &str) -> Option<&'static dyn Architecture> {
 }
 
 /// The accept-limit that a server begins with: what was written, or the default.
-pub(crate) fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
+pub fn accept_limit(architecture: &dyn Architecture, settings: &Settings) -> AcceptLimit {
     let own = architecture.defaults().iter().find(|(key, _)| *key == "accept.limit");
     let own = own.filter(|(key, _)| !settings.given.contains_key(key));
     own.and_then(|(_, value)| AcceptLimit::parse(value)).unwrap_or(settings.accept_limit)
 }
 
 /// Whether this architecture makes nothing of a setting, while another does.
-pub(crate) fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
+pub fn is_unused(architecture: &dyn Architecture, key: &str) -> bool {
     let is_of_others = || ALL.iter().any(|other| other.honours(key));
     architecture.ignores().contains(&key) || !architecture.honours(key) && is_of_others()
 }
 
 /// The keys that this architecture makes nothing of, written or not.
-pub(crate) fn unused_keys(
-    architecture: &dyn Architecture,
-    settings: &Settings,
-) -> Vec<&'static str> {
+pub fn unused_keys(architecture: &dyn Architecture, settings: &Settings) -> Vec<&'static str> {
     let of_all = ALL.iter().flat_map(|other| other.settings()).copied().flatten();
     let of_all = of_all.chain(ALL.iter().flat_map(|other| other.ignores()));
     let mut keys: Vec<&'static str> = of_all

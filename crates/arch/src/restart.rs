@@ -2,33 +2,33 @@
 //! loops, a few may have had bad luck, and more will not do better.
 
 /// Wait before the first restart of a worker that crashed; doubled with each crash in a row.
-pub(crate) const RESTART_MS_MIN: u64 = 50;
+pub const RESTART_MS_MIN: u64 = 50;
 
 /// Longest wait before a restart.
-pub(crate) const RESTART_MS_MAX: u64 = 10_000;
+pub const RESTART_MS_MAX: u64 = 10_000;
 
 /// A worker that lived this long starts with the shortest wait again.
-pub(crate) const RESTART_FORGIVEN_MS: u64 = 30_000;
+pub const RESTART_FORGIVEN_MS: u64 = 30_000;
 
 /// A process that ends so often before it has entered its loop is not started again, while the
 /// server starts: the start has failed.
-pub(crate) const EARLY_ENDS_MAX: usize = 5;
+pub const EARLY_ENDS_MAX: usize = 5;
 
 /// Within so long, in milliseconds.
 pub(crate) const EARLY_ENDS_MS: u64 = 60_000;
 
 /// The ends of one process and of those that were started in its place.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct EarlyEnds {
+pub struct EarlyEnds {
     /// One of them has entered its loop: whatever ends them now, they can begin.
-    pub(crate) has_entered: bool,
+    pub has_entered: bool,
     /// When the last of them ended, the oldest first.
     at_ms: [Option<u64>; EARLY_ENDS_MAX],
 }
 
 impl EarlyEnds {
     /// It ended; true when that was too often.
-    pub(crate) fn are_too_many(&mut self, now_ms: u64) -> bool {
+    pub fn are_too_many(&mut self, now_ms: u64) -> bool {
         if self.has_entered {
             return false;
         }

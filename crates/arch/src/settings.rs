@@ -296,7 +296,8 @@ impl AcceptLimit {
         bounds.contains(&value).then_some(AcceptLimit::At(value))
     }
 
-    pub(crate) fn as_f64(self) -> f64 {
+    /// Its value.
+    pub fn as_f64(self) -> f64 {
         match self {
             AcceptLimit::At(limit) => limit,
             AcceptLimit::Infinite => f64::INFINITY,
@@ -330,7 +331,7 @@ pub enum SendMode {
 impl SendMode {
     /// What must hold of a file until its body has left: where all of it has been copied before
     /// the last look, that can be more.
-    pub(crate) fn promise(self) -> Promise {
+    pub fn promise(self) -> Promise {
         match self {
             SendMode::Copy | SendMode::Mapped => Promise::Version,
             SendMode::Auto | SendMode::Sendfile => Promise::Bytes,
@@ -565,12 +566,12 @@ impl Default for Settings {
 impl Settings {
     /// CPUs' worth of time that the server may use: the same in every process of it, whatever
     /// each is bound to and however the quota has changed since.
-    pub(crate) fn cpus(&self) -> usize {
+    pub fn cpus(&self) -> usize {
         self.cpus.unwrap_or_else(process::cpu_allowance)
     }
 
     /// A message about a setting, with the place where that was written.
-    pub(crate) fn blame(&self, key: &'static str, why: impl fmt::Display) -> String {
+    pub fn blame(&self, key: &'static str, why: impl fmt::Display) -> String {
         match self.given.get(key) {
             Some(place) => format!("{place}{why}"),
             None => format!("{key}: {why}"),

@@ -6,7 +6,7 @@ use crate::settings::Settings;
 
 /// One reader's share of the sockets of an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Share {
+pub struct Share {
     number: usize,
     of: usize,
 }
@@ -15,7 +15,7 @@ impl Share {
     /// The share of reader `index` of `readers`, which all read each address; or, by address, have
     /// some of the addresses each where these are more, and share one address with some others
     /// where these are fewer (M151).
-    pub(crate) fn of(
+    pub fn of(
         address: usize,
         addresses: usize,
         index: usize,
@@ -34,19 +34,19 @@ impl Share {
     }
 
     /// Whether it reads this socket of the address.
-    pub(crate) fn reads(self, at: usize) -> bool {
+    pub fn reads(self, at: usize) -> bool {
         at % self.of == self.number
     }
 
     /// The same where the address has only so many sockets: where there are fewer than readers, as
     /// of those that were handed over, readers share them.
-    pub(crate) fn reads_of(self, at: usize, sockets: usize) -> bool {
+    pub fn reads_of(self, at: usize, sockets: usize) -> bool {
         self.reads(at) || self.number % sockets == at
     }
 }
 
 /// The CPU that a worker is bound to, if it is: the next of those that are named or allowed.
-pub(crate) fn cpu_of_worker(settings: &Settings, index: usize) -> Option<usize> {
+pub fn cpu_of_worker(settings: &Settings, index: usize) -> Option<usize> {
     if !settings.pin {
         return None;
     }

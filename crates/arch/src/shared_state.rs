@@ -19,7 +19,7 @@ use crate::live::Live;
 #[derive(Debug)]
 pub struct SharedState {
     /// What is counted.
-    pub(crate) blocks: Blocks,
+    pub blocks: Blocks,
     clients: Arc<ClientLimits>,
     live: Arc<Live>,
     traces: Arc<Ring>,
@@ -33,7 +33,7 @@ impl SharedState {
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn new(blocks: usize) -> io::Result<SharedState> {
+    pub fn new(blocks: usize) -> io::Result<SharedState> {
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
         let spooled = Arc::new(SharedCounters::new(blocks)?);
         let traces = Arc::new(Ring::new()?);
@@ -41,7 +41,7 @@ impl SharedState {
     }
 
     /// The same with what clients use, which has these limits.
-    pub(crate) fn with_clients(self, clients: ClientLimits) -> SharedState {
+    pub fn with_clients(self, clients: ClientLimits) -> SharedState {
         SharedState { clients: Arc::new(clients), ..self }
     }
 
@@ -49,13 +49,13 @@ impl SharedState {
     ///
     /// # Errors
     /// When memory is out.
-    pub(crate) fn with_names(self, sites: &[SiteSettings]) -> io::Result<SharedState> {
+    pub fn with_names(self, sites: &[SiteSettings]) -> io::Result<SharedState> {
         let blocks = self.blocks.with_names(&labels(sites), &modules(sites))?;
         Ok(SharedState { blocks, ..self })
     }
 
     /// The same state, beside other limits of clients and for other sites.
-    pub(crate) fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
+    pub fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
         let blocks = self.blocks.of_names(&labels(sites), &modules(sites));
         let (live, traces) = (Arc::clone(&self.live), Arc::clone(&self.traces));
         let spooled = Arc::clone(&self.spooled);
@@ -63,17 +63,17 @@ impl SharedState {
     }
 
     /// The limits that changed while the server ran.
-    pub(crate) fn live(&self) -> &Arc<Live> {
+    pub fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
     /// What clients use.
-    pub(crate) fn clients(&self) -> &Arc<ClientLimits> {
+    pub fn clients(&self) -> &Arc<ClientLimits> {
         &self.clients
     }
 
     /// Timelines of requests.
-    pub(crate) fn traces(&self) -> &Ring {
+    pub fn traces(&self) -> &Ring {
         &self.traces
     }
 
@@ -83,7 +83,7 @@ impl SharedState {
     }
 
     /// Lets go of what a dead worker held, and moves what it counted to the block of the dead.
-    pub(crate) fn fold(&self, index: usize, abruptly: bool) {
+    pub fn fold(&self, index: usize, abruptly: bool) {
         self.clients.release(index);
         if let Some(word) = self.spooled.all().get(index) {
             word.store(0, Relaxed);

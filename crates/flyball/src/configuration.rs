@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use flyball_arch::{Changes, Configuration, Settings};
+use flyball_arch::Settings;
+use flyball_server::{Changes, Configuration};
 
 use crate::cli::{self, Command};
 use crate::settings::{Raw, SETTINGS, Typed, find, nearest, resolve};

@@ -116,7 +116,7 @@ fn serve(count: &Path) -> Result<(), String> {
     let names: Vec<&str> = flyball_arch::ALL.iter().map(|arch| arch.name()).collect();
     let settings = resolve(&typed, &names).map_err(|errors| format!("{errors:?}"))?;
     let architecture = flyball_arch::find(&settings.arch).ok_or("an unknown architecture")?;
-    let server = flyball_arch::Server::bind(architecture, settings)?;
+    let server = flyball_server::Server::bind(architecture, settings)?;
     for address in server.addresses() {
         println!("  at http://{address}/");
     }

@@ -44,6 +44,11 @@ const RULES: &[Rule] = &[
         banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
         instead: "only sys makes system calls: add a wrapper there",
     },
+    Rule {
+        directory: "crates/server/src/",
+        banned: &["libc", "rustix", "std::net", "unix::net", "std::fs", "std::process"],
+        instead: "only sys makes system calls: add a wrapper there",
+    },
 ];
 
 /// No crate reaches around its layer, and no architecture names another.

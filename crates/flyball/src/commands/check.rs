@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use flyball::settings::Typed;
-use flyball_arch::Server;
+use flyball_server::Server;
 
 /// Exit code when the server could not start.
 const FAILED: u8 = 1;

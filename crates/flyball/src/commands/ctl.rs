@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flyball::cli::{Ask, Deed};
-use flyball_arch::control;
+use flyball_server::control;
 use flyball_sys::error_log;
 
 pub(crate) fn run(socket: &Path, ask: &Ask) -> ExitCode {

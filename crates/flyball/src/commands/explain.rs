@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use flyball::cli::USAGE_EXIT;
 use flyball::settings::{Change, Explained, Group, Origin, Typed, explain};
-use flyball_arch::explain::{Fact, Kind, effects, facts};
+use flyball_server::explain::{Fact, Kind, effects, facts};
 use serde_json::{Value, json};
 
 /// A value that is longer does not push the reasons of the others aside.

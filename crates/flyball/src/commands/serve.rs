@@ -5,7 +5,8 @@ use std::process::ExitCode;
 
 use flyball::configuration::CommandLine;
 use flyball::settings::Typed;
-use flyball_arch::{AdminAddress, Server, Settings};
+use flyball_arch::{AdminAddress, Settings};
+use flyball_server::Server;
 use flyball_site::SiteSettings;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::say;

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use flyball::cli::Tracing;
-use flyball_arch::{ascii_json, control};
+use flyball_arch::ascii_json;
+use flyball_server::control;
 use flyball_sys::error_log;
 use flyball_sys::readiness::{self, Interest};
 use serde_json::Value;

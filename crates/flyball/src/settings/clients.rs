@@ -1,7 +1,8 @@
 //! Settings of who clients are taken to be, and of what is written about them.
 
-use flyball_arch::{AccessLog, Changes, ClientAddress, LogLevel};
+use flyball_arch::{AccessLog, ClientAddress, LogLevel};
 use flyball_http::Network;
+use flyball_server::Changes;
 
 use super::kind::Kind;
 use super::server::TIME_MS_MAX;

@@ -1,6 +1,6 @@
 //! Why each setting is as it is: where it was written, what was derived, and what was cut.
 
-use flyball_arch::explain::{Effect, Kind};
+use flyball_server::explain::{Effect, Kind};
 
 use super::error::Origin;
 use super::expand::process_environment;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use flyball_arch::Changes;
+use flyball_server::Changes;
 
 use super::server::SETTINGS;
 use super::site::{SITE_SETTINGS, SITE_TABLES};

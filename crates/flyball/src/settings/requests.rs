@@ -1,7 +1,8 @@
 //! Settings of what a client may ask and how long it may take, of heads, and of the caches.
 
-use flyball_arch::{Changes, Settings};
+use flyball_arch::Settings;
 use flyball_http::scan::FIELDS_CAP;
+use flyball_server::Changes;
 use flyball_site::CachePolicy;
 use flyball_site::pattern::is_pattern;
 

@@ -155,7 +155,7 @@ impl Resolver<'_> {
     /// Values must fit each other and the machine. What whoever starts the server makes, or has the
     /// right to, is looked at then.
     fn together(&mut self, settings: &Settings, origins: &Origins) {
-        let lacks = flyball_arch::lacks(settings).into_iter().filter(|lack| !lack.may_come);
+        let lacks = flyball_server::lacks(settings).into_iter().filter(|lack| !lack.may_come);
         let faults =
             lacks.map(|lack| (lack.key, lack.why)).chain(contradictions::of_server(settings));
         self.errors.extend(faults.map(|(key, why)| missing(key, why, origins)));

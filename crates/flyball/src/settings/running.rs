@@ -1,6 +1,6 @@
 //! Settings of how the server is run and controlled.
 
-use flyball_arch::control::UPGRADE_MS_MOST;
+use flyball_server::control::UPGRADE_MS_MOST;
 
 use super::kind::Kind;
 use super::table::{Setting, Task, Word};

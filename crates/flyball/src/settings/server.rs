@@ -1,7 +1,8 @@
 //! The one table of the server's settings. Flags, help, `docs/settings.md` and the checks of the
 //! configuration file are all made from it.
 
-use flyball_arch::{AccessLog, Changes, Events, SendMode};
+use flyball_arch::{AccessLog, Events, SendMode};
+use flyball_server::Changes;
 
 use super::kind::Kind;
 use super::table::{Flag, Range, Setting, Task, UsedBy, Word, count, join};

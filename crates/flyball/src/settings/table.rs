@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use flyball_arch::{ALL, Changes, Settings};
+use flyball_arch::{ALL, Settings};
+use flyball_server::Changes;
 
 use super::kind::{Kind, Mismatch};
 use super::raw::Raw;

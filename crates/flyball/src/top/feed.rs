@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use flyball_arch::{AdminAddress, control};
+use flyball_arch::AdminAddress;
+use flyball_server::control;
 
 use super::sample::Look;
 

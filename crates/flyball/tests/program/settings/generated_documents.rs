@@ -2,7 +2,8 @@
 use std::process::Command;
 
 use flyball::settings::SETTINGS;
-use flyball_arch::{HelperKind, SERVING, Settings, TABLE};
+use flyball_arch::{HelperKind, Settings};
+use flyball_server::{SERVING, TABLE};
 use flyball_sys::sandbox::Calls;
 use flyball_testkit::binary;
 

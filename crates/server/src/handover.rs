@@ -141,8 +141,9 @@ pub(crate) fn describe<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::os::fd::{AsFd, IntoRawFd};
+
+    use super::*;
 
     fn socket() -> OwnedFd {
         net::bind("127.0.0.1:0".parse().unwrap(), false).unwrap()

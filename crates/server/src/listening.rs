@@ -6,12 +6,11 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+use flyball_arch::registry::Architecture;
+use flyball_arch::settings::Settings;
+use flyball_arch::share::{Share, cpu_of_worker};
+use flyball_arch::worker::BLOCKING_TICK_MS;
 use flyball_sys::net::{self, Address, ListenOptions};
-
-use crate::registry::Architecture;
-use crate::settings::Settings;
-use crate::share::{Share, cpu_of_worker};
-use crate::worker::BLOCKING_TICK_MS;
 
 /// Seconds for which the kernel holds back a connection that sends nothing.
 const DEFER_ACCEPT_S: u32 = 5;

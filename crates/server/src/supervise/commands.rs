@@ -3,13 +3,13 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_arch::restart::RESTART_MS_MIN;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::{clock, process, say};
 
 use super::children::{Child, Role};
 use super::{KILL_AFTER_MS, Master};
 use crate::control::{self, Command, Received, Reply};
-use crate::restart::RESTART_MS_MIN;
 
 impl Master {
     /// Takes one command from the admin process, which is not trusted, and answers it.

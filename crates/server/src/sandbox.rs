@@ -11,6 +11,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use flyball_arch::experiment::AcceptLock;
+use flyball_arch::registry::Architecture;
+use flyball_arch::rings::Rings;
+use flyball_arch::settings::{SandboxMode, SandboxSettings, Settings};
 use flyball_site::Sites;
 use flyball_sys::net::Server;
 use flyball_sys::place::{Place, open_by_own_links};
@@ -21,12 +25,6 @@ use flyball_sys::sandbox::{
 };
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{log_file, process};
-
-use crate::experiment::AcceptLock;
-use crate::registry::Architecture;
-use crate::rings::Rings;
-use crate::settings::{SandboxMode, SandboxSettings, Settings};
-
 use table::row_of;
 pub use table::{Row, SERVING, TABLE};
 

@@ -9,12 +9,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
+use flyball_arch::settings::AdminAddress;
 use flyball_http::Limits;
 use flyball_http::h1::{Client, Event};
 use flyball_sys::channel::{self, Channel};
 use flyball_sys::net::{self, Peer};
-
-use crate::settings::AdminAddress;
 
 /// Longest key or value that crosses to the master, in bytes.
 const WORD_BYTES_MAX: usize = 200;

@@ -3,10 +3,10 @@
 
 use std::path::PathBuf;
 
+use flyball_arch::settings::Settings;
 use flyball_site::{Sites, Spool};
 
 use crate::sandbox::Confinement;
-use crate::settings::Settings;
 
 /// The directory that is used where none is named and TMPDIR says nothing: on a disk, where there
 /// is one, since /tmp is often memory.

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::settings::Settings;
+use flyball_arch::settings::Settings;
 
 /// How a running server takes a change of a setting that is asked for by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

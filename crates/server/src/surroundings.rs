@@ -5,11 +5,10 @@
 use std::io;
 use std::path::Path;
 
+use flyball_arch::settings::{AccessLog, AdminAddress, Settings};
 use flyball_sys::file_kind::{FileKind, kind_at};
 use flyball_sys::sandbox::Identity;
 use flyball_sys::{log_file, machine, net, process};
-
-use crate::settings::{AccessLog, AdminAddress, Settings};
 
 /// Where a service manager makes directories when it starts a server: `RuntimeDirectory` and
 /// `LogsDirectory` in systemd.exec(5). Those below the first are gone while none runs.

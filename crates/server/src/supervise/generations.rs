@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use flyball_arch::clients::ClientLimits;
+use flyball_arch::registry::{self, Architecture};
+use flyball_arch::restart::RESTART_MS_MAX;
+use flyball_arch::settings::Settings;
+use flyball_arch::shared_state::SharedState;
 use flyball_sys::error_log::Level;
 use flyball_sys::process;
 use flyball_sys::{clock, say};
 
 use super::children::{Child, Role, name};
 use super::{KILL_AFTER_MS, Master};
-use crate::clients::ClientLimits;
 use crate::control::Reply;
 use crate::listening::Listening;
-use crate::registry::{self, Architecture};
-use crate::restart::RESTART_MS_MAX;
 use crate::sandbox::Confinement;
 use crate::server::Setup;
-use crate::settings::Settings;
-use crate::shared_state::SharedState;
 
 /// Generations of workers alive at the same time.
 pub(super) const GENERATIONS_MAX: usize = 3;

@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use flyball_arch::descriptors::bound_files;
+use flyball_arch::registry;
+use flyball_arch::settings::Settings;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::say;
 
@@ -11,11 +14,8 @@ use super::Master;
 use super::generations::GENERATIONS_MAX;
 use crate::configuration::Changes;
 use crate::control::Reply;
-use crate::descriptors::bound_files;
 use crate::explain::{self, Effect};
-use crate::registry;
 use crate::server::Setup;
-use crate::settings::Settings;
 
 /// Settings and their values.
 pub(super) type Values = BTreeMap<&'static str, String>;

@@ -5,6 +5,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use flyball_arch::chunks::Chunks;
+use flyball_arch::descriptors::connections_that_fit;
+use flyball_arch::restart::{
+    EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
+};
+use flyball_arch::share::cpu_of_worker;
+use flyball_arch::shared_state::SharedState;
+use flyball_arch::worker::{Leaving, Worker};
 use flyball_observe::log::{Appender, LogSender};
 use flyball_site::Spawner;
 use flyball_sys::channel::Channel;
@@ -19,17 +27,9 @@ use super::generations::{Generation, TRIAL_MS};
 use super::stopping::LOG_MS_MAX;
 use super::{COMMANDS, KILL_AFTER_MS, Master};
 use crate::admin;
-use crate::chunks::Chunks;
-use crate::descriptors::connections_that_fit;
 use crate::listening::listen;
-use crate::restart::{
-    EARLY_ENDS_MAX, EarlyEnds, RESTART_FORGIVEN_MS, RESTART_MS_MAX, RESTART_MS_MIN,
-};
 use crate::sandbox::Part;
 use crate::server::Setup;
-use crate::share::cpu_of_worker;
-use crate::shared_state::SharedState;
-use crate::worker::{Leaving, Worker};
 
 /// What a child is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,9 @@
 //! Which groups of system calls each architecture makes: one row for each, to be read beside its
 //! file. [`Calls`] says what is in a group.
 
+use flyball_arch::registry::Architecture;
+use flyball_arch::settings::{HelperKind, Settings};
 use flyball_sys::sandbox::Calls;
-
-use crate::registry::Architecture;
-use crate::settings::{HelperKind, Settings};
 
 /// A row of the table.
 #[derive(Debug)]
@@ -71,8 +70,9 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
+    use flyball_arch::registry::ALL;
+
     use super::*;
-    use crate::registry::ALL;
 
     #[test]
     fn the_table_has_a_row_for_every_architecture_in_their_order() {

@@ -18,6 +18,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use flyball_arch::registry;
+use flyball_arch::settings::Settings;
+use flyball_arch::shared_state::SharedState;
 use flyball_http::h1::{Answer, Body, Conn};
 use flyball_http::head::Framing;
 use flyball_http::{Method, Now, Out, Request, Status};
@@ -30,13 +33,10 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, net};
-
-use crate::control::{self, Command, Reply};
-use crate::registry;
-use crate::settings::Settings;
-use crate::shared_state::SharedState;
 use snapshot::Snapshot;
 use visit::Visit;
+
+use crate::control::{self, Command, Reply};
 
 /// Connections at a time: as many as a few browsers open ahead. The oldest makes room.
 const VISITS_MAX: usize = 16;

@@ -1,14 +1,14 @@
 //! What is not as it was asked for, and does not keep a server from running: told to whoever starts
 //! it, and by `flyball check`.
 
+use flyball_arch::accepts;
+use flyball_arch::descriptors::connections_that_fit;
+use flyball_arch::registry::{self, Architecture};
+use flyball_arch::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use flyball_site::{CachePolicy, Sites};
 use flyball_sys::machine::sysctl_number;
 
-use crate::accepts;
-use crate::descriptors::connections_that_fit;
-use crate::registry::{self, Architecture};
 use crate::sandbox::{self, Confinement};
-use crate::settings::{AccessLog, AdminAddress, SendMode, Settings};
 use crate::spool;
 
 /// All warnings about settings on this machine, the sites opened.

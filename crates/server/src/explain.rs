@@ -8,15 +8,15 @@ mod machine;
 
 use std::fmt::Display;
 
+use flyball_arch::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
+use flyball_arch::group;
+use flyball_arch::registry::{self, Architecture};
+use flyball_arch::settings::{ResidencyTest, SandboxMode, Settings};
 use flyball_sys::residency::Probe;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, machine as kernel, process};
 
-use crate::descriptors::{DESCRIPTORS_RESERVED, FILES_SHARE, connections_that_fit};
-use crate::group;
-use crate::registry::{self, Architecture};
 use crate::sandbox;
-use crate::settings::{ResidencyTest, SandboxMode, Settings};
 use crate::{spool, warnings};
 
 pub use machine::{Fact, facts};

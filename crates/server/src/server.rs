@@ -4,6 +4,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_arch::descriptors::bound_files;
+use flyball_arch::registry::Architecture;
+use flyball_arch::settings::{AdminAddress, RunningSettings, Settings};
 use flyball_observe::log::{self, Appender};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::channel::Channel;
@@ -12,12 +15,9 @@ use flyball_sys::sandbox::Identity;
 use flyball_sys::{error_log, process};
 
 use crate::configuration::Configuration;
-use crate::descriptors::bound_files;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
-use crate::registry::Architecture;
 use crate::sandbox::Confinement;
-use crate::settings::{AdminAddress, RunningSettings, Settings};
 use crate::supervise::Master;
 use crate::{spool, surroundings, warnings};
 

@@ -22,6 +22,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use children::Child;
+use flyball_arch::clients::ClientLimits;
+use flyball_arch::registry::{self, Architecture};
+use flyball_arch::shared_state::SharedState;
 use flyball_sys::channel::Channel;
 use flyball_sys::error_log::{self, Level};
 use flyball_sys::notify::Notifier;
@@ -29,16 +33,11 @@ use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, say};
-
-use children::Child;
 use generations::{GENERATIONS_MAX, Generation};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
-use crate::clients::ClientLimits;
-use crate::registry::{self, Architecture};
 use crate::server::{Server, Setup};
-use crate::shared_state::SharedState;
 
 /// Time beyond the drain deadline after which workers are killed.
 const KILL_AFTER_MS: u64 = 2_000;

@@ -1,11 +1,11 @@
 //! What the machine has, and where that was found.
 
+use flyball_arch::registry;
 use flyball_sys::residency::Probe;
 use flyball_sys::user_thread::stacks_max;
 use flyball_sys::{cgroup, file, machine as kernel, process};
 
 use super::{bytes, counted};
-use crate::registry;
 
 /// One thing that is so on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
+use flyball_arch::registry;
+use flyball_arch::settings::{AdminAddress, Settings};
 use flyball_site::{Earlier, Sites};
 use flyball_sys::error_log::Level;
 use flyball_sys::{clock, net, process, say};
 
 use super::Master;
 use super::generations::GENERATIONS_MAX;
-use crate::registry;
 use crate::server::{Setup, bind_admin};
-use crate::settings::{AdminAddress, Settings};
 
 impl Master {
     /// Whether there is a file that the configuration was read from.

@@ -1,5 +1,6 @@
 //! Everything that is told, gathered at one moment: `/status` and `/metrics` say the same.
 
+use flyball_arch::registry;
 use flyball_observe::counters::{Counter, Owner, Totals};
 use flyball_observe::hosts::CLASSES;
 use flyball_observe::standing::Standing;
@@ -9,7 +10,6 @@ use flyball_sys::usage::{self, Usage};
 use flyball_sys::{clock, process};
 
 use super::Admin;
-use crate::registry;
 
 /// The names of the classes of status.
 pub(super) const CLASS_NAMES: [&str; CLASSES] = ["1xx", "2xx", "3xx", "4xx", "5xx"];

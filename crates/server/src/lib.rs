@@ -1,0 +1,26 @@
+//! What runs an architecture: the master that forks its workers and restarts them, generations of
+//! workers, handover to another master, commands, the admin process, and what each process gives
+//! up.
+//!
+//! The master waits for signals and commands and reads no byte of the network.
+#![forbid(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
+
+mod admin;
+mod configuration;
+pub mod control;
+pub mod explain;
+mod handover;
+mod listening;
+mod sandbox;
+mod server;
+mod spool;
+mod supervise;
+mod surroundings;
+mod warnings;
+
+pub use configuration::{Changes, Configuration};
+pub use sandbox::{Row, SERVING, TABLE};
+pub use server::Server;
+pub use surroundings::{Lack, lacks};
