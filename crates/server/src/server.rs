@@ -18,7 +18,6 @@ use crate::configuration::Configuration;
 use crate::handover::Inherited;
 use crate::listening::{Listening, explain};
 use crate::sandbox::Confinement;
-use crate::supervise::Master;
 use crate::{spool, surroundings, warnings};
 
 /// A server that is bound and may be run.
@@ -208,16 +207,6 @@ impl Server {
         self.setup.sites = Arc::new(Sites::open(&[], &flyball_sys::sandbox::Rights::OWN)?);
         self.setup.appender = None;
         Ok(())
-    }
-
-    /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
-    /// connections that were open at the drain deadline are told on standard error.
-    ///
-    /// # Errors
-    /// When the first workers cannot be started.
-    pub fn run(self) -> io::Result<bool> {
-        self.setup.confinement.confine_master()?;
-        Master::new(self)?.run()
     }
 }
 

@@ -33,7 +33,7 @@ use flyball_sys::process::ask_to_reopen;
 use flyball_sys::readiness::{self, Interest, Readiness};
 use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{clock, say};
-use generations::{GENERATIONS_MAX, Generation};
+use generations::{Generation, blocks_for};
 use roots::RootWatch;
 use upgrade::{READY_AFTER_MS, Upgrade};
 
@@ -51,6 +51,18 @@ const SIGNALS: u64 = 0;
 const COMMANDS: u64 = 1;
 const HANDOVER: u64 = 2;
 
+impl Server {
+    /// Serves until SIGTERM or SIGINT, then drains. Blocks. False when workers had to be killed;
+    /// connections that were open at the drain deadline are told on standard error.
+    ///
+    /// # Errors
+    /// When the first workers cannot be started.
+    pub fn run(self) -> io::Result<bool> {
+        self.setup.confinement.confine_master()?;
+        Master::new(self)?.run()
+    }
+}
+
 /// The master process.
 pub(crate) struct Master {
     server: Server,
@@ -62,32 +74,37 @@ pub(crate) struct Master {
     /// Where the admin process sends commands.
     commands: Option<Channel>,
     mechanism: Box<dyn Readiness>,
-    /// A worker of a generation on trial failed.
-    failed_trial: bool,
-    /// Why the server does not start.
-    failed_start: Option<String>,
-    /// Blocks that a generation may count in.
-    blocks_max: usize,
-    /// The admin process shows what is no longer so.
-    admin_is_stale: bool,
-    /// It was told to drain.
-    ends: bool,
-    /// Whoever supervises the server.
+    /// What has to be done about what happened.
+    due: Due,
+    /// The service manager.
     notifier: Notifier,
     /// It has said that it serves.
     is_ready: bool,
     /// A new master that shall take this one's place.
     upgrade: Option<Upgrade>,
-    /// One has.
-    is_replaced: bool,
     /// Settings that were changed since the configuration was loaded, as they were written.
     changed: BTreeMap<String, String>,
     /// What a generation that is beginning takes the place of.
     replaced: Option<Setup>,
+    root_watch: RootWatch,
+}
+
+/// What the master has seen and not acted on yet.
+#[derive(Debug, Default)]
+struct Due {
+    /// A worker of a generation on trial failed.
+    failed_trial: bool,
+    /// Why the server does not start.
+    failed_start: Option<String>,
+    /// The admin process shows what is no longer so.
+    admin_is_stale: bool,
     /// The log process, or the one that starts programs, has not been given all ends of workers
     /// yet.
     is_behind: bool,
-    root_watch: RootWatch,
+    /// It was told to drain.
+    ends: bool,
+    /// A new master has taken this one's place.
+    is_replaced: bool,
 }
 
 impl Master {
@@ -102,9 +119,8 @@ impl Master {
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
         error_log::share()?;
         error_log::set_level(server.setup.settings.log.level);
-        // One generation more for one that is taken back while the others finish, and its log.
         let clients = ClientLimits::new(&server.setup.settings)?;
-        let shared = SharedState::new((most + 1) * (GENERATIONS_MAX + 1))?.with_clients(clients);
+        let shared = SharedState::new(blocks_for(most))?.with_clients(clients);
         let shared = Arc::new(shared.with_names(&server.setup.settings.sites)?);
         let architecture = server.setup.architecture;
         let limit = registry::accept_limit(architecture, &server.setup.settings);
@@ -131,18 +147,12 @@ impl Master {
             signals,
             commands: None,
             mechanism,
-            failed_trial: false,
-            failed_start: None,
-            blocks_max: most,
-            admin_is_stale: false,
-            ends: false,
+            due: Due::default(),
             notifier: Notifier::of_process(),
             is_ready: false,
             upgrade: None,
-            is_replaced: false,
             changed: BTreeMap::new(),
             replaced: None,
-            is_behind: false,
             root_watch: RootWatch::default(),
             server,
         })
@@ -178,13 +188,13 @@ impl Master {
             if events.iter().any(|event| event.token == HANDOVER) && self.hear_new_master() {
                 self.hand_over();
             }
-            if self.ends || self.is_replaced {
+            if self.due.ends || self.due.is_replaced {
                 return self.stop();
             }
-            if std::mem::take(&mut self.failed_trial) {
+            if std::mem::take(&mut self.due.failed_trial) {
                 self.take_back_from_trial();
             }
-            if let Some(why) = self.failed_start.take() {
+            if let Some(why) = self.due.failed_start.take() {
                 self.retire();
                 return Err(io::Error::other(why));
             }
@@ -203,7 +213,7 @@ impl Master {
         self.kill_overdue();
         self.restart_due();
         self.look_at_roots();
-        self.is_behind = self.hand_ends_over();
+        self.due.is_behind = self.hand_ends_over();
         self.notifier.alive();
     }
 
@@ -268,7 +278,7 @@ impl Master {
             self.notifier.due_ms(),
             self.upgrade.as_ref().map(Upgrade::until_ms),
             self.ready_at_ms().filter(|_| !self.is_ready),
-            Some(look_ms).filter(|_| !self.generation.has_entered || self.is_behind),
+            Some(look_ms).filter(|_| !self.generation.has_entered || self.due.is_behind),
             Some(self.root_watch.due_ms()),
         ]);
         let now_ms = clock::monotonic_ms();

@@ -486,7 +486,7 @@ impl Master {
         };
         let (name, is_worker) = (name(child.role), child.generation().is_some());
         if is_worker && !self.is_ready && child.early_ends.are_too_many(now_ms) {
-            self.failed_start.get_or_insert(format!(
+            self.due.failed_start.get_or_insert(format!(
                 "{name} has ended {EARLY_ENDS_MAX} times before it could serve; the last {how}"
             ));
             return;
@@ -497,6 +497,6 @@ impl Master {
         }
         let Generation { started_ms, has_entered, previous, .. } = &self.generation;
         let on_trial = previous.is_some() && (now_ms - started_ms < TRIAL_MS || !has_entered);
-        self.failed_trial |= on_trial && ending.is_failure();
+        self.due.failed_trial |= on_trial && ending.is_failure();
     }
 }

@@ -38,7 +38,7 @@ impl Master {
                 self.value_of(&key).map(Reply::Done)
             }
             Command::Drain => {
-                self.ends = true;
+                self.due.ends = true;
                 Ok(Reply::Done("the server accepts nothing more, finishes and ends".into()))
             }
             Command::Reload => self.reload().map(Reply::Done),
@@ -71,7 +71,7 @@ impl Master {
     /// accept queues of the sockets that it was forked with.
     pub(super) fn refresh_admin(&mut self) {
         let known = self.server.listening.all().len();
-        let stale = std::mem::take(&mut self.admin_is_stale);
+        let stale = std::mem::take(&mut self.due.admin_is_stale);
         if (self.shared.blocks.set_sockets(known) != known || stale)
             && let Err(error) = self.renew_admin()
         {

@@ -31,6 +31,12 @@ pub(super) const LEAVE_MS_MAX: u64 = 5_000;
 /// workers has not entered its loop yet.
 pub(super) const TRIAL_MS: u64 = 3_000;
 
+/// Blocks of counters for generations that take so many at most. There is one generation more, for
+/// one that is taken back while the others finish, and a log process for each.
+pub(super) fn blocks_for(most: usize) -> usize {
+    (most + 1) * (GENERATIONS_MAX + 1)
+}
+
 /// The workers that accept.
 pub(super) struct Generation {
     pub(super) number: u64,
@@ -80,7 +86,7 @@ impl Master {
             has_entered: false,
             previous: None,
         };
-        self.failed_trial = false;
+        self.due.failed_trial = false;
         say!(Level::Debug, "generation {number}: {} with {workers} workers", architecture.name());
         let at = registry::ALL.iter().position(|arch| arch.name() == architecture.name());
         self.shared.blocks.set_generation(number, at.unwrap_or(0), workers);
@@ -161,12 +167,13 @@ impl Master {
         }
         let architecture = next.architecture;
         let blocks = architecture.workers(&next.settings) * architecture.threads(&next.settings);
-        if blocks > self.blocks_max {
+        let room = self.shared.blocks.len();
+        if blocks_for(blocks) > room {
             return Err(format!(
                 "{} would have {blocks} workers or threads, and this server has made room for {}; \
                  restart it",
                 architecture.name(),
-                self.blocks_max
+                room / blocks_for(0) - 1
             ));
         }
         let shared = self.state_for(&next.settings)?;
@@ -272,7 +279,7 @@ impl Master {
         self.say_what_changed(&values);
         // It has proved itself before.
         self.generation.previous = None;
-        self.admin_is_stale = true;
+        self.due.admin_is_stale = true;
         self.refresh_admin();
     }
 

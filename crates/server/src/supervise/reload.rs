@@ -114,7 +114,7 @@ impl Master {
             }
         }
         self.changed.clear();
-        self.admin_is_stale = true;
+        self.due.admin_is_stale = true;
         Ok(())
     }
 }

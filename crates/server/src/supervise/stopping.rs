@@ -27,11 +27,11 @@ impl Master {
     pub(super) fn stop(mut self) -> io::Result<bool> {
         self.reap(false);
         let serving = |child: &&Child| serves(child.role);
-        if !self.is_replaced {
+        if !self.due.is_replaced {
             self.notifier.stopping();
         }
         // Workers of a master that is replaced have retired, and finish.
-        let told = |child: &&Child| serving(child) && !(self.is_replaced && child.is_retired());
+        let told = |child: &&Child| serving(child) && !(self.due.is_replaced && child.is_retired());
         for child in self.children.iter().filter(told).filter_map(|child| child.process) {
             process::terminate(child);
         }
@@ -59,7 +59,7 @@ impl Master {
     /// Refuses new connections where workers do not, because the listening sockets were somebody
     /// else's when they began: as soon as they have taken what was queued.
     fn stop_listening(&mut self) {
-        let is_ours = !self.server.is_lent && !self.is_replaced;
+        let is_ours = !self.server.is_lent && !self.due.is_replaced;
         if !self.generation.lends_listeners || !is_ours {
             return;
         }

@@ -163,7 +163,7 @@ impl Master {
         if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
             let _ = control::reply(commands, &Reply::Done(said));
         }
-        self.is_replaced = true;
+        self.due.is_replaced = true;
     }
 
     /// A process that is no child of the server's own ended: the new master, if there is one.
@@ -201,7 +201,7 @@ impl Master {
         if let (true, Some(commands)) = (upgrade.is_asked, &self.commands) {
             let _ = control::reply(commands, &Reply::Refused(said));
         }
-        self.admin_is_stale = true;
+        self.due.admin_is_stale = true;
         self.refresh_admin();
     }
 
