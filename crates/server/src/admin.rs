@@ -178,7 +178,7 @@ fn answer(asked: &Asked<'_>, request: &Request<'_>, conn: &mut Conn, out: &mut O
         _ if !methods.split(", ").any(|known| known.as_bytes() == request.method_token()) => {
             (Status::METHOD_NOT_ALLOWED, "text/plain", format!("only {methods}\n"))
         }
-        // Whoever puts a command there would think that it was heeded.
+        // A client that puts a command there would think that it was heeded.
         _ if !matches!(request.head.framing, Framing::None | Framing::Length(0)) => {
             let why = "a request has no body here; commands are /settings?KEY=VALUE and the like\n";
             (Status::CONTENT_TOO_LARGE, "text/plain", why.to_string())
@@ -226,7 +226,7 @@ fn methods_of(path: &[u8]) -> &'static str {
     }
 }
 
-/// `POST /settings?KEY=VALUE`: whoever may write to the Unix-domain socket may change the server.
+/// `POST /settings?KEY=VALUE`: who may write to the Unix-domain socket may change the server.
 fn set(asked: &Asked<'_>, request: &Request<'_>) -> (Status, &'static str, String) {
     const TEXT: &str = "text/plain";
     let query = std::str::from_utf8(request.query()).unwrap_or_default();
@@ -252,7 +252,7 @@ fn tell(asked: &Asked<'_>, command: Result<Command, String>) -> (Status, &'stati
     }
 }
 
-/// `POST /trace`: what clients ask for is told only to whoever may change the server.
+/// `POST /trace`: what clients ask for is told only to users who may change the server.
 fn traces(admin: &Admin, request: &Request<'_>) -> (Status, &'static str, String) {
     if net::is_unix(&*admin.socket) {
         return trace::answer(admin.shared.traces(), request.query());

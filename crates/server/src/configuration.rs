@@ -32,7 +32,7 @@ pub trait Configuration: fmt::Debug {
     /// flags on top. Blocks on the disk.
     ///
     /// # Errors
-    /// Why it cannot be used, for whoever wrote it: lines with file, line and key.
+    /// Why it cannot be used, for its author: lines with file, line and key.
     fn load(&mut self) -> Result<Settings, String>;
 
     /// These settings with one changed, as `--set KEY=VALUE` would.

@@ -21,8 +21,8 @@ const WORD_BYTES_MAX: usize = 200;
 /// Longest wait for the master to do what it was told: workers leave the listening sockets first.
 pub(crate) const COMMAND_MS_MAX: u64 = 15_000;
 
-/// Longest time that `upgrade-timeout` may give a new program, in milliseconds: whoever asks for an
-/// upgrade waits for its end.
+/// Longest time that `upgrade-timeout` may give a new program, in milliseconds: the client that
+/// asks for an upgrade waits for its end.
 pub const UPGRADE_MS_MOST: u64 = 60_000;
 
 /// Longest answer of the master, in bytes.
@@ -166,7 +166,7 @@ pub(crate) fn tell(master: &Channel, request: &Request) -> Reply {
     };
     let timeout = Duration::from_millis(ms);
     let mut buffer = [0; REPLY_BYTES_MAX];
-    // An answer that came too late for whoever asked is not the answer to this.
+    // An answer that came too late for an earlier command is not the answer to this.
     while master.receive_now(&mut buffer).is_ok_and(|len| len > 0) {}
     let told = net::set_timeout(master.as_fd(), timeout)
         .and_then(|()| master.send(request.encode().as_bytes(), None))
@@ -219,7 +219,7 @@ pub(crate) fn reply(admin: &Channel, reply: &Reply) -> io::Result<()> {
 /// Blocks until it has answered, or until longer than it may take is over.
 ///
 /// # Errors
-/// With a message for whoever asked.
+/// With a message for the user.
 pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), String> {
     let timeout = match target {
         UPGRADE => Duration::from_millis(UPGRADE_MS_MOST + 2 * COMMAND_MS_MAX),
@@ -231,7 +231,7 @@ pub fn ask(socket: &Path, method: &str, target: &str) -> Result<(u16, String), S
 /// The same, wherever its `--admin` is; blocks for `timeout` whenever nothing comes.
 ///
 /// # Errors
-/// With a message for whoever asked.
+/// With a message for the user.
 pub fn ask_at(
     admin: &AdminAddress,
     method: &str,

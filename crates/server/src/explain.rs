@@ -47,8 +47,8 @@ pub struct Effect {
     pub why: String,
 }
 
-/// What becomes of these settings under their architecture, on this machine. Blocks on the
-/// kernel's file systems, and raises this process's limit of descriptors.
+/// The effects of these settings under their architecture, on this machine. Blocks on the kernel's
+/// file systems, and raises this process's limit of descriptors.
 pub fn effects(architecture: &dyn Architecture, settings: &Settings) -> Vec<Effect> {
     let soft = kernel::descriptors().soft;
     let descriptors = process::raise_descriptor_limit();
@@ -100,7 +100,7 @@ impl Effects<'_> {
         }
     }
 
-    /// Whether the architecture can run, and which settings it makes nothing of.
+    /// Whether the architecture can run, and which settings it ignores.
     fn architecture(&mut self) {
         if let Err(why) = self.architecture.probe() {
             self.note("arch", format!("cannot run here: {why}"));

@@ -1,5 +1,5 @@
-//! What a master is given by whoever started it: listening sockets of the master whose place it
-//! takes, or of systemd.
+//! What a master is given by the process that started it: listening sockets of the master whose
+//! place it takes, or of systemd.
 //!
 //! A master that is replaced starts the new program with its listening sockets, its admin socket
 //! and one end of a pair of message sockets open, and says which is which in the environment:
@@ -11,7 +11,7 @@
 //! The first word is the version of the format. `ready` is the descriptor of the pair; the others
 //! are addresses as they stand in the settings, with the descriptors of their listening sockets.
 //! Over the pair the new master says [`PREPARED`] when all that can fail has gone well, waits for
-//! [`GO`], which says that nobody else accepts, and says [`READY`] when its workers run.
+//! [`GO`], which says that no other accepts, and says [`READY`] when its workers run.
 
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
@@ -52,7 +52,7 @@ pub(crate) struct Inherited {
     pub(crate) admin: Option<OwnedFd>,
     /// Listening sockets by the address that was asked for.
     pub(crate) listening: Vec<(Address, Vec<OwnedFd>)>,
-    /// Whether the sockets are somebody else's, who goes on listening when the server ends.
+    /// Whether the sockets are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
 }
 
@@ -154,7 +154,7 @@ mod tests {
         let (ready, one, other) = (socket(), socket(), socket());
         let address: Address = "[::1]:80".parse().unwrap();
         let told = describe(ready.as_fd(), None, [(address, vec![&one, &other])].into_iter());
-        // As after an exec, nobody in this process owns them any more.
+        // As after an exec, no value of this process owns them any more.
         let numbers = [ready, one, other].map(IntoRawFd::into_raw_fd);
         let inherited = parse(&told).unwrap();
         let taken: Vec<RawFd> = inherited.listening[0].1.iter().map(AsRawFd::as_raw_fd).collect();

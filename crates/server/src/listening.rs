@@ -29,7 +29,7 @@ struct Bound {
     asked: Address,
     address: Address,
     sockets: Vec<Arc<OwnedFd>>,
-    /// They were made by whoever started this process.
+    /// They were made by the process that started this one.
     is_given: bool,
 }
 
@@ -44,11 +44,11 @@ pub(crate) struct Listening {
 
 impl Listening {
     /// Binds one socket to every address that is not among the inherited sockets; those that are
-    /// bound here do not listen yet. The first socket of an address is
-    /// bound without SO_REUSEPORT, so that a port which somebody else holds is seen.
+    /// bound here do not listen yet. The first socket of an address is bound without
+    /// SO_REUSEPORT, so that a port which another program holds is seen.
     ///
     /// # Errors
-    /// With a message for whoever started the server: a taken port, a missing right.
+    /// With a message for the operator: a taken port, a missing right.
     pub(crate) fn bind(
         settings: &Settings,
         inherited: Vec<(Address, Vec<OwnedFd>)>,
@@ -95,7 +95,7 @@ impl Listening {
         Ok(Listening { bound, left })
     }
 
-    /// Closes the accept queues of the addresses that are left; whoever connects is refused from
+    /// Closes the accept queues of the addresses that are left; who connects is refused from
     /// now on. Before that, new connections are kept away until those that wait in the queues have
     /// been accepted, or until [`LAST_ACCEPTS_MS_MAX`] is over: to be called while workers accept
     /// from them.
@@ -156,7 +156,7 @@ impl Listening {
             }
             while bound.sockets.len() < each {
                 let another = match net::bind(address, true) {
-                    // Somebody else made the first one, who lets nobody share its port.
+                    // The first one was handed over, and its port is not shared.
                     Err(_) if bound.is_given => break,
                     another => another.map_err(fail)?,
                 };
@@ -247,7 +247,7 @@ fn bind_first_free(address: Address, tries: u16) -> io::Result<OwnedFd> {
     }
 }
 
-/// A failed bind in the words of whoever chose the address.
+/// A failed bind in the operator's terms.
 pub(crate) fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => "the port is taken by another program".into(),

@@ -28,10 +28,10 @@ use flyball_sys::{log_file, process};
 use table::row_of;
 pub use table::{Row, SERVING, TABLE};
 
-/// Users that workers become when nobody says which, the first that there is.
+/// Users that workers become where none is named, the first that there is.
 const USERS: [&str; 3] = ["flyball", "www-data", "nobody"];
 
-/// The user and group that hold no rights and own no files: whoever serves `--admin`.
+/// The user and group that hold no rights and own no files: that of the admin process.
 const NOBODY: u32 = 65_534;
 
 /// Bytes beside the cache that may be locked in memory.
@@ -140,7 +140,7 @@ impl Confinement {
         Ok(Confinement { mode: sandbox.mode, identity, kernel, violation: violation(sandbox) })
     }
 
-    /// What is left undone, for whoever started the server.
+    /// What is left undone, for the operator.
     pub(crate) fn warnings(&self, uses_ring: bool, settings: &Settings) -> Vec<String> {
         if self.mode == SandboxMode::Off {
             return Vec::new();
@@ -272,8 +272,8 @@ impl Confinement {
                     Calls::Readiness,
                     Calls::Append,
                 ];
-                // Its files belong to whoever started the server, and may lie in a directory of
-                // somebody else.
+                // Its files belong to the user who started the server, and may lie in a directory
+                // of another.
                 let capabilities = [Capability::DacOverride].as_slice();
                 let (identity, umask) = (None, false);
                 let (grants, calls) = (Some(grants.as_slice()), Some(calls.as_slice()));

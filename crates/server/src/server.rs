@@ -31,7 +31,7 @@ pub struct Server {
     pub(crate) admin: Option<Arc<OwnedFd>>,
     /// The master whose place this one takes, until it has.
     pub(crate) before: Option<Channel>,
-    /// Whether somebody else goes on listening when the server ends.
+    /// Whether the sockets are lent: their owner goes on listening when the server ends.
     pub(crate) is_lent: bool,
 }
 
@@ -51,7 +51,7 @@ impl Setup {
     /// Opens the sites and the log. Blocks on the disk.
     ///
     /// # Errors
-    /// With a message for whoever runs the server: a missing root, a missing right.
+    /// With a message for the operator: a missing root, a missing right.
     pub(crate) fn open(
         architecture: &'static dyn Architecture,
         mut settings: Settings,
@@ -104,13 +104,12 @@ impl Server {
     /// Opens the sites and the logs, and binds every address; nothing is served yet.
     ///
     /// # Errors
-    /// With a message for whoever started the server: a taken port, a missing root, a missing
-    /// right.
+    /// With a message for the operator: a taken port, a missing root, a missing right.
     pub fn bind(
         architecture: &'static dyn Architecture,
         settings: Settings,
     ) -> Result<Server, String> {
-        // First, while the numbers of descriptors mean what whoever started this process says.
+        // First, while the numbers of descriptors mean what the parent process says.
         let inherited = Inherited::of_process()?;
         let setup = Setup::open(architecture, settings, Earlier::Nothing)?;
         let Inherited { before, admin, listening, is_lent } = inherited;
@@ -120,7 +119,7 @@ impl Server {
         }
         let admin = match (admin, &setup.settings.admin) {
             (_, None) => None,
-            // One that somebody else made and listens on is not made again.
+            // One that was handed over, listening, is not made again.
             (Some(socket), Some(AdminAddress::Unix(_))) => Some(Arc::new(socket)),
             (Some(socket), Some(_)) if before.is_some() => Some(Arc::new(socket)),
             _ => bind_admin(&setup.settings)?,
@@ -187,7 +186,7 @@ impl Server {
         self.admin.as_ref().and_then(|socket| net::local_address(&**socket).ok())
     }
 
-    /// What is not as asked for, for whoever started the server.
+    /// What is not as asked for, for the operator.
     pub fn warnings(&self) -> Vec<String> {
         let Setup { architecture, settings, sites, confinement, .. } = &self.setup;
         let mut warnings = warnings::all(*architecture, settings, sites, confinement);

@@ -21,7 +21,7 @@ pub struct Lack {
     pub key: &'static str,
     /// What is wrong, and what to do.
     pub why: String,
-    /// Whether it may be otherwise for whoever starts the server: then it is no error before.
+    /// Whether it may be otherwise when the server is started: then it is no error before.
     pub may_come: bool,
 }
 
@@ -77,7 +77,7 @@ fn place(
             let may_come = MADE_AT_START.iter().any(|place| parent.starts_with(place));
             return Some(Lack { key, why, may_come });
         }
-        // Whoever may not look there does not start the server.
+        // A user who may not look there does not start the server.
         _ => {}
     }
     let wrong = kind_at(path).ok().and_then(|kind| fits(kind).err())?;

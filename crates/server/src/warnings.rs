@@ -1,5 +1,5 @@
-//! What is not as it was asked for, and does not keep a server from running: told to whoever starts
-//! it, and by `flyball check`.
+//! What is not as it was asked for, and does not keep a server from running: told when it starts,
+//! and by `flyball check`.
 
 use flyball_arch::accepts;
 use flyball_arch::descriptors::connections_that_fit;

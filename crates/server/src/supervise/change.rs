@@ -21,7 +21,7 @@ use crate::server::Setup;
 pub(super) type Values = BTreeMap<&'static str, String>;
 
 impl Master {
-    /// Gives a setting another value, as somebody asks for it.
+    /// Gives a setting another value, as a command asks for it.
     ///
     /// # Errors
     /// Why it stays as it is.
@@ -59,7 +59,7 @@ impl Master {
         let mut more = String::new();
         let architecture = self.generation.architecture;
         let is_unused = registry::unused_keys(architecture, &settings).contains(&key);
-        // What this architecture makes nothing of waits for another one.
+        // What this architecture ignores waits for another one.
         if changes == Changes::InPlace || is_unused {
             // What runs again when this generation fails goes by it too.
             if let Some(previous) = &mut self.generation.previous

@@ -147,7 +147,7 @@ impl Master {
         let (mut own, mut commands) = (None, None);
         match role {
             Role::Worker { index, .. } => {
-                // A worker that was told to stop by somebody else has closed its queue.
+                // A worker that another process told to stop has closed its queue.
                 for listener in self.listeners_of(index) {
                     listen(&listener, &self.server.setup.settings)?;
                 }
@@ -331,14 +331,14 @@ impl Master {
             // It was forked without descriptors of others, and outlives the master: lines may
             // still be on their way.
             Role::Log => (Part::Log(logs), None),
-            // As little of others, and as long: it ends when nobody can ask it for programs.
+            // As little of others, and as long: it ends when no worker can ask it for programs.
             Role::Spawner => (Part::Spawner, None),
         };
         if let Some(master) = parent {
             process::die_with_parent(master)?;
             (self.commands, self.upgrade, self.server.before) = (None, None, None);
             (self.generation.previous, self.notifier) = (None, Notifier::default());
-            // Processes of the generation before end when nobody can reach them any more.
+            // Processes of the generation before end when no worker can reach them any more.
             self.replaced = None;
             self.server.configuration = None;
             self.server.listening.forget_left();

@@ -50,7 +50,7 @@ impl Master {
         }
         let told = self.commands.as_ref().is_some_and(|pair| control::reply(pair, &reply).is_ok());
         if !told {
-            // Whoever asks and does not listen has no business here.
+            // A process that asks and does not listen has no business here.
             self.stop_asking();
         }
         self.refresh_admin();
@@ -79,7 +79,7 @@ impl Master {
         }
     }
 
-    /// Starts the admin process, or ends it so that it is started anew; for good if there is no
+    /// Starts the admin process, or ends it so that it is started again; for good if there is no
     /// socket for it any more.
     pub(super) fn renew_admin(&mut self) -> io::Result<()> {
         let wanted = self.server.admin.is_some();

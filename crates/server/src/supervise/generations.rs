@@ -43,7 +43,7 @@ pub(super) struct Generation {
     pub(super) architecture: &'static dyn Architecture,
     pub(super) workers: usize,
     pub(super) started_ms: u64,
-    /// Its listening sockets are somebody else's too, who goes on listening when it stops.
+    /// Its listening sockets are lent: their owner goes on listening when it stops.
     pub(super) lends_listeners: bool,
     /// All its workers have entered their loops once.
     pub(super) has_entered: bool,
@@ -54,7 +54,7 @@ pub(super) struct Generation {
 /// What ran before, to be run again.
 pub(super) struct Previous {
     pub(super) setup: Setup,
-    /// Settings that somebody has changed in it, and their values.
+    /// Settings that were changed in it, and their values.
     pub(super) changed: BTreeMap<String, String>,
 }
 
@@ -96,7 +96,7 @@ impl Master {
             let role = Role::Worker { generation: number, index };
             self.children.push(Child::new(role, block, threads, &self.shared));
         }
-        // One that cannot be started now is tried again, unless somebody decides otherwise.
+        // One that cannot be started now is tried again, unless a command decides otherwise.
         let mut failed = None;
         for at in first..self.children.len() {
             if let Err(error) = self.start(at) {
@@ -107,7 +107,7 @@ impl Master {
         failed.map_or(Ok(()), Err)
     }
 
-    /// The first of `count` blocks in a row that nobody counts in.
+    /// The first of `count` blocks in a row that no child counts in.
     pub(super) fn free_blocks(&self, count: usize) -> Option<usize> {
         let ends = self.children.iter().map(|child| child.block + child.blocks);
         let is_free = |first: usize| {
@@ -291,7 +291,7 @@ impl Master {
         }
     }
 
-    /// Closes the sockets of addresses that are left, once nobody else holds them.
+    /// Closes the sockets of addresses that are left, once no worker holds them.
     pub(super) fn forget_left(&mut self) {
         let is_shared = self.children.iter().any(|child| child.is_retired());
         if !is_shared && self.generation.previous.is_none() {

@@ -1,4 +1,4 @@
-//! The PID file: the number of the master, for whoever sends it signals.
+//! The PID file: the number of the master, by which signals reach it.
 
 use std::path::Path;
 

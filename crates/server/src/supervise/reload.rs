@@ -19,7 +19,7 @@ impl Master {
         self.server.configuration.as_ref().is_some_and(|configuration| configuration.has_file())
     }
 
-    /// [`Master::reload`], for somebody who reads standard error.
+    /// [`Master::reload`], for readers of standard error.
     pub(super) fn reload_and_say(&mut self) {
         let done = self.reload();
         match done {
@@ -100,7 +100,7 @@ impl Master {
             (settings.admin.clone(), running.admin_mode, running.admin_group.clone())
         };
         let (then, now) = (way(&before), way(&next.settings));
-        // Where only its guard changes, a socket of the same name is made anew.
+        // Where only its guard changes, a socket of the same name is made again.
         if let (Some(AdminAddress::Unix(path)), true) = (&then.0, then.0 == now.0 && then != now) {
             net::unlink_unix(path);
         }

@@ -16,7 +16,7 @@ use super::{KILL_AFTER_MS, Master, SIGNALS};
 /// Time that the log process has to write what is left when all others have ended.
 pub(super) const LOG_MS_MAX: u64 = 2_000;
 
-/// Whether children of a role end when they are told to. The others end when nobody needs them.
+/// Whether children of a role end when they are told to. The others end when they are not needed.
 fn serves(role: Role) -> bool {
     !matches!(role, Role::Log | Role::Spawner)
 }
@@ -56,8 +56,8 @@ impl Master {
         Ok(ended)
     }
 
-    /// Refuses new connections where workers do not, because the listening sockets were somebody
-    /// else's when they began: as soon as they have taken what was queued.
+    /// Refuses new connections where workers do not, because the listening sockets were lent when
+    /// they began: as soon as they have taken what was queued.
     fn stop_listening(&mut self) {
         let is_ours = !self.server.is_lent && !self.due.is_replaced;
         if !self.generation.lends_listeners || !is_ours {

@@ -44,7 +44,7 @@ pub(super) struct Upgrade {
     most_ms: u64,
     /// The workers of this master have left the listening sockets for it.
     has_begun: bool,
-    /// Somebody waits for an answer through the admin process.
+    /// A client of the admin process waits for an answer.
     pub(super) is_asked: bool,
 }
 
@@ -225,15 +225,15 @@ impl Master {
         Ok(())
     }
 
-    /// Says that the server serves, once: to the master before, which then ends, and to whoever
-    /// supervises.
+    /// Says that the server serves, once: to the master before, which then ends, and to the service
+    /// manager.
     pub(super) fn say_ready(&mut self) {
         self.is_ready = true;
         self.write_pid_file();
         if let Some(before) = self.server.before.take() {
             // It may have given this one up, and kill it.
             let _ = before.send(READY, None);
-            // Before it has named this process nobody else is heard. It closes its end then.
+            // Until it has named this process no other is heard. It closes its end then.
             let _ = net::wait_readable(before.as_fd(), NAMED_MS_MAX);
         }
         self.notifier.ready(&self.status_line());
