@@ -130,12 +130,12 @@ impl Accepts {
         if waiting == 0 {
             return Vec::new();
         }
-        let yields = |slot: &Slot| Yields::of(&slot.exchange, slot.is_quiet());
+        let yields = |slot: &Slot| Yields::of(&slot.connection, slot.is_quiet());
         let open = slots.iter().map(|(token, slot)| (token, yields(slot)));
         let chosen = room::choose(open, waiting, now_ms);
         for token in &chosen {
             if let Some(slot) = slots.find(*token) {
-                slot.exchange.abort(CloseReason::MadeRoom);
+                slot.connection.abort(CloseReason::MadeRoom);
             }
         }
         chosen

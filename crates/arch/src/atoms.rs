@@ -17,9 +17,9 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
 use crate::awaited::{Awaited, BackendPoll};
+use crate::connection::{Connection, Step};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
-use crate::exchange::{Exchange, Step};
 use crate::pool::BlockingPool;
 use crate::room::{self, Yields};
 use crate::slots::{FIRST_RESERVED, Slots, Token};
@@ -102,7 +102,7 @@ impl WorkPending {
 #[derive(Debug)]
 pub(crate) struct Slot {
     socket: Arc<Owned>,
-    pub(crate) exchange: Exchange,
+    pub(crate) connection: Connection,
     ready: Ready,
     /// The callbacks that are linked to the socket.
     linked: Interest,
@@ -123,7 +123,7 @@ impl Slot {
     fn new(socket: Owned, peer: SocketAddr, desk: &Desk) -> Slot {
         Slot {
             socket: Arc::new(socket),
-            exchange: Exchange::new(peer, desk),
+            connection: Connection::new(peer, desk),
             ready: Ready { read: true, ..Ready::default() },
             linked: Interest::NONE,
             half_closed: false,
@@ -139,9 +139,9 @@ impl Slot {
         &'a mut self,
         token: Token,
         callbacks: &'a mut Callbacks,
-    ) -> (AtomPort<'a>, &'a mut Exchange) {
-        let Slot { socket, exchange, ready, plan, on_disk, warming, .. } = self;
-        (AtomPort { socket, ready, plan, on_disk, warming, token, callbacks }, exchange)
+    ) -> (AtomPort<'a>, &'a mut Connection) {
+        let Slot { socket, connection, ready, plan, on_disk, warming, .. } = self;
+        (AtomPort { socket, ready, plan, on_disk, warming, token, callbacks }, connection)
     }
 
     /// A callback came, and is not linked any more unless it `stays`. Whether the connection may
@@ -176,7 +176,7 @@ impl Slot {
     /// An operation of this plan is done.
     fn stepped(&mut self, purpose: Purpose, plan: Box<Plan>, desk: &mut Desk) {
         if purpose == Purpose::Piece {
-            self.exchange.resume(*plan, desk);
+            self.connection.resume(*plan, desk);
         } else {
             (self.plan, self.on_disk) = (Some(plan), false);
         }
@@ -311,10 +311,10 @@ impl Requests {
             slot.queued = true;
             self.work_pending.push(token);
         } else {
-            slot.exchange.rest(desk);
+            slot.connection.rest(desk);
             callbacks.link(slot, token, Interest::READ);
         }
-        self.timers.set(token.index(), slot.exchange.deadline());
+        self.timers.set(token.index(), slot.connection.deadline());
     }
 
     /// Puts a connection that can go on into the queue, if it is not there yet.
@@ -332,11 +332,11 @@ impl Requests {
         if waiting == 0 {
             return;
         }
-        let yields = |slot: &Slot| Yields::of(&slot.exchange, true).filter(|_| !slot.queued);
+        let yields = |slot: &Slot| Yields::of(&slot.connection, true).filter(|_| !slot.queued);
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         for token in room::choose(open, waiting, now_ms) {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.abort(CloseReason::MadeRoom);
+                slot.connection.abort(CloseReason::MadeRoom);
                 self.push(token);
             }
         }
@@ -400,8 +400,8 @@ impl Requests {
                 }
             }
             Turn::Wait(interest, awaited) => {
-                slot.exchange.rest(desk);
-                self.timers.set(token.index(), slot.exchange.deadline());
+                slot.connection.rest(desk);
+                self.timers.set(token.index(), slot.connection.deadline());
                 callbacks.link_backend(slot, token, awaited.as_ref());
                 callbacks.link(slot, token, interest);
             }
@@ -422,7 +422,7 @@ impl Requests {
     /// The process ends: so do the connections that it still has, in the way that tells their
     /// clients whether an answer is whole.
     pub(crate) fn leave(&self) {
-        self.slots.values().for_each(|slot| reset_if_cut_short(&*slot.socket, &slot.exchange));
+        self.slots.values().for_each(|slot| reset_if_cut_short(&*slot.socket, &slot.connection));
     }
 
     fn close(
@@ -434,8 +434,8 @@ impl Requests {
     ) {
         let Some(slot) = self.slots.remove(token) else { return };
         self.timers.clear(token.index());
-        reset_if_cut_short(&*slot.socket, &slot.exchange);
-        if slot.exchange.is_cut_short() || slot.half_closed {
+        reset_if_cut_short(&*slot.socket, &slot.connection);
+        if slot.connection.is_cut_short() || slot.half_closed {
             // Shutting it down would be the orderly end that it must not have, or ends no callback
             // that stays.
             callbacks.unlink(token);
@@ -443,15 +443,15 @@ impl Requests {
             // The ring holds the socket until its callbacks have come, which they do now.
             let _ = net::shutdown_both(&*slot.socket);
         }
-        slot.exchange.end(desk, reason);
+        slot.connection.end(desk, reason);
     }
 }
 
 /// The first atom of a new connection: what is there is read and parsed. True when it can go on.
 fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> bool {
-    let (mut port, exchange) = slot.port(token, callbacks);
-    receive(&mut port, exchange, desk);
-    match exchange.advance(desk) {
+    let (mut port, connection) = slot.port(token, callbacks);
+    receive(&mut port, connection, desk);
+    match connection.advance(desk) {
         Step::Read => slot.ready.read,
         Step::Disk(plan) => {
             desk.tally.add(Counter::DiskWaits, 1);
@@ -466,10 +466,10 @@ fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbac
 /// A connection goes on: first with its plan, if an operation of that is done.
 fn turn(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> Turn {
     let plan = if slot.on_disk { None } else { slot.plan.take() };
-    let (mut port, exchange) = slot.port(token, callbacks);
-    match plan.and_then(|plan| port.perform(plan, exchange, desk)) {
-        Some(done) => resume(&mut port, exchange, done, desk),
-        None => drive(&mut port, exchange, desk),
+    let (mut port, connection) = slot.port(token, callbacks);
+    match plan.and_then(|plan| port.perform(plan, connection, desk)) {
+        Some(done) => resume(&mut port, connection, done, desk),
+        None => drive(&mut port, connection, desk),
     }
 }
 
@@ -497,7 +497,7 @@ impl Port for AtomPort<'_> {
     fn perform(
         &mut self,
         mut plan: Box<Plan>,
-        _: &mut Exchange,
+        _: &mut Connection,
         _: &mut Desk,
     ) -> Option<Box<Plan>> {
         let warms = plan.asked_by() == Ask::Output;

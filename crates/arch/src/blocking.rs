@@ -24,9 +24,9 @@ use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
 use crate::awaited::{Awaited, Client};
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
-use crate::exchange::Exchange;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::room::Yields;
 use crate::transmit::{Sent, reset_if_cut_short, transmit};
@@ -387,9 +387,9 @@ impl<'a> Thread<'a> {
 
     /// Whether this thread only waits for a client while others wait for a thread. Whoever sees
     /// that takes one of those, so that few others see it.
-    fn shall_make_room(&self, exchange: &Exchange) -> bool {
+    fn shall_make_room(&self, connection: &Connection) -> bool {
         let now_ms = self.desk.now.ms();
-        let Some(yields) = Yields::of(exchange, true).filter(|one| one.is_due(now_ms)) else {
+        let Some(yields) = Yields::of(connection, true).filter(|one| one.is_due(now_ms)) else {
             return false;
         };
         self.crew.told().is_none()
@@ -399,8 +399,8 @@ impl<'a> Thread<'a> {
 
     /// One connection, to its end or to the drain deadline. Blocks.
     pub(crate) fn serve(&mut self, socket: &Owned, peer: SocketAddr) {
-        let exchange = Exchange::new(peer, &self.desk);
-        let mut line = Line { socket, exchange, ready: Ready::default(), quiet: false };
+        let connection = Connection::new(peer, &self.desk);
+        let mut line = Line { socket, connection, ready: Ready::default(), quiet: false };
         let (mut drained, mut looked) = (None, false);
         let reason = loop {
             let turn = line.turn(&mut self.desk);
@@ -410,18 +410,18 @@ impl<'a> Thread<'a> {
             let order = self.order();
             if order != drained {
                 drained = order;
-                order.inspect(|order| line.exchange.drain(*order));
+                order.inspect(|order| line.connection.drain(*order));
                 continue;
             }
             if drained.is_some() && self.desk.now.ms() >= self.crew.drain_until_ms() {
                 self.crew.unfinished.fetch_add(1, Relaxed);
                 break CloseReason::Draining;
             }
-            if waits_for_client(&turn) && self.shall_make_room(&line.exchange) {
+            if waits_for_client(&turn) && self.shall_make_room(&line.connection) {
                 break CloseReason::MadeRoom;
             }
             // Not where a call has timed out: a client that drips never lets one.
-            let is_late = self.desk.now.ms() >= line.exchange.deadline();
+            let is_late = self.desk.now.ms() >= line.connection.deadline();
             if is_late && wants_input(&turn) && !looked {
                 // What has come counts, although it was not read.
                 looked = true;
@@ -430,7 +430,7 @@ impl<'a> Thread<'a> {
             }
             looked = false;
             if is_late {
-                line.exchange.expired(|| net::unacknowledged(socket), &mut self.desk);
+                line.connection.expired(|| net::unacknowledged(socket), &mut self.desk);
                 continue;
             }
             match turn {
@@ -439,8 +439,8 @@ impl<'a> Thread<'a> {
                 _ => line.look_around(&mut self.desk),
             }
         };
-        reset_if_cut_short(socket, &line.exchange);
-        line.exchange.end(&mut self.desk, reason);
+        reset_if_cut_short(socket, &line.connection);
+        line.connection.end(&mut self.desk, reason);
         self.desk.show(None);
     }
 }
@@ -508,7 +508,7 @@ fn wants_input(turn: &Turn) -> bool {
 /// A connection and its socket.
 struct Line<'a> {
     socket: &'a Owned,
-    exchange: Exchange,
+    connection: Connection,
     ready: Ready,
     /// Nothing came for a while: no buffer is held while more is waited for.
     quiet: bool,
@@ -537,9 +537,9 @@ impl Port for LinePort<'_> {
         !reads || self.ready.write
     }
 
-    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+    fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
         self.ready.write = false;
-        let sent = transmit(self.socket, exchange, desk);
+        let sent = transmit(self.socket, connection, desk);
         desk.end_turn();
         sent
     }
@@ -547,7 +547,7 @@ impl Port for LinePort<'_> {
     fn perform(
         &mut self,
         mut plan: Box<Plan>,
-        _: &mut Exchange,
+        _: &mut Connection,
         desk: &mut Desk,
     ) -> Option<Box<Plan>> {
         plan.run();
@@ -558,8 +558,8 @@ impl Port for LinePort<'_> {
 
 impl Line<'_> {
     fn turn(&mut self, desk: &mut Desk) -> Turn {
-        let Line { socket, exchange, ready, .. } = self;
-        drive(&mut LinePort { socket, ready }, exchange, desk)
+        let Line { socket, connection, ready, .. } = self;
+        drive(&mut LinePort { socket, ready }, connection, desk)
     }
 
     /// Waits for what is wanted, at most for a tick. Blocks.
@@ -569,7 +569,7 @@ impl Line<'_> {
             (Interest::NONE, None) => self.await_deadline(desk),
             (Interest::BOTH, None) => self.either(desk),
             (interest, Some(awaited)) if !interest.write => self.await_backend(&awaited, desk),
-            (interest, awaited) if self.exchange.is_relayed() => {
+            (interest, awaited) if self.connection.is_relayed() => {
                 self.await_room(interest, awaited, desk);
             }
             // The call has waited.
@@ -579,9 +579,9 @@ impl Line<'_> {
 
     /// Blocks in the call while reading is all that is wanted.
     fn receive(&mut self, desk: &mut Desk) {
-        self.exchange.rest(desk);
+        self.connection.rest(desk);
         desk.publish_when_due();
-        desk.show(Some(self.exchange.standing()));
+        desk.show(Some(self.connection.standing()));
         if self.quiet {
             desk.rest();
             let came = net::wait_readable(self.socket, BLOCKING_TICK_MS);
@@ -589,17 +589,17 @@ impl Line<'_> {
             match came {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(_) => return self.exchange.abort(CloseReason::SocketError),
+                Err(_) => return self.connection.abort(CloseReason::SocketError),
             }
         }
-        let received = net::recv(self.socket, self.exchange.space(desk));
+        let received = net::recv(self.socket, self.connection.space(desk));
         desk.begin_turn();
         self.received(received, desk);
     }
 
     /// Takes what is there.
     fn receive_now(&mut self, desk: &mut Desk) {
-        let received = net::recv_now(self.socket, self.exchange.space(desk));
+        let received = net::recv_now(self.socket, self.connection.space(desk));
         desk.begin_turn();
         self.received(received, desk);
     }
@@ -607,10 +607,10 @@ impl Line<'_> {
     fn received(&mut self, received: io::Result<usize>, desk: &mut Desk) {
         self.quiet = false;
         match received {
-            Ok(0) => self.exchange.eof(desk),
-            Ok(n) => self.exchange.received(n, desk),
+            Ok(0) => self.connection.eof(desk),
+            Ok(n) => self.connection.received(n, desk),
             Err(error) if is_timeout(&error) => self.quiet = true,
-            Err(_) => self.exchange.abort(CloseReason::ClientGone),
+            Err(_) => self.connection.abort(CloseReason::ClientGone),
         }
     }
 
@@ -622,26 +622,26 @@ impl Line<'_> {
             Ok((false, false)) => {}
             Ok((true, _)) => self.receive_now(desk),
             Ok((false, true)) => self.ready.write = true,
-            Err(_) => self.exchange.abort(CloseReason::SocketError),
+            Err(_) => self.connection.abort(CloseReason::SocketError),
         }
     }
 
     /// Nothing is to be done before the deadline, unless the connection fails.
     fn await_deadline(&mut self, desk: &mut Desk) {
         self.look_around(desk);
-        let left_ms = self.exchange.deadline().saturating_sub(desk.now.ms());
+        let left_ms = self.connection.deadline().saturating_sub(desk.now.ms());
         let failed = net::wait_for_failure(self.socket, left_ms.min(BLOCKING_TICK_MS));
         desk.tick();
         if !matches!(failed, Ok(false)) {
-            self.exchange.abort(CloseReason::ClientGone);
+            self.connection.abort(CloseReason::ClientGone);
         }
     }
 
     /// A backend works: waits for it, for what is wanted of the client, and for its leaving.
     fn await_backend(&mut self, awaited: &Awaited, desk: &mut Desk) {
-        self.exchange.rest(desk);
+        self.connection.rest(desk);
         desk.publish_when_due();
-        desk.show(Some(self.exchange.standing()));
+        desk.show(Some(self.connection.standing()));
         // Behind the next request of a client that sends ahead its leaving is not seen.
         let sends = !awaited.reads && Client::look(self.socket) == Client::Sends;
         let client = if sends { Interest::NONE } else { Interest::READ };
@@ -651,10 +651,10 @@ impl Line<'_> {
         match ready {
             Ok([true, _]) if awaited.reads => self.receive_now(desk),
             Ok([true, _]) if Client::look(self.socket) == Client::Left => {
-                self.exchange.client_left(desk);
+                self.connection.client_left(desk);
             }
             Ok(_) => {}
-            Err(_) => self.exchange.abort(CloseReason::SocketError),
+            Err(_) => self.connection.abort(CloseReason::SocketError),
         }
     }
 
@@ -675,14 +675,14 @@ impl Line<'_> {
                 self.receive_now(desk);
             }
             Ok(_) => {}
-            Err(_) => self.exchange.abort(CloseReason::SocketError),
+            Err(_) => self.connection.abort(CloseReason::SocketError),
         }
     }
 
     fn look_around(&mut self, desk: &mut Desk) {
         desk.tick();
         desk.publish_when_due();
-        desk.show(Some(self.exchange.standing()));
+        desk.show(Some(self.connection.standing()));
     }
 }
 

@@ -14,7 +14,7 @@ use flyball_sys::{clock, process};
 
 use crate::chunks::{ChunkCounts, Chunks};
 use crate::clients::{ClientLimits, Seat};
-use crate::exchange::SendWindow;
+use crate::connection::SendWindow;
 use crate::experiment::Trial;
 use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};

@@ -12,8 +12,8 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
 use crate::awaited::{Awaited, Client};
+use crate::connection::{Beside, Connection, Step};
 use crate::desk::Desk;
-use crate::exchange::{Beside, Exchange, Step};
 use crate::limits::READS_PER_TURN;
 use crate::transmit::{Sent, transmit};
 
@@ -74,53 +74,53 @@ pub(crate) trait Port {
     }
 
     /// Sends what is queued: all that is in memory, or one piece of a large body.
-    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
-        transmit(self.socket(), exchange, desk)
+    fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
+        transmit(self.socket(), connection, desk)
     }
 
     /// Performs a plan and gives it back finished, or takes it: it comes back to [`resume`].
     fn perform(
         &mut self,
         plan: Box<Plan>,
-        exchange: &mut Exchange,
+        connection: &mut Connection,
         desk: &mut Desk,
     ) -> Option<Box<Plan>>;
 }
 
 /// Drives a connection until it has to wait. Who receives keeps the time as well: a deadline that
 /// has passed counts once all was seen that had come before it, from the client and from a backend.
-pub(crate) fn drive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
-    let turn = drive_untimed(port, exchange, desk);
-    if !P::RECEIVES || !is_late(&turn, exchange, desk) {
+pub(crate) fn drive<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
+    let turn = drive_untimed(port, connection, desk);
+    if !P::RECEIVES || !is_late(&turn, connection, desk) {
         return turn;
     }
     port.ready().read = true;
-    let turn = drive_untimed(port, exchange, desk);
-    if !is_late(&turn, exchange, desk) {
+    let turn = drive_untimed(port, connection, desk);
+    if !is_late(&turn, connection, desk) {
         return turn;
     }
-    exchange.expired(|| net::unacknowledged(port.socket()), desk);
+    connection.expired(|| net::unacknowledged(port.socket()), desk);
     // What it says now may leave, although no room was reported.
     port.ready().write = true;
-    drive_untimed(port, exchange, desk)
+    drive_untimed(port, connection, desk)
 }
 
 /// Whether a connection waits past its deadline.
-fn is_late(turn: &Turn, exchange: &Exchange, desk: &Desk) -> bool {
-    matches!(turn, Turn::Wait(..)) && desk.now.ms() >= exchange.deadline()
+fn is_late(turn: &Turn, connection: &Connection, desk: &Desk) -> bool {
+    matches!(turn, Turn::Wait(..)) && desk.now.ms() >= connection.deadline()
 }
 
 /// Drives a connection until it has to wait. While its client has no room it takes what its backend
 /// says.
-fn drive_untimed<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
-    let interest = match go_on(port, exchange, desk) {
+fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
+    let interest = match go_on(port, connection, desk) {
         Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
         turn => return turn,
     };
-    match exchange.beside(desk) {
+    match connection.beside(desk) {
         Beside::Nothing => Turn::Wait(interest, None),
         Beside::Await(awaited) => Turn::Wait(interest, Some(awaited)),
-        Beside::Disk(plan) => match perform(port, exchange, plan, desk) {
+        Beside::Disk(plan) => match perform(port, connection, plan, desk) {
             true => Turn::Again,
             false => Turn::Wait(interest, None),
         },
@@ -130,37 +130,37 @@ fn drive_untimed<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk
 /// Drives a connection on whose work is done.
 pub(crate) fn resume<P: Port>(
     port: &mut P,
-    exchange: &mut Exchange,
+    connection: &mut Connection,
     done: Box<Plan>,
     desk: &mut Desk,
 ) -> Turn {
-    if let Some(next) = exchange.resume(*done, desk) {
-        perform(port, exchange, next, desk);
+    if let Some(next) = connection.resume(*done, desk) {
+        perform(port, connection, next, desk);
     }
-    drive(port, exchange, desk)
+    drive(port, connection, desk)
 }
 
-fn go_on<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Turn {
+fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
     let mut reads = 0;
     loop {
-        if !P::PARSES && exchange.has_input() {
+        if !P::PARSES && connection.has_input() {
             // What is answered leaves first, as far as it can.
-            return match send(port, exchange, false, desk) {
+            return match send(port, connection, false, desk) {
                 Some(Turn::Again) => Turn::Again,
                 _ => Turn::Elsewhere,
             };
         }
         let readable = P::RECEIVES && port.ready().read;
-        match exchange.advance(desk) {
+        match connection.advance(desk) {
             Step::Read | Step::Await(Awaited { reads: true, .. }) if readable => {
                 reads += 1;
                 if reads > READS_PER_TURN {
                     return Turn::Again;
                 }
-                receive(port, exchange, desk);
+                receive(port, connection, desk);
             }
             Step::Read => return Turn::Wait(Interest::READ, None),
-            Step::Write => match send(port, exchange, false, desk) {
+            Step::Write => match send(port, connection, false, desk) {
                 Some(turn) => return turn,
                 None => continue,
             },
@@ -170,10 +170,10 @@ fn go_on<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Tur
                 }
                 if readable {
                     reads += 1;
-                    receive(port, exchange, desk);
+                    receive(port, connection, desk);
                 }
                 let readable = P::RECEIVES && port.ready().read;
-                match send(port, exchange, true, desk) {
+                match send(port, connection, true, desk) {
                     Some(Turn::Wait(..)) if !readable => return Turn::Wait(Interest::BOTH, None),
                     Some(Turn::Again) => return Turn::Again,
                     _ => continue,
@@ -182,21 +182,21 @@ fn go_on<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) -> Tur
             Step::Disk(plan) => {
                 desk.tally.add(Counter::DiskWaits, 1);
                 // A body that is produced here may be long: others have their turn.
-                if perform(port, exchange, plan, desk) && exchange.is_producing() {
+                if perform(port, connection, plan, desk) && connection.is_producing() {
                     return Turn::Again;
                 }
             }
             Step::Await(_) if readable && reads == READS_PER_TURN => return Turn::Again,
             Step::Await(awaited) => match look_at_client(port) {
                 Some(interest) => return Turn::Wait(interest, Some(awaited)),
-                None => exchange.client_left(desk),
+                None => connection.client_left(desk),
             },
             Step::Waiting => return Turn::Wait(Interest::NONE, None),
             Step::Shut => {
                 // It fails only when the peer has gone, which reading will show.
                 let _ = net::shutdown_write(port.socket());
                 port.ready().read = true;
-                exchange.shut(desk);
+                connection.shut(desk);
             }
             Step::Close(reason) => return Turn::Over(reason),
         }
@@ -221,24 +221,24 @@ fn look_at_client<P: Port>(port: &mut P) -> Option<Interest> {
 
 /// Receives once. A read that does not fill the space has emptied the socket; after a hang-up there
 /// is still the end of the stream to be read.
-pub(crate) fn receive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut Desk) {
-    let space = exchange.space(desk);
+pub(crate) fn receive<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) {
+    let space = connection.space(desk);
     let room = space.len();
     match port.receive(space, desk) {
-        Ok(0) => exchange.eof(desk),
+        Ok(0) => connection.eof(desk),
         Ok(n) => {
             let receives_all = port.receives_all(desk);
             let ready = port.ready();
             ready.read = n == room || ready.hangup || receives_all;
-            exchange.received(n, desk);
+            connection.received(n, desk);
             if desk.ends_read() {
-                exchange.abort(CloseReason::LabStage);
+                connection.abort(CloseReason::LabStage);
             }
         }
         Err(error) => match error.kind() {
             ErrorKind::WouldBlock => port.ready().read = false,
             ErrorKind::Interrupted => {}
-            _ => exchange.abort(CloseReason::ClientGone),
+            _ => connection.abort(CloseReason::ClientGone),
         },
     }
 }
@@ -246,7 +246,7 @@ pub(crate) fn receive<P: Port>(port: &mut P, exchange: &mut Exchange, desk: &mut
 /// Sends; `None` when the connection goes on at once.
 fn send<P: Port>(
     port: &mut P,
-    exchange: &mut Exchange,
+    connection: &mut Connection,
     reads: bool,
     desk: &mut Desk,
 ) -> Option<Turn> {
@@ -254,19 +254,19 @@ fn send<P: Port>(
     if !port.may_send(reads, desk) {
         return full;
     }
-    match port.send(exchange, desk) {
+    match port.send(connection, desk) {
         Sent::All => None,
         Sent::Full => full,
         Sent::Piece if !port.may_send(reads, desk) => full,
         Sent::Piece => Some(Turn::Again),
         Sent::Absent => {
             desk.tally.add(Counter::DiskWaits, 1);
-            let plan = exchange.warm(desk)?;
-            perform(port, exchange, plan, desk);
+            let plan = connection.warm(desk)?;
+            perform(port, connection, plan, desk);
             None
         }
         Sent::Failed(reason) => {
-            exchange.send_failed(reason, desk);
+            connection.send_failed(reason, desk);
             None
         }
     }
@@ -275,14 +275,14 @@ fn send<P: Port>(
 /// Performs a plan and those that follow from it; false while one is under way elsewhere.
 fn perform<P: Port>(
     port: &mut P,
-    exchange: &mut Exchange,
+    connection: &mut Connection,
     plan: Box<Plan>,
     desk: &mut Desk,
 ) -> bool {
     let mut next = Some(plan);
     while let Some(plan) = next {
-        match port.perform(plan, exchange, desk) {
-            Some(done) => next = exchange.resume(*done, desk),
+        match port.perform(plan, connection, desk) {
+            Some(done) => next = connection.resume(*done, desk),
             None => return false,
         }
     }

@@ -1,6 +1,6 @@
 //! One file per concurrency architecture, the registry, and what they share.
 //!
-//! An architecture is only a way to wait: an exchange goes as far as it can and says what it needs,
+//! An architecture is only a way to wait: a connection goes as far as it can and says what it needs,
 //! and the architecture decides whether that blocks, is polled for, handed to a helper or submitted
 //! to a ring.
 #![forbid(unsafe_code)]
@@ -15,10 +15,10 @@ mod awaited;
 mod blocking;
 pub mod chunks;
 pub mod clients;
+mod connection;
 pub mod descriptors;
 mod desk;
 mod drive;
-mod exchange;
 pub mod experiment;
 pub mod group;
 mod helpers;

@@ -15,8 +15,8 @@ use flyball_sys::uring::{
 };
 
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
+use crate::connection::{Beside, Connection, Step};
 use crate::desk::Desk;
-use crate::exchange::{Beside, Exchange, Step};
 use crate::pieces::Pieces;
 use crate::pool::BlockingPool;
 use crate::settings::CompletionOrder;
@@ -82,7 +82,7 @@ pub(crate) struct Slot {
     closing: bool,
     /// What is sent does not close the socket with it any more, so that its time can be judged.
     apart: bool,
-    pub(crate) exchange: Exchange,
+    pub(crate) connection: Connection,
     receiving: Receiving,
     /// Whether the machine wants what comes in.
     pub(crate) wants_input: bool,
@@ -156,7 +156,7 @@ impl Operations {
 
     pub(crate) fn slot(&self, socket: Socket, desk: &Desk) -> Slot {
         Slot {
-            exchange: Exchange::new(self.ring.peer_address(&socket), desk),
+            connection: Connection::new(self.ring.peer_address(&socket), desk),
             socket,
             closed: false,
             closing: false,
@@ -224,7 +224,7 @@ impl Operations {
                 return true;
             }
         } else if slot.ahead.as_ref().is_some_and(|ahead| ahead.end.is_some()) {
-            slot.exchange.client_left(desk);
+            slot.connection.client_left(desk);
             return true;
         } else if slot.ahead.is_none() && slot.receiving == Receiving::No {
             // What comes is kept for later; its end is all that matters now.
@@ -239,7 +239,7 @@ impl Operations {
     /// Output is on its way: takes meanwhile what a backend says, and waits for more of that. True
     /// when there is work on the disk.
     fn beside(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
-        match slot.exchange.beside(desk) {
+        match slot.connection.beside(desk) {
             Beside::Nothing => {
                 slot.backend.forget(&mut self.ring, token.bits() | BACKEND);
                 false
@@ -264,7 +264,7 @@ impl Operations {
         if slot.receiving == Receiving::No {
             // A client that is kept sends again and again; what follows a head that came in
             // parts, or a body, is not taken before it is wanted.
-            let waits = slot.kept && !slot.sends_ahead && slot.exchange.state() == State::Idle;
+            let waits = slot.kept && !slot.sends_ahead && slot.connection.state() == State::Idle;
             let own = std::mem::take(&mut slot.needs_own);
             let repeatedly = self.ring.receive(&slot.socket, token.bits(), waits, own);
             slot.receiving = if repeatedly { Receiving::Repeatedly } else { Receiving::Once };
@@ -321,7 +321,7 @@ impl Operations {
 
     /// Output is wanted: true when the connection can go on at once, else it is on its way.
     fn start_send(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
-        let Some(out) = slot.exchange.out() else { return false };
+        let Some(out) = slot.connection.out() else { return false };
         match out.front() {
             _ if slot.waits_for_room => {}
             Front::Empty => {}
@@ -350,7 +350,7 @@ impl Operations {
             (Reference::Installed(installed), None) => installed.as_fd(),
             (Reference::Wanted, None) => return Some(false),
             (Reference::Never, None) => return None,
-            (Reference::No, None) if !goes_by_reference(&mut slot.exchange, desk) => return None,
+            (Reference::No, None) if !goes_by_reference(&mut slot.connection, desk) => return None,
             (Reference::No, None) => {
                 let wanted = self.ring.install(&slot.socket, token.bits());
                 slot.reference = if wanted { Reference::Wanted } else { Reference::Never };
@@ -361,18 +361,18 @@ impl Operations {
         if net::set_nonblocking(socket, true).is_err() {
             return None;
         }
-        let sent = transmit_reference(socket, &mut slot.exchange, desk);
+        let sent = transmit_reference(socket, &mut slot.connection, desk);
         let blocks = net::set_nonblocking(socket, false);
         match sent {
             Some(Sent::Full) => {
                 self.ring.wait_for_room(&slot.socket, token.bits());
                 slot.waits_for_room = true;
             }
-            Some(Sent::Failed(reason)) => slot.exchange.send_failed(reason, desk),
-            _ if blocks.is_err() => slot.exchange.abort(CloseReason::ClientGone),
+            Some(Sent::Failed(reason)) => slot.connection.send_failed(reason, desk),
+            _ if blocks.is_err() => slot.connection.abort(CloseReason::ClientGone),
             _ => {}
         }
-        if slot.exchange.out().is_none() {
+        if slot.connection.out().is_none() {
             slot.reference = Reference::No;
         }
         sent.map(|_| !slot.waits_for_room)
@@ -406,11 +406,11 @@ impl Operations {
         if matches!(slot.reference, Reference::Installed(_)) {
             slot.reference = Reference::No;
         }
-        let Some(out) = slot.exchange.out() else { return };
+        let Some(out) = slot.connection.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
         // The end of what is cut short is no orderly one.
-        let closes = slot.exchange.state() == State::Closing && !slot.exchange.is_cut_short();
+        let closes = slot.connection.state() == State::Closing && !slot.connection.is_cut_short();
         let ends = complete && closes && slot.on_disk.is_none();
         let then = if ends && !slot.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
@@ -441,7 +441,7 @@ impl Operations {
 
     /// Reads ahead of what is sent, when the disk is free.
     fn read_piece(&mut self, slot: &mut Slot, token: Token, desk: &Desk) {
-        let (Some(pieces), Some(out)) = (&slot.pieces, slot.exchange.out()) else { return };
+        let (Some(pieces), Some(out)) = (&slot.pieces, slot.connection.out()) else { return };
         if slot.on_disk.is_none()
             && slot.cut.is_none()
             && let Some(next) = pieces.next_read(out, desk.settings.piece_bytes)
@@ -471,7 +471,7 @@ impl Operations {
         }
         self.ring.keep_outgoing(outgoing);
         match sent {
-            Ok(n) => slot.exchange.sent(n as u64, desk),
+            Ok(n) => slot.connection.sent(n as u64, desk),
             Err(error) if slot.apart && uring::is_cancelled(&error) => {}
             Err(_) if slot.over.is_some() => {}
             // The kernel gives up waiting for room where the client has closed its side.
@@ -479,12 +479,12 @@ impl Operations {
                 self.ring.wait_for_room(&slot.socket, token.bits());
                 slot.waits_for_room = true;
             }
-            Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+            Err(_) => slot.connection.abort(CloseReason::ClientGone),
         }
         if let Some(reason) = slot.cut.take() {
-            slot.exchange.send_failed(reason, desk);
+            slot.connection.send_failed(reason, desk);
         }
-        if slot.exchange.out().is_none() {
+        if slot.connection.out().is_none() {
             self.drop_pieces(slot);
         }
     }
@@ -496,7 +496,7 @@ impl Operations {
             slot.cut = Some(reason);
             return;
         }
-        slot.exchange.send_failed(reason, desk);
+        slot.connection.send_failed(reason, desk);
         self.drop_pieces(slot);
     }
 
@@ -516,7 +516,7 @@ impl Operations {
         desk: &mut Desk,
     ) {
         slot.on_disk = None;
-        let (Some(pieces), Some(out), None) = (&mut slot.pieces, slot.exchange.out(), slot.over)
+        let (Some(pieces), Some(out), None) = (&mut slot.pieces, slot.connection.out(), slot.over)
         else {
             return self.ring.take_back(buffer);
         };
@@ -569,7 +569,7 @@ impl Operations {
                 }
             }
             Some(Purpose::Piece) if slot.over.is_none() => {
-                let (Some(pieces), Some(out)) = (&mut slot.pieces, slot.exchange.out()) else {
+                let (Some(pieces), Some(out)) = (&mut slot.pieces, slot.connection.out()) else {
                     return;
                 };
                 let checked = match done {
@@ -609,7 +609,7 @@ impl Operations {
     pub(crate) fn interrupt(&mut self, slot: &Slot, token: Token) {
         if slot.closing {
             self.ring.cancel(token.bits());
-        } else if slot.exchange.is_cut_short() {
+        } else if slot.connection.is_cut_short() {
             // Shutting it down would be the orderly end that it must not have.
             self.ring.stop(token.bits());
         } else if !slot.closed {
@@ -623,7 +623,7 @@ impl Operations {
         let mut count = 0;
         for slot in slots {
             count += 1;
-            if !slot.closed && slot.exchange.is_cut_short() {
+            if !slot.closed && slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }
         }
@@ -633,16 +633,16 @@ impl Operations {
     }
 
     /// Closes the socket of a connection that is over.
-    pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Exchange {
+    pub(crate) fn close(&mut self, mut slot: Slot, token: Token) -> Connection {
         self.drop_pieces(&mut slot);
         slot.backend.end(&mut self.ring, token.bits() | BACKEND);
         if !slot.closed {
-            if slot.exchange.is_cut_short() {
+            if slot.connection.is_cut_short() {
                 self.ring.reset_on_close(&slot.socket);
             }
             self.ring.close(slot.socket);
         }
-        slot.exchange
+        slot.connection
     }
 }
 
@@ -713,10 +713,10 @@ fn gather(out: &Out, outgoing: &mut Outgoing, most: usize) -> bool {
 fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
     let mut taken = 0;
     if slot.wants_input && slot.ahead.is_none() && !bytes.is_empty() {
-        let space = slot.exchange.space(desk);
+        let space = slot.connection.space(desk);
         taken = bytes.len().min(space.len());
         space[..taken].copy_from_slice(&bytes[..taken]);
-        slot.exchange.received(taken, desk);
+        slot.connection.received(taken, desk);
     }
     if taken < bytes.len() {
         slot.ahead.get_or_insert_default().bytes.extend_from_slice(&bytes[taken..]);
@@ -727,13 +727,13 @@ fn take_in(slot: &mut Slot, bytes: &[u8], desk: &mut Desk) {
 fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
     let Some(ahead) = &mut slot.ahead else { return false };
     if ahead.at < ahead.bytes.len() {
-        let space = slot.exchange.space(desk);
+        let space = slot.connection.space(desk);
         let rest = &ahead.bytes[ahead.at..];
         let n = rest.len().min(space.len());
         debug_assert!(n > 0, "input is wanted, and there is no room for it");
         space[..n].copy_from_slice(&rest[..n]);
         ahead.at += n;
-        slot.exchange.received(n, desk);
+        slot.connection.received(n, desk);
         return n > 0;
     }
     let end = ahead.end.take();
@@ -749,8 +749,8 @@ fn take_ahead(slot: &mut Slot, desk: &mut Desk) -> bool {
 
 fn finish(slot: &mut Slot, end: io::Result<()>, desk: &Desk) {
     match end {
-        Ok(()) => slot.exchange.eof(desk),
-        Err(_) => slot.exchange.abort(CloseReason::ClientGone),
+        Ok(()) => slot.connection.eof(desk),
+        Err(_) => slot.connection.abort(CloseReason::ClientGone),
     }
 }
 

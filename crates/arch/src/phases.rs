@@ -256,7 +256,7 @@ impl<D: DiskWork> Phases<D> {
 
     /// What the worker says when it is done.
     pub fn report(mut self) -> Report {
-        self.slots.values().for_each(|slot| reset_if_cut_short(&slot.socket, &slot.exchange));
+        self.slots.values().for_each(|slot| reset_if_cut_short(&slot.socket, &slot.connection));
         self.desk.publish();
         self.desk.publish_states(std::iter::empty());
         Report { unfinished: self.slots.len() }
@@ -285,8 +285,8 @@ impl<D: DiskWork> Phases<D> {
             Turn::Over(reason) => self.close(token, reason),
             Turn::Again | Turn::Elsewhere => slot.enqueue(token, &mut self.carried),
             Turn::Wait(interest, _) => {
-                slot.exchange.rest(&mut self.desk);
-                self.timers.set(token.index(), slot.exchange.deadline());
+                slot.connection.rest(&mut self.desk);
+                self.timers.set(token.index(), slot.connection.deadline());
                 watch(self.mechanism.as_mut(), &mut self.slots, token, interest);
             }
         }
@@ -298,8 +298,8 @@ impl<D: DiskWork> Phases<D> {
         if slot.watched != Interest::NONE {
             self.mechanism.forget(slot.socket.as_fd());
         }
-        reset_if_cut_short(&slot.socket, &slot.exchange);
-        slot.exchange.end(&mut self.desk, reason);
+        reset_if_cut_short(&slot.socket, &slot.connection);
+        slot.connection.end(&mut self.desk, reason);
         if self.worker.settings.close_reset && ends_unheard(reason, &slot.socket) {
             // It fails only when the connection has gone.
             let _ = net::reset_on_close(&slot.socket);
@@ -364,7 +364,7 @@ impl<D: DiskWork> Phases<D> {
         }
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(order);
+                slot.connection.drain(order);
                 slot.enqueue(token, &mut self.work);
             }
         }
@@ -376,7 +376,7 @@ impl<D: DiskWork> Phases<D> {
         self.desk.publish();
         self.desk.service.rest();
         if self.desk.states_are_due() {
-            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.standing()));
+            self.desk.publish_states(self.slots.values().map(|slot| slot.connection.standing()));
         }
         if self.paused.as_ref().is_some_and(|pause| now_ms >= pause.until_ms) {
             self.pause_is_over();

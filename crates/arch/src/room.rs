@@ -5,7 +5,7 @@
 //! while there is room. No other loses a place while a request is being answered, or while its body
 //! comes.
 
-use crate::exchange::Exchange;
+use crate::connection::Connection;
 use crate::slots::Token;
 
 /// How long a connection has kept the worker waiting before its place is given away, in
@@ -35,12 +35,12 @@ pub(crate) struct Yields {
 impl Yields {
     /// Whether and how readily a connection may be closed. One that is not quiet has something of
     /// its client that the machine has not seen; a slow one is slow all the same.
-    pub(crate) fn of(exchange: &Exchange, is_quiet: bool) -> Option<Yields> {
+    pub(crate) fn of(connection: &Connection, is_quiet: bool) -> Option<Yields> {
         let quiet = |since: Option<u64>| since.filter(|_| is_quiet);
         let found = [
-            (Holds::Stalled, quiet(exchange.stalled_since())),
-            (Holds::Kept, quiet(exchange.idle_since())),
-            (Holds::Lags, exchange.lags_since()),
+            (Holds::Stalled, quiet(connection.stalled_since())),
+            (Holds::Kept, quiet(connection.idle_since())),
+            (Holds::Lags, connection.lags_since()),
         ];
         let (holds, since_ms) = found.into_iter().find_map(|(of, at)| Some((of, at?)))?;
         Some(Yields { holds, since_ms })

@@ -21,8 +21,8 @@ use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
 use crate::chunks::ChunkInUse;
+use crate::connection::{Connection, SEEN_HOLDS_MS, SendWindow};
 use crate::desk::Desk;
-use crate::exchange::{Exchange, SEEN_HOLDS_MS, SendWindow};
 use crate::settings::SendMode;
 
 /// Memory segments that one gather write carries.
@@ -95,15 +95,15 @@ enum Call {
 }
 
 /// Sends what is queued: all that is in memory, or one piece of a large body.
-pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+pub fn transmit(socket: impl AsFd, connection: &mut Connection, desk: &mut Desk) -> Sent {
     let socket = socket.as_fd();
     loop {
         if desk.settings.send == SendMode::Mapped {
-            exchange.map_front(desk);
+            connection.map_front(desk);
         }
-        exchange.sends();
-        let Some((out, window)) = exchange.front() else { return Sent::All };
-        let ends = exchange.ends_with_output();
+        connection.sends();
+        let Some((out, window)) = connection.front() else { return Sent::All };
+        let ends = connection.ends_with_output();
         let only = match desk.resident_only {
             true => Only::in_memory(window.warm_bytes(), window, desk),
             false => Only::Any,
@@ -111,7 +111,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
         let call = match out.front() {
             Front::Empty => return Sent::All,
             Front::Memory => {
-                let waits = !desk.only_sendfile_waits && !exchange.is_relayed();
+                let waits = !desk.only_sendfile_waits && !connection.is_relayed();
                 send_memory(socket, out, ends, waits, desk)
             }
             Front::File { file, offset, len } => {
@@ -124,7 +124,7 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
                 }
             }
         };
-        if let Some(sent) = after(call, socket, exchange, desk) {
+        if let Some(sent) = after(call, socket, connection, desk) {
             return sent;
         }
     }
@@ -134,15 +134,15 @@ pub fn transmit(socket: impl AsFd, exchange: &mut Exchange, desk: &mut Desk) -> 
 /// to be read for that; `None` when it shall be read. The socket must not block.
 pub fn transmit_reference(
     socket: BorrowedFd<'_>,
-    exchange: &mut Exchange,
+    connection: &mut Connection,
     desk: &mut Desk,
 ) -> Option<Sent> {
     loop {
         if desk.settings.send == SendMode::Mapped {
-            exchange.map_front(desk);
+            connection.map_front(desk);
         }
-        exchange.sends();
-        let (out, window) = exchange.front()?;
+        connection.sends();
+        let (out, window) = connection.front()?;
         let Front::File { file, offset, len } = out.front() else { return None };
         let part = Part { file, offset, len };
         let only = Only::in_memory(0, window, desk);
@@ -151,18 +151,18 @@ pub fn transmit_reference(
             Way::Mapped(mapping, most) => part.send_mapped(socket, mapping, most, desk),
             Way::Copy | Way::Absent => return None,
         };
-        if let Some(sent) = after(call, socket, exchange, desk) {
+        if let Some(sent) = after(call, socket, connection, desk) {
             return Some(sent);
         }
     }
 }
 
 /// Whether the next piece of a large body would go by [`transmit_reference`].
-pub fn goes_by_reference(exchange: &mut Exchange, desk: &mut Desk) -> bool {
+pub fn goes_by_reference(connection: &mut Connection, desk: &mut Desk) -> bool {
     if desk.settings.send == SendMode::Mapped {
-        exchange.map_front(desk);
+        connection.map_front(desk);
     }
-    let Some((out, window)) = exchange.front() else { return false };
+    let Some((out, window)) = connection.front() else { return false };
     let Front::File { file, offset, len } = out.front() else { return false };
     let only = Only::in_memory(0, window, desk);
     let way = Part { file, offset, len }.way(window.chunk(), desk, only);
@@ -173,28 +173,28 @@ pub fn goes_by_reference(exchange: &mut Exchange, desk: &mut Desk) -> bool {
 fn after(
     call: Call,
     socket: BorrowedFd<'_>,
-    exchange: &mut Exchange,
+    connection: &mut Connection,
     desk: &mut Desk,
 ) -> Option<Sent> {
-    exchange.has_sent();
+    connection.has_sent();
     match call {
         Call::Took { sent, offered, large } => {
-            exchange.sent(sent as u64, desk);
+            connection.sent(sent as u64, desk);
             // What was seen of a file in whole is noted with it, and how long ago.
-            if large && !is_seen_whole(exchange, desk) {
-                exchange.saw(offered - sent, desk);
+            if large && !is_seen_whole(connection, desk) {
+                connection.saw(offered - sent, desk);
             }
-            if large && desk.settings.cork && !file_is_next(exchange) {
+            if large && desk.settings.cork && !file_is_next(connection) {
                 // It fails only when the connection has gone, which the next call shows.
                 let _ = net::set_cork(socket, false);
             }
             if sent < offered {
                 return Some(Sent::Full);
             }
-            if exchange.produces_more() {
+            if connection.produces_more() {
                 return Some(Sent::Piece);
             }
-            let ends = || if exchange.out().is_some() { Sent::Piece } else { Sent::All };
+            let ends = || if connection.out().is_some() { Sent::Piece } else { Sent::All };
             large.then(ends)
         }
         Call::Error(error) => match error.kind() {
@@ -209,21 +209,21 @@ fn after(
 
 /// To be called before the socket of a connection is closed: where an orderly end would pass for
 /// the end of a body that was cut short, which only HTTP/1.0 has, closing resets it.
-pub fn reset_if_cut_short(socket: impl AsFd, exchange: &Exchange) {
-    if exchange.is_cut_short() {
+pub fn reset_if_cut_short(socket: impl AsFd, connection: &Connection) {
+    if connection.is_cut_short() {
         // It fails only when the connection has gone.
         let _ = net::reset_on_close(socket);
     }
 }
 
 /// Whether more of a large body follows at once.
-fn file_is_next(exchange: &Exchange) -> bool {
-    exchange.out().is_some_and(|out| matches!(out.front(), Front::File { .. }))
+fn file_is_next(connection: &Connection) -> bool {
+    connection.out().is_some_and(|out| matches!(out.front(), Front::File { .. }))
 }
 
 /// Whether all of the large body at the front was seen in memory, not long ago.
-fn is_seen_whole(exchange: &Exchange, desk: &Desk) -> bool {
-    exchange.out().is_some_and(|out| match out.front() {
+fn is_seen_whole(connection: &Connection, desk: &Desk) -> bool {
+    connection.out().is_some_and(|out| match out.front() {
         Front::File { file, .. } => file.is_resident(desk.now.ms(), SEEN_HOLDS_MS),
         _ => false,
     })

@@ -314,7 +314,7 @@ impl EventLoop {
         self.desk.publish();
         if self.desk.states_are_due() {
             let slots = self.requests.slots.values();
-            self.desk.publish_states(slots.map(|slot| slot.exchange.standing()));
+            self.desk.publish_states(slots.map(|slot| slot.connection.standing()));
             self.tell_unpinned();
         }
         self.callbacks.submit()?;
@@ -355,7 +355,7 @@ impl EventLoop {
         }
         for token in self.requests.slots.tokens() {
             if let Some(slot) = self.requests.slots.find(token) {
-                slot.exchange.drain(order);
+                slot.connection.drain(order);
                 self.requests.push(token);
             }
         }

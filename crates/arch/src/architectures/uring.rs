@@ -29,8 +29,8 @@ use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use crate::accepts::Accepts;
+use crate::connection::Step;
 use crate::desk::Desk;
-use crate::exchange::Step;
 use crate::limits::WAIT_MS_MAX;
 use crate::operations::{self, Operations, Slot};
 use crate::registry::{Architecture, Sockets};
@@ -206,7 +206,7 @@ impl Loop {
         tally.add(Counter::WorkedOn, worked);
         self.desk.publish();
         if self.desk.states_are_due() {
-            self.desk.publish_states(self.slots.values().map(|slot| slot.exchange.standing()));
+            self.desk.publish_states(self.slots.values().map(|slot| slot.connection.standing()));
         }
         self.desk.turned();
         self.desk.worked(self.desk.turn_ns() - work_ns, worked > 0);
@@ -256,7 +256,7 @@ impl Loop {
             }
             Completion::Unacknowledged(bytes) => {
                 slot.asking = false;
-                slot.exchange.expired(|| bytes, desk);
+                slot.connection.expired(|| bytes, desk);
             }
             other => operations.waited(slot, token, other, desk),
         }
@@ -277,12 +277,12 @@ impl Loop {
             {
                 match plan.next_op() {
                     Some(op) => operations.start_disk(slot, token, plan, op),
-                    None => slot.plan = slot.exchange.resume(*plan, desk),
+                    None => slot.plan = slot.connection.resume(*plan, desk),
                 }
                 continue;
             }
             slot.wants_input = false;
-            match slot.exchange.advance(desk) {
+            match slot.connection.advance(desk) {
                 step @ (Step::Read | Step::Write | Step::ReadWrite) => {
                     if operations.start(&step, slot, token, desk) {
                         continue;
@@ -297,7 +297,7 @@ impl Loop {
                 Step::Await(_) | Step::Waiting => {}
                 Step::Shut => {
                     operations.shut_write(slot, token);
-                    slot.exchange.shut(desk);
+                    slot.connection.shut(desk);
                     continue;
                 }
                 Step::Close(reason) => {
@@ -313,8 +313,8 @@ impl Loop {
         match over {
             Some(reason) => self.close(token, reason),
             None => {
-                slot.exchange.rest(desk);
-                timers.set(token.index(), slot.exchange.deadline());
+                slot.connection.rest(desk);
+                timers.set(token.index(), slot.connection.deadline());
             }
         }
     }
@@ -333,16 +333,16 @@ impl Loop {
         while let Some(index) = self.timers.pop(now_ms) {
             let Some(token) = self.slots.token_at(index) else { continue };
             let Some(slot) = self.slots.find(token) else { continue };
-            if slot.exchange.deadline() > now_ms {
-                self.timers.set(index, slot.exchange.deadline());
+            if slot.connection.deadline() > now_ms {
+                self.timers.set(index, slot.connection.deadline());
                 continue;
             }
-            let in_socket = match slot.exchange.is_judged_by_socket() {
+            let in_socket = match slot.connection.is_judged_by_socket() {
                 false => Some(0),
                 true => self.operations.unacknowledged(slot, token),
             };
             if let Some(bytes) = in_socket {
-                slot.exchange.expired(|| bytes, &mut self.desk);
+                slot.connection.expired(|| bytes, &mut self.desk);
                 self.drive(token);
             }
         }
@@ -375,7 +375,7 @@ impl Loop {
         }
         for token in self.slots.tokens() {
             if let Some(slot) = self.slots.find(token) {
-                slot.exchange.drain(order);
+                slot.connection.drain(order);
                 self.drive(token);
             }
         }

@@ -45,8 +45,7 @@ use crate::registry::{Architecture, Sockets};
 use crate::settings::Settings;
 use crate::share::cpu_of_worker;
 use crate::stages::{
-    Acceptor, Connection, Found, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct,
-    spawn,
+    Acceptor, Found, Line, Pipeline, PollStage, Poller, ReadPort, Thread, WritePort, conduct, spawn,
 };
 use crate::worker::{Order, Report, Worker};
 
@@ -184,11 +183,11 @@ fn start(
 fn accept(mut thread: Thread, mut acceptor: Acceptor, partition: usize) -> io::Result<()> {
     let eager = thread.desk.settings.eager_read;
     let take = |thread: &mut Thread, socket, peer| {
-        let mut connection = Connection::new(socket, peer, partition, &thread.desk);
-        connection.ready.read = eager;
+        let mut line = Line::new(socket, peer, partition, &thread.desk);
+        line.ready.read = eager;
         match eager {
-            true => thread.queue_for_read(connection),
-            false => thread.await_input(connection),
+            true => thread.queue_for_read(line),
+            false => thread.await_input(line),
         }
     };
     while acceptor.turn(&mut thread, take)? {}
@@ -208,24 +207,24 @@ fn poll(
         poller.wait(stage, thread.desk.now.ms())?;
         thread.desk.woke();
         poller.take_out(stage, thread.desk.now.ms(), pipeline.order(), &mut found);
-        for (mut connection, why) in found.drain(..) {
+        for (mut line, why) in found.drain(..) {
             match why {
                 Found::Ready { read, write } => {
-                    connection.ready.read |= read;
+                    line.ready.read |= read;
                     match write {
-                        true => thread.queue_for_write(connection),
-                        false => thread.queue_for_read(connection),
+                        true => thread.queue_for_write(line),
+                        false => thread.queue_for_read(line),
                     }
                 }
                 // The Read stage keeps the time.
-                Found::Expired => thread.queue_for_read(connection),
+                Found::Expired => thread.queue_for_read(line),
                 // A request that has arrived is read before the order is passed on.
-                Found::Ordered if connection.exchange.out().is_none() => {
-                    connection.ready.read = true;
-                    thread.queue_for_read(connection);
+                Found::Ordered if line.connection.out().is_none() => {
+                    line.ready.read = true;
+                    thread.queue_for_read(line);
                 }
-                Found::Ordered => thread.queue_for_write(connection),
-                Found::MakeRoom => thread.close(connection, CloseReason::MadeRoom),
+                Found::Ordered => thread.queue_for_write(line),
+                Found::MakeRoom => thread.close(line, CloseReason::MadeRoom),
             }
         }
         thread.publish();
@@ -236,87 +235,87 @@ fn poll(
 
 /// A thread of a partition's Read stage.
 fn read_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
-    while let Some(connection) = thread.next(|own| &own.read, partition) {
-        read(&mut thread, connection);
+    while let Some(line) = thread.next(|own| &own.read, partition) {
+        read(&mut thread, line);
         thread.turned(Timing::Read);
     }
     Ok(())
 }
 
 /// Receives, parses and looks up, until there is something to write or nothing more to read.
-fn read(thread: &mut Thread, mut connection: Connection) {
+fn read(thread: &mut Thread, mut line: Line) {
     let order = thread.pipeline.order();
     if order == Some(Order::Retire) {
-        connection.tell(order);
+        line.tell(order);
     }
     loop {
-        let Connection { socket, exchange, ready, plan, .. } = &mut connection;
-        let turn = drive(&mut ReadPort { socket, ready, plan }, exchange, &mut thread.desk);
+        let Line { socket, connection, ready, plan, .. } = &mut line;
+        let turn = drive(&mut ReadPort { socket, ready, plan }, connection, &mut thread.desk);
         match turn {
-            Turn::Over(reason) => return thread.close(connection, reason),
+            Turn::Over(reason) => return thread.close(line, reason),
             Turn::Wait(interest, Some(awaited)) => {
-                connection.awaited = Some(Box::new(awaited));
-                match thread.await_backend(connection, interest) {
-                    Some(back) => connection = back,
+                line.awaited = Some(Box::new(awaited));
+                match thread.await_backend(line, interest) {
+                    Some(back) => line = back,
                     None => return,
                 }
             }
-            _ if connection.plan.is_some() => return thread.queue_for_write(connection),
-            Turn::Wait(interest, _) if interest.write => return thread.queue_for_write(connection),
-            Turn::Again if connection.exchange.out().is_some() => {
-                return thread.queue_for_write(connection);
+            _ if line.plan.is_some() => return thread.queue_for_write(line),
+            Turn::Wait(interest, _) if interest.write => return thread.queue_for_write(line),
+            Turn::Again if line.connection.out().is_some() => {
+                return thread.queue_for_write(line);
             }
-            Turn::Again | Turn::Elsewhere => return thread.queue_for_read(connection),
+            Turn::Again | Turn::Elsewhere => return thread.queue_for_read(line),
             // Not before: a request that had arrived is under way.
-            Turn::Wait(Interest::READ, _) if connection.tell(order) => {}
-            Turn::Wait(Interest::READ, _) => return thread.await_input(connection),
-            Turn::Wait(..) => return thread.await_deadline(connection),
+            Turn::Wait(Interest::READ, _) if line.tell(order) => {}
+            Turn::Wait(Interest::READ, _) => return thread.await_input(line),
+            Turn::Wait(..) => return thread.await_deadline(line),
         }
     }
 }
 
 /// A thread of a partition's Write stage.
 fn write_stage(mut thread: Thread, partition: usize) -> io::Result<()> {
-    while let Some(connection) = thread.next(|own| &own.write, partition) {
-        write(&mut thread, connection);
+    while let Some(line) = thread.next(|own| &own.write, partition) {
+        write(&mut thread, line);
         thread.turned(Timing::Write);
     }
     Ok(())
 }
 
 /// Does what may wait on the disk, and sends, until there is something to read or no more room.
-fn write(thread: &mut Thread, mut connection: Connection) {
+fn write(thread: &mut Thread, mut line: Line) {
     let pipeline = Arc::clone(&thread.pipeline);
     loop {
-        connection.tell(pipeline.order());
-        let plan = connection.plan.take();
-        let Connection { socket, exchange, ready, told, partition, .. } = &mut connection;
+        line.tell(pipeline.order());
+        let plan = line.plan.take();
+        let Line { socket, connection, ready, told, partition, .. } = &mut line;
         let others = &pipeline.partitions[*partition].write;
         let mut port = WritePort { socket, ready, told, pipeline: &pipeline, others };
-        let turn = match plan.and_then(|plan| port.perform(plan, exchange, &mut thread.desk)) {
-            Some(done) => resume(&mut port, exchange, done, &mut thread.desk),
-            None => drive(&mut port, exchange, &mut thread.desk),
+        let turn = match plan.and_then(|plan| port.perform(plan, connection, &mut thread.desk)) {
+            Some(done) => resume(&mut port, connection, done, &mut thread.desk),
+            None => drive(&mut port, connection, &mut thread.desk),
         };
-        let readable = connection.ready.read;
+        let readable = line.ready.read;
         match turn {
-            Turn::Over(reason) => return thread.close(connection, reason),
+            Turn::Over(reason) => return thread.close(line, reason),
             Turn::Again if others.is_empty() => thread.desk.tick(),
-            Turn::Again => return thread.queue_for_write(connection),
-            Turn::Elsewhere => return thread.queue_for_read(connection),
+            Turn::Again => return thread.queue_for_write(line),
+            Turn::Elsewhere => return thread.queue_for_read(line),
             Turn::Wait(interest, _) if interest.read && readable => {
-                return thread.queue_for_read(connection);
+                return thread.queue_for_read(line);
             }
             // Whoever sends what this thread does not take may not read what it sends.
             Turn::Wait(interest, awaited) if interest.write => {
-                if interest.read || thread.may_await_room(&connection) {
-                    connection.awaited = awaited.map(Box::new);
-                    return thread.await_room(connection, interest);
+                if interest.read || thread.may_await_room(&line) {
+                    line.awaited = awaited.map(Box::new);
+                    return thread.await_room(line, interest);
                 }
             }
             // The Read stage asks a backend.
-            Turn::Wait(_, Some(_)) => return thread.queue_for_read(connection),
-            Turn::Wait(Interest::READ, None) => return thread.await_input(connection),
-            Turn::Wait(..) => return thread.await_deadline(connection),
+            Turn::Wait(_, Some(_)) => return thread.queue_for_read(line),
+            Turn::Wait(Interest::READ, None) => return thread.await_input(line),
+            Turn::Wait(..) => return thread.await_deadline(line),
         }
     }
 }

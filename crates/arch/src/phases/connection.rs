@@ -11,9 +11,9 @@ use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
 use crate::awaited::BackendWatch;
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
-use crate::exchange::Exchange;
 use crate::slots::{Slots, Token};
 use crate::timers::Timers;
 use crate::transmit::{Sent, transmit};
@@ -22,7 +22,7 @@ use crate::transmit::{Sent, transmit};
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) socket: Owned,
-    pub(super) exchange: Exchange,
+    pub(super) connection: Connection,
     pub(super) watched: Interest,
     pub(super) ready: Ready,
     /// The backend that works for it, as the event mechanism knows it.
@@ -50,11 +50,11 @@ pub(super) fn open_slot(
     slots: &mut Slots<Slot>,
     timers: &mut Timers,
 ) -> Token {
-    let exchange = Exchange::new(peer, desk);
-    let deadline = exchange.deadline();
+    let connection = Connection::new(peer, desk);
+    let deadline = connection.deadline();
     let token = slots.insert(Slot {
         socket,
-        exchange,
+        connection,
         watched: Interest::NONE,
         ready: Ready::default(),
         backend: None,
@@ -134,8 +134,8 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
         desk.settings.eager_write || self.ready.write
     }
 
-    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
-        let sent = transmit(self.socket, exchange, desk);
+    fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
+        let sent = transmit(self.socket, connection, desk);
         if !desk.settings.eager_write {
             // An edge is told again only after the socket was full.
             let edge = desk.settings.events.is_edge_triggered();
@@ -144,7 +144,7 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
         sent
     }
 
-    fn perform(&mut self, plan: Box<Plan>, _: &mut Exchange, _: &mut Desk) -> Option<Box<Plan>> {
+    fn perform(&mut self, plan: Box<Plan>, _: &mut Connection, _: &mut Desk) -> Option<Box<Plan>> {
         self.disk.submit(self.token, plan)
     }
 }
@@ -157,11 +157,11 @@ pub(super) fn turn<D: DiskWork>(
     desk: &mut Desk,
     disk: &mut D,
 ) -> Turn {
-    let Slot { socket, exchange, ready, .. } = slot;
+    let Slot { socket, connection, ready, .. } = slot;
     let mut port = LoopPort { socket, ready, token, disk };
     match done {
-        Some(done) => resume(&mut port, exchange, done, desk),
-        None => drive(&mut port, exchange, desk),
+        Some(done) => resume(&mut port, connection, done, desk),
+        None => drive(&mut port, connection, desk),
     }
 }
 

@@ -163,7 +163,7 @@ impl<D: DiskWork> Phases<D> {
         // What came in this turn is not idle.
         let yields = |slot: &Slot| match slot.queued {
             true => None,
-            false => Yields::of(&slot.exchange, !slot.ready.read),
+            false => Yields::of(&slot.connection, !slot.ready.read),
         };
         let open = self.slots.iter().map(|(token, slot)| (token, yields(slot)));
         let wanted = waiting.max(self.free_threshold());

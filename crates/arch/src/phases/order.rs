@@ -51,7 +51,7 @@ impl Arranger {
 
 fn key(order: WorkOrder, slot: &Slot) -> (u64, u64) {
     let up = u64::from(slot.socket.as_raw_fd().unsigned_abs());
-    let reads = u64::from(slot.exchange.out().is_none());
+    let reads = u64::from(slot.connection.out().is_none());
     match order {
         WorkOrder::Fifo | WorkOrder::Lifo => (0, 0),
         WorkOrder::Up => (0, up),
@@ -75,14 +75,14 @@ mod tests {
 
     /// Gives a connection output to send.
     fn answer(slot: &mut Slot, desk: &mut Desk) {
-        let space = slot.exchange.space(desk);
+        let space = slot.connection.space(desk);
         space[..REQUEST.len()].copy_from_slice(REQUEST);
-        slot.exchange.received(REQUEST.len(), desk);
-        while let crate::exchange::Step::Disk(mut plan) = slot.exchange.advance(desk) {
+        slot.connection.received(REQUEST.len(), desk);
+        while let crate::connection::Step::Disk(mut plan) = slot.connection.advance(desk) {
             plan.run();
-            slot.exchange.resume(*plan, desk);
+            slot.connection.resume(*plan, desk);
         }
-        assert!(slot.exchange.out().is_some());
+        assert!(slot.connection.out().is_some());
     }
 
     /// Arranges connections 0 to 3, named by their place in the order of descriptors, which were

@@ -8,16 +8,16 @@ use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 
 use crate::awaited::Awaited;
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::Ready;
-use crate::exchange::Exchange;
 use crate::worker::Order;
 
 /// A connection and what the stages know about it.
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct Line {
     pub(crate) socket: Owned,
-    pub(crate) exchange: Exchange,
+    pub(crate) connection: Connection,
     /// The partition that it belongs to for life.
     pub(crate) partition: usize,
     /// Work that may wait on the disk, for the next stage.
@@ -36,21 +36,16 @@ pub(crate) struct Connection {
 /// A connection may go to any thread.
 const _: () = {
     const fn may_move<T: Send>() {}
+    may_move::<Line>();
     may_move::<Connection>();
-    may_move::<Exchange>();
 };
 
-impl Connection {
+impl Line {
     /// One that was accepted now.
-    pub(crate) fn new(
-        socket: Owned,
-        peer: SocketAddr,
-        partition: usize,
-        desk: &Desk,
-    ) -> Connection {
-        Connection {
+    pub(crate) fn new(socket: Owned, peer: SocketAddr, partition: usize, desk: &Desk) -> Line {
+        Line {
             socket,
-            exchange: Exchange::new(peer, desk),
+            connection: Connection::new(peer, desk),
             partition,
             plan: None,
             awaited: None,
@@ -63,12 +58,12 @@ impl Connection {
 
     /// Passes an order on to the machine, once. True when it was news.
     pub(crate) fn tell(&mut self, order: Option<Order>) -> bool {
-        self.told.tell(order, &mut self.exchange)
+        self.told.tell(order, &mut self.connection)
     }
 
     /// Counts the state that a stage leaves it in.
     pub(crate) fn count(&mut self, changes: &mut StateChanges) {
-        let state = Some(self.exchange.standing());
+        let state = Some(self.connection.standing());
         if state != self.counted {
             changes.count(self.counted, state);
             self.counted = state;
@@ -87,12 +82,12 @@ pub(crate) struct Told(pub(super) u8);
 
 impl Told {
     /// Passes an order on to the machine, once. True when it was news.
-    pub(crate) fn tell(&mut self, order: Option<Order>, exchange: &mut Exchange) -> bool {
+    pub(crate) fn tell(&mut self, order: Option<Order>, connection: &mut Connection) -> bool {
         let Some(order) = order.filter(|order| rank(Some(*order)) > self.0) else {
             return false;
         };
         self.0 = rank(Some(order));
-        exchange.drain(order);
+        connection.drain(order);
         true
     }
 }

@@ -11,7 +11,7 @@ mod queue;
 
 pub(crate) use acceptor::Acceptor;
 pub(crate) use conduct::{conduct, spawn};
-pub(crate) use connection::Connection;
+pub(crate) use connection::Line;
 pub(crate) use pipeline::{Pipeline, Thread};
 pub(crate) use poll::{Found, PollStage, Poller};
 pub(crate) use ports::{ReadPort, WritePort};

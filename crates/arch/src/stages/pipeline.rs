@@ -11,7 +11,7 @@ use flyball_observe::standing::StateChanges;
 use flyball_sys::readiness::Interest;
 use flyball_sys::wake::Wake;
 
-use super::connection::{Connection, Reached};
+use super::connection::{Line, Reached};
 use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
@@ -51,8 +51,8 @@ pub(crate) struct Pipeline {
 
 /// The queues of one partition.
 pub(crate) struct Partition {
-    pub(crate) read: Queue<Connection>,
-    pub(crate) write: Queue<Connection>,
+    pub(crate) read: Queue<Line>,
+    pub(crate) write: Queue<Line>,
     /// Read takes buffers from here, and Write gives them back.
     pub(crate) spare: Arc<SpareBuffers>,
 }
@@ -175,25 +175,25 @@ impl Thread {
     /// when the thread shall end.
     pub(crate) fn next(
         &mut self,
-        queue: impl Fn(&Partition) -> &Queue<Connection>,
+        queue: impl Fn(&Partition) -> &Queue<Line>,
         partition: usize,
-    ) -> Option<Connection> {
+    ) -> Option<Line> {
         let pipeline = Arc::clone(&self.pipeline);
         let queue = queue(&pipeline.partitions[partition]);
-        if let Some(connection) = queue.take_now().filter(|_| !pipeline.is_ending()) {
+        if let Some(line) = queue.take_now().filter(|_| !pipeline.is_ending()) {
             self.desk.begin_turn();
             if self.desk.now.ms() >= self.published_ms + PUBLISH_MS {
                 self.publish();
             }
-            return Some(connection);
+            return Some(line);
         }
         // Others may sleep long: nothing stays with them.
         self.desk.service.rest();
         self.desk.log.lines.flush();
         self.publish();
-        let connection = queue.take();
+        let line = queue.take();
         self.desk.begin_turn();
-        connection
+        line
     }
 
     /// The turn of a connection in this stage is over.
@@ -203,16 +203,16 @@ impl Thread {
     }
 
     /// Hands a connection to the Read stage of its partition.
-    pub(crate) fn queue_for_read(&mut self, mut connection: Connection) {
-        connection.count(&mut self.changes);
-        let before = self.pipeline.partitions[connection.partition].read.push(connection);
+    pub(crate) fn queue_for_read(&mut self, mut line: Line) {
+        line.count(&mut self.changes);
+        let before = self.pipeline.partitions[line.partition].read.push(line);
         self.count_handover(before);
     }
 
     /// Hands a connection to the Write stage of its partition.
-    pub(crate) fn queue_for_write(&mut self, mut connection: Connection) {
-        connection.count(&mut self.changes);
-        let before = self.pipeline.partitions[connection.partition].write.push(connection);
+    pub(crate) fn queue_for_write(&mut self, mut line: Line) {
+        line.count(&mut self.changes);
+        let before = self.pipeline.partitions[line.partition].write.push(line);
         self.count_handover(before);
     }
 
@@ -222,10 +222,10 @@ impl Thread {
     }
 
     /// Lets a connection wait for input.
-    pub(crate) fn await_input(&mut self, mut connection: Connection) {
-        connection.exchange.rest(&mut self.desk);
-        connection.count(&mut self.changes);
-        if let Some(mut untold) = self.pipeline.read_poll.park(connection, Interest::READ) {
+    pub(crate) fn await_input(&mut self, mut line: Line) {
+        line.connection.rest(&mut self.desk);
+        line.count(&mut self.changes);
+        if let Some(mut untold) = self.pipeline.read_poll.park(line, Interest::READ) {
             // A request that has arrived is read before the order is passed on.
             untold.ready.read = true;
             self.queue_for_read(untold);
@@ -233,23 +233,23 @@ impl Thread {
     }
 
     /// Lets a connection wait for its deadline.
-    pub(crate) fn await_deadline(&mut self, mut connection: Connection) {
-        connection.exchange.rest(&mut self.desk);
-        connection.count(&mut self.changes);
-        if let Some(untold) = self.pipeline.write_poll.park(connection, Interest::NONE) {
+    pub(crate) fn await_deadline(&mut self, mut line: Line) {
+        line.connection.rest(&mut self.desk);
+        line.count(&mut self.changes);
+        if let Some(untold) = self.pipeline.write_poll.park(line, Interest::NONE) {
             self.queue_for_write(untold);
         }
     }
 
     /// Whether a connection whose socket is full waits in a poll stage: else it blocks in sending.
-    pub(crate) fn may_await_room(&self, connection: &Connection) -> bool {
-        !self.desk.settings.send_blocking || connection.exchange.is_relayed()
+    pub(crate) fn may_await_room(&self, line: &Line) -> bool {
+        !self.desk.settings.send_blocking || line.connection.is_relayed()
     }
 
     /// Lets a connection wait for room in its socket, or for input as well, and for its backend.
-    pub(crate) fn await_room(&mut self, mut connection: Connection, interest: Interest) {
-        connection.count(&mut self.changes);
-        if let Some(mut untold) = self.pipeline.write_poll.park(connection, interest) {
+    pub(crate) fn await_room(&mut self, mut line: Line, interest: Interest) {
+        line.count(&mut self.changes);
+        if let Some(mut untold) = self.pipeline.write_poll.park(line, interest) {
             untold.awaited = None;
             self.queue_for_write(untold);
         }
@@ -257,14 +257,10 @@ impl Thread {
 
     /// Lets a connection wait for its backend, and for its client or that it leaves. It comes back
     /// when there was an order that it had not been told.
-    pub(crate) fn await_backend(
-        &mut self,
-        mut connection: Connection,
-        interest: Interest,
-    ) -> Option<Connection> {
-        connection.exchange.rest(&mut self.desk);
-        connection.count(&mut self.changes);
-        let mut untold = self.pipeline.read_poll.park(connection, interest)?;
+    pub(crate) fn await_backend(&mut self, mut line: Line, interest: Interest) -> Option<Line> {
+        line.connection.rest(&mut self.desk);
+        line.count(&mut self.changes);
+        let mut untold = self.pipeline.read_poll.park(line, interest)?;
         untold.awaited = None;
         let order = self.pipeline.order();
         untold.tell(order);
@@ -272,11 +268,11 @@ impl Thread {
     }
 
     /// Closes a connection.
-    pub(crate) fn close(&mut self, mut connection: Connection, reason: CloseReason) {
-        connection.count_out(&mut self.changes);
-        let Connection { socket, exchange, .. } = connection;
-        reset_if_cut_short(&socket, &exchange);
-        exchange.end(&mut self.desk, reason);
+    pub(crate) fn close(&mut self, mut line: Line, reason: CloseReason) {
+        line.count_out(&mut self.changes);
+        let Line { socket, connection, .. } = line;
+        reset_if_cut_short(&socket, &connection);
+        connection.end(&mut self.desk, reason);
         drop(socket);
         self.pipeline.closed();
     }

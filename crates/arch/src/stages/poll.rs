@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flyball_sys::readiness::{self, Armer, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 
-use super::connection::{Connection, rank};
+use super::connection::{Line, rank};
 use crate::awaited::BACKEND;
 use crate::limits::WAIT_MS_MAX;
 use crate::room::Yields;
@@ -34,7 +34,7 @@ pub(crate) struct PollStage {
 }
 
 struct Room {
-    waiting: Slots<Connection>,
+    waiting: Slots<Line>,
     timers: Timers,
     /// Those that the thread has yet to watch, where only it can.
     arrived: Vec<(Token, Interest)>,
@@ -97,25 +97,25 @@ impl PollStage {
     /// whether an answer is whole.
     pub(crate) fn leave(&self) {
         let room = self.lock();
-        room.waiting.values().for_each(|one| reset_if_cut_short(&one.socket, &one.exchange));
+        room.waiting.values().for_each(|one| reset_if_cut_short(&one.socket, &one.connection));
     }
 
     /// Lets a connection wait for `interest` and for its deadline. Gives it back when there is an
     /// order that it has not been told.
-    pub(crate) fn park(&self, connection: Connection, interest: Interest) -> Option<Connection> {
+    pub(crate) fn park(&self, line: Line, interest: Interest) -> Option<Line> {
         let mut room = self.lock();
-        if connection.told.0 < room.told {
-            return Some(connection);
+        if line.told.0 < room.told {
+            return Some(line);
         }
-        let deadline = connection.exchange.deadline();
-        let token = room.waiting.insert(connection);
+        let deadline = line.connection.deadline();
+        let token = room.waiting.insert(line);
         room.timers.set(token.index(), deadline);
         let wakes = match &self.armer {
             Some(armer) => {
                 // Under the lock: from now on the thread of the stage may take it out and close it.
                 // Without events the connection's timer is what ends it.
-                if let Some(connection) = room.waiting.find(token) {
-                    let _ = self.arm(armer, connection, token, interest);
+                if let Some(line) = room.waiting.find(token) {
+                    let _ = self.arm(armer, line, token, interest);
                 }
                 deadline < room.until_ms
             }
@@ -137,22 +137,22 @@ impl PollStage {
     fn arm(
         &self,
         armer: &Armer,
-        connection: &mut Connection,
+        line: &mut Line,
         token: Token,
         interest: Interest,
     ) -> io::Result<()> {
-        if let Some(awaited) = &connection.awaited {
+        if let Some(awaited) = &line.awaited {
             armer.add(awaited.descriptor.as_fd(), token.bits() | BACKEND, awaited.interest)?;
         }
         if interest == Interest::NONE {
             return Ok(());
         }
-        let fd = connection.socket.as_fd();
-        if connection.watched[self.number] {
+        let fd = line.socket.as_fd();
+        if line.watched[self.number] {
             return armer.again(fd, token.bits(), interest);
         }
         armer.add(fd, token.bits(), interest)?;
-        connection.watched[self.number] = true;
+        line.watched[self.number] = true;
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl Poller {
         stage: &PollStage,
         now_ms: u64,
         order: Option<Order>,
-        found: &mut Vec<(Connection, Found)>,
+        found: &mut Vec<(Line, Found)>,
     ) {
         let mut room = stage.lock();
         room.until_ms = 0;
@@ -211,7 +211,7 @@ impl Poller {
         while let Some(index) = room.timers.pop(now_ms) {
             let Some(token) = room.waiting.token_at(index) else { continue };
             let waiting = room.waiting.find(token);
-            match waiting.map_or(u64::MAX, |connection| connection.exchange.deadline()) {
+            match waiting.map_or(u64::MAX, |line| line.connection.deadline()) {
                 deadline if now_ms < deadline => room.timers.set(index, deadline),
                 _ => self.remove(&mut room, token, Found::Expired, found),
             }
@@ -219,7 +219,7 @@ impl Poller {
         let wanted = std::mem::take(&mut room.wanted);
         if wanted > 0 {
             let waiting = room.waiting.iter();
-            let open = waiting.map(|(token, one)| (token, Yields::of(&one.exchange, true)));
+            let open = waiting.map(|(token, one)| (token, Yields::of(&one.connection, true)));
             for token in crate::room::choose(open, wanted, now_ms) {
                 self.remove(&mut room, token, Found::MakeRoom, found);
             }
@@ -236,12 +236,12 @@ impl Poller {
     fn begin(&mut self, stage: &PollStage, now_ms: u64) -> u64 {
         let mut room = stage.lock();
         for (token, interest) in std::mem::take(&mut room.arrived) {
-            if let Some(connection) = room.waiting.find(token) {
+            if let Some(line) = room.waiting.find(token) {
                 // Without events its timer is what ends it.
                 if interest != Interest::NONE {
-                    let _ = self.mechanism.add(connection.socket.as_fd(), token.bits(), interest);
+                    let _ = self.mechanism.add(line.socket.as_fd(), token.bits(), interest);
                 }
-                if let Some(awaited) = &connection.awaited {
+                if let Some(awaited) = &line.awaited {
                     let (fd, bits) = (awaited.descriptor.as_fd(), token.bits() | BACKEND);
                     let _ = self.mechanism.add(fd, bits, awaited.interest);
                 }
@@ -257,18 +257,18 @@ impl Poller {
         room: &mut Room,
         token: Token,
         why: Found,
-        found: &mut Vec<(Connection, Found)>,
+        found: &mut Vec<(Line, Found)>,
     ) {
         // An event may come for one that expired.
-        let Some(mut connection) = room.waiting.remove(token) else { return };
-        if let Some(awaited) = connection.awaited.take() {
+        let Some(mut line) = room.waiting.remove(token) else { return };
+        if let Some(awaited) = line.awaited.take() {
             self.mechanism.remove(awaited.descriptor.as_fd());
         }
         room.timers.clear(token.index());
         if !self.has_armer {
-            self.mechanism.remove(connection.socket.as_fd());
+            self.mechanism.remove(line.socket.as_fd());
         }
-        found.push((connection, why));
+        found.push((line, why));
     }
 }
 
@@ -280,10 +280,10 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     /// A connection over a pair of sockets, and its other end.
-    fn connection(desk: &Desk) -> (Connection, UnixStream) {
+    fn line(desk: &Desk) -> (Line, UnixStream) {
         let (near, far) = UnixStream::pair().unwrap();
         let peer = ([127, 0, 0, 1], 1).into();
-        (Connection::new(near.into(), peer, 0, desk), far)
+        (Line::new(near.into(), peer, 0, desk), far)
     }
 
     fn waited(
@@ -304,25 +304,25 @@ mod tests {
             let desk = Desk::for_tests();
             let now_ms = desk.now.ms();
             let (stage, mut poller) = PollStage::new(0, name, now_ms).unwrap();
-            let (first, mut far) = connection(&desk);
+            let (first, mut far) = line(&desk);
             far.write_all(b"x").unwrap();
-            let late_ms = first.exchange.deadline() + 1_000;
+            let late_ms = first.connection.deadline() + 1_000;
             assert!(stage.park(first, Interest::READ).is_none());
             let ready = Found::Ready { read: true, write: false };
             assert_eq!(waited(&stage, &mut poller, now_ms, None), [ready], "{name}");
 
-            let (second, _far) = connection(&desk);
+            let (second, _far) = line(&desk);
             assert!(stage.park(second, Interest::READ).is_none());
             assert_eq!(waited(&stage, &mut poller, late_ms, None), [Found::Expired], "{name}");
 
-            let (third, _far) = connection(&desk);
+            let (third, _far) = line(&desk);
             assert!(stage.park(third, Interest::READ).is_none());
             stage.wake();
             let ordered = waited(&stage, &mut poller, late_ms, Some(Order::Retire));
             assert_eq!(ordered, [Found::Ordered], "{name}");
 
             // From now on all that come must know.
-            let (fourth, _far) = connection(&desk);
+            let (fourth, _far) = line(&desk);
             let mut fourth = stage.park(fourth, Interest::READ).unwrap();
             fourth.tell(Some(Order::Retire));
             assert!(stage.park(fourth, Interest::READ).is_none());
@@ -350,7 +350,7 @@ mod tests {
                 while stage.lock().until_ms == 0 {
                     std::thread::yield_now();
                 }
-                let (writable, _far) = connection(&desk);
+                let (writable, _far) = line(&desk);
                 assert!(stage.park(writable, Interest::WRITE).is_none());
                 let (turns, found) = thread.join().unwrap();
                 assert_eq!(found, [Found::Ready { read: false, write: true }], "{name}");

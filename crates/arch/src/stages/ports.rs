@@ -10,12 +10,12 @@ use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
 
-use super::connection::{Connection, Told};
+use super::connection::{Line, Told};
 use super::pipeline::Pipeline;
 use super::queue::Queue;
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
-use crate::exchange::Exchange;
 use crate::transmit::{Sent, transmit};
 
 /// What Read does: it receives and parses; the rest is Write's.
@@ -40,7 +40,7 @@ impl Port for ReadPort<'_> {
         net::recv_now(self.socket, space)
     }
 
-    fn perform(&mut self, plan: Box<Plan>, _: &mut Exchange, _: &mut Desk) -> Option<Box<Plan>> {
+    fn perform(&mut self, plan: Box<Plan>, _: &mut Connection, _: &mut Desk) -> Option<Box<Plan>> {
         *self.plan = Some(plan);
         None
     }
@@ -54,7 +54,7 @@ pub(crate) struct WritePort<'a> {
     pub(crate) told: &'a mut Told,
     pub(crate) pipeline: &'a Pipeline,
     /// Connections of its partition that wait for a writer.
-    pub(crate) others: &'a Queue<Connection>,
+    pub(crate) others: &'a Queue<Line>,
 }
 
 impl Port for WritePort<'_> {
@@ -69,17 +69,17 @@ impl Port for WritePort<'_> {
         self.ready
     }
 
-    fn send(&mut self, exchange: &mut Exchange, desk: &mut Desk) -> Sent {
+    fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
         // Of one that was given up nothing more is sent.
-        while exchange.state() != State::Closed {
-            let sent = transmit(self.socket, exchange, desk);
+        while connection.state() != State::Closed {
+            let sent = transmit(self.socket, connection, desk);
             match sent {
-                Sent::Failed(reason) => exchange.send_failed(reason, desk),
+                Sent::Failed(reason) => connection.send_failed(reason, desk),
                 Sent::Piece | Sent::Full if desk.settings.send_blocking => {
                     desk.tick();
-                    exchange.expired(|| net::unacknowledged(self.socket), desk);
+                    connection.expired(|| net::unacknowledged(self.socket), desk);
                     if desk.now.ms() >= self.pipeline.drain_until_ms.load(SeqCst) {
-                        exchange.abort(CloseReason::Draining);
+                        connection.abort(CloseReason::Draining);
                     }
                     if sent == Sent::Full {
                         return sent;
@@ -96,12 +96,12 @@ impl Port for WritePort<'_> {
     fn perform(
         &mut self,
         mut plan: Box<Plan>,
-        exchange: &mut Exchange,
+        connection: &mut Connection,
         desk: &mut Desk,
     ) -> Option<Box<Plan>> {
         plan.run();
         desk.tick();
-        self.told.tell(self.pipeline.order(), exchange);
+        self.told.tell(self.pipeline.order(), connection);
         Some(plan)
     }
 }

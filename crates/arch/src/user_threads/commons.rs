@@ -13,8 +13,8 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::awaited::BACKEND;
+use crate::connection::Connection;
 use crate::desk::Desk;
-use crate::exchange::Exchange;
 use crate::helpers::Helpers;
 use crate::limits::ACCEPT_PAUSE_MS;
 use crate::phases::DiskWork;
@@ -185,9 +185,9 @@ impl Commons {
     }
 
     /// The connection is over.
-    pub(super) fn close(&mut self, exchange: Exchange, socket: Owned, reason: CloseReason) {
-        reset_if_cut_short(&socket, &exchange);
-        exchange.end(&mut self.desk, reason);
+    pub(super) fn close(&mut self, connection: Connection, socket: Owned, reason: CloseReason) {
+        reset_if_cut_short(&socket, &connection);
+        connection.end(&mut self.desk, reason);
         drop(socket);
         self.open -= 1;
         if self.paused_until_ms.is_some() {

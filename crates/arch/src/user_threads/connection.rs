@@ -15,17 +15,17 @@ use flyball_sys::readiness::Interest;
 use super::commons::{Commons, Errands};
 use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::BackendWatch;
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
-use crate::exchange::Exchange;
 use crate::room::Yields;
 use crate::slots::Token;
 use crate::worker::Order;
 
 /// A connection, owned by the thread that serves it.
-struct Connection {
+struct Line {
     socket: Owned,
-    exchange: Exchange,
+    connection: Connection,
     /// What the event mechanism watches the socket for.
     watched: Interest,
     ready: Ready,
@@ -46,8 +46,8 @@ pub(crate) fn serve_connection(
     peer: SocketAddr,
     may_idle: bool,
 ) {
-    let mut connection = Connection {
-        exchange: Exchange::new(peer, &here.desk),
+    let mut line = Line {
+        connection: Connection::new(peer, &here.desk),
         socket,
         watched: Interest::NONE,
         ready: Ready { read: here.desk.settings.eager_read, ..Ready::default() },
@@ -56,9 +56,9 @@ pub(crate) fn serve_connection(
         backend: BackendWatch::default(),
         obeyed: None,
     };
-    connection.hear(here);
-    let reason = connection.serve(here);
-    connection.close(here, reason);
+    line.hear(here);
+    let reason = line.serve(here);
+    line.close(here, reason);
 }
 
 /// A user-level thread's way to work on its connection. It never parks: the thread does.
@@ -92,7 +92,7 @@ impl Port for ThreadPort<'_> {
         self.errand.is_none()
     }
 
-    fn perform(&mut self, plan: Box<Plan>, _: &mut Exchange, _: &mut Desk) -> Option<Box<Plan>> {
+    fn perform(&mut self, plan: Box<Plan>, _: &mut Connection, _: &mut Desk) -> Option<Box<Plan>> {
         match self.errands.send(self.me, plan) {
             Ok(done) => Some(done),
             Err(errand) => {
@@ -103,7 +103,7 @@ impl Port for ThreadPort<'_> {
     }
 }
 
-impl Connection {
+impl Line {
     fn serve(&mut self, here: &mut Here<'_>) -> CloseReason {
         let mut done = None;
         loop {
@@ -134,11 +134,11 @@ impl Connection {
     fn turn(&mut self, done: Option<Box<Plan>>, here: &mut Here<'_>) -> (Turn, Option<Token>) {
         let me = here.me();
         let Commons { desk, errands, .. } = &mut **here;
-        let Connection { socket, exchange, ready, begun, .. } = self;
+        let Line { socket, connection, ready, begun, .. } = self;
         let mut port = ThreadPort { socket, ready, begun, me, errands, errand: None };
         let turn = match done {
-            Some(done) => resume(&mut port, exchange, done, desk),
-            None => drive(&mut port, exchange, desk),
+            Some(done) => resume(&mut port, connection, done, desk),
+            None => drive(&mut port, connection, desk),
         };
         (turn, port.errand)
     }
@@ -161,8 +161,8 @@ impl Connection {
                 return None;
             }
             let socket = &self.socket;
-            self.exchange.expired(|| net::unacknowledged(socket), &mut here.desk);
-            if self.exchange.state() == State::Closed || asked && !self.is_asked() {
+            self.connection.expired(|| net::unacknowledged(socket), &mut here.desk);
+            if self.connection.state() == State::Closed || asked && !self.is_asked() {
                 return None;
             }
         }
@@ -170,7 +170,7 @@ impl Connection {
 
     fn is_asked(&self) -> bool {
         use State::{Asked, AskedBody, Exchanging, Streaming};
-        matches!(self.exchange.state(), Asked | AskedBody | Exchanging | Streaming)
+        matches!(self.connection.state(), Asked | AskedBody | Exchanging | Streaming)
     }
 
     /// Parks until the socket is ready or the deadline passes, unless there is an order to obey.
@@ -178,16 +178,16 @@ impl Connection {
         if self.obey(here) {
             return;
         }
-        let idles = self.exchange.state() == State::Idle && interest == Interest::READ;
-        if idles && self.begun && !self.may_idle && self.exchange.end_if_idle() {
+        let idles = self.connection.state() == State::Idle && interest == Interest::READ;
+        if idles && self.begun && !self.may_idle && self.connection.end_if_idle() {
             return;
         }
-        self.exchange.rest(&mut here.desk);
+        self.connection.rest(&mut here.desk);
         self.watch(here, interest);
         let woken = self.park(here, Why::Ready);
-        let is_slow = self.exchange.lags_since().is_some();
+        let is_slow = self.connection.lags_since().is_some();
         if matches!(woken, Wake::MakeRoom) && (is_slow || !self.ready.read) {
-            self.exchange.abort(CloseReason::MadeRoom);
+            self.connection.abort(CloseReason::MadeRoom);
         }
     }
 
@@ -201,8 +201,8 @@ impl Connection {
         if here.ends() {
             return Wake::End;
         }
-        let deadline = self.exchange.deadline();
-        let (standing, yields) = (self.exchange.standing(), Yields::of(&self.exchange, true));
+        let deadline = self.connection.deadline();
+        let (standing, yields) = (self.connection.standing(), Yields::of(&self.connection, true));
         let stand = Stand { standing, yields };
         let woken = here.park(why, deadline, Some(stand));
         let reported = here.reported();
@@ -216,7 +216,7 @@ impl Connection {
     /// obeyed: it is under way, although nobody has seen it.
     fn hear(&mut self, here: &mut Here<'_>) {
         if here.order != self.obeyed {
-            self.exchange.drain(Order::Retire);
+            self.connection.drain(Order::Retire);
             self.ready.read = true;
         }
     }
@@ -226,7 +226,7 @@ impl Connection {
         match here.order {
             Some(order) if self.obeyed != Some(order) => {
                 self.obeyed = Some(order);
-                self.exchange.drain(order);
+                self.connection.drain(order);
                 true
             }
             _ => false,
@@ -243,6 +243,6 @@ impl Connection {
         if self.watched != Interest::NONE {
             here.forget(self.socket.as_fd());
         }
-        here.close(self.exchange, self.socket, reason);
+        here.close(self.connection, self.socket, reason);
     }
 }

@@ -5,7 +5,7 @@ use flyball_http::{CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 
-use super::{Exchange, Step, timeline};
+use super::{Connection, Step, timeline};
 use crate::awaited::Awaited;
 use crate::desk::Desk;
 
@@ -24,7 +24,7 @@ pub enum Beside {
     Nothing,
     /// Its backend is waited for as well.
     Await(Awaited),
-    /// This work, which may wait on the disk; then [`Exchange::resume`].
+    /// This work, which may wait on the disk; then [`Connection::resume`].
     Disk(Box<Plan>),
 }
 
@@ -43,7 +43,7 @@ pub(super) fn begin_to_respond(
     }
 }
 
-impl Exchange {
+impl Connection {
     /// Goes on with the responder.
     pub(super) fn respond(&mut self, wants: &Wants, desk: &mut Desk) -> Responded {
         // The connection may have moved on without it.

@@ -40,14 +40,14 @@ pub enum Step {
     Write,
     /// Either of the two.
     ReadWrite,
-    /// This work, which may wait on the disk; then [`Exchange::resume`].
+    /// This work, which may wait on the disk; then [`Connection::resume`].
     Disk(Box<Plan>),
     /// A backend, whose descriptor this is, or the client: nothing is to be written. If input is
-    /// not wanted and the client has left, [`Exchange::client_left`].
+    /// not wanted and the client has left, [`Connection::client_left`].
     Await(Awaited),
     /// Nothing but the work that is under way, or the deadline.
     Waiting,
-    /// The write side of the socket shut down; then [`Exchange::shut`].
+    /// The write side of the socket shut down; then [`Connection::shut`].
     Shut,
     /// The socket closed.
     Close(CloseReason),
@@ -55,7 +55,7 @@ pub enum Step {
 
 /// One connection.
 #[derive(Debug)]
-pub struct Exchange {
+pub struct Connection {
     conn: Conn,
     client: IpAddr,
     /// How the limits of its client see the connection.
@@ -83,14 +83,14 @@ pub struct Exchange {
     trace: Trace,
 }
 
-impl Exchange {
+impl Connection {
     /// A connection that was accepted now.
-    pub fn new(peer: SocketAddr, desk: &Desk) -> Exchange {
+    pub fn new(peer: SocketAddr, desk: &Desk) -> Connection {
         let (client, told_by) = (peer.ip().to_canonical(), desk.settings.clients.address);
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
         desk.shared.blocks.opened(desk.block);
-        Exchange {
+        Connection {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client,
             seat: if is_proxy { Seat::Free } else { desk.seat(client) },
@@ -126,7 +126,7 @@ impl Exchange {
         self.client
     }
 
-    /// When [`Exchange::expired`] is due.
+    /// When [`Connection::expired`] is due.
     pub fn deadline(&self) -> u64 {
         let responder = self.responder.as_ref().map_or(u64::MAX, |one| one.deadline());
         self.conn.deadline().min(responder)
@@ -149,7 +149,7 @@ impl Exchange {
     }
 
     /// Where the next bytes of its socket go; an idle connection gets buffers here. Then
-    /// [`Exchange::received`]: the one door through which bytes come in.
+    /// [`Connection::received`]: the one door through which bytes come in.
     pub fn space(&mut self, desk: &mut Desk) -> &mut [u8] {
         self.buffers.get_or_insert_with(|| desk.buffers()).input.space()
     }
@@ -285,7 +285,7 @@ impl Exchange {
     }
 
     /// What is being sent cannot be sent to its end. Where the client has gone this is
-    /// [`Exchange::abort`]; else it gets what the socket holds, and learns that it is not all. A
+    /// [`Connection::abort`]; else it gets what the socket holds, and learns that it is not all. A
     /// file that changed meanwhile is looked at again by the next request.
     pub fn send_failed(&mut self, reason: CloseReason, desk: &Desk) {
         if !matches!(reason, CloseReason::FileChanged | CloseReason::FileFailed) {
@@ -338,7 +338,7 @@ impl Exchange {
         self.conn.end_if_idle()
     }
 
-    /// Whether it matters to [`Exchange::expired`] how much the socket still holds.
+    /// Whether it matters to [`Connection::expired`] how much the socket still holds.
     pub fn is_judged_by_socket(&self) -> bool {
         self.conn.is_judged_by_socket()
     }
