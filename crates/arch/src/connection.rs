@@ -1,6 +1,7 @@
 //! One connection as every architecture drives it: the machine, its buffers while it has any, and
 //! its request body's taker. Nothing here waits, and nothing here touches a socket.
 
+mod exchange;
 mod responder;
 mod timeline;
 mod window;
@@ -16,10 +17,11 @@ use flyball_http::{CloseReason, Refusal, Request};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
-use flyball_observe::trace::{Trace, Wait};
-use flyball_site::{Ask, Lookup, Out, Plan, Responder, Service};
+use flyball_observe::trace::{Numbers, Trace, Wait};
+use flyball_site::{Ask, Lookup, Out, Plan, Service};
 use flyball_sys::clock;
 
+use self::exchange::{Exchange, traced};
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
 pub(crate) use self::window::SEEN_HOLDS_MS;
@@ -28,7 +30,6 @@ use crate::awaited::Awaited;
 use crate::clients::Seat;
 use crate::desk::{Buffers, Desk};
 use crate::settings::ClientAddress;
-use crate::turn::RequestTimes;
 use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
@@ -62,14 +63,13 @@ pub struct Connection {
     seat: Seat,
     /// A header of the PROXY protocol may stand before the first request.
     awaits_proxy: bool,
-    /// When the request that is answered next began, on the clock of the log.
-    began_ns: u64,
-    /// What answers the request that was read last, or makes the body that is being sent.
-    responder: Option<Box<dyn Responder>>,
+    /// What its requests are called in timelines.
+    numbers: Numbers,
     /// Plans that were asked for, for an answer or a responder.
     asks: u32,
-    /// The number of the one that is under way; 0 if none is.
-    asked: u32,
+    /// The request that is not answered at once, or of whose answer there is more to come or to
+    /// tell.
+    exchange: Option<Box<Exchange>>,
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
@@ -79,8 +79,6 @@ pub struct Connection {
     may_fetch: bool,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
-    times: RequestTimes,
-    trace: Trace,
 }
 
 impl Connection {
@@ -90,22 +88,21 @@ impl Connection {
         // A proxy's connections are those of many clients.
         let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
         desk.shared.blocks.opened(desk.block);
+        let numbers = Numbers::accepted(&desk.tracer);
+        let trace = numbers.trace_accepted(&desk.tracer, client);
         Connection {
             conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
             client,
             seat: if is_proxy { Seat::Free } else { desk.seat(client) },
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
-            began_ns: 0,
-            responder: None,
+            numbers,
             asks: 0,
-            asked: 0,
+            exchange: trace.map(Exchange::traced),
             buffers: None,
             warming: false,
             fetching: false,
             may_fetch: false,
             unseen: false,
-            times: RequestTimes::default(),
-            trace: Trace::accepted(&desk.tracer, client),
         }
     }
 
@@ -128,7 +125,7 @@ impl Connection {
 
     /// When [`Connection::expired`] is due.
     pub fn deadline(&self) -> u64 {
-        let responder = self.responder.as_ref().map_or(u64::MAX, |one| one.deadline());
+        let responder = self.responder().map_or(u64::MAX, |one| one.deadline());
         self.conn.deadline().min(responder)
     }
 
@@ -151,7 +148,7 @@ impl Connection {
     /// Where the next bytes of its socket go; an idle connection gets buffers here. Then
     /// [`Connection::received`]: the one door through which bytes come in.
     pub fn space(&mut self, desk: &mut Desk) -> &mut [u8] {
-        self.buffers.get_or_insert_with(|| desk.buffers()).input.space()
+        lent(&mut self.buffers, &mut self.exchange, desk).input.space()
     }
 
     /// The output queue, while there is anything in it.
@@ -172,9 +169,9 @@ impl Connection {
 
     /// Goes as far as it can without waiting, and says what is needed then.
     pub fn advance(&mut self, desk: &mut Desk) -> Step {
-        self.trace.turn(Wait::Server);
+        self.trace(|trace| trace.turn(Wait::Server));
         let step = self.step(desk);
-        timeline::stepped(&mut self.trace, &step);
+        self.trace(|trace| timeline::stepped(trace, &step));
         step
     }
 
@@ -193,7 +190,7 @@ impl Connection {
             if self.warming || self.fetching {
                 return Step::Waiting;
             }
-            if self.responder.is_some() {
+            if self.responder().is_some() {
                 match self.respond(&wants, desk) {
                     Responded::Again => continue,
                     Responded::Needs(step) => return step,
@@ -201,7 +198,7 @@ impl Connection {
             }
             if wants.recv && self.unseen {
                 if self.conn.state() == State::Idle {
-                    self.trace.begin(&desk.tracer, self.client);
+                    self.begin_trace(desk);
                 }
                 if let Some(plan) = self.recv(desk) {
                     return self.ask(plan, Ask::Answer);
@@ -220,7 +217,7 @@ impl Connection {
     /// `n` bytes were put into the input's space.
     pub fn received(&mut self, n: usize, desk: &mut Desk) {
         desk.tally.add(Counter::BytesIn, n as u64);
-        self.trace.received();
+        self.trace(Trace::received);
         if let Some(buffers) = &mut self.buffers {
             buffers.input.filled(n);
             self.unseen = true;
@@ -245,15 +242,17 @@ impl Connection {
             buffers.window.sent(n, &buffers.out);
             let has_more = !buffers.out.is_empty() || is_producing;
             if !self.conn.awaits_answer() {
-                desk.answer_sent(&mut self.times, !has_more);
+                desk.answer_sent(&mut buffers.times, !has_more);
             }
         }
-        self.trace.sent(n);
-        if self.trace.is_answered() && self.out().is_none() && !is_producing {
+        self.trace(|trace| trace.sent(n));
+        let is_traced = self.exchange.as_ref().is_some_and(|one| one.trace.is_answered());
+        if is_traced && self.out().is_none() && !is_producing {
             let Desk { tracer, shared, tally, .. } = desk;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
-            self.trace.done(closes, tracer, shared.traces(), tally);
+            self.trace(|trace| trace.done(closes, tracer, shared.traces(), tally));
+            self.end_exchange();
         }
     }
 
@@ -262,13 +261,13 @@ impl Connection {
     pub(crate) fn sends(&mut self) {
         if let Some(buffers) = &self.buffers {
             let is_file = matches!(buffers.out.front(), Front::File { .. });
-            self.trace.turn(if is_file { Wait::File } else { Wait::Socket });
+            self.trace(|trace| trace.turn(if is_file { Wait::File } else { Wait::Socket }));
         }
     }
 
     /// The call that sends has returned.
     pub(crate) fn has_sent(&mut self) {
-        self.trace.turn(Wait::Socket);
+        self.trace(|trace| trace.turn(Wait::Socket));
     }
 
     /// The write side is shut down.
@@ -281,7 +280,9 @@ impl Connection {
     /// The connection cannot go on: nothing more is sent.
     pub fn abort(&mut self, reason: CloseReason) {
         self.conn.abort(reason);
-        self.responder = None;
+        if let Some(exchange) = &mut self.exchange {
+            exchange.responder = None;
+        }
     }
 
     /// What is being sent cannot be sent to its end. Where the client has gone this is
@@ -313,15 +314,9 @@ impl Connection {
     fn asked_for(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask) -> Box<Plan> {
         // A number comes again after four thousand million others, long after its plan has.
         self.asks = self.asks.checked_add(1).unwrap_or(1);
-        self.asked = self.asks;
-        plan.set_asked(of(self.asked), clock::monotonic_ns());
+        self.exchange.get_or_insert_default().asked = self.asks;
+        plan.set_asked(of(self.asks), clock::monotonic_ns());
         plan
-    }
-
-    /// This answers from now on: what the one before it has asked for is not waited for any more.
-    fn set_responder(&mut self, responder: Box<dyn Responder>) {
-        self.responder = Some(responder);
-        self.asked = 0;
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops nobody waits
@@ -345,13 +340,13 @@ impl Connection {
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
     pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, desk: &mut Desk) {
-        if let Some(responder) = &mut self.responder {
+        if let Some(responder) = self.responder_mut() {
             responder.expired(&desk.now);
         }
         if desk.now.ms() < self.conn.deadline() {
             return;
         }
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
         let in_socket = if self.conn.is_judged_by_socket() { in_socket() } else { 0 };
         self.conn.expired(in_socket, &mut buffers.out, &desk.now);
         self.count_refusal(desk);
@@ -364,6 +359,9 @@ impl Connection {
         if self.buffers.as_deref().is_some_and(idle)
             && let Some(buffers) = self.buffers.take()
         {
+            if let Some(exchange) = &mut self.exchange {
+                exchange.times = buffers.times;
+            }
             desk.give_back(buffers);
         }
     }
@@ -371,7 +369,7 @@ impl Connection {
     /// Its client has as many connections as it may: it is told so, whatever it asks for.
     fn turn_away(&mut self, desk: &mut Desk) {
         self.seat = Seat::Free;
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
         self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &desk.now);
         self.count_refusal(desk);
     }
@@ -385,7 +383,7 @@ impl Connection {
     /// Ends it: the buffers go back whatever they hold.
     pub fn end(mut self, desk: &mut Desk, reason: CloseReason) {
         let Desk { tracer, shared, tally, .. } = desk;
-        self.trace.closed(reason, tracer, shared.traces(), tally);
+        self.trace(|trace| trace.closed(reason, tracer, shared.traces(), tally));
         desk.clients().get_up(self.seat);
         desk.shared.blocks.closed(desk.block);
         desk.tally.closed(reason);
@@ -398,7 +396,7 @@ impl Connection {
     fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
         let Desk { head, now, .. } = desk;
         self.unseen &= self.buffers.is_some();
-        let Buffers { input, out, .. } = self.buffers.as_deref_mut()?;
+        let Buffers { input, out, times, .. } = self.buffers.as_deref_mut()?;
         let at = input.position();
         let consumed = self.conn.recv(input.bytes(), head, out, now);
         input.consume(consumed);
@@ -412,13 +410,14 @@ impl Connection {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        desk.request_seen(&mut self.times);
+        desk.request_seen(times);
+        self.numbers.head();
         let _masked = desk.masked();
         let Desk { service, settings, head, now, tally, log, shared, .. } = desk;
         head.client = settings.clients.of(&head.request(input.since(at)), self.client);
-        self.began_ns = log.lines.clock_ns();
+        let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
-        self.trace.head(&request);
+        traced(&mut self.exchange, |trace| trace.head(&request));
         if service.has_restrictions() {
             self.conn.set_private(service.restricts(&request));
             log.expect_login(service, &request);
@@ -427,21 +426,26 @@ impl Connection {
             Ok(()) => service.lookup(request, now),
             Err(wait_s) => throttle(wait_s, &request, service, tally),
         };
-        self.trace.looked_up();
+        traced(&mut self.exchange, Trace::looked_up);
         self.conn.asked();
         let (answer, producer) = match lookup {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
-            Lookup::Wait(plan) => return Some(plan),
+            Lookup::Wait(plan) => {
+                self.exchange.get_or_insert_default().began_ns = began_ns;
+                return Some(plan);
+            }
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, out, tally, now);
-                self.set_responder(responder);
+                let exchange = self.exchange.get_or_insert_default();
+                exchange.began_ns = began_ns;
+                exchange.set_responder(responder);
                 return None;
             }
         };
         let status = answer.status;
-        timeline::answers(&mut self.trace, status, Some(out));
-        log.write(&request, &answer, self.began_ns, now);
+        traced(&mut self.exchange, |trace| timeline::answers(trace, status, Some(out)));
+        log.write(&request, &answer, began_ns, now);
         self.conn.answered(answer, out, now);
         self.may_fetch = service.has_ahead();
         desk.answered(status);
@@ -497,13 +501,13 @@ impl Connection {
         let mut plan = window.warm(out, desk.settings.piece_bytes)?;
         self.warming = true;
         plan.set_asked(Ask::Output, clock::monotonic_ns());
-        self.trace.ask(timeline::work(&plan));
+        self.trace(|trace| trace.ask(timeline::work(&plan)));
         Some(plan)
     }
 
     /// The work is done: what asked for it goes on, and may need the next.
     pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        self.trace.resumed(timeline::work(&plan));
+        self.trace(|trace| trace.resumed(timeline::work(&plan)));
         let now_ns = clock::monotonic_ns();
         desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let ask = plan.asked_by();
@@ -516,20 +520,23 @@ impl Connection {
                 }
                 None
             }
-            Ask::Answer(number) if number == self.asked => self.looked_up(plan, desk),
-            Ask::Responder(number) if number == self.asked => {
-                let responder = self.responder.as_mut()?;
-                responder.worked(plan, &mut desk.service, &desk.now)
-            }
+            Ask::Answer(number) if self.awaits(number) => self.looked_up(plan, desk),
+            Ask::Responder(number) if self.awaits(number) => match self.responder_mut() {
+                Some(responder) => responder.worked(plan, &mut desk.service, &desk.now),
+                None => None,
+            },
             // What asked for it is gone.
             Ask::Answer(_) | Ask::Responder(_) => {
                 desk.service.learn(plan, &desk.now);
                 None
             }
         };
-        if let Some(next) = &mut next {
-            next.set_asked(ask, now_ns);
-            self.trace.ask(timeline::work(next));
+        match &mut next {
+            Some(next) => {
+                next.set_asked(ask, now_ns);
+                self.trace(|trace| trace.ask(timeline::work(next)));
+            }
+            None => self.end_ask(ask),
         }
         next
     }
@@ -542,7 +549,8 @@ impl Connection {
     }
 
     fn looked_up(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+        let exchange = self.exchange.get_or_insert_default();
         let Desk { service, now, tally, log, .. } = desk;
         let logged = if log.lines.is_on() { plan.request().cloned() } else { None };
         if let Some(request) = &logged {
@@ -557,14 +565,14 @@ impl Connection {
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, &mut buffers.out, tally, now);
                 self.unseen = !buffers.input.is_empty();
-                self.set_responder(responder);
+                exchange.set_responder(responder);
                 return None;
             }
         };
         let status = answer.status;
-        timeline::answers(&mut self.trace, status, Some(&buffers.out));
+        timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
         if let Some(request) = logged {
-            log.write(&request.request(), &answer, self.began_ns, now);
+            log.write(&request.request(), &answer, exchange.began_ns, now);
         }
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
@@ -590,7 +598,7 @@ impl Connection {
     fn count_refusal(&mut self, desk: &mut Desk) {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
-            timeline::answers(&mut self.trace, status, None);
+            self.trace(|trace| timeline::answers(trace, status, None));
             desk.answered_by_none(status);
             if refusal == Refusal::TooManyConnections {
                 desk.tally.add(Counter::TurnedAway, 1);
@@ -598,6 +606,21 @@ impl Connection {
             desk.log.lines.write_refusal(status, self.client(), &desk.now);
         }
     }
+}
+
+/// The buffers of a connection that has something to do.
+fn lent<'a>(
+    buffers: &'a mut Option<Box<Buffers>>,
+    exchange: &mut Option<Box<Exchange>>,
+    desk: &mut Desk,
+) -> &'a mut Buffers {
+    buffers.get_or_insert_with(|| {
+        let mut buffers = desk.buffers();
+        if let Some(exchange) = exchange {
+            buffers.times = std::mem::take(&mut exchange.times);
+        }
+        buffers
+    })
 }
 
 /// The answer to a client that asks too fast.

@@ -19,7 +19,7 @@ use crate::experiment::Trial;
 use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
-use crate::turn::Turn;
+use crate::turn::{RequestTimes, Turn};
 
 /// Sets of buffers kept for reuse when no connection needs them, by a thread of control.
 const SPARE_BUFFERS_MAX: usize = 64;
@@ -72,6 +72,8 @@ pub struct Buffers {
     pub out: Out,
     /// What is known of the file at its front.
     pub window: SendWindow,
+    /// Of the requests whose answers go there.
+    pub(crate) times: RequestTimes,
 }
 
 /// Spare buffers of threads that hand connections to each other: what one takes out another gives
@@ -336,7 +338,8 @@ impl Desk {
         };
         spare.unwrap_or_else(|| {
             let input = Input::new(self.limits.head_bytes_max + 1);
-            Box::new(Buffers { input, out: Out::new(), window: SendWindow::default() })
+            let (window, times) = (SendWindow::default(), RequestTimes::default());
+            Box::new(Buffers { input, out: Out::new(), window, times })
         })
     }
 
@@ -344,7 +347,7 @@ impl Desk {
     pub fn give_back(&mut self, mut buffers: Box<Buffers>) {
         buffers.input.clear();
         buffers.out.clear();
-        buffers.window = SendWindow::default();
+        (buffers.window, buffers.times) = (SendWindow::default(), RequestTimes::default());
         let mut common = self
             .common
             .as_ref()

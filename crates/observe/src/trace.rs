@@ -1,9 +1,9 @@
 //! Timelines of requests: what happened to one and when, and what it waited for.
 //!
-//! A connection keeps a [`Timeline`] in its [`Trace`] only for requests that are asked about:
+//! An exchange keeps a [`Timeline`] in its [`Trace`] only for requests that are asked about:
 //! `flyball ctl trace`, for as long as it runs, or the log of slow requests. Otherwise a request
 //! costs one test of a flag that its thread keeps, which it reads again once in a turn of its loop
-//! ([`Tracer::refresh`]), and a connection a pointer and two numbers.
+//! ([`Tracer::refresh`]), and a connection two numbers ([`Numbers`]).
 //!
 //! Timelines that are over go to a ring in the shared mapping ([`Ring`]), from where the process of
 //! `--admin` hands them out, and to the log process as a line.
@@ -96,46 +96,56 @@ impl Tracer {
     }
 }
 
-/// The timeline of the request that a connection has, if one is kept.
-#[derive(Debug, Default)]
-pub struct Trace {
-    timeline: Option<Box<Timeline>>,
-    /// The connection's number.
+/// The numbers that name the requests of a connection.
+#[derive(Debug)]
+pub struct Numbers {
     connection: u64,
     /// Requests of it so far.
     requests: u32,
 }
 
-impl Trace {
+impl Numbers {
     /// Of a connection that was accepted now.
-    pub fn accepted(tracer: &Tracer, client: IpAddr) -> Trace {
-        let connection = tracer.next_connection();
-        let mut trace = Trace { timeline: None, connection, requests: 0 };
-        if tracer.is_on() {
-            trace.start(tracer, client, Point::Accept);
-        }
-        trace
+    pub fn accepted(tracer: &Tracer) -> Numbers {
+        Numbers { connection: tracer.next_connection(), requests: 0 }
     }
 
-    fn start(&mut self, tracer: &Tracer, client: IpAddr, first: Point) {
+    /// A whole head is there.
+    pub fn head(&mut self) {
+        self.requests = self.requests.wrapping_add(1);
+    }
+
+    /// The timeline of the first request of a connection that was accepted now, if it is kept.
+    pub fn trace_accepted(&self, tracer: &Tracer, client: IpAddr) -> Option<Trace> {
+        if tracer.is_on() { self.trace(tracer, client, Point::Accept) } else { None }
+    }
+
+    /// The timeline of the next request, if it is kept: no byte of it was looked at yet.
+    pub fn trace_begun(&self, tracer: &Tracer, client: IpAddr) -> Option<Trace> {
+        if tracer.is_on() { self.trace(tracer, client, Point::Begin) } else { None }
+    }
+
+    fn trace(&self, tracer: &Tracer, client: IpAddr, first: Point) -> Option<Trace> {
         let request = self.requests.wrapping_add(1);
-        if let Some(is_sampled) = tracer.wants(self.connection, request) {
-            let now_ns = clock::monotonic_ns();
-            let mut timeline = Timeline::new(now_ns, first, is_sampled);
-            let record = &mut timeline.record;
-            (record.worker, record.connection) = (tracer.worker, self.connection);
-            (record.request, record.client) = (request, client);
-            self.timeline = Some(Box::new(timeline));
-        }
+        let is_sampled = tracer.wants(self.connection, request)?;
+        let mut timeline = Timeline::new(clock::monotonic_ns(), first, is_sampled);
+        let record = &mut timeline.record;
+        (record.worker, record.connection) = (tracer.worker, self.connection);
+        (record.request, record.client) = (request, client);
+        Some(Trace { timeline: Some(Box::new(timeline)) })
     }
+}
 
+/// The timeline of a request, if one is kept.
+#[derive(Debug, Default)]
+pub struct Trace {
+    timeline: Option<Box<Timeline>>,
+}
+
+impl Trace {
     /// No byte of the next request was looked at yet.
-    pub fn begin(&mut self, tracer: &Tracer, client: IpAddr) {
-        match &mut self.timeline {
-            Some(timeline) => timeline.mark(Point::Begin),
-            None if tracer.is_on() => self.start(tracer, client, Point::Begin),
-            None => {}
-        }
+    pub fn begin(&mut self) {
+        self.mark(Point::Begin);
     }
 
     /// Bytes came from the client.
@@ -148,7 +158,6 @@ impl Trace {
 
     /// A whole head is there.
     pub fn head(&mut self, request: &Request<'_>) {
-        self.requests = self.requests.wrapping_add(1);
         if let Some(timeline) = &mut self.timeline {
             timeline.head(request);
         }

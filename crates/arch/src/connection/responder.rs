@@ -5,7 +5,7 @@ use flyball_http::{CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 
-use super::{Connection, Step, timeline};
+use super::{Connection, Step, lent, timeline};
 use crate::awaited::Awaited;
 use crate::desk::Desk;
 
@@ -48,7 +48,9 @@ impl Connection {
     pub(super) fn respond(&mut self, wants: &Wants, desk: &mut Desk) -> Responded {
         // The connection may have moved on without it.
         self.let_go_of_responder();
-        let Some(responder) = &mut self.responder else { return Responded::Again };
+        let Some(responder) = self.exchange.as_mut().and_then(|one| one.responder.as_mut()) else {
+            return Responded::Again;
+        };
         let room = wants.body.min(responder.room());
         if let Some(buffers) = &mut self.buffers
             && room > 0
@@ -103,9 +105,11 @@ impl Connection {
 
     /// The head of the responder's answer is there, or what stands in its place.
     fn answer_by_responder(&mut self, desk: &mut Desk) -> Responded {
-        let Some(mut responder) = self.responder.take() else { return Responded::Again };
+        let exchange = self.exchange.get_or_insert_default();
+        let Some(mut responder) = exchange.responder.take() else { return Responded::Again };
         let logged = responder.request().filter(|_| desk.log.lines.is_on()).cloned();
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+        let exchange = self.exchange.get_or_insert_default();
         let Desk { service, now, tally, log, .. } = desk;
         if let Some(request) = &logged {
             log.expect_login(service, &request.request());
@@ -122,7 +126,7 @@ impl Connection {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(next) => {
-                self.set_responder(next);
+                exchange.set_responder(next);
                 return Responded::Again;
             }
             Lookup::Wait(plan) => {
@@ -145,18 +149,19 @@ impl Connection {
         if producer.is_some() {
             self.conn.set_backend(false);
         }
-        timeline::answers(&mut self.trace, status, Some(&buffers.out));
+        timeline::answers(&mut exchange.trace, status, Some(&buffers.out));
         if let Some(request) = logged {
-            log.write(&request.request(), &answer, self.began_ns, now);
+            log.write(&request.request(), &answer, exchange.began_ns, now);
         }
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
         desk.answered(status);
         self.produce(producer);
         if streams && self.conn.awaits_piece() {
-            self.responder = Some(responder);
+            self.exchange.get_or_insert_default().responder = Some(responder);
         } else {
             responder.end();
+            self.end_exchange();
         }
         Responded::Again
     }
@@ -164,7 +169,7 @@ impl Connection {
     /// Whether a backend's answer is on its way: sending must not block then, since the backend is
     /// heard beside it.
     pub fn is_relayed(&self) -> bool {
-        self.responder.as_ref().is_some_and(|one| one.is_second_end()) && self.conn.awaits_piece()
+        self.responder().is_some_and(|one| one.is_second_end()) && self.conn.awaits_piece()
     }
 
     /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
@@ -173,7 +178,7 @@ impl Connection {
         if !self.is_relayed() {
             return Beside::Nothing;
         }
-        let Some(responder) = &mut self.responder else { return Beside::Nothing };
+        let Some(responder) = self.responder_mut() else { return Beside::Nothing };
         match responder.fill(&mut desk.service, &desk.now) {
             Fill::Done => {
                 responder.rests();
@@ -184,7 +189,7 @@ impl Connection {
             }
             Fill::Work(plan) => {
                 let plan = self.asked_for(plan, Ask::Responder);
-                self.trace.ask(timeline::work(&plan));
+                self.trace(|trace| trace.ask(timeline::work(&plan)));
                 desk.tally.add(Counter::DiskWaits, 1);
                 Beside::Disk(plan)
             }
@@ -199,19 +204,19 @@ impl Connection {
 
     /// True while a body is being produced for it.
     pub fn is_producing(&self) -> bool {
-        self.responder.as_ref().is_some_and(|one| !one.is_second_end())
+        self.responder().is_some_and(|one| !one.is_second_end())
     }
 
     /// The body that now begins is made by this, if by any.
     pub(super) fn produce(&mut self, producer: Option<Box<dyn Responder>>) {
         if let Some(producer) = producer {
-            self.set_responder(producer);
+            self.exchange.get_or_insert_default().set_responder(producer);
             self.let_go_of_responder();
         }
     }
 
     fn take_piece(&mut self, piece: Piece, desk: &mut Desk) {
-        let buffers = self.buffers.get_or_insert_with(|| desk.buffers());
+        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
         match piece {
             Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
             Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
@@ -226,19 +231,20 @@ impl Connection {
         if self.conn.awaits_answer() || self.conn.awaits_piece() {
             return;
         }
-        if let Some(mut responder) = self.responder.take() {
+        if let Some(mut responder) = self.exchange.as_mut().and_then(|one| one.responder.take()) {
             // Of an answer that is whole nothing is left to be said; one that is broken off ends
             // the program.
             if responder.is_over() {
                 responder.end();
             }
             self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
+            self.end_exchange();
         }
     }
 
     /// The client left while the backend worked: nobody wants what it says.
     pub fn client_left(&mut self, desk: &mut Desk) {
-        if self.responder.as_ref().is_some_and(|one| one.is_backend()) {
+        if self.responder().is_some_and(|one| one.is_backend()) {
             desk.tally.add(Counter::BackendsCancelled, 1);
         }
         self.abort(CloseReason::ClientGone);
