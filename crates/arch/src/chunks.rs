@@ -15,6 +15,7 @@ use flyball_sys::file::Stamp;
 use flyball_sys::mapping::{Advice, Mapping};
 
 use crate::settings::Settings;
+use crate::window::Mapped;
 
 /// Chunks begin at multiples of this: no page of Linux is larger.
 const PAGE_BYTES_MAX: usize = 64 * 1024;
@@ -205,14 +206,12 @@ impl Table {
     }
 }
 
-impl ChunkInUse {
-    /// What is mapped.
-    pub fn mapping(&self) -> &Arc<Mapping> {
+impl Mapped for ChunkInUse {
+    fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
 
-    /// Whether it maps this version of the file at this offset.
-    pub fn is_at(&self, file: &OpenFile, offset: u64) -> bool {
+    fn is_at(&self, file: &OpenFile, offset: u64) -> bool {
         self.key.stamp == file.stamp && self.mapping.rest_from(offset).is_some()
     }
 }

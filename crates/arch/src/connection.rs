@@ -4,7 +4,6 @@
 mod exchange;
 mod responder;
 mod timeline;
-mod window;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -18,18 +17,17 @@ use flyball_observe::counters::{Counter, Tally};
 use flyball_observe::histogram::Timing;
 use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Numbers, Trace, Wait};
-use flyball_site::{Ask, Lookup, Out, Plan, Service};
-use flyball_sys::clock;
+use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 
 use self::exchange::{Exchange, traced};
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
-pub(crate) use self::window::SEEN_HOLDS_MS;
-pub use self::window::SendWindow;
 use crate::awaited::Awaited;
+use crate::buffers::Buffers;
 use crate::clients::Seat;
-use crate::desk::{Buffers, Desk};
+use crate::context::Context;
 use crate::settings::ClientAddress;
+use crate::window::{Mapped, SendWindow};
 use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
@@ -83,17 +81,17 @@ pub struct Connection {
 
 impl Connection {
     /// A connection that was accepted now.
-    pub fn new(peer: SocketAddr, desk: &Desk) -> Connection {
-        let (client, told_by) = (peer.ip().to_canonical(), desk.settings.clients.address);
+    pub fn new(peer: SocketAddr, cx: &Context) -> Connection {
+        let (client, told_by) = (peer.ip().to_canonical(), cx.clients.address);
         // A proxy's connections are those of many clients.
-        let is_proxy = told_by != ClientAddress::Peer && desk.settings.clients.trusts(client);
-        desk.shared.blocks.opened(desk.block);
-        let numbers = Numbers::accepted(&desk.tracer);
-        let trace = numbers.trace_accepted(&desk.tracer, client);
+        let is_proxy = told_by != ClientAddress::Peer && cx.clients.trusts(client);
+        cx.account.opened();
+        let numbers = Numbers::accepted(&cx.tracer);
+        let trace = numbers.trace_accepted(&cx.tracer, client);
         Connection {
-            conn: Conn::new(Arc::clone(&desk.limits), &desk.now),
+            conn: Conn::new(Arc::clone(&cx.limits), &cx.now),
             client,
-            seat: if is_proxy { Seat::Free } else { desk.seat(client) },
+            seat: if is_proxy { Seat::Free } else { cx.account.seat(client) },
             awaits_proxy: told_by == ClientAddress::ProxyProtocol,
             numbers,
             asks: 0,
@@ -147,8 +145,8 @@ impl Connection {
 
     /// Where the next bytes of its socket go; an idle connection gets buffers here. Then
     /// [`Connection::received`]: the one door through which bytes come in.
-    pub fn space(&mut self, desk: &mut Desk) -> &mut [u8] {
-        lent(&mut self.buffers, &mut self.exchange, desk).input.space()
+    pub fn space(&mut self, cx: &mut Context) -> &mut [u8] {
+        lent(&mut self.buffers, &mut self.exchange, cx).input.space()
     }
 
     /// The output queue, while there is anything in it.
@@ -168,16 +166,16 @@ impl Connection {
     }
 
     /// Goes as far as it can without waiting, and says what is needed then.
-    pub fn advance(&mut self, desk: &mut Desk) -> Step {
+    pub fn advance(&mut self, cx: &mut Context) -> Step {
         self.trace(|trace| trace.turn(Wait::Server));
-        let step = self.step(desk);
+        let step = self.step(cx);
         self.trace(|trace| timeline::stepped(trace, &step));
         step
     }
 
-    fn step(&mut self, desk: &mut Desk) -> Step {
+    fn step(&mut self, cx: &mut Context) -> Step {
         if self.seat == Seat::Refused {
-            self.turn_away(desk);
+            self.turn_away(cx);
         }
         loop {
             let wants = self.conn.wants();
@@ -191,22 +189,22 @@ impl Connection {
                 return Step::Waiting;
             }
             if self.responder().is_some() {
-                match self.respond(&wants, desk) {
+                match self.respond(&wants, cx) {
                     Responded::Again => continue,
                     Responded::Needs(step) => return step,
                 }
             }
             if wants.recv && self.unseen {
                 if self.conn.state() == State::Idle {
-                    self.begin_trace(desk);
+                    self.begin_trace(cx);
                 }
-                if let Some(plan) = self.recv(desk) {
-                    return self.ask(plan, Ask::Answer);
+                if let Some(plan) = self.recv(cx) {
+                    return self.ask(plan, Ask::Answer, cx);
                 }
                 continue;
             }
             return match (wants.read, wants.write) {
-                (true, false) => self.fetch_ahead(desk).unwrap_or(Step::Read),
+                (true, false) => self.fetch_ahead(cx).unwrap_or(Step::Read),
                 (false, true) => Step::Write,
                 (true, true) => Step::ReadWrite,
                 (false, false) => Step::Waiting,
@@ -215,43 +213,43 @@ impl Connection {
     }
 
     /// `n` bytes were put into the input's space.
-    pub fn received(&mut self, n: usize, desk: &mut Desk) {
-        desk.tally.add(Counter::BytesIn, n as u64);
+    pub fn received(&mut self, n: usize, cx: &mut Context) {
+        cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
         if let Some(buffers) = &mut self.buffers {
             buffers.input.filled(n);
             self.unseen = true;
         }
         if self.awaits_proxy {
-            self.take_proxy_header(desk);
+            self.take_proxy_header(cx);
         }
     }
 
     /// The client closed its side.
-    pub fn eof(&mut self, desk: &Desk) {
-        self.conn.eof(&desk.now);
+    pub fn eof(&mut self, cx: &Context) {
+        self.conn.eof(&cx.now);
     }
 
     /// `n` bytes were sent.
-    pub fn sent(&mut self, n: u64, desk: &mut Desk) {
-        desk.tally.add(Counter::BytesOut, n);
+    pub fn sent(&mut self, n: u64, cx: &mut Context) {
+        cx.tally.add(Counter::BytesOut, n);
         let is_producing = self.is_producing();
         if let Some(buffers) = &mut self.buffers {
             buffers.out.sent(n);
-            self.conn.sent(n, &buffers.out, &desk.now);
+            self.conn.sent(n, &buffers.out, &cx.now);
             buffers.window.sent(n, &buffers.out);
             let has_more = !buffers.out.is_empty() || is_producing;
             if !self.conn.awaits_answer() {
-                desk.answer_sent(&mut buffers.times, !has_more);
+                cx.answer_sent(&mut buffers.times, !has_more);
             }
         }
         self.trace(|trace| trace.sent(n));
         let is_traced = self.exchange.as_ref().is_some_and(|one| one.trace.is_answered());
         if is_traced && self.out().is_none() && !is_producing {
-            let Desk { tracer, shared, tally, .. } = desk;
+            let Context { tracer, account, tally, .. } = cx;
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
-            self.trace(|trace| trace.done(closes, tracer, shared.traces(), tally));
+            self.trace(|trace| trace.done(closes, tracer, &account.traces, tally));
             self.end_exchange();
         }
     }
@@ -271,8 +269,8 @@ impl Connection {
     }
 
     /// The write side is shut down.
-    pub fn shut(&mut self, desk: &Desk) {
-        self.conn.shut(&desk.now);
+    pub fn shut(&mut self, cx: &Context) {
+        self.conn.shut(&cx.now);
         // Input that nobody took makes room for what is thrown away from now on.
         self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
     }
@@ -288,7 +286,7 @@ impl Connection {
     /// What is being sent cannot be sent to its end. Where the client has gone this is
     /// [`Connection::abort`]; else it gets what the socket holds, and learns that it is not all. A
     /// file that changed meanwhile is looked at again by the next request.
-    pub fn send_failed(&mut self, reason: CloseReason, desk: &Desk) {
+    pub fn send_failed(&mut self, reason: CloseReason, cx: &Context) {
         if !matches!(reason, CloseReason::FileChanged | CloseReason::FileFailed) {
             return self.abort(reason);
         }
@@ -302,20 +300,20 @@ impl Connection {
             buffers.window = SendWindow::default();
             self.unseen = !buffers.input.is_empty();
         }
-        self.conn.break_off(reason, &desk.now);
+        self.conn.break_off(reason, &cx.now);
         self.let_go_of_responder();
     }
 
-    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask) -> Step {
-        Step::Disk(self.asked_for(plan, of))
+    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask, cx: &Context) -> Step {
+        Step::Disk(self.asked_for(plan, of, cx))
     }
 
     /// Numbers a plan that is asked for: none before it is waited for any more.
-    fn asked_for(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask) -> Box<Plan> {
+    fn asked_for(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask, cx: &Context) -> Box<Plan> {
         // A number comes again after four thousand million others, long after its plan has.
         self.asks = self.asks.checked_add(1).unwrap_or(1);
         self.exchange.get_or_insert_default().asked = self.asks;
-        plan.set_asked(of(self.asks), clock::monotonic_ns());
+        plan.set_asked(of(self.asks), cx.now_ns());
         plan
     }
 
@@ -339,22 +337,22 @@ impl Connection {
     }
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
-    pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, desk: &mut Desk) {
+    pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, cx: &mut Context) {
         if let Some(responder) = self.responder_mut() {
-            responder.expired(&desk.now);
+            responder.expired(&cx.now);
         }
-        if desk.now.ms() < self.conn.deadline() {
+        if cx.now.ms() < self.conn.deadline() {
             return;
         }
-        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let in_socket = if self.conn.is_judged_by_socket() { in_socket() } else { 0 };
-        self.conn.expired(in_socket, &mut buffers.out, &desk.now);
-        self.count_refusal(desk);
+        self.conn.expired(in_socket, &mut buffers.out, &cx.now);
+        self.count_refusal(cx);
         self.let_go_of_responder();
     }
 
     /// Gives the buffers back when they hold nothing that is still needed.
-    pub fn rest(&mut self, desk: &mut Desk) {
+    pub fn rest(&mut self, cx: &mut Context) {
         let idle = |b: &Buffers| b.input.is_empty() && b.out.is_empty();
         if self.buffers.as_deref().is_some_and(idle)
             && let Some(buffers) = self.buffers.take()
@@ -362,16 +360,16 @@ impl Connection {
             if let Some(exchange) = &mut self.exchange {
                 exchange.times = buffers.times;
             }
-            desk.give_back(buffers);
+            cx.buffers.take_back(buffers);
         }
     }
 
     /// Its client has as many connections as it may: it is told so, whatever it asks for.
-    fn turn_away(&mut self, desk: &mut Desk) {
+    fn turn_away(&mut self, cx: &mut Context) {
         self.seat = Seat::Free;
-        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
-        self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &desk.now);
-        self.count_refusal(desk);
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
+        self.conn.turn_away(Refusal::TooManyConnections, &mut buffers.out, &cx.now);
+        self.count_refusal(cx);
     }
 
     /// True when an orderly end of the connection would pass for the end of a body that was cut
@@ -381,20 +379,20 @@ impl Connection {
     }
 
     /// Ends it: the buffers go back whatever they hold.
-    pub fn end(mut self, desk: &mut Desk, reason: CloseReason) {
-        let Desk { tracer, shared, tally, .. } = desk;
-        self.trace(|trace| trace.closed(reason, tracer, shared.traces(), tally));
-        desk.clients().get_up(self.seat);
-        desk.shared.blocks.closed(desk.block);
-        desk.tally.closed(reason);
+    pub fn end(mut self, cx: &mut Context, reason: CloseReason) {
+        let Context { tracer, account, tally, .. } = cx;
+        self.trace(|trace| trace.closed(reason, tracer, &account.traces, tally));
+        cx.account.clients.get_up(self.seat);
+        cx.account.closed();
+        cx.tally.closed(reason);
         if let Some(buffers) = self.buffers {
-            desk.give_back(buffers);
+            cx.buffers.take_back(buffers);
         }
     }
 
     /// Gives input to the machine, and its request to the site.
-    fn recv(&mut self, desk: &mut Desk) -> Option<Box<Plan>> {
-        let Desk { head, now, .. } = desk;
+    fn recv(&mut self, cx: &mut Context) -> Option<Box<Plan>> {
+        let Context { head, now, .. } = cx;
         self.unseen &= self.buffers.is_some();
         let Buffers { input, out, times, .. } = self.buffers.as_deref_mut()?;
         let at = input.position();
@@ -403,18 +401,18 @@ impl Connection {
         let wants = self.conn.wants();
         self.unseen = !input.is_empty() && consumed > 0;
         if !wants.ask {
-            self.count_refusal(desk);
+            self.count_refusal(cx);
             return None;
         }
-        if desk.ends_parsed() {
+        if cx.tried.ends_parsed {
             self.conn.abort(CloseReason::LabStage);
             return None;
         }
-        desk.request_seen(times);
+        cx.request_seen(times);
         self.numbers.head();
-        let _masked = desk.masked();
-        let Desk { service, settings, head, now, tally, log, shared, .. } = desk;
-        head.client = settings.clients.of(&head.request(input.since(at)), self.client);
+        let _masked = cx.tried.masks.map(|mask| mask());
+        let Context { clients, service, head, now, tally, log, account, .. } = cx;
+        head.client = clients.of(&head.request(input.since(at)), self.client);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
         traced(&mut self.exchange, |trace| trace.head(&request));
@@ -422,7 +420,7 @@ impl Connection {
             self.conn.set_private(service.restricts(&request));
             log.expect_login(service, &request);
         }
-        let lookup = match shared.clients().ask(request.client(), now.ms()) {
+        let lookup = match account.clients.ask(request.client(), now.ms()) {
             Ok(()) => service.lookup(request, now),
             Err(wait_s) => throttle(wait_s, &request, service, tally),
         };
@@ -448,18 +446,18 @@ impl Connection {
         log.write(&request, &answer, began_ns, now);
         self.conn.answered(answer, out, now);
         self.may_fetch = service.has_ahead();
-        desk.answered(status);
+        cx.answered(status);
         self.produce(producer);
         None
     }
 
     /// Takes what a proxy says in front of all else that its connection carries. A client that is
     /// trusted must say it, and one that is not must not (The PROXY protocol, section 2).
-    fn take_proxy_header(&mut self, desk: &Desk) {
+    fn take_proxy_header(&mut self, cx: &Context) {
         let Some(buffers) = &mut self.buffers else { return };
         let input = &mut buffers.input;
-        let is_trusted = desk.settings.clients.trusts(self.client);
-        match proxy_protocol::read_header(input.bytes(), desk.limits.head_bytes_max) {
+        let is_trusted = cx.clients.trusts(self.client);
+        match proxy_protocol::read_header(input.bytes(), cx.limits.head_bytes_max) {
             Ok(None) => self.unseen = false,
             Ok(Some(header)) if is_trusted => {
                 input.consume(header.len);
@@ -467,7 +465,7 @@ impl Connection {
                 self.unseen = !input.is_empty();
                 if let Some(source) = header.source {
                     self.client = source.ip().to_canonical();
-                    self.seat = desk.seat(self.client);
+                    self.seat = cx.account.seat(self.client);
                 }
             }
             Err(ProxyError::Absent) if !is_trusted => self.awaits_proxy = false,
@@ -482,37 +480,40 @@ impl Connection {
     }
 
     /// The next `n` bytes of the body at the front of the output are in memory.
-    pub(crate) fn saw(&mut self, n: usize, desk: &Desk) {
+    pub(crate) fn saw(&mut self, n: usize, cx: &Context) {
         if let Some(buffers) = &mut self.buffers {
-            buffers.window.saw(n, desk.now.ms());
+            buffers.window.saw(n, cx.now.ms());
         }
     }
 
     /// Has the front of the output mapped.
-    pub(crate) fn map_front(&mut self, desk: &Desk) {
+    pub(crate) fn map_front(
+        &mut self,
+        map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>,
+    ) {
         if let Some(buffers) = &mut self.buffers {
-            buffers.window.map(&buffers.out, desk);
+            buffers.window.map(&buffers.out, map);
         }
     }
 
     /// The work that brings the next piece of the output into memory.
-    pub fn warm(&mut self, desk: &Desk) -> Option<Box<Plan>> {
+    pub fn warm(&mut self, cx: &Context) -> Option<Box<Plan>> {
         let (out, window) = self.front()?;
-        let mut plan = window.warm(out, desk.settings.piece_bytes)?;
+        let mut plan = window.warm(out, cx.piece_bytes)?;
         self.warming = true;
-        plan.set_asked(Ask::Output, clock::monotonic_ns());
+        plan.set_asked(Ask::Output, cx.now_ns());
         self.trace(|trace| trace.ask(timeline::work(&plan)));
         Some(plan)
     }
 
     /// The work is done: what asked for it goes on, and may need the next.
-    pub fn resume(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
+    pub fn resume(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
         self.trace(|trace| trace.resumed(timeline::work(&plan)));
-        let now_ns = clock::monotonic_ns();
-        desk.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
+        let now_ns = cx.now_ns();
+        cx.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let ask = plan.asked_by();
         let mut next = match ask {
-            Ask::Ahead => self.fetched(plan, desk),
+            Ask::Ahead => self.fetched(plan, cx),
             Ask::Output => {
                 self.warming = false;
                 if let (Some(buffers), Some(len)) = (&mut self.buffers, plan.warmed()) {
@@ -520,14 +521,14 @@ impl Connection {
                 }
                 None
             }
-            Ask::Answer(number) if self.awaits(number) => self.looked_up(plan, desk),
+            Ask::Answer(number) if self.awaits(number) => self.looked_up(plan, cx),
             Ask::Responder(number) if self.awaits(number) => match self.responder_mut() {
-                Some(responder) => responder.worked(plan, &mut desk.service, &desk.now),
+                Some(responder) => responder.worked(plan, &mut cx.service, &cx.now),
                 None => None,
             },
             // What asked for it is gone.
             Ask::Answer(_) | Ask::Responder(_) => {
-                desk.service.learn(plan, &desk.now);
+                cx.learn(plan);
                 None
             }
         };
@@ -542,16 +543,16 @@ impl Connection {
     }
 
     /// A file is there that no request has asked for yet.
-    fn fetched(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        let next = desk.service.resume_ahead(plan, &desk.now);
+    fn fetched(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
+        let next = cx.service.resume_ahead(plan, &cx.now);
         self.fetching = next.is_some();
         next
     }
 
-    fn looked_up(&mut self, plan: Plan, desk: &mut Desk) -> Option<Box<Plan>> {
-        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+    fn looked_up(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let exchange = self.exchange.get_or_insert_default();
-        let Desk { service, now, tally, log, .. } = desk;
+        let Context { service, now, tally, log, .. } = cx;
         let logged = if log.lines.is_on() { plan.request().cloned() } else { None };
         if let Some(request) = &logged {
             log.expect_login(service, &request.request());
@@ -577,33 +578,33 @@ impl Connection {
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
         self.may_fetch = service.has_ahead();
-        desk.answered(status);
+        cx.answered(status);
         self.produce(producer);
         None
     }
 
     /// After an answer, and before it waits for the next request, a connection brings in what the
     /// caches should hold: no answer is delayed by that but its own next one.
-    fn fetch_ahead(&mut self, desk: &mut Desk) -> Option<Step> {
+    fn fetch_ahead(&mut self, cx: &mut Context) -> Option<Step> {
         if !std::mem::take(&mut self.may_fetch) {
             return None;
         }
-        let mut plan = desk.service.fetch_ahead(&desk.now)?;
+        let mut plan = cx.service.fetch_ahead(&cx.now)?;
         (self.fetching, self.may_fetch) = (true, true);
-        plan.set_asked(Ask::Ahead, clock::monotonic_ns());
+        plan.set_asked(Ask::Ahead, cx.now_ns());
         Some(Step::Disk(plan))
     }
 
     /// A request that was refused before the site saw it is counted and logged here.
-    fn count_refusal(&mut self, desk: &mut Desk) {
+    fn count_refusal(&mut self, cx: &mut Context) {
         if let Some(refusal) = self.conn.take_refusal() {
             let status = refusal.status();
             self.trace(|trace| timeline::answers(trace, status, None));
-            desk.answered_by_none(status);
+            cx.answered_by_none(status);
             if refusal == Refusal::TooManyConnections {
-                desk.tally.add(Counter::TurnedAway, 1);
+                cx.tally.add(Counter::TurnedAway, 1);
             }
-            desk.log.lines.write_refusal(status, self.client(), &desk.now);
+            cx.log.lines.write_refusal(status, self.client(), &cx.now);
         }
     }
 }
@@ -612,10 +613,10 @@ impl Connection {
 fn lent<'a>(
     buffers: &'a mut Option<Box<Buffers>>,
     exchange: &mut Option<Box<Exchange>>,
-    desk: &mut Desk,
+    cx: &mut Context,
 ) -> &'a mut Buffers {
     buffers.get_or_insert_with(|| {
-        let mut buffers = desk.buffers();
+        let mut buffers = cx.lend();
         if let Some(exchange) = exchange {
             buffers.times = std::mem::take(&mut exchange.times);
         }

@@ -14,6 +14,7 @@ use flyball_sys::lock::{self, FileLock, Way};
 use flyball_sys::say;
 use flyball_sys::signal::Masked;
 
+use crate::context::Tried;
 use crate::desk::Desk;
 use crate::registry;
 use crate::settings::Settings;
@@ -169,6 +170,16 @@ impl Trial {
     }
 }
 
+impl Trial {
+    /// What is tried with connections.
+    pub(crate) fn with_connections(&self) -> Tried {
+        Tried {
+            ends_parsed: self.close_after == CloseAfter::Parse,
+            masks: self.signal_mask.then_some(Masked::all as fn() -> Masked),
+        }
+    }
+}
+
 impl Desk {
     /// What is to be held while accepting.
     pub(crate) fn accept_lock(&self) -> Option<Arc<FileLock>> {
@@ -186,16 +197,6 @@ impl Desk {
     /// Whether a connection ends from which something was read.
     pub(crate) fn ends_read(&self) -> bool {
         self.trial.as_ref().is_some_and(|trial| trial.close_after == CloseAfter::Read)
-    }
-
-    /// Whether a connection ends of which a whole head is parsed.
-    pub(crate) fn ends_parsed(&self) -> bool {
-        self.trial.as_ref().is_some_and(|trial| trial.close_after == CloseAfter::Parse)
-    }
-
-    /// What is to be held while a request is looked up.
-    pub(crate) fn masked(&self) -> Option<Masked> {
-        self.trial.as_ref().filter(|trial| trial.signal_mask).map(|_| Masked::all())
     }
 }
 

@@ -133,8 +133,8 @@ impl<D: DiskWork> Phases<D> {
     /// When the kernel refuses.
     pub fn with_service(worker: Worker, service: Service, disk: D) -> io::Result<Phases<D>> {
         let mut desk = worker.desk_with(service, 0);
-        desk.resident_only = disk.reads_large_bodies();
-        desk.only_sendfile_waits = worker.settings.send_blocking;
+        desk.sender.resident_only = disk.reads_large_bodies();
+        desk.sender.only_sendfile_waits = worker.settings.send_blocking;
         let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = disk.completions() {
@@ -322,7 +322,7 @@ impl<D: DiskWork> Phases<D> {
                     self.end_turn(token, turn);
                 }
                 // Its connection is gone.
-                None => self.desk.service.learn(*plan, &self.desk.now),
+                None => self.desk.learn(*plan),
             }
         }
     }

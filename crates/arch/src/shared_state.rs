@@ -19,7 +19,7 @@ use crate::live::Live;
 #[derive(Debug)]
 pub struct SharedState {
     /// What is counted.
-    pub blocks: Blocks,
+    pub blocks: Arc<Blocks>,
     clients: Arc<ClientLimits>,
     live: Arc<Live>,
     traces: Arc<Ring>,
@@ -37,7 +37,7 @@ impl SharedState {
         let (clients, live) = (Arc::default(), Arc::new(Live::new()?));
         let spooled = Arc::new(SharedCounters::new(blocks)?);
         let traces = Arc::new(Ring::new()?);
-        Ok(SharedState { blocks: Blocks::new(blocks)?, clients, live, traces, spooled })
+        Ok(SharedState { blocks: Arc::new(Blocks::new(blocks)?), clients, live, traces, spooled })
     }
 
     /// The same with what clients use, which has these limits.
@@ -51,12 +51,12 @@ impl SharedState {
     /// When memory is out.
     pub fn with_names(self, sites: &[SiteSettings]) -> io::Result<SharedState> {
         let blocks = self.blocks.with_names(&labels(sites), &modules(sites))?;
-        Ok(SharedState { blocks, ..self })
+        Ok(SharedState { blocks: Arc::new(blocks), ..self })
     }
 
     /// The same state, beside other limits of clients and for other sites.
     pub fn beside(&self, clients: Arc<ClientLimits>, sites: &[SiteSettings]) -> SharedState {
-        let blocks = self.blocks.of_names(&labels(sites), &modules(sites));
+        let blocks = Arc::new(self.blocks.of_names(&labels(sites), &modules(sites)));
         let (live, traces) = (Arc::clone(&self.live), Arc::clone(&self.traces));
         let spooled = Arc::clone(&self.spooled);
         SharedState { blocks, clients, live, traces, spooled }
@@ -73,7 +73,7 @@ impl SharedState {
     }
 
     /// Timelines of requests.
-    pub fn traces(&self) -> &Ring {
+    pub fn traces(&self) -> &Arc<Ring> {
         &self.traces
     }
 

@@ -12,6 +12,7 @@
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
@@ -20,10 +21,10 @@ use flyball_sys::mapping::{self, Mapping};
 use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
-use crate::chunks::ChunkInUse;
-use crate::connection::{Connection, SEEN_HOLDS_MS, SendWindow};
+use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::settings::SendMode;
+use crate::window::{SEEN_HOLDS_MS, SendWindow};
 
 /// Memory segments that one gather write carries.
 pub(crate) const GATHER_MAX: usize = 64;
@@ -66,7 +67,7 @@ enum Only {
 impl Only {
     fn in_memory(warmed: u64, window: &SendWindow, desk: &Desk) -> Only {
         let seen = window.seen_bytes(desk.now.ms());
-        Only::InMemory { warmed, seen, residency: desk.residency }
+        Only::InMemory { warmed, seen, residency: desk.sender.residency }
     }
 }
 
@@ -99,19 +100,19 @@ pub fn transmit(socket: impl AsFd, connection: &mut Connection, desk: &mut Desk)
     let socket = socket.as_fd();
     loop {
         if desk.settings.send == SendMode::Mapped {
-            connection.map_front(desk);
+            connection.map_front(|file, offset| desk.sender.map(file, offset));
         }
         connection.sends();
         let Some((out, window)) = connection.front() else { return Sent::All };
         let ends = connection.ends_with_output();
-        let only = match desk.resident_only {
+        let only = match desk.sender.resident_only {
             true => Only::in_memory(window.warm_bytes(), window, desk),
             false => Only::Any,
         };
         let call = match out.front() {
             Front::Empty => return Sent::All,
             Front::Memory => {
-                let waits = !desk.only_sendfile_waits && !connection.is_relayed();
+                let waits = !desk.sender.only_sendfile_waits && !connection.is_relayed();
                 send_memory(socket, out, ends, waits, desk)
             }
             Front::File { file, offset, len } => {
@@ -139,7 +140,7 @@ pub fn transmit_reference(
 ) -> Option<Sent> {
     loop {
         if desk.settings.send == SendMode::Mapped {
-            connection.map_front(desk);
+            connection.map_front(|file, offset| desk.sender.map(file, offset));
         }
         connection.sends();
         let (out, window) = connection.front()?;
@@ -160,7 +161,7 @@ pub fn transmit_reference(
 /// Whether the next piece of a large body would go by [`transmit_reference`].
 pub fn goes_by_reference(connection: &mut Connection, desk: &mut Desk) -> bool {
     if desk.settings.send == SendMode::Mapped {
-        connection.map_front(desk);
+        connection.map_front(|file, offset| desk.sender.map(file, offset));
     }
     let Some((out, window)) = connection.front() else { return false };
     let Front::File { file, offset, len } = out.front() else { return false };
@@ -272,11 +273,11 @@ struct Part<'a> {
 
 impl Part<'_> {
     /// How the next piece goes, where `chunk` is what is mapped of it.
-    fn way<'a>(&self, chunk: Option<&'a ChunkInUse>, desk: &mut Desk, only: Only) -> Way<'a> {
+    fn way<'a>(&self, chunk: Option<&'a Arc<Mapping>>, desk: &mut Desk, only: Only) -> Way<'a> {
         if desk.settings.send == SendMode::Mapped {
             let body = self.len.saturating_sub(TAIL_BYTES);
             return match chunk.filter(|_| body > 0) {
-                Some(chunk) => self.by_mapping(chunk.mapping(), body, desk, only),
+                Some(chunk) => self.by_mapping(chunk, body, desk, only),
                 None => Way::Copy,
             };
         }
@@ -319,7 +320,7 @@ impl Part<'_> {
         most: usize,
         desk: &Desk,
     ) -> Call {
-        let waits = !desk.only_sendfile_waits;
+        let waits = !desk.sender.only_sendfile_waits;
         match mapping.send(socket, self.offset, most, true, waits) {
             Ok(sent) => Call::Took { sent, offered: sent, large: true },
             Err(error) if mapping::is_fault(&error) && self.keeps_promise() => {
@@ -332,7 +333,7 @@ impl Part<'_> {
 
     /// Reads the next piece, checks the file if it is the last, and sends it.
     fn send_copy(&self, socket: BorrowedFd<'_>, desk: &mut Desk, only: Only, ends: bool) -> Call {
-        let waits = !desk.only_sendfile_waits;
+        let waits = !desk.sender.only_sendfile_waits;
         let piece = desk.piece();
         let most = piece.len().min(usize::try_from(self.len).unwrap_or(usize::MAX));
         let read = match self.read(&mut piece[..most], only) {

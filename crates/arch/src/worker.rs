@@ -10,6 +10,7 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
+use crate::context::Context;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::logged::RequestLog;
@@ -96,11 +97,12 @@ impl Worker {
     pub fn desk_with(&self, service: Service, block: usize) -> Desk {
         let log = RequestLog::new(&self.log);
         let mut desk = Desk::new(service, &self.settings, &self.shared, self.block + block, log);
-        desk.chunks = Arc::clone(&self.chunks);
-        desk.tracer = desk.tracer.of_worker(self.index, self.log.slow());
-        desk.service.warm(&desk.now);
+        desk.sender.chunks = Arc::clone(&self.chunks);
+        desk.tracer.set_worker(self.index, self.log.slow());
+        let Context { service, now, .. } = &mut *desk;
+        service.warm(now);
         let desk = desk.of_process(self.index, self.block);
-        self.sites.watch(|| Box::new(Overload::of(self, desk.block)));
+        self.sites.watch(|| Box::new(Overload::of(self, desk.account.block)));
         if let Some(spool) = self.sites.spool() {
             spool.share(self.shared.spooled(), self.block);
         }

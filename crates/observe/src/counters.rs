@@ -284,10 +284,10 @@ impl Blocks {
     ///
     /// # Errors
     /// When memory is out.
-    pub fn with_names(self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
+    pub fn with_names(&self, hosts: &[String], modules: &[String]) -> io::Result<Blocks> {
         let hosts = NamedCounts::new(hosts, self.blocks)?;
         let modules = NamedCounts::new(modules, self.blocks)?;
-        Ok(Blocks { hosts, modules, ..self })
+        Ok(Blocks { shared: Arc::clone(&self.shared), blocks: self.blocks, hosts, modules })
     }
 
     /// What is counted by module.

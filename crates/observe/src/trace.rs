@@ -51,9 +51,9 @@ impl Tracer {
         Tracer { filter: None, slow: None, worker: 0, base, connections: Cell::new(0) }
     }
 
-    /// The same in the worker of this number, with this log of slow requests.
-    pub fn of_worker(self, worker: usize, slow: Option<SlowSender>) -> Tracer {
-        Tracer { worker: worker as u32, slow, ..self }
+    /// It is in the worker of this number, with this log of slow requests.
+    pub fn set_worker(&mut self, worker: usize, slow: Option<SlowSender>) {
+        (self.worker, self.slow) = (worker as u32, slow);
     }
 
     /// Looks whether somebody asks; once in a turn of a loop. One relaxed load while nobody does.

@@ -110,7 +110,7 @@ impl Architecture for Mp {
         let crew = Crew::new(&worker)?;
         let mut desk = worker.desk_with(service, 0);
         let (chunk, most) = (worker.settings.chunk_bytes, mapped_bytes_max(&worker.settings));
-        desk.chunks = Chunks::new(chunk, most, worker.settings.mapped_advice);
+        desk.sender.chunks = Chunks::new(chunk, most, worker.settings.mapped_advice);
         let process = Thread::new(&crew, desk).alone();
         process.run(number, processes)?;
         crew.leave_listeners();

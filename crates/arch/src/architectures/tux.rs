@@ -130,7 +130,7 @@ impl EventLoop {
         let mut caches = worker.settings.caches.clone();
         caches.pinned = true;
         let mut desk = worker.desk_with(Service::new(worker.sites.clone(), caches), 0);
-        desk.resident_only = true;
+        desk.sender.resident_only = true;
         let mut event_loop = EventLoop {
             callbacks: Callbacks::new(&worker)?,
             requests: Requests::new(desk.now.ms()),

@@ -5,8 +5,8 @@ use flyball_observe::trace::Trace;
 use flyball_site::{Ask, Responder};
 
 use super::Connection;
-use crate::desk::Desk;
-use crate::turn::RequestTimes;
+use crate::context::Context;
+use crate::times::RequestTimes;
 
 /// What is known of a request that waits for its answer, or for the rest of that.
 #[derive(Debug, Default)]
@@ -62,10 +62,10 @@ impl Connection {
     }
 
     /// No byte of the next request was looked at yet.
-    pub(super) fn begin_trace(&mut self, desk: &Desk) {
+    pub(super) fn begin_trace(&mut self, cx: &Context) {
         if self.exchange.as_ref().is_some_and(|one| one.trace.is_kept()) {
             self.trace(Trace::begin);
-        } else if let Some(trace) = self.numbers.trace_begun(&desk.tracer, self.client) {
+        } else if let Some(trace) = self.numbers.trace_begun(&cx.tracer, self.client) {
             self.exchange.get_or_insert_default().trace = trace;
         }
     }

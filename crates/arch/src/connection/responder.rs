@@ -7,7 +7,7 @@ use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responde
 
 use super::{Connection, Step, lent, timeline};
 use crate::awaited::Awaited;
-use crate::desk::Desk;
+use crate::context::Context;
 
 /// What a step of a responder has led to.
 pub(super) enum Responded {
@@ -45,7 +45,7 @@ pub(super) fn begin_to_respond(
 
 impl Connection {
     /// Goes on with the responder.
-    pub(super) fn respond(&mut self, wants: &Wants, desk: &mut Desk) -> Responded {
+    pub(super) fn respond(&mut self, wants: &Wants, cx: &mut Context) -> Responded {
         // The connection may have moved on without it.
         self.let_go_of_responder();
         let Some(responder) = self.exchange.as_mut().and_then(|one| one.responder.as_mut()) else {
@@ -55,31 +55,31 @@ impl Connection {
         if let Some(buffers) = &mut self.buffers
             && room > 0
         {
-            responder.take(&buffers.input.bytes()[..room], &desk.now);
-            self.conn.taken(room, &desk.now);
+            responder.take(&buffers.input.bytes()[..room], &cx.now);
+            self.conn.taken(room, &cx.now);
             buffers.input.consume(room);
             self.unseen = !buffers.input.is_empty();
             return Responded::Again;
         }
         if self.conn.body_is_complete() {
-            responder.end_body(&desk.now);
+            responder.end_body(&cx.now);
         }
         if wants.recv && self.unseen {
-            let plan = self.recv(desk);
+            let plan = self.recv(cx);
             debug_assert!(plan.is_none(), "a body is no request");
             return Responded::Again;
         }
-        match responder.advance(wants, &mut desk.service, &desk.now) {
-            Went::Head => return self.answer_by_responder(desk),
+        match responder.advance(wants, &mut cx.service, &cx.now) {
+            Went::Head => return self.answer_by_responder(cx),
             Went::Piece(piece) => {
-                self.take_piece(piece, desk);
+                self.take_piece(piece, cx);
                 return Responded::Again;
             }
             Went::Work(plan) if !responder.is_second_end() => {
-                self.conn.piece_asked(&desk.now);
-                return Responded::Needs(self.ask(plan, Ask::Responder));
+                self.conn.piece_asked(&cx.now);
+                return Responded::Needs(self.ask(plan, Ask::Responder, cx));
             }
-            Went::Work(plan) => return Responded::Needs(self.ask(plan, Ask::Responder)),
+            Went::Work(plan) => return Responded::Needs(self.ask(plan, Ask::Responder, cx)),
             Went::Working => return Responded::Needs(Step::Waiting),
             // What was passed on made room for more.
             Went::Wait if wants.body > 0 && responder.room() > 0 => return Responded::Again,
@@ -90,7 +90,7 @@ impl Connection {
                 responder.rests();
                 if reads { Step::ReadWrite } else { Step::Write }
             }
-            (false, reads) => match responder.awaited(&desk.now) {
+            (false, reads) => match responder.awaited(&cx.now) {
                 Some((descriptor, interest)) => {
                     Step::Await(Awaited { descriptor, interest, reads })
                 }
@@ -104,13 +104,13 @@ impl Connection {
     }
 
     /// The head of the responder's answer is there, or what stands in its place.
-    fn answer_by_responder(&mut self, desk: &mut Desk) -> Responded {
+    fn answer_by_responder(&mut self, cx: &mut Context) -> Responded {
         let exchange = self.exchange.get_or_insert_default();
         let Some(mut responder) = exchange.responder.take() else { return Responded::Again };
-        let logged = responder.request().filter(|_| desk.log.lines.is_on()).cloned();
-        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+        let logged = responder.request().filter(|_| cx.log.lines.is_on()).cloned();
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let exchange = self.exchange.get_or_insert_default();
-        let Desk { service, now, tally, log, .. } = desk;
+        let Context { service, now, tally, log, .. } = cx;
         if let Some(request) = &logged {
             log.expect_login(service, &request.request());
         }
@@ -131,7 +131,7 @@ impl Connection {
             }
             Lookup::Wait(plan) => {
                 self.conn.set_backend(false);
-                return Responded::Needs(self.ask(plan, Ask::Answer));
+                return Responded::Needs(self.ask(plan, Ask::Answer, cx));
             }
         };
         let status = answer.status;
@@ -155,7 +155,7 @@ impl Connection {
         }
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
-        desk.answered(status);
+        cx.answered(status);
         self.produce(producer);
         if streams && self.conn.awaits_piece() {
             self.exchange.get_or_insert_default().responder = Some(responder);
@@ -174,12 +174,12 @@ impl Connection {
 
     /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
     /// backend says, so that a slow client does not hold it up.
-    pub fn beside(&mut self, desk: &mut Desk) -> Beside {
+    pub fn beside(&mut self, cx: &mut Context) -> Beside {
         if !self.is_relayed() {
             return Beside::Nothing;
         }
         let Some(responder) = self.responder_mut() else { return Beside::Nothing };
-        match responder.fill(&mut desk.service, &desk.now) {
+        match responder.fill(&mut cx.service, &cx.now) {
             Fill::Done => {
                 responder.rests();
                 Beside::Nothing
@@ -188,9 +188,9 @@ impl Connection {
                 Beside::Await(Awaited { descriptor, interest, reads: false })
             }
             Fill::Work(plan) => {
-                let plan = self.asked_for(plan, Ask::Responder);
+                let plan = self.asked_for(plan, Ask::Responder, cx);
                 self.trace(|trace| trace.ask(timeline::work(&plan)));
-                desk.tally.add(Counter::DiskWaits, 1);
+                cx.tally.add(Counter::DiskWaits, 1);
                 Beside::Disk(plan)
             }
         }
@@ -215,12 +215,12 @@ impl Connection {
         }
     }
 
-    fn take_piece(&mut self, piece: Piece, desk: &mut Desk) {
-        let buffers = lent(&mut self.buffers, &mut self.exchange, desk);
+    fn take_piece(&mut self, piece: Piece, cx: &mut Context) {
+        let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         match piece {
-            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &desk.now),
-            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &desk.now),
-            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &desk.now),
+            Piece::More(content) => self.conn.piece(content, false, &mut buffers.out, &cx.now),
+            Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &cx.now),
+            Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &cx.now),
         }
         self.let_go_of_responder();
     }
@@ -243,9 +243,9 @@ impl Connection {
     }
 
     /// The client left while the backend worked: nobody wants what it says.
-    pub fn client_left(&mut self, desk: &mut Desk) {
+    pub fn client_left(&mut self, cx: &mut Context) {
         if self.responder().is_some_and(|one| one.is_backend()) {
-            desk.tally.add(Counter::BackendsCancelled, 1);
+            cx.tally.add(Counter::BackendsCancelled, 1);
         }
         self.abort(CloseReason::ClientGone);
     }

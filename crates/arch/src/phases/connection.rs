@@ -119,7 +119,7 @@ impl<D: DiskWork> Port for LoopPort<'_, D> {
     }
 
     fn receive(&mut self, space: &mut [u8], desk: &Desk) -> io::Result<usize> {
-        match desk.only_sendfile_waits {
+        match desk.sender.only_sendfile_waits {
             false => net::recv(self.socket, space),
             true => net::recv_now(self.socket, space),
         }

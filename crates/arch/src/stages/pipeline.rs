@@ -15,7 +15,8 @@ use super::connection::{Line, Reached};
 use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
-use crate::desk::{Desk, SpareBuffers};
+use crate::buffers::SpareBuffers;
+use crate::desk::Desk;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};
 

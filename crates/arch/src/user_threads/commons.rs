@@ -123,7 +123,7 @@ impl Commons {
     ) -> io::Result<Box<Commons>> {
         let helpers = Helpers::start(&worker)?;
         let mut desk = worker.desk();
-        desk.resident_only = helpers.reads_large_bodies();
+        desk.sender.resident_only = helpers.reads_large_bodies();
         let mut mechanism = readiness::open(worker.settings.events.name())?;
         mechanism.add(worker.signals.as_fd(), SIGNALS, Interest::READ)?;
         if let Some(completions) = helpers.completions() {
@@ -215,7 +215,7 @@ impl Commons {
             if let Some(thread) = self.errands.waiting.remove(errand) {
                 return Some((thread, plan));
             }
-            self.desk.service.learn(*plan, &self.desk.now);
+            self.desk.learn(*plan);
         }
         None
     }

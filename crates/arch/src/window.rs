@@ -1,16 +1,26 @@
 //! What is known of the file at the front of a connection's output: which of its next bytes are in
 //! memory, and where they are mapped.
 
-use flyball_http::out::Front;
-use flyball_site::{Out, Plan};
+use std::fmt::Debug;
+use std::sync::Arc;
 
-use crate::chunks::ChunkInUse;
-use crate::desk::Desk;
+use flyball_http::out::Front;
+use flyball_site::{OpenFile, Out, Plan};
+use flyball_sys::mapping::Mapping;
 
 /// How long what was seen in memory is taken to be there still. Many pieces leave meanwhile, to
 /// one client or to many, which then need no look of their own; a slow client's do. Without it
 /// looks are a third of the CPU for bodies of 200 kB that all ask for.
 pub(crate) const SEEN_HOLDS_MS: u32 = 100;
+
+/// A part of a file that is mapped for as long as this lives.
+pub(crate) trait Mapped: Debug + Send {
+    /// What is mapped.
+    fn mapping(&self) -> &Arc<Mapping>;
+
+    /// Whether it maps this version of the file at this offset.
+    fn is_at(&self, file: &OpenFile, offset: u64) -> bool;
+}
 
 /// The window at the front of the output.
 #[derive(Debug, Default)]
@@ -19,15 +29,15 @@ pub struct SendWindow {
     warmed: u64,
     /// Bytes that were seen in memory.
     seen: u64,
-    /// When they were, in the desk's milliseconds.
+    /// When they were, in the context's milliseconds.
     seen_ms: u64,
     /// The part of a large body that is being sent, where it is mapped.
-    chunk: Option<ChunkInUse>,
+    chunk: Option<Box<dyn Mapped>>,
 }
 
 impl SendWindow {
     /// `n` bytes were sent, and this is left.
-    pub(super) fn sent(&mut self, n: u64, out: &Out) {
+    pub(crate) fn sent(&mut self, n: u64, out: &Out) {
         self.warmed = self.warmed.saturating_sub(n);
         self.seen = self.seen.saturating_sub(n);
         if self.chunk.is_some() && !matches!(out.front(), Front::File { .. }) {
@@ -36,7 +46,7 @@ impl SendWindow {
     }
 
     /// So many bytes have been brought into memory.
-    pub(super) fn warmed(&mut self, len: usize) {
+    pub(crate) fn warmed(&mut self, len: usize) {
         self.warmed = len as u64;
     }
 
@@ -47,7 +57,7 @@ impl SendWindow {
 
     /// The next `n` bytes of the body are in memory, as a look or a read has shown. What is left of
     /// what was seen before stays as old as it is.
-    pub(super) fn saw(&mut self, n: usize, now_ms: u64) {
+    pub(crate) fn saw(&mut self, n: usize, now_ms: u64) {
         if self.seen_bytes(now_ms) != n as u64 {
             (self.seen, self.seen_ms) = (n as u64, now_ms);
         }
@@ -61,22 +71,26 @@ impl SendWindow {
 
     /// Has the front of the output mapped if that is a large body, and lets go of what was before
     /// it. What cannot be mapped is sent in another way.
-    pub(super) fn map(&mut self, out: &Out, desk: &Desk) {
+    pub(crate) fn map(
+        &mut self,
+        out: &Out,
+        map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>,
+    ) {
         let Front::File { file, offset, .. } = out.front() else { return self.chunk = None };
         if !self.chunk.as_ref().is_some_and(|chunk| chunk.is_at(file, offset)) {
             // First, so that it can make room.
             self.chunk = None;
-            self.chunk = desk.chunks.take(file, offset).ok();
+            self.chunk = map(file, offset);
         }
     }
 
     /// What is mapped of it.
-    pub(crate) fn chunk(&self) -> Option<&ChunkInUse> {
-        self.chunk.as_ref()
+    pub(crate) fn chunk(&self) -> Option<&Arc<Mapping>> {
+        Some(self.chunk.as_ref()?.mapping())
     }
 
     /// The work that brings its next piece into memory.
-    pub(super) fn warm(&self, out: &Out, piece_bytes: usize) -> Option<Box<Plan>> {
+    pub(crate) fn warm(&self, out: &Out, piece_bytes: usize) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = out.front() else { return None };
         let most = len.min(piece_bytes as u64) as usize;
         Some(match self.chunk.as_ref().filter(|chunk| chunk.is_at(file, offset)) {

@@ -1,0 +1,151 @@
+//! What a connection needs of the thread that works on it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use flyball_http::{Head, Limits, Now, Status};
+use flyball_observe::counters::{Blocks, Tally};
+use flyball_observe::histogram::Timing;
+use flyball_observe::hosts::NamedCounts;
+use flyball_observe::trace::{Ring, Tracer};
+use flyball_site::{Plan, Service};
+use flyball_sys::signal::Masked;
+
+use crate::buffers::{Buffers, Lender};
+use crate::clients::{ClientLimits, Seat};
+use crate::logged::RequestLog;
+use crate::settings::ClientSettings;
+use crate::times::{RequestTimes, Turn};
+
+/// What one thread of control has at hand; lent to every step of every connection.
+#[derive(Debug)]
+pub struct Context {
+    /// Who clients are taken to be.
+    pub clients: ClientSettings,
+    /// Limits of each connection.
+    pub limits: Arc<Limits>,
+    /// Bytes of a large body that are brought into memory together.
+    pub piece_bytes: usize,
+    /// The sites, with caches of its own or shared ones.
+    pub service: Service,
+    /// Scratch for one parsed head.
+    pub head: Head,
+    /// The time, as of the last turn.
+    pub now: Now,
+    /// What was counted since it was last published.
+    pub tally: Tally,
+    /// The access log.
+    pub log: RequestLog,
+    /// Who asks for timelines of requests.
+    pub(crate) tracer: Tracer,
+    pub(crate) account: Account,
+    pub(crate) turn: Turn,
+    pub(crate) tried: Tried,
+    pub(crate) buffers: Lender,
+}
+
+/// What all processes share of what connections use, and where in it a thread of control counts.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) blocks: Arc<Blocks>,
+    pub(crate) clients: Arc<ClientLimits>,
+    pub(crate) traces: Arc<Ring>,
+    pub(crate) block: usize,
+    /// The first block of the process.
+    pub(crate) owner: usize,
+    /// Whether other threads count in the same block.
+    pub(crate) is_shared: bool,
+}
+
+/// What is tried with connections; nothing in production.
+#[derive(Debug, Default)]
+pub(crate) struct Tried {
+    /// A connection ends of which a whole head is parsed.
+    pub(crate) ends_parsed: bool,
+    /// What is to be held while a request is looked up.
+    pub(crate) masks: Option<fn() -> Masked>,
+}
+
+impl Account {
+    /// A connection from this address came.
+    pub(crate) fn seat(&self, address: IpAddr) -> Seat {
+        self.clients.sit_down(address, self.owner)
+    }
+
+    /// A connection was accepted.
+    pub(crate) fn opened(&self) {
+        self.blocks.opened(self.block);
+    }
+
+    /// One is over.
+    pub(crate) fn closed(&self) {
+        self.blocks.closed(self.block);
+    }
+
+    /// Records how long each of `n` took, in nanoseconds.
+    pub(crate) fn time(&self, timing: Timing, ns: u64, n: u64) {
+        match self.is_shared {
+            false => self.blocks.time(self.block, timing, ns, n),
+            true => self.blocks.time_among_others(self.block, timing, ns, n),
+        }
+    }
+
+    fn count_by_name(&self, counts: &NamedCounts, number: Option<usize>, status: Status) {
+        match self.is_shared {
+            false => counts.answered(self.block, number, status),
+            true => counts.answered_among_others(self.block, number, status),
+        }
+    }
+}
+
+impl Context {
+    /// Counts an answer of the site that the service asked last.
+    pub(crate) fn answered(&mut self, status: Status) {
+        self.count_answer(self.service.answered_for(), status);
+        if let Some(module) = self.service.answered_by() {
+            let account = &self.account;
+            account.count_by_name(account.blocks.modules(), Some(module), status);
+        }
+    }
+
+    /// Counts an answer of no site: the request was refused before any was asked.
+    pub(crate) fn answered_by_none(&mut self, status: Status) {
+        self.count_answer(None, status);
+    }
+
+    fn count_answer(&mut self, site: Option<usize>, status: Status) {
+        self.tally.answered(status);
+        self.account.count_by_name(self.account.blocks.hosts(), site, status);
+    }
+
+    /// A plan has come back for which none waits any more: what it found is for the caches.
+    pub(crate) fn learn(&mut self, plan: Plan) {
+        self.service.learn(plan, &self.now);
+    }
+
+    /// Buffers for a connection that has something to do.
+    pub(crate) fn lend(&mut self) -> Box<Buffers> {
+        self.buffers.lend(self.limits.head_bytes_max)
+    }
+
+    /// The time now, in monotonic nanoseconds, by the clock of whoever works.
+    pub(crate) fn now_ns(&self) -> u64 {
+        self.turn.read_clock()
+    }
+
+    /// Records how long something took, in nanoseconds.
+    pub(crate) fn time(&self, timing: Timing, ns: u64) {
+        self.account.time(timing, ns, 1);
+    }
+
+    /// A whole head was found.
+    pub(crate) fn request_seen(&self, times: &mut RequestTimes) {
+        times.seen(&self.turn);
+    }
+
+    /// Bytes of answers were sent; all that there are if `finished`.
+    pub(crate) fn answer_sent(&mut self, times: &mut RequestTimes, finished: bool) {
+        let Context { turn, account, .. } = self;
+        times.sent(finished, turn, |timing, ns, n| account.time(timing, ns, n));
+    }
+}
