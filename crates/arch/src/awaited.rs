@@ -10,20 +10,10 @@ use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::uring::Ring;
 
 use crate::slots::Token;
+pub use crate::wanted::Awaited;
 
 /// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
 pub const BACKEND: u64 = 1 << 31;
-
-/// What is waited for.
-#[derive(Clone, Debug)]
-pub struct Awaited {
-    /// A descriptor of the backend.
-    pub descriptor: Arc<Owned>,
-    /// What it is waited for.
-    pub interest: Interest,
-    /// Whether input from the client is wanted too. Otherwise only its leaving matters.
-    pub reads: bool,
-}
 
 /// What a client does that nothing is wanted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

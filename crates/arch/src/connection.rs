@@ -22,13 +22,12 @@ use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 use self::exchange::{Exchange, traced};
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
-use crate::awaited::Awaited;
 use crate::buffers::Buffers;
-use crate::clients::Seat;
+use crate::client_rules::{ClientAddress, Seat};
 use crate::context::Context;
-use crate::settings::ClientAddress;
+use crate::order::Order;
+use crate::wanted::Awaited;
 use crate::window::{Mapped, SendWindow};
-use crate::worker::Order;
 
 /// What a connection needs from outside before it can go on.
 #[derive(Debug)]

@@ -12,9 +12,8 @@ use flyball_site::{Plan, Service};
 use flyball_sys::signal::Masked;
 
 use crate::buffers::{Buffers, Lender};
-use crate::clients::{ClientLimits, Seat};
+use crate::client_rules::{ClientLimits, ClientSettings, Seat};
 use crate::logged::RequestLog;
-use crate::settings::ClientSettings;
 use crate::times::{RequestTimes, Turn};
 
 /// What one thread of control has at hand; lent to every step of every connection.

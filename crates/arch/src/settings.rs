@@ -4,11 +4,9 @@ mod sandbox;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::IpAddr;
 use std::path::PathBuf;
 
-use flyball_http::head::Name;
-use flyball_http::{Limits, Network, Request, forwarded};
+use flyball_http::Limits;
 use flyball_site::access::AccessSettings;
 use flyball_site::{CacheSettings, SiteSettings};
 use flyball_sys::file::Promise;
@@ -16,6 +14,7 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
+pub use crate::client_rules::{ClientAddress, ClientSettings};
 use crate::experiment::Experiment;
 
 pub use flyball_observe::log::{AccessLog, LogSettings};
@@ -433,61 +432,6 @@ impl Default for RunningSettings {
             admin_hosts: Vec::new(),
             upgrade_ms: 10_000,
             spool: SpoolSettings::default(),
-        }
-    }
-}
-
-/// Who clients are taken to be, and what each may take.
-#[derive(Clone, Debug, Default)]
-pub struct ClientSettings {
-    /// Who the client of a request is taken to be.
-    pub address: ClientAddress,
-    /// Proxies that are believed when they tell of a client.
-    pub trusted: Vec<Network>,
-    /// Most connections of one client address at a time, in all; `None` limits none.
-    pub connections_per_address: Option<u64>,
-    /// Most requests of one client address in a second, in all; `None` limits none.
-    pub requests_per_address: Option<u64>,
-    /// So many requests of one client address may come at once; `None` is those of a second.
-    pub requests_burst: Option<u64>,
-}
-
-impl ClientSettings {
-    /// Whether the proxy at this address is believed.
-    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(address))
-    }
-
-    /// The client of a request on a connection of this one.
-    pub(crate) fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
-        match self.address.field() {
-            None => connected,
-            Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
-        }
-    }
-}
-
-/// Who the client of a request is taken to be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientAddress {
-    /// The peer of the connection.
-    #[default]
-    Peer,
-    /// Whom a trusted peer names in a header of the PROXY protocol before the first request.
-    ProxyProtocol,
-    /// Whom trusted proxies name in `Forwarded` (RFC 7239).
-    Forwarded,
-    /// Whom trusted proxies name in `X-Forwarded-For`.
-    XForwardedFor,
-}
-
-impl ClientAddress {
-    /// The field of a request that tells its client.
-    fn field(self) -> Option<Name> {
-        match self {
-            ClientAddress::Forwarded => Some(Name::Forwarded),
-            ClientAddress::XForwardedFor => Some(Name::XForwardedFor),
-            ClientAddress::Peer | ClientAddress::ProxyProtocol => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use flyball_site::SiteSettings;
 use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
-use crate::clients::ClientLimits;
+use crate::client_rules::ClientLimits;
 use crate::live::Live;
 
 /// The counters, and beside them what clients use, limits that change while the server runs,

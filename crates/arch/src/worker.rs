@@ -14,6 +14,7 @@ use crate::context::Context;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
 use crate::logged::RequestLog;
+pub use crate::order::Order;
 use crate::overload::Overload;
 use crate::rings::Rings;
 use crate::settings::Settings;
@@ -21,16 +22,6 @@ use crate::shared_state::SharedState;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
 pub const BLOCKING_TICK_MS: u64 = 500;
-
-/// What the master tells a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The server stops: refuse new connections, close idle ones, finish what is under way.
-    Stop,
-    /// Another generation of workers takes the listening sockets over: leave them as they are,
-    /// and close each connection after its next answer.
-    Retire,
-}
 
 /// One worker.
 #[derive(Debug)]

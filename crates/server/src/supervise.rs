@@ -23,7 +23,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use children::Child;
-use flyball_arch::clients::ClientLimits;
+use flyball_arch::clients;
 use flyball_arch::registry::{self, Architecture};
 use flyball_arch::shared_state::SharedState;
 use flyball_sys::channel::Channel;
@@ -119,7 +119,7 @@ impl Master {
         let most = registry::ALL.iter().map(blocks_of).max().unwrap_or(1);
         error_log::share()?;
         error_log::set_level(server.setup.settings.log.level);
-        let clients = ClientLimits::new(&server.setup.settings)?;
+        let clients = clients::limits(&server.setup.settings)?;
         let shared = SharedState::new(blocks_for(most))?.with_clients(clients);
         let shared = Arc::new(shared.with_names(&server.setup.settings.sites)?);
         let architecture = server.setup.architecture;

@@ -6,8 +6,8 @@ use flyball_observe::counters::{Counter, Tally};
 use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
 
 use super::{Connection, Step, lent, timeline};
-use crate::awaited::Awaited;
 use crate::context::Context;
+use crate::wanted::Awaited;
 
 /// What a step of a responder has led to.
 pub(super) enum Responded {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-use flyball_arch::clients::ClientLimits;
+use flyball_arch::clients;
 use flyball_arch::registry::{self, Architecture};
 use flyball_arch::restart::RESTART_MS_MAX;
 use flyball_arch::settings::Settings;
@@ -211,7 +211,7 @@ impl Master {
         };
         let clients = match limits(next) == limits(&self.server.setup.settings) {
             true => Arc::clone(self.shared.clients()),
-            false => ClientLimits::new(next).map(Arc::new).map_err(|error| error.to_string())?,
+            false => clients::limits(next).map(Arc::new).map_err(|error| error.to_string())?,
         };
         Ok(Arc::new(self.shared.beside(clients, &next.sites)))
     }

@@ -1,0 +1,120 @@
+//! Who clients are taken to be, and what each may take.
+
+use std::net::IpAddr;
+
+use flyball_http::head::Name;
+use flyball_http::{Network, Request, forwarded};
+use flyball_sys::clients::{Client, Entered, Holders, Rates};
+
+/// Who clients are taken to be, and what each may take.
+#[derive(Clone, Debug, Default)]
+pub struct ClientSettings {
+    /// Who the client of a request is taken to be.
+    pub address: ClientAddress,
+    /// Proxies that are believed when they tell of a client.
+    pub trusted: Vec<Network>,
+    /// Most connections of one client address at a time, in all; `None` limits none.
+    pub connections_per_address: Option<u64>,
+    /// Most requests of one client address in a second, in all; `None` limits none.
+    pub requests_per_address: Option<u64>,
+    /// So many requests of one client address may come at once; `None` is those of a second.
+    pub requests_burst: Option<u64>,
+}
+
+impl ClientSettings {
+    /// Whether the proxy at this address is believed.
+    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+        self.trusted.iter().any(|network| network.contains(address))
+    }
+
+    /// The client of a request on a connection of this one.
+    pub(crate) fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
+        match self.address.field() {
+            None => connected,
+            Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
+        }
+    }
+}
+
+/// Who the client of a request is taken to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientAddress {
+    /// The peer of the connection.
+    #[default]
+    Peer,
+    /// Whom a trusted peer names in a header of the PROXY protocol before the first request.
+    ProxyProtocol,
+    /// Whom trusted proxies name in `Forwarded` (RFC 7239).
+    Forwarded,
+    /// Whom trusted proxies name in `X-Forwarded-For`.
+    XForwardedFor,
+}
+
+impl ClientAddress {
+    /// The field of a request that tells its client.
+    fn field(self) -> Option<Name> {
+        match self {
+            ClientAddress::Forwarded => Some(Name::Forwarded),
+            ClientAddress::XForwardedFor => Some(Name::XForwardedFor),
+            ClientAddress::Peer | ClientAddress::ProxyProtocol => None,
+        }
+    }
+}
+
+/// The limits of each client; those that nobody set cost nothing.
+#[derive(Debug, Default)]
+pub struct ClientLimits {
+    connections: Option<Holders>,
+    requests: Option<Rates>,
+}
+
+/// A connection as its client's limit sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seat {
+    /// It is not counted.
+    Free,
+    /// It is counted there.
+    Counted(u32),
+    /// There is none: its client has as many as it may.
+    Refused,
+}
+
+impl ClientLimits {
+    /// Those that are counted there.
+    pub(crate) fn new(connections: Option<Holders>, requests: Option<Rates>) -> ClientLimits {
+        ClientLimits { connections, requests }
+    }
+
+    /// A connection from this address came to the process whose first block is `owner`.
+    pub(crate) fn sit_down(&self, address: IpAddr, owner: usize) -> Seat {
+        let Some(holders) = &self.connections else { return Seat::Free };
+        match holders.enter(Client::of(address), owner) {
+            Entered::Counted(place) => Seat::Counted(place),
+            Entered::Uncounted => Seat::Free,
+            Entered::Full => Seat::Refused,
+        }
+    }
+
+    /// The connection is over.
+    pub(crate) fn get_up(&self, seat: Seat) {
+        if let (Some(holders), Seat::Counted(place)) = (&self.connections, seat) {
+            holders.leave(place);
+        }
+    }
+
+    /// The process with this block is dead, with all its connections.
+    pub(crate) fn release(&self, owner: usize) {
+        if let Some(holders) = &self.connections {
+            holders.release(owner);
+        }
+    }
+
+    /// A request from this address.
+    ///
+    /// # Errors
+    /// The seconds after which it may be asked again.
+    pub(crate) fn ask(&self, address: IpAddr, now_ms: u64) -> Result<(), u64> {
+        let Some(rates) = &self.requests else { return Ok(()) };
+        rates.take(Client::of(address), now_ms).map_err(|wait_ms| wait_ms.div_ceil(1_000))
+    }
+}
