@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use flyball_conn::{Connection, Step};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
@@ -17,7 +18,6 @@ use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
 use crate::awaited::{Awaited, BackendPoll};
-use crate::connection::{Connection, Step};
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
 use crate::pool::BlockingPool;

@@ -15,6 +15,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
+use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -24,7 +25,6 @@ use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
 use crate::awaited::{Awaited, Client};
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::limits::ACCEPT_PAUSE_MS;

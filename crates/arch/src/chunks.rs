@@ -10,12 +10,12 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flyball_conn::Mapped;
 use flyball_site::{Class, OpenFile};
 use flyball_sys::file::Stamp;
 use flyball_sys::mapping::{Advice, Mapping};
 
 use crate::settings::Settings;
-use crate::window::Mapped;
 
 /// Chunks begin at multiples of this: no page of Linux is larger.
 const PAGE_BYTES_MAX: usize = 64 * 1024;

@@ -3,9 +3,9 @@
 
 use std::io;
 
+use flyball_conn::ClientLimits;
 use flyball_sys::clients::{Holders, Rates};
 
-use crate::client_rules::ClientLimits;
 use crate::settings::Settings;
 
 /// Clients whose connections are counted at a time, about: each takes a word for each worker that
@@ -31,8 +31,8 @@ pub fn limits(settings: &Settings) -> io::Result<ClientLimits> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client_rules::Seat;
     use crate::settings::ClientSettings;
+    use flyball_conn::Seat;
     use std::net::IpAddr;
 
     fn limits(clients: ClientSettings) -> ClientLimits {

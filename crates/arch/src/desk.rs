@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use flyball_conn::{Account, Context, Lender, Mapped, RequestLog, SpareBuffers, Turn};
 use flyball_http::{Head, Limits, Now};
 use flyball_observe::counters::{Counter, Owner, Tally};
 use flyball_observe::standing::{Standing, StateChanges, count_states};
@@ -11,15 +12,10 @@ use flyball_site::{AccessCounts, CacheCounts, CompressCounts, OpenFile, Service}
 use flyball_sys::residency::Residency;
 use flyball_sys::{clock, process};
 
-use crate::buffers::{Lender, SpareBuffers};
 use crate::chunks::{ChunkCounts, Chunks};
-use crate::context::{Account, Context};
 use crate::experiment::Trial;
-use crate::logged::RequestLog;
 use crate::settings::{SendMode, Settings};
 use crate::shared_state::SharedState;
-use crate::times::Turn;
-use crate::window::Mapped;
 
 /// How often the states of connections are counted, in milliseconds.
 const STATES_MS: u64 = 1_000;

@@ -5,6 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
+use flyball_conn::{Beside, Connection, Step};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -12,7 +13,6 @@ use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
 use crate::awaited::{Awaited, Client};
-use crate::connection::{Beside, Connection, Step};
 use crate::desk::Desk;
 use crate::limits::READS_PER_TURN;
 use crate::transmit::{Sent, transmit};

@@ -8,13 +8,13 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use flyball_conn::Tried;
 use flyball_http::HeadStyle;
 use flyball_sys::error_log::Level;
 use flyball_sys::lock::{self, FileLock, Way};
 use flyball_sys::say;
 use flyball_sys::signal::Masked;
 
-use crate::context::Tried;
 use crate::desk::Desk;
 use crate::registry;
 use crate::settings::Settings;

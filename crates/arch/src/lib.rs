@@ -1,8 +1,8 @@
 //! One file per concurrency architecture, the registry, and what they share.
 //!
-//! An architecture is only a way to wait: a connection goes as far as it can and says what it needs,
-//! and the architecture decides whether that blocks, is polled for, handed to a helper or submitted
-//! to a ring.
+//! An architecture is only a way to wait: a connection goes as far as it can and says what it
+//! needs, and the architecture decides whether that blocks, is polled for, handed to a helper or
+//! submitted to a ring.
 #![forbid(unsafe_code)]
 // What a client wrote is escaped in one place, the error log.
 #![deny(clippy::print_stderr)]
@@ -13,12 +13,8 @@ pub mod architectures;
 mod atoms;
 mod awaited;
 mod blocking;
-mod buffers;
 pub mod chunks;
-mod client_rules;
 pub mod clients;
-mod connection;
-mod context;
 pub mod descriptors;
 mod desk;
 mod drive;
@@ -27,9 +23,7 @@ pub mod group;
 mod helpers;
 mod limits;
 pub mod live;
-mod logged;
 mod operations;
-mod order;
 mod overload;
 mod phases;
 mod pieces;
@@ -44,12 +38,9 @@ pub mod shared_state;
 mod slots;
 mod stages;
 mod timers;
-mod times;
 mod transmit;
 mod turn;
 mod user_threads;
-mod wanted;
-mod window;
 pub mod worker;
 
 pub use experiment::{AcceptLock, CloseAfter, Experiment};

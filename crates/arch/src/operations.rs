@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_conn::{Beside, Connection, Step};
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::{Front, Memory};
@@ -15,7 +16,6 @@ use flyball_sys::uring::{
 };
 
 use crate::awaited::{Awaited, BACKEND, BackendPoll};
-use crate::connection::{Beside, Connection, Step};
 use crate::desk::Desk;
 use crate::pieces::Pieces;
 use crate::pool::BlockingPool;

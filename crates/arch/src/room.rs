@@ -5,7 +5,8 @@
 //! while there is room. No other loses a place while a request is being answered, or while its body
 //! comes.
 
-use crate::connection::Connection;
+use flyball_conn::Connection;
+
 use crate::slots::Token;
 
 /// How long a connection has kept the worker waiting before its place is given away, in

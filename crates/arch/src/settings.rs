@@ -14,8 +14,8 @@ use flyball_sys::net::Address;
 use flyball_sys::process;
 use flyball_sys::uring::Features;
 
-pub use crate::client_rules::{ClientAddress, ClientSettings};
 use crate::experiment::Experiment;
+pub use flyball_conn::{ClientAddress, ClientSettings};
 
 pub use flyball_observe::log::{AccessLog, LogSettings};
 pub use flyball_sys::error_log::Level as LogLevel;

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use flyball_conn::ClientLimits;
 use flyball_observe::counters::Blocks;
 use flyball_observe::hosts::OTHER;
 use flyball_observe::trace::Ring;
@@ -11,7 +12,6 @@ use flyball_site::SiteSettings;
 use flyball_site::modules::ModuleSettings;
 use flyball_sys::shared::SharedCounters;
 
-use crate::client_rules::ClientLimits;
 use crate::live::Live;
 
 /// The counters, and beside them what clients use, limits that change while the server runs,

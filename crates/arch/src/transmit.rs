@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use flyball_conn::{Connection, SEEN_HOLDS_MS, SendWindow};
 use flyball_http::CloseReason;
 use flyball_http::out::Front;
 use flyball_site::{File, Out};
@@ -21,10 +22,8 @@ use flyball_sys::mapping::{self, Mapping};
 use flyball_sys::residency::{Residency, Resident};
 use flyball_sys::{file, net};
 
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::settings::SendMode;
-use crate::window::{SEEN_HOLDS_MS, SendWindow};
 
 /// Memory segments that one gather write carries.
 pub(crate) const GATHER_MAX: usize = 64;

@@ -1,10 +1,10 @@
 //! A turn of a loop: how long it takes, and how its phases share it. The clock is read when the
 //! turn begins and when it ends.
 
+use flyball_conn::Context;
 use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
 
-use crate::context::Context;
 use crate::desk::Desk;
 
 impl Desk {

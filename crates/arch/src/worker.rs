@@ -3,6 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use flyball_conn::{Context, RequestLog};
 use flyball_observe::log::LogSender;
 use flyball_site::{Service, SharedCaches, Sites};
 use flyball_sys::error_log::Level;
@@ -10,15 +11,13 @@ use flyball_sys::signal::{Signal, Signals};
 use flyball_sys::{net, process, say};
 
 use crate::chunks::Chunks;
-use crate::context::Context;
 use crate::descriptors::DESCRIPTORS_RESERVED;
 use crate::desk::Desk;
-use crate::logged::RequestLog;
-pub use crate::order::Order;
 use crate::overload::Overload;
 use crate::rings::Rings;
 use crate::settings::Settings;
 use crate::shared_state::SharedState;
+pub use flyball_conn::Order;
 
 /// How long a blocking call may take before its thread looks at the time, in milliseconds.
 pub const BLOCKING_TICK_MS: u64 = 500;

@@ -76,9 +76,20 @@ const PRODUCT: &[Allowed] = &[
         ],
     },
     Allowed {
+        name: "flyball-conn",
+        stays: "without system calls, a clock and an architecture's name",
+        packages: &[
+            ("flyball-http", "the machine that it drives"),
+            ("flyball-observe", "what is counted, timed and logged"),
+            ("flyball-site", "the answers to its asks"),
+            ("flyball-sys", "types of descriptors, mappings and shared counters"),
+        ],
+    },
+    Allowed {
         name: "flyball-arch",
         stays: "about waiting and nothing else",
         packages: &[
+            ("flyball-conn", "the connections that it drives"),
             ("flyball-http", "the machine that it drives"),
             ("flyball-observe", "what is counted, timed and logged"),
             ("flyball-site", "the answers to its asks"),

@@ -24,12 +24,12 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use flyball_conn::Step;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
 
 use crate::accepts::Accepts;
-use crate::connection::Step;
 use crate::desk::Desk;
 use crate::limits::WAIT_MS_MAX;
 use crate::operations::{self, Operations, Slot};

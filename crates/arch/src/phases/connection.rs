@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use flyball_conn::Connection;
 use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -11,7 +12,6 @@ use flyball_sys::readiness::{Interest, Readiness};
 
 use super::DiskWork;
 use crate::awaited::BackendWatch;
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::slots::{Slots, Token};

@@ -78,7 +78,7 @@ mod tests {
         let space = slot.connection.space(desk);
         space[..REQUEST.len()].copy_from_slice(REQUEST);
         slot.connection.received(REQUEST.len(), desk);
-        while let crate::connection::Step::Disk(mut plan) = slot.connection.advance(desk) {
+        while let flyball_conn::Step::Disk(mut plan) = slot.connection.advance(desk) {
             plan.run();
             slot.connection.resume(*plan, desk);
         }

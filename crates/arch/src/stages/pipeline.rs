@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 
+use flyball_conn::SpareBuffers;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_observe::histogram::Timing;
@@ -15,7 +16,6 @@ use super::connection::{Line, Reached};
 use super::poll::{PollStage, Poller};
 use super::queue::Queue;
 use crate::accept::Room;
-use crate::buffers::SpareBuffers;
 use crate::desk::Desk;
 use crate::transmit::reset_if_cut_short;
 use crate::worker::{Order, Worker};

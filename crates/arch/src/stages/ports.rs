@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::SeqCst;
 
+use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
@@ -13,7 +14,6 @@ use flyball_sys::owned::Owned;
 use super::connection::{Line, Told};
 use super::pipeline::Pipeline;
 use super::queue::Queue;
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready};
 use crate::transmit::{Sent, transmit};

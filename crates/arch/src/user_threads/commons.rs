@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -13,7 +14,6 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 
 use crate::accept::{self, AcceptPolicy, Ended};
 use crate::awaited::BACKEND;
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::helpers::Helpers;
 use crate::limits::ACCEPT_PAUSE_MS;

@@ -5,6 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use flyball_conn::Connection;
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_site::Plan;
@@ -15,7 +16,6 @@ use flyball_sys::readiness::Interest;
 use super::commons::{Commons, Errands};
 use super::scheduler::{Here, Stand, Wake, Why};
 use crate::awaited::BackendWatch;
-use crate::connection::Connection;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, resume};
 use crate::room::Yields;

@@ -12,7 +12,7 @@ use flyball_site::{Plan, Service};
 use flyball_sys::signal::Masked;
 
 use crate::buffers::{Buffers, Lender};
-use crate::client_rules::{ClientLimits, ClientSettings, Seat};
+use crate::clients::{ClientLimits, ClientSettings, Seat};
 use crate::logged::RequestLog;
 use crate::times::{RequestTimes, Turn};
 
@@ -36,53 +36,61 @@ pub struct Context {
     /// The access log.
     pub log: RequestLog,
     /// Who asks for timelines of requests.
-    pub(crate) tracer: Tracer,
-    pub(crate) account: Account,
-    pub(crate) turn: Turn,
-    pub(crate) tried: Tried,
-    pub(crate) buffers: Lender,
+    pub tracer: Tracer,
+    /// Where it counts.
+    pub account: Account,
+    /// Its turn, which times the requests that are answered in it.
+    pub turn: Turn,
+    /// What is tried with its connections.
+    pub tried: Tried,
+    /// Buffers for connections that have something to do.
+    pub buffers: Lender,
 }
 
 /// What all processes share of what connections use, and where in it a thread of control counts.
 #[derive(Debug)]
-pub(crate) struct Account {
-    pub(crate) blocks: Arc<Blocks>,
-    pub(crate) clients: Arc<ClientLimits>,
-    pub(crate) traces: Arc<Ring>,
-    pub(crate) block: usize,
+pub struct Account {
+    /// What is counted.
+    pub blocks: Arc<Blocks>,
+    /// What clients use.
+    pub clients: Arc<ClientLimits>,
+    /// Timelines of requests.
+    pub traces: Arc<Ring>,
+    /// The block that it counts in.
+    pub block: usize,
     /// The first block of the process.
-    pub(crate) owner: usize,
+    pub owner: usize,
     /// Whether other threads count in the same block.
-    pub(crate) is_shared: bool,
+    pub is_shared: bool,
 }
 
 /// What is tried with connections; nothing in production.
 #[derive(Debug, Default)]
-pub(crate) struct Tried {
+pub struct Tried {
     /// A connection ends of which a whole head is parsed.
-    pub(crate) ends_parsed: bool,
+    pub ends_parsed: bool,
     /// What is to be held while a request is looked up.
-    pub(crate) masks: Option<fn() -> Masked>,
+    pub masks: Option<fn() -> Masked>,
 }
 
 impl Account {
     /// A connection from this address came.
-    pub(crate) fn seat(&self, address: IpAddr) -> Seat {
+    pub fn seat(&self, address: IpAddr) -> Seat {
         self.clients.sit_down(address, self.owner)
     }
 
     /// A connection was accepted.
-    pub(crate) fn opened(&self) {
+    pub fn opened(&self) {
         self.blocks.opened(self.block);
     }
 
     /// One is over.
-    pub(crate) fn closed(&self) {
+    pub fn closed(&self) {
         self.blocks.closed(self.block);
     }
 
     /// Records how long each of `n` took, in nanoseconds.
-    pub(crate) fn time(&self, timing: Timing, ns: u64, n: u64) {
+    pub fn time(&self, timing: Timing, ns: u64, n: u64) {
         match self.is_shared {
             false => self.blocks.time(self.block, timing, ns, n),
             true => self.blocks.time_among_others(self.block, timing, ns, n),
@@ -99,7 +107,7 @@ impl Account {
 
 impl Context {
     /// Counts an answer of the site that the service asked last.
-    pub(crate) fn answered(&mut self, status: Status) {
+    pub fn answered(&mut self, status: Status) {
         self.count_answer(self.service.answered_for(), status);
         if let Some(module) = self.service.answered_by() {
             let account = &self.account;
@@ -108,7 +116,7 @@ impl Context {
     }
 
     /// Counts an answer of no site: the request was refused before any was asked.
-    pub(crate) fn answered_by_none(&mut self, status: Status) {
+    pub fn answered_by_none(&mut self, status: Status) {
         self.count_answer(None, status);
     }
 
@@ -118,32 +126,32 @@ impl Context {
     }
 
     /// A plan has come back for which none waits any more: what it found is for the caches.
-    pub(crate) fn learn(&mut self, plan: Plan) {
+    pub fn learn(&mut self, plan: Plan) {
         self.service.learn(plan, &self.now);
     }
 
     /// Buffers for a connection that has something to do.
-    pub(crate) fn lend(&mut self) -> Box<Buffers> {
+    pub fn lend(&mut self) -> Box<Buffers> {
         self.buffers.lend(self.limits.head_bytes_max)
     }
 
-    /// The time now, in monotonic nanoseconds, by the clock of whoever works.
-    pub(crate) fn now_ns(&self) -> u64 {
+    /// The time now, in monotonic nanoseconds, by the clock of the thread.
+    pub fn now_ns(&self) -> u64 {
         self.turn.read_clock()
     }
 
     /// Records how long something took, in nanoseconds.
-    pub(crate) fn time(&self, timing: Timing, ns: u64) {
+    pub fn time(&self, timing: Timing, ns: u64) {
         self.account.time(timing, ns, 1);
     }
 
     /// A whole head was found.
-    pub(crate) fn request_seen(&self, times: &mut RequestTimes) {
+    pub fn request_seen(&self, times: &mut RequestTimes) {
         times.seen(&self.turn);
     }
 
     /// Bytes of answers were sent; all that there are if `finished`.
-    pub(crate) fn answer_sent(&mut self, times: &mut RequestTimes, finished: bool) {
+    pub fn answer_sent(&mut self, times: &mut RequestTimes, finished: bool) {
         let Context { turn, account, .. } = self;
         times.sent(finished, turn, |timing, ns, n| account.time(timing, ns, n));
     }

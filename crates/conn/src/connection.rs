@@ -23,7 +23,7 @@ use self::exchange::{Exchange, traced};
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
 use crate::buffers::Buffers;
-use crate::client_rules::{ClientAddress, Seat};
+use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::order::Order;
 use crate::wanted::Awaited;
@@ -70,7 +70,7 @@ pub struct Connection {
     buffers: Option<Box<Buffers>>,
     /// True while a piece of the output is being brought into memory.
     warming: bool,
-    /// True while a file is brought in that nobody has asked for yet.
+    /// True while a file is brought in that no request has asked for yet.
     fetching: bool,
     /// True after an answer: the connection may bring such files in while it has nothing to do.
     may_fetch: bool,
@@ -255,7 +255,7 @@ impl Connection {
 
     /// The front of the output is about to be sent. Where that is a file, the call may read it
     /// from the disk.
-    pub(crate) fn sends(&mut self) {
+    pub fn sends(&mut self) {
         if let Some(buffers) = &self.buffers {
             let is_file = matches!(buffers.out.front(), Front::File { .. });
             self.trace(|trace| trace.turn(if is_file { Wait::File } else { Wait::Socket }));
@@ -263,14 +263,14 @@ impl Connection {
     }
 
     /// The call that sends has returned.
-    pub(crate) fn has_sent(&mut self) {
+    pub fn has_sent(&mut self) {
         self.trace(|trace| trace.turn(Wait::Socket));
     }
 
     /// The write side is shut down.
     pub fn shut(&mut self, cx: &Context) {
         self.conn.shut(&cx.now);
-        // Input that nobody took makes room for what is thrown away from now on.
+        // Input that was not taken makes room for what is thrown away from now on.
         self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
     }
 
@@ -316,8 +316,8 @@ impl Connection {
         plan
     }
 
-    /// The worker shall end: the next answer is the last, and when the server stops nobody waits
-    /// for it.
+    /// The worker shall end: the next answer is the last, and when the server stops it is not
+    /// waited for.
     pub fn drain(&mut self, order: Order) {
         match order {
             Order::Stop => self.conn.drain(),
@@ -473,23 +473,20 @@ impl Connection {
     }
 
     /// The output and what is known of its front, while there is anything in it.
-    pub(crate) fn front(&self) -> Option<(&Out, &SendWindow)> {
+    pub fn front(&self) -> Option<(&Out, &SendWindow)> {
         let buffers = self.buffers.as_deref().filter(|buffers| !buffers.out.is_empty())?;
         Some((&buffers.out, &buffers.window))
     }
 
     /// The next `n` bytes of the body at the front of the output are in memory.
-    pub(crate) fn saw(&mut self, n: usize, cx: &Context) {
+    pub fn saw(&mut self, n: usize, cx: &Context) {
         if let Some(buffers) = &mut self.buffers {
             buffers.window.saw(n, cx.now.ms());
         }
     }
 
     /// Has the front of the output mapped.
-    pub(crate) fn map_front(
-        &mut self,
-        map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>,
-    ) {
+    pub fn map_front(&mut self, map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>) {
         if let Some(buffers) = &mut self.buffers {
             buffers.window.map(&buffers.out, map);
         }

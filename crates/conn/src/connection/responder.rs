@@ -242,7 +242,7 @@ impl Connection {
         }
     }
 
-    /// The client left while the backend worked: nobody wants what it says.
+    /// The client left while the backend worked: what it says is not wanted any more.
     pub fn client_left(&mut self, cx: &mut Context) {
         if self.responder().is_some_and(|one| one.is_backend()) {
             cx.tally.add(Counter::BackendsCancelled, 1);

@@ -18,7 +18,7 @@ const NOT_LOGGED_IN: [Status; 4] = [
 #[derive(Debug)]
 pub struct RequestLog {
     /// Where the lines go.
-    pub(crate) lines: AccessLogWriter,
+    pub lines: AccessLogWriter,
     behind_login: bool,
     /// The name and password of a request, decoded; never longer than a head.
     decoded: Vec<u8>,
@@ -26,14 +26,14 @@ pub struct RequestLog {
 
 impl RequestLog {
     /// Lines to this log.
-    pub(crate) fn new(log: &LogSender) -> RequestLog {
+    pub fn new(log: &LogSender) -> RequestLog {
         let lines = AccessLogWriter::new(log);
         RequestLog { lines, behind_login: false, decoded: Vec::new() }
     }
 
     /// Looks whether one has to log in for what this request asks for, if the lines say who has:
     /// that of the next line.
-    pub(crate) fn expect_login(&mut self, service: &mut Service, request: &Request<'_>) {
+    pub fn expect_login(&mut self, service: &mut Service, request: &Request<'_>) {
         if self.lines.names_users() && service.has_restrictions() {
             self.behind_login = service.asks_login(request);
         }
@@ -41,13 +41,7 @@ impl RequestLog {
 
     /// Adds the line of one request, when its answer is known. The length is that of the content
     /// that the answer promises, not what the client took of it. Never waits.
-    pub(crate) fn write(
-        &mut self,
-        request: &Request<'_>,
-        answer: &Answer<'_>,
-        began_ns: u64,
-        now: &Now,
-    ) {
+    pub fn write(&mut self, request: &Request<'_>, answer: &Answer<'_>, began_ns: u64, now: &Now) {
         if !self.lines.is_on() {
             return;
         }

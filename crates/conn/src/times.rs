@@ -8,7 +8,7 @@ use flyball_observe::histogram::Timing;
 
 /// The requests of one connection that are under way.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct RequestTimes {
+pub struct RequestTimes {
     /// When the turn began that found the first of them, in nanoseconds.
     seen_ns: u64,
     /// Those of whose answers nothing was sent.
@@ -19,12 +19,12 @@ pub(crate) struct RequestTimes {
 
 /// What one thread of control times in a turn.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub struct Turn {
     /// When it began, in nanoseconds.
     began_ns: u64,
     /// When the clock was read last.
     now_ns: u64,
-    /// Reads the clock, which is whose who work: monotonic nanoseconds.
+    /// Reads the clock of the thread: monotonic nanoseconds.
     clock: fn() -> u64,
     first_bytes: u64,
     requests: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Turn {
 
 impl RequestTimes {
     /// A whole head was found.
-    pub(crate) fn seen(&mut self, turn: &Turn) {
+    pub fn seen(&mut self, turn: &Turn) {
         if self.unfinished == 0 {
             self.seen_ns = turn.began_ns;
         }
@@ -42,7 +42,7 @@ impl RequestTimes {
 
     /// Bytes of answers were sent, all that there are if `finished`: what took longer than the turn
     /// is given to `record`.
-    pub(crate) fn sent(
+    pub fn sent(
         &mut self,
         finished: bool,
         turn: &mut Turn,
@@ -69,34 +69,34 @@ impl RequestTimes {
 
 impl Turn {
     /// The first begins now.
-    pub(crate) fn new(clock: fn() -> u64) -> Turn {
+    pub fn new(clock: fn() -> u64) -> Turn {
         let now_ns = clock();
         Turn { began_ns: now_ns, now_ns, clock, first_bytes: 0, requests: 0 }
     }
 
     /// The time now.
-    pub(crate) fn read_clock(&self) -> u64 {
+    pub fn read_clock(&self) -> u64 {
         (self.clock)()
     }
 
     /// When the clock was read last in this turn, in nanoseconds.
-    pub(crate) fn now_ns(&self) -> u64 {
+    pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
     /// Reads the clock; how long ago it was read before, in nanoseconds.
-    pub(crate) fn lap(&mut self) -> u64 {
+    pub fn lap(&mut self) -> u64 {
         let before_ns = std::mem::replace(&mut self.now_ns, (self.clock)());
         self.now_ns.saturating_sub(before_ns)
     }
 
     /// It begins where the clock was read last.
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.began_ns = self.now_ns;
     }
 
     /// The turn is over: what was answered in it is given to `record`. How long it took.
-    pub(crate) fn end(&mut self, mut record: impl FnMut(Timing, u64, u64)) -> u64 {
+    pub fn end(&mut self, mut record: impl FnMut(Timing, u64, u64)) -> u64 {
         let took_ns = self.now_ns.saturating_sub(self.began_ns);
         let counted =
             [(Timing::FirstByte, &mut self.first_bytes), (Timing::Request, &mut self.requests)];

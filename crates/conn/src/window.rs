@@ -11,10 +11,10 @@ use flyball_sys::mapping::Mapping;
 /// How long what was seen in memory is taken to be there still. Many pieces leave meanwhile, to
 /// one client or to many, which then need no look of their own; a slow client's do. Without it
 /// looks are a third of the CPU for bodies of 200 kB that all ask for.
-pub(crate) const SEEN_HOLDS_MS: u32 = 100;
+pub const SEEN_HOLDS_MS: u32 = 100;
 
 /// A part of a file that is mapped for as long as this lives.
-pub(crate) trait Mapped: Debug + Send {
+pub trait Mapped: Debug + Send {
     /// What is mapped.
     fn mapping(&self) -> &Arc<Mapping>;
 
@@ -37,7 +37,7 @@ pub struct SendWindow {
 
 impl SendWindow {
     /// `n` bytes were sent, and this is left.
-    pub(crate) fn sent(&mut self, n: u64, out: &Out) {
+    pub fn sent(&mut self, n: u64, out: &Out) {
         self.warmed = self.warmed.saturating_sub(n);
         self.seen = self.seen.saturating_sub(n);
         if self.chunk.is_some() && !matches!(out.front(), Front::File { .. }) {
@@ -46,36 +46,32 @@ impl SendWindow {
     }
 
     /// So many bytes have been brought into memory.
-    pub(crate) fn warmed(&mut self, len: usize) {
+    pub fn warmed(&mut self, len: usize) {
         self.warmed = len as u64;
     }
 
     /// How many bytes are in memory because they were brought there.
-    pub(crate) fn warm_bytes(&self) -> u64 {
+    pub fn warm_bytes(&self) -> u64 {
         self.warmed
     }
 
     /// The next `n` bytes of the body are in memory, as a look or a read has shown. What is left of
     /// what was seen before stays as old as it is.
-    pub(crate) fn saw(&mut self, n: usize, now_ms: u64) {
+    pub fn saw(&mut self, n: usize, now_ms: u64) {
         if self.seen_bytes(now_ms) != n as u64 {
             (self.seen, self.seen_ms) = (n as u64, now_ms);
         }
     }
 
     /// How many bytes were seen in memory, not long ago.
-    pub(crate) fn seen_bytes(&self, now_ms: u64) -> u64 {
+    pub fn seen_bytes(&self, now_ms: u64) -> u64 {
         let age_ms = now_ms.saturating_sub(self.seen_ms);
         if age_ms < u64::from(SEEN_HOLDS_MS) { self.seen } else { 0 }
     }
 
     /// Has the front of the output mapped if that is a large body, and lets go of what was before
     /// it. What cannot be mapped is sent in another way.
-    pub(crate) fn map(
-        &mut self,
-        out: &Out,
-        map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>,
-    ) {
+    pub fn map(&mut self, out: &Out, map: impl FnOnce(&OpenFile, u64) -> Option<Box<dyn Mapped>>) {
         let Front::File { file, offset, .. } = out.front() else { return self.chunk = None };
         if !self.chunk.as_ref().is_some_and(|chunk| chunk.is_at(file, offset)) {
             // First, so that it can make room.
@@ -85,12 +81,12 @@ impl SendWindow {
     }
 
     /// What is mapped of it.
-    pub(crate) fn chunk(&self) -> Option<&Arc<Mapping>> {
+    pub fn chunk(&self) -> Option<&Arc<Mapping>> {
         Some(self.chunk.as_ref()?.mapping())
     }
 
     /// The work that brings its next piece into memory.
-    pub(crate) fn warm(&self, out: &Out, piece_bytes: usize) -> Option<Box<Plan>> {
+    pub fn warm(&self, out: &Out, piece_bytes: usize) -> Option<Box<Plan>> {
         let Front::File { file, offset, len } = out.front() else { return None };
         let most = len.min(piece_bytes as u64) as usize;
         Some(match self.chunk.as_ref().filter(|chunk| chunk.is_at(file, offset)) {

@@ -23,12 +23,12 @@ pub struct ClientSettings {
 
 impl ClientSettings {
     /// Whether the proxy at this address is believed.
-    pub(crate) fn trusts(&self, address: IpAddr) -> bool {
+    pub fn trusts(&self, address: IpAddr) -> bool {
         self.trusted.iter().any(|network| network.contains(address))
     }
 
     /// The client of a request on a connection of this one.
-    pub(crate) fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
+    pub fn of(&self, request: &Request<'_>, connected: IpAddr) -> IpAddr {
         match self.address.field() {
             None => connected,
             Some(name) => forwarded::client_of(request, name, connected, &self.trusted),
@@ -61,7 +61,7 @@ impl ClientAddress {
     }
 }
 
-/// The limits of each client; those that nobody set cost nothing.
+/// The limits of each client; those that are not set cost nothing.
 #[derive(Debug, Default)]
 pub struct ClientLimits {
     connections: Option<Holders>,
@@ -70,7 +70,7 @@ pub struct ClientLimits {
 
 /// A connection as its client's limit sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seat {
+pub enum Seat {
     /// It is not counted.
     Free,
     /// It is counted there.
@@ -81,12 +81,12 @@ pub(crate) enum Seat {
 
 impl ClientLimits {
     /// Those that are counted there.
-    pub(crate) fn new(connections: Option<Holders>, requests: Option<Rates>) -> ClientLimits {
+    pub fn new(connections: Option<Holders>, requests: Option<Rates>) -> ClientLimits {
         ClientLimits { connections, requests }
     }
 
     /// A connection from this address came to the process whose first block is `owner`.
-    pub(crate) fn sit_down(&self, address: IpAddr, owner: usize) -> Seat {
+    pub fn sit_down(&self, address: IpAddr, owner: usize) -> Seat {
         let Some(holders) = &self.connections else { return Seat::Free };
         match holders.enter(Client::of(address), owner) {
             Entered::Counted(place) => Seat::Counted(place),
@@ -96,14 +96,14 @@ impl ClientLimits {
     }
 
     /// The connection is over.
-    pub(crate) fn get_up(&self, seat: Seat) {
+    pub fn get_up(&self, seat: Seat) {
         if let (Some(holders), Seat::Counted(place)) = (&self.connections, seat) {
             holders.leave(place);
         }
     }
 
     /// The process with this block is dead, with all its connections.
-    pub(crate) fn release(&self, owner: usize) {
+    pub fn release(&self, owner: usize) {
         if let Some(holders) = &self.connections {
             holders.release(owner);
         }
@@ -113,7 +113,7 @@ impl ClientLimits {
     ///
     /// # Errors
     /// The seconds after which it may be asked again.
-    pub(crate) fn ask(&self, address: IpAddr, now_ms: u64) -> Result<(), u64> {
+    pub fn ask(&self, address: IpAddr, now_ms: u64) -> Result<(), u64> {
         let Some(rates) = &self.requests else { return Ok(()) };
         rates.take(Client::of(address), now_ms).map_err(|wait_ms| wait_ms.div_ceil(1_000))
     }

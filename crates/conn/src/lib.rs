@@ -1,0 +1,28 @@
+//! What a connection does, in whatever way it is waited for.
+//!
+//! A connection goes as far as it can and says what it needs. Nothing here waits, touches a socket
+//! or reads a clock, and nothing here knows an architecture: what a thread lends to its connections
+//! is a [`Context`].
+#![forbid(unsafe_code)]
+// What a client wrote is escaped in one place, the error log.
+#![deny(clippy::print_stderr)]
+
+mod buffers;
+mod clients;
+mod connection;
+mod context;
+mod logged;
+mod order;
+mod times;
+mod wanted;
+mod window;
+
+pub use buffers::{Lender, SpareBuffers};
+pub use clients::{ClientAddress, ClientLimits, ClientSettings, Seat};
+pub use connection::{Beside, Connection, Step};
+pub use context::{Account, Context, Tried};
+pub use logged::RequestLog;
+pub use order::Order;
+pub use times::Turn;
+pub use wanted::Awaited;
+pub use window::{Mapped, SEEN_HOLDS_MS, SendWindow};
