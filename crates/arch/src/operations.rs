@@ -491,7 +491,7 @@ impl Operations {
 
     /// The body that is being sent cannot be sent to its end: what the ring is sending leaves
     /// first.
-    fn send_failed(&mut self, slot: &mut Slot, reason: CloseReason, desk: &Desk) {
+    fn send_failed(&mut self, slot: &mut Slot, reason: CloseReason, desk: &mut Desk) {
         if slot.sending {
             slot.cut = Some(reason);
             return;

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use flyball_site::Out;
 
+use crate::exchange::Exchange;
 use crate::times::RequestTimes;
 use crate::window::SendWindow;
 
@@ -100,6 +101,9 @@ pub struct Lender {
     #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
     spare: Vec<Box<Buffers>>,
     common: Option<Arc<SpareBuffers>>,
+    /// Exchanges, to be used again.
+    #[expect(clippy::vec_box, reason = "a connection holds one pointer, idle or not")]
+    exchanges: Vec<Box<Exchange>>,
 }
 
 impl Lender {
@@ -139,8 +143,23 @@ impl Lender {
         }
     }
 
+    /// The exchange of a connection, which has one from now on.
+    pub fn exchange<'a>(&mut self, of: &'a mut Option<Box<Exchange>>) -> &'a mut Exchange {
+        of.get_or_insert_with(|| self.exchanges.pop().unwrap_or_default())
+    }
+
+    /// Takes the exchange of a connection back when nothing is left to be done or told of it.
+    pub fn end_exchange(&mut self, of: &mut Option<Box<Exchange>>) {
+        if let Some(mut exchange) = of.take_if(|one| one.is_over())
+            && self.exchanges.len() < SPARE_BUFFERS_MAX
+        {
+            *exchange = Exchange::default();
+            self.exchanges.push(exchange);
+        }
+    }
+
     /// Keeps none.
     pub fn rest(&mut self) {
-        self.spare = Vec::new();
+        (self.spare, self.exchanges) = (Vec::new(), Vec::new());
     }
 }

@@ -19,12 +19,13 @@ use flyball_observe::standing::Standing;
 use flyball_observe::trace::{Numbers, Trace, Wait};
 use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 
-use self::exchange::{Exchange, traced};
+use self::exchange::traced;
 pub use self::responder::Beside;
 use self::responder::{Responded, begin_to_respond};
 use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
+use crate::exchange::Exchange;
 use crate::order::Order;
 use crate::wanted::Awaited;
 use crate::window::{Mapped, SendWindow};
@@ -249,7 +250,7 @@ impl Connection {
             let closes = self.ends_with_output()
                 || matches!(self.conn.state(), State::Lingering | State::Closed);
             self.trace(|trace| trace.done(closes, tracer, &account.traces, tally));
-            self.end_exchange();
+            cx.buffers.end_exchange(&mut self.exchange);
         }
     }
 
@@ -285,7 +286,7 @@ impl Connection {
     /// What is being sent cannot be sent to its end. Where the client has gone this is
     /// [`Connection::abort`]; else it gets what the socket holds, and learns that it is not all. A
     /// file that changed meanwhile is looked at again by the next request.
-    pub fn send_failed(&mut self, reason: CloseReason, cx: &Context) {
+    pub fn send_failed(&mut self, reason: CloseReason, cx: &mut Context) {
         if !matches!(reason, CloseReason::FileChanged | CloseReason::FileFailed) {
             return self.abort(reason);
         }
@@ -300,18 +301,23 @@ impl Connection {
             self.unseen = !buffers.input.is_empty();
         }
         self.conn.break_off(reason, &cx.now);
-        self.let_go_of_responder();
+        self.let_go_of_responder(cx);
     }
 
-    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask, cx: &Context) -> Step {
+    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask, cx: &mut Context) -> Step {
         Step::Disk(self.asked_for(plan, of, cx))
     }
 
     /// Numbers a plan that is asked for: none before it is waited for any more.
-    fn asked_for(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask, cx: &Context) -> Box<Plan> {
+    fn asked_for(
+        &mut self,
+        mut plan: Box<Plan>,
+        of: fn(u32) -> Ask,
+        cx: &mut Context,
+    ) -> Box<Plan> {
         // A number comes again after four thousand million others, long after its plan has.
         self.asks = self.asks.checked_add(1).unwrap_or(1);
-        self.exchange.get_or_insert_default().asked = self.asks;
+        cx.buffers.exchange(&mut self.exchange).asked = self.asks;
         plan.set_asked(of(self.asks), cx.now_ns());
         plan
     }
@@ -347,7 +353,7 @@ impl Connection {
         let in_socket = if self.conn.is_judged_by_socket() { in_socket() } else { 0 };
         self.conn.expired(in_socket, &mut buffers.out, &cx.now);
         self.count_refusal(cx);
-        self.let_go_of_responder();
+        self.let_go_of_responder(cx);
     }
 
     /// Gives the buffers back when they hold nothing that is still needed.
@@ -410,7 +416,7 @@ impl Connection {
         cx.request_seen(times);
         self.numbers.head();
         let _masked = cx.tried.masks.map(|mask| mask());
-        let Context { clients, service, head, now, tally, log, account, .. } = cx;
+        let Context { clients, service, head, now, tally, log, account, buffers: lender, .. } = cx;
         head.client = clients.of(&head.request(input.since(at)), self.client);
         let began_ns = log.lines.clock_ns();
         let request = head.request(input.since(at));
@@ -429,12 +435,12 @@ impl Connection {
             Lookup::Answer(answer) => (answer, None),
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Wait(plan) => {
-                self.exchange.get_or_insert_default().began_ns = began_ns;
+                lender.exchange(&mut self.exchange).began_ns = began_ns;
                 return Some(plan);
             }
             Lookup::Respond(responder) => {
                 begin_to_respond(&*responder, &mut self.conn, out, tally, now);
-                let exchange = self.exchange.get_or_insert_default();
+                let exchange = lender.exchange(&mut self.exchange);
                 exchange.began_ns = began_ns;
                 exchange.set_responder(responder);
                 return None;
@@ -446,7 +452,7 @@ impl Connection {
         self.conn.answered(answer, out, now);
         self.may_fetch = service.has_ahead();
         cx.answered(status);
-        self.produce(producer);
+        self.produce(producer, cx);
         None
     }
 
@@ -533,7 +539,7 @@ impl Connection {
                 next.set_asked(ask, now_ns);
                 self.trace(|trace| trace.ask(timeline::work(next)));
             }
-            None => self.end_ask(ask),
+            None => self.end_ask(ask, cx),
         }
         next
     }
@@ -547,7 +553,7 @@ impl Connection {
 
     fn looked_up(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
-        let exchange = self.exchange.get_or_insert_default();
+        let exchange = cx.buffers.exchange(&mut self.exchange);
         let Context { service, now, tally, log, .. } = cx;
         let logged = if log.lines.is_on() { plan.request().cloned() } else { None };
         if let Some(request) = &logged {
@@ -575,7 +581,7 @@ impl Connection {
         self.unseen = !buffers.input.is_empty();
         self.may_fetch = service.has_ahead();
         cx.answered(status);
-        self.produce(producer);
+        self.produce(producer, cx);
         None
     }
 

@@ -11,6 +11,7 @@ mod buffers;
 mod clients;
 mod connection;
 mod context;
+mod exchange;
 mod logged;
 mod order;
 mod times;

@@ -1,44 +1,11 @@
-//! One request and its answer, for as long as that is not all in the output: what is answered at
-//! once, as from the caches, needs none.
+//! A connection and the exchange that it has.
 
 use flyball_observe::trace::Trace;
 use flyball_site::{Ask, Responder};
 
 use super::Connection;
 use crate::context::Context;
-use crate::times::RequestTimes;
-
-/// What is known of a request that waits for its answer, or for the rest of that.
-#[derive(Debug, Default)]
-pub(super) struct Exchange {
-    /// When it began, on the clock of the log.
-    pub(super) began_ns: u64,
-    /// What answers it, or makes the body that is being sent.
-    pub(super) responder: Option<Box<dyn Responder>>,
-    /// The number of the plan that is under way for it; 0 if none is.
-    pub(super) asked: u32,
-    /// Its times, while its connection has no buffers.
-    pub(super) times: RequestTimes,
-    /// Its timeline, if one is kept.
-    pub(super) trace: Trace,
-}
-
-impl Exchange {
-    /// That of a request whose timeline is kept.
-    pub(super) fn traced(trace: Trace) -> Box<Exchange> {
-        Box::new(Exchange { trace, ..Exchange::default() })
-    }
-
-    /// This answers from now on: what the one before it has asked for is not waited for any more.
-    pub(super) fn set_responder(&mut self, responder: Box<dyn Responder>) {
-        self.responder = Some(responder);
-        self.asked = 0;
-    }
-
-    fn is_over(&self) -> bool {
-        self.responder.is_none() && self.asked == 0 && !self.trace.is_kept()
-    }
-}
+use crate::exchange::Exchange;
 
 /// Tells the timeline of a request, if one is kept.
 pub(super) fn traced(exchange: &mut Option<Box<Exchange>>, tell: impl FnOnce(&mut Trace)) {
@@ -62,11 +29,11 @@ impl Connection {
     }
 
     /// No byte of the next request was looked at yet.
-    pub(super) fn begin_trace(&mut self, cx: &Context) {
+    pub(super) fn begin_trace(&mut self, cx: &mut Context) {
         if self.exchange.as_ref().is_some_and(|one| one.trace.is_kept()) {
             self.trace(Trace::begin);
         } else if let Some(trace) = self.numbers.trace_begun(&cx.tracer, self.client) {
-            self.exchange.get_or_insert_default().trace = trace;
+            cx.buffers.exchange(&mut self.exchange).trace = trace;
         }
     }
 
@@ -76,20 +43,13 @@ impl Connection {
     }
 
     /// Nothing more is to be done for this ask.
-    pub(super) fn end_ask(&mut self, ask: Ask) {
+    pub(super) fn end_ask(&mut self, ask: Ask, cx: &mut Context) {
         if let Ask::Answer(number) | Ask::Responder(number) = ask
             && let Some(exchange) = &mut self.exchange
             && exchange.asked == number
         {
             exchange.asked = 0;
         }
-        self.end_exchange();
-    }
-
-    /// Lets go of the exchange when nothing is left to be done or told of it.
-    pub(super) fn end_exchange(&mut self) {
-        if self.exchange.as_ref().is_some_and(|one| one.is_over()) {
-            self.exchange = None;
-        }
+        cx.buffers.end_exchange(&mut self.exchange);
     }
 }

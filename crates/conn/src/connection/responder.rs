@@ -47,7 +47,7 @@ impl Connection {
     /// Goes on with the responder.
     pub(super) fn respond(&mut self, wants: &Wants, cx: &mut Context) -> Responded {
         // The connection may have moved on without it.
-        self.let_go_of_responder();
+        self.let_go_of_responder(cx);
         let Some(responder) = self.exchange.as_mut().and_then(|one| one.responder.as_mut()) else {
             return Responded::Again;
         };
@@ -105,11 +105,11 @@ impl Connection {
 
     /// The head of the responder's answer is there, or what stands in its place.
     fn answer_by_responder(&mut self, cx: &mut Context) -> Responded {
-        let exchange = self.exchange.get_or_insert_default();
+        let exchange = cx.buffers.exchange(&mut self.exchange);
         let Some(mut responder) = exchange.responder.take() else { return Responded::Again };
         let logged = responder.request().filter(|_| cx.log.lines.is_on()).cloned();
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
-        let exchange = self.exchange.get_or_insert_default();
+        let exchange = cx.buffers.exchange(&mut self.exchange);
         let Context { service, now, tally, log, .. } = cx;
         if let Some(request) = &logged {
             log.expect_login(service, &request.request());
@@ -156,12 +156,12 @@ impl Connection {
         self.conn.answered(answer, &mut buffers.out, now);
         self.unseen = !buffers.input.is_empty();
         cx.answered(status);
-        self.produce(producer);
+        self.produce(producer, cx);
         if streams && self.conn.awaits_piece() {
-            self.exchange.get_or_insert_default().responder = Some(responder);
+            cx.buffers.exchange(&mut self.exchange).responder = Some(responder);
         } else {
             responder.end();
-            self.end_exchange();
+            cx.buffers.end_exchange(&mut self.exchange);
         }
         Responded::Again
     }
@@ -208,10 +208,10 @@ impl Connection {
     }
 
     /// The body that now begins is made by this, if by any.
-    pub(super) fn produce(&mut self, producer: Option<Box<dyn Responder>>) {
+    pub(super) fn produce(&mut self, producer: Option<Box<dyn Responder>>, cx: &mut Context) {
         if let Some(producer) = producer {
-            self.exchange.get_or_insert_default().set_responder(producer);
-            self.let_go_of_responder();
+            cx.buffers.exchange(&mut self.exchange).set_responder(producer);
+            self.let_go_of_responder(cx);
         }
     }
 
@@ -222,12 +222,12 @@ impl Connection {
             Piece::Last(content) => self.conn.piece(content, true, &mut buffers.out, &cx.now),
             Piece::Failed => self.conn.piece_failed(CloseReason::SourceFailed, &cx.now),
         }
-        self.let_go_of_responder();
+        self.let_go_of_responder(cx);
     }
 
     /// Lets go of a responder whose answer has ended, in whatever way; requests behind it can be
     /// seen then.
-    pub(super) fn let_go_of_responder(&mut self) {
+    pub(super) fn let_go_of_responder(&mut self, cx: &mut Context) {
         if self.conn.awaits_answer() || self.conn.awaits_piece() {
             return;
         }
@@ -238,7 +238,7 @@ impl Connection {
                 responder.end();
             }
             self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
-            self.end_exchange();
+            cx.buffers.end_exchange(&mut self.exchange);
         }
     }
 

@@ -1,0 +1,40 @@
+//! One request and its answer, for as long as that is not all in the output: what is answered at
+//! once, as from the caches, needs none.
+
+use flyball_observe::trace::Trace;
+use flyball_site::Responder;
+
+use crate::times::RequestTimes;
+
+/// What is known of a request that waits for its answer, or for the rest of that.
+#[derive(Debug, Default)]
+pub struct Exchange {
+    /// When it began, on the clock of the log.
+    pub began_ns: u64,
+    /// What answers it, or makes the body that is being sent.
+    pub responder: Option<Box<dyn Responder>>,
+    /// The number of the plan that is under way for it; 0 if none is.
+    pub asked: u32,
+    /// Its times, while its connection has no buffers.
+    pub times: RequestTimes,
+    /// Its timeline, if one is kept.
+    pub trace: Trace,
+}
+
+impl Exchange {
+    /// That of a request whose timeline is kept.
+    pub fn traced(trace: Trace) -> Box<Exchange> {
+        Box::new(Exchange { trace, ..Exchange::default() })
+    }
+
+    /// This answers from now on: what the one before it has asked for is not waited for any more.
+    pub fn set_responder(&mut self, responder: Box<dyn Responder>) {
+        self.responder = Some(responder);
+        self.asked = 0;
+    }
+
+    /// Whether nothing is left to be done or told of it.
+    pub fn is_over(&self) -> bool {
+        self.responder.is_none() && self.asked == 0 && !self.trace.is_kept()
+    }
+}
