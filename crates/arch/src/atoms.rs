@@ -7,9 +7,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use flyball_conn::{Connection, Step};
+use flyball_conn::{Awaited, Connection, Needs};
 use flyball_http::CloseReason;
-use flyball_observe::counters::Counter;
 use flyball_site::{Ask, Plan};
 use flyball_sys::disk::{Done, Op};
 use flyball_sys::net;
@@ -17,7 +16,7 @@ use flyball_sys::owned::Owned;
 use flyball_sys::readiness::Interest;
 use flyball_sys::uring::{Completion, Mode, Ring};
 
-use crate::awaited::{Awaited, BackendPoll};
+use crate::awaited::BackendPoll;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive, receive, resume};
 use crate::pool::BlockingPool;
@@ -176,7 +175,7 @@ impl Slot {
     /// An operation of this plan is done.
     fn stepped(&mut self, purpose: Purpose, plan: Box<Plan>, desk: &mut Desk) {
         if purpose == Purpose::Piece {
-            self.connection.resume(*plan, desk);
+            self.connection.done(*plan, desk);
         } else {
             (self.plan, self.on_disk) = (Some(plan), false);
         }
@@ -451,16 +450,11 @@ impl Requests {
 fn parse(slot: &mut Slot, token: Token, desk: &mut Desk, callbacks: &mut Callbacks) -> bool {
     let (mut port, connection) = slot.port(token, callbacks);
     receive(&mut port, connection, desk);
-    match connection.advance(desk) {
-        Step::Read => slot.ready.read,
-        Step::Disk(plan) => {
-            desk.tally.add(Counter::DiskWaits, 1);
-            slot.plan = Some(plan);
-            true
-        }
-        // Asking again gives the same.
-        _ => true,
-    }
+    connection.go_on(desk);
+    let mut needs = Needs::default();
+    connection.needs(&mut needs);
+    // It asks for no more than its input.
+    !needs.reads_only() || slot.ready.read
 }
 
 /// A connection goes on: first with its plan, if an operation of that is done.

@@ -10,7 +10,7 @@ use flyball_sys::readiness::{Interest, Readiness};
 use flyball_sys::uring::Ring;
 
 use crate::slots::Token;
-pub use flyball_conn::Awaited;
+use flyball_conn::Awaited;
 
 /// Marks, in the bits of a token, events of a slot's backend; slots never have so high a number.
 pub const BACKEND: u64 = 1 << 31;

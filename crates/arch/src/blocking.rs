@@ -15,7 +15,7 @@ use std::sync::atomic::{
 };
 use std::time::Duration;
 
-use flyball_conn::Connection;
+use flyball_conn::{Awaited, Connection};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_site::Plan;
@@ -24,7 +24,7 @@ use flyball_sys::readiness::{self, Event, Interest, Readiness};
 use flyball_sys::wake::Wake;
 use flyball_sys::{clock, net};
 
-use crate::awaited::{Awaited, Client};
+use crate::awaited::Client;
 use crate::desk::Desk;
 use crate::drive::{Port, Ready, Turn, drive};
 use crate::limits::ACCEPT_PAUSE_MS;

@@ -5,14 +5,14 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 
-use flyball_conn::{Beside, Connection, Step};
+use flyball_conn::{Awaited, Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
-use flyball_site::Plan;
+use flyball_site::{Ask, Plan};
 use flyball_sys::net;
 use flyball_sys::readiness::Interest;
 
-use crate::awaited::{Awaited, Client};
+use crate::awaited::Client;
 use crate::desk::Desk;
 use crate::limits::READS_PER_TURN;
 use crate::transmit::{Sent, transmit};
@@ -113,17 +113,17 @@ fn is_late(turn: &Turn, connection: &Connection, desk: &Desk) -> bool {
 /// Drives a connection until it has to wait. While its client has no room it takes what its backend
 /// says.
 fn drive_untimed<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
+    connection.woke();
     let interest = match go_on(port, connection, desk) {
         Turn::Wait(interest, None) if P::SENDS && interest.write => interest,
         turn => return turn,
     };
-    match connection.beside(desk) {
-        Beside::Nothing => Turn::Wait(interest, None),
-        Beside::Await(awaited) => Turn::Wait(interest, Some(awaited)),
-        Beside::Disk(plan) => match perform(port, connection, plan, desk) {
-            true => Turn::Again,
-            false => Turn::Wait(interest, None),
-        },
+    connection.held_back(desk);
+    let mut needs = Needs::default();
+    connection.needs(&mut needs);
+    match needs.asks.first() {
+        Some(ask) if ask_for(port, connection, ask, desk) => Turn::Again,
+        _ => Turn::Wait(interest, needs.watch),
     }
 }
 
@@ -134,14 +134,14 @@ pub(crate) fn resume<P: Port>(
     done: Box<Plan>,
     desk: &mut Desk,
 ) -> Turn {
-    if let Some(next) = connection.resume(*done, desk) {
-        perform(port, connection, next, desk);
-    }
+    let ask = done.asked_by();
+    connection.done(*done, desk);
+    perform(port, connection, ask, desk);
     drive(port, connection, desk)
 }
 
 fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) -> Turn {
-    let mut reads = 0;
+    let (mut reads, mut needs) = (0, Needs::default());
     loop {
         if !P::PARSES && connection.has_input() {
             // What is answered leaves first, as far as it can.
@@ -150,24 +150,38 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                 _ => Turn::Elsewhere,
             };
         }
+        if connection.goes_on() {
+            connection.go_on(desk);
+        }
+        connection.needs(&mut needs);
+        debug_assert!(!needs.again, "it went on");
+        if let Some(reason) = needs.over {
+            return Turn::Over(reason);
+        }
+        if needs.shut {
+            // It fails only when the peer has gone, which reading will show.
+            let _ = net::shutdown_write(port.socket());
+            port.ready().read = true;
+            connection.shut(desk);
+            debug_assert!(has_ended(connection, |needs| needs.shut));
+            continue;
+        }
+        if let Some(ask) = needs.asks.first() {
+            // A body that is produced here may be long: others have their turn.
+            if ask_for(port, connection, ask, desk) && connection.is_producing() {
+                return Turn::Again;
+            }
+            continue;
+        }
         let readable = P::RECEIVES && port.ready().read;
-        match connection.advance(desk) {
-            Step::Read | Step::Await(Awaited { reads: true, .. }) if readable => {
+        let may_read = reads < READS_PER_TURN;
+        match (needs.read, needs.write, needs.watch.take()) {
+            (true, _, _) | (_, false, Some(_)) if readable && !may_read => return Turn::Again,
+            (true, false, _) if readable => {
                 reads += 1;
-                if reads > READS_PER_TURN {
-                    return Turn::Again;
-                }
                 receive(port, connection, desk);
             }
-            Step::Read => return Turn::Wait(Interest::READ, None),
-            Step::Write => match send(port, connection, false, desk) {
-                Some(turn) => return turn,
-                None => continue,
-            },
-            Step::ReadWrite => {
-                if readable && reads == READS_PER_TURN {
-                    return Turn::Again;
-                }
+            (true, true, _) => {
                 if readable {
                     reads += 1;
                     receive(port, connection, desk);
@@ -176,31 +190,29 @@ fn go_on<P: Port>(port: &mut P, connection: &mut Connection, desk: &mut Desk) ->
                 match send(port, connection, true, desk) {
                     Some(Turn::Wait(..)) if !readable => return Turn::Wait(Interest::BOTH, None),
                     Some(Turn::Again) => return Turn::Again,
-                    _ => continue,
+                    _ => {}
                 }
             }
-            Step::Disk(plan) => {
-                desk.tally.add(Counter::DiskWaits, 1);
-                // A body that is produced here may be long: others have their turn.
-                if perform(port, connection, plan, desk) && connection.is_producing() {
-                    return Turn::Again;
+            (false, true, _) => {
+                if let Some(turn) = send(port, connection, false, desk) {
+                    return turn;
                 }
             }
-            Step::Await(_) if readable && reads == READS_PER_TURN => return Turn::Again,
-            Step::Await(awaited) => match look_at_client(port) {
-                Some(interest) => return Turn::Wait(interest, Some(awaited)),
+            (true, false, awaited) => return Turn::Wait(Interest::READ, awaited),
+            (false, false, None) => return Turn::Wait(Interest::NONE, None),
+            (false, false, awaited) => match look_at_client(port) {
+                Some(interest) => return Turn::Wait(interest, awaited),
                 None => connection.client_left(desk),
             },
-            Step::Waiting => return Turn::Wait(Interest::NONE, None),
-            Step::Shut => {
-                // It fails only when the peer has gone, which reading will show.
-                let _ = net::shutdown_write(port.socket());
-                port.ready().read = true;
-                connection.shut(desk);
-            }
-            Step::Close(reason) => return Turn::Over(reason),
         }
     }
+}
+
+/// Whether a wish is gone after the call that ends it; else a turn would never end.
+fn has_ended(connection: &Connection, wish: impl FnOnce(&Needs) -> bool) -> bool {
+    let mut needs = Needs::default();
+    connection.needs(&mut needs);
+    !wish(&needs)
 }
 
 /// While a backend works, and nothing is wanted from the client: what it is watched for. `None`
@@ -260,9 +272,7 @@ fn send<P: Port>(
         Sent::Piece if !port.may_send(reads, desk) => full,
         Sent::Piece => Some(Turn::Again),
         Sent::Absent => {
-            desk.tally.add(Counter::DiskWaits, 1);
-            let plan = connection.warm(desk)?;
-            perform(port, connection, plan, desk);
+            connection.absent(desk);
             None
         }
         Sent::Failed(reason) => {
@@ -272,17 +282,19 @@ fn send<P: Port>(
     }
 }
 
-/// Performs a plan and those that follow from it; false while one is under way elsewhere.
-fn perform<P: Port>(
-    port: &mut P,
-    connection: &mut Connection,
-    plan: Box<Plan>,
-    desk: &mut Desk,
-) -> bool {
-    let mut next = Some(plan);
-    while let Some(plan) = next {
+/// Performs a plan that is asked for, and those that follow from it; false while one is under way
+/// elsewhere.
+fn ask_for<P: Port>(port: &mut P, connection: &mut Connection, ask: Ask, desk: &mut Desk) -> bool {
+    desk.tally.add(Counter::DiskWaits, 1);
+    perform(port, connection, ask, desk)
+}
+
+/// The same for one that follows from another.
+fn perform<P: Port>(port: &mut P, connection: &mut Connection, ask: Ask, desk: &mut Desk) -> bool {
+    while let Some(plan) = connection.take_plan(ask) {
+        debug_assert!(has_ended(connection, |needs| needs.asks.first() == Some(ask)));
         match port.perform(plan, connection, desk) {
-            Some(done) => next = connection.resume(*done, desk),
+            Some(done) => connection.done(*done, desk),
             None => return false,
         }
     }

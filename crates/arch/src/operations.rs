@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::{Beside, Connection, Step};
+use flyball_conn::{Awaited, Connection, Needs};
 use flyball_http::CloseReason;
 use flyball_http::h1::state::State;
 use flyball_http::out::{Front, Memory};
@@ -15,7 +15,7 @@ use flyball_sys::uring::{
     self, Completion, Features, Lent, Mode, Outgoing, Received, Ring, Socket, Then,
 };
 
-use crate::awaited::{Awaited, BACKEND, BackendPoll};
+use crate::awaited::{BACKEND, BackendPoll};
 use crate::desk::Desk;
 use crate::pieces::Pieces;
 use crate::pool::BlockingPool;
@@ -117,6 +117,18 @@ impl Slot {
         self.ahead.is_none() && !self.sending && self.on_disk.is_none()
     }
 
+    /// Whether a plan can be performed: one at a time is.
+    pub(crate) fn may_plan(&self) -> bool {
+        self.plan.is_none() && self.on_disk != Some(Purpose::Plan)
+    }
+
+    /// A plan is done: the next that follows from it is performed.
+    pub(crate) fn done(&mut self, plan: Plan, desk: &mut Desk) {
+        let ask = plan.asked_by();
+        self.connection.done(plan, desk);
+        self.plan = self.connection.take_plan(ask);
+    }
+
     pub(crate) fn is_busy(&self) -> bool {
         let receiving = self.receiving != Receiving::No;
         let referring = self.waits_for_room || matches!(self.reference, Reference::Wanted);
@@ -195,23 +207,18 @@ impl Operations {
     /// Starts what a connection needs of its socket: true when it can go on at once.
     pub(crate) fn start(
         &mut self,
-        step: &Step,
+        needs: &Needs,
         slot: &mut Slot,
         token: Token,
         desk: &mut Desk,
     ) -> bool {
-        let (reads, writes) = match step {
-            Step::Read => (true, false),
-            Step::Write => (false, true),
-            _ => (true, true),
-        };
-        reads && self.start_receive(slot, token, desk)
-            || writes && self.start_send(slot, token, desk)
-            || writes && self.beside(slot, token, desk)
+        needs.read && self.start_receive(slot, token, desk)
+            || needs.write && self.start_send(slot, token, desk)
+            || needs.write && self.held_back(slot, token, desk)
     }
 
-    /// Waits for a backend, and for input or that the client leaves: true when the connection can
-    /// go on at once.
+    /// Waits for a backend, and that the client leaves, where its input is not wanted: true when
+    /// the connection can go on at once.
     pub(crate) fn start_await(
         &mut self,
         awaited: &Awaited,
@@ -219,14 +226,12 @@ impl Operations {
         token: Token,
         desk: &mut Desk,
     ) -> bool {
-        if awaited.reads {
-            if self.start_receive(slot, token, desk) {
-                return true;
-            }
-        } else if slot.ahead.as_ref().is_some_and(|ahead| ahead.end.is_some()) {
+        let ahead = slot.ahead.as_ref().filter(|_| !awaited.reads);
+        if ahead.is_some_and(|ahead| ahead.end.is_some()) {
             slot.connection.client_left(desk);
             return true;
-        } else if slot.ahead.is_none() && slot.receiving == Receiving::No {
+        }
+        if slot.ahead.is_none() && slot.receiving == Receiving::No {
             // What comes is kept for later; its end is all that matters now.
             let own = std::mem::take(&mut slot.needs_own);
             self.ring.receive(&slot.socket, token.bits(), false, own);
@@ -238,21 +243,20 @@ impl Operations {
 
     /// Output is on its way: takes meanwhile what a backend says, and waits for more of that. True
     /// when there is work on the disk.
-    fn beside(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
-        match slot.connection.beside(desk) {
-            Beside::Nothing => {
+    fn held_back(&mut self, slot: &mut Slot, token: Token, desk: &mut Desk) -> bool {
+        let mut needs = Needs::default();
+        slot.connection.held_back(desk);
+        slot.connection.needs(&mut needs);
+        match &needs.watch {
+            Some(awaited) => {
+                slot.backend.set(&mut self.ring, token.bits() | BACKEND, awaited);
+            }
+            None if needs.asks.first().is_none() => {
                 slot.backend.forget(&mut self.ring, token.bits() | BACKEND);
-                false
             }
-            Beside::Await(awaited) => {
-                slot.backend.set(&mut self.ring, token.bits() | BACKEND, &awaited);
-                false
-            }
-            Beside::Disk(plan) => {
-                slot.plan = Some(plan);
-                true
-            }
+            None => {}
         }
+        needs.asks.first().is_some()
     }
 
     /// Input is wanted, now: true when there was some, else it is on its way.

@@ -20,37 +20,14 @@ use flyball_observe::trace::{Numbers, Trace, Wait};
 use flyball_site::{Ask, Lookup, OpenFile, Out, Plan, Service};
 
 use self::exchange::traced;
-pub use self::responder::Beside;
-use self::responder::{Responded, begin_to_respond};
+use self::responder::begin_to_respond;
 use crate::buffers::Buffers;
 use crate::clients::{ClientAddress, Seat};
 use crate::context::Context;
 use crate::exchange::Exchange;
+use crate::needs::{Awaited, Needs};
 use crate::order::Order;
-use crate::wanted::Awaited;
 use crate::window::{Mapped, SendWindow};
-
-/// What a connection needs from outside before it can go on.
-#[derive(Debug)]
-pub enum Step {
-    /// Input from the socket.
-    Read,
-    /// Room in the socket: `transmit` what is in `out`.
-    Write,
-    /// Either of the two.
-    ReadWrite,
-    /// This work, which may wait on the disk; then [`Connection::resume`].
-    Disk(Box<Plan>),
-    /// A backend, whose descriptor this is, or the client: nothing is to be written. If input is
-    /// not wanted and the client has left, [`Connection::client_left`].
-    Await(Awaited),
-    /// Nothing but the work that is under way, or the deadline.
-    Waiting,
-    /// The write side of the socket shut down; then [`Connection::shut`].
-    Shut,
-    /// The socket closed.
-    Close(CloseReason),
-}
 
 /// One connection.
 #[derive(Debug)]
@@ -77,6 +54,8 @@ pub struct Connection {
     may_fetch: bool,
     /// False once `recv` has seen all of the input and needs more.
     unseen: bool,
+    /// It can go on by itself.
+    again: bool,
 }
 
 impl Connection {
@@ -101,6 +80,7 @@ impl Connection {
             fetching: false,
             may_fetch: false,
             unseen: false,
+            again: true,
         }
     }
 
@@ -165,55 +145,89 @@ impl Connection {
         self.conn.ends_with_output()
     }
 
-    /// Goes as far as it can without waiting, and says what is needed then.
-    pub fn advance(&mut self, cx: &mut Context) -> Step {
-        self.trace(|trace| trace.turn(Wait::Server));
-        let step = self.step(cx);
-        self.trace(|trace| timeline::stepped(trace, &step));
-        step
+    /// Whether it can go on by itself: [`Connection::go_on`].
+    pub fn goes_on(&self) -> bool {
+        self.again
     }
 
-    fn step(&mut self, cx: &mut Context) -> Step {
+    /// A turn of it begins: what it watches may be ready.
+    pub fn woke(&mut self) {
+        self.again |= self.exchange.is_some();
+    }
+
+    /// Goes as far as it can without waiting.
+    pub fn go_on(&mut self, cx: &mut Context) {
+        self.trace(|trace| trace.turn(Wait::Server));
+        self.advance(cx);
+        self.again = false;
+        if self.exchange.as_ref().is_some_and(|one| one.trace.is_kept()) {
+            let mut needs = Needs::default();
+            self.needs(&mut needs);
+            self.trace(|trace| timeline::needs(trace, &needs));
+        }
+    }
+
+    fn advance(&mut self, cx: &mut Context) {
         if self.seat == Seat::Refused {
             self.turn_away(cx);
         }
         loop {
             let wants = self.conn.wants();
-            if let Some(reason) = wants.close {
-                return Step::Close(reason);
-            }
-            if wants.shut {
-                return Step::Shut;
-            }
-            if self.warming || self.fetching {
-                return Step::Waiting;
+            if wants.close.is_some() || wants.shut || self.warming || self.fetching {
+                return;
             }
             if self.responder().is_some() {
                 match self.respond(&wants, cx) {
-                    Responded::Again => continue,
-                    Responded::Needs(step) => return step,
+                    true => continue,
+                    false => return,
                 }
             }
             if wants.recv && self.unseen {
                 if self.conn.state() == State::Idle {
                     self.begin_trace(cx);
                 }
-                if let Some(plan) = self.recv(cx) {
-                    return self.ask(plan, Ask::Answer, cx);
+                match self.recv(cx) {
+                    Some(plan) => return self.ask(plan, Ask::Answer, cx),
+                    None => continue,
                 }
-                continue;
             }
-            return match (wants.read, wants.write) {
-                (true, false) => self.fetch_ahead(cx).unwrap_or(Step::Read),
-                (false, true) => Step::Write,
-                (true, true) => Step::ReadWrite,
-                (false, false) => Step::Waiting,
-            };
+            if wants.read && !wants.write {
+                self.fetch_ahead(cx);
+            }
+            return;
+        }
+    }
+
+    /// What it wants. Pure: a wish stays until the call that ends it.
+    pub fn needs(&self, needs: &mut Needs) {
+        *needs = Needs { again: self.again, ..Needs::default() };
+        let wants = self.conn.wants();
+        (needs.over, needs.shut) = (wants.close, wants.shut);
+        if wants.close.is_some() || wants.shut {
+            return;
+        }
+        let mut waits = self.warming || self.fetching;
+        if self.buffers.as_ref().is_some_and(|buffers| buffers.window.warming.is_some()) {
+            needs.asks.push(Ask::Output);
+        }
+        if let Some(exchange) = &self.exchange {
+            if let Some(plan) = &exchange.plan {
+                needs.asks.push(plan.asked_by());
+            }
+            waits |= exchange.is_working;
+            if let Some((descriptor, interest)) = exchange.watch.as_ref().filter(|_| !waits) {
+                let (descriptor, reads) = (Arc::clone(descriptor), wants.read && !wants.write);
+                needs.watch = Some(Awaited { descriptor, interest: *interest, reads });
+            }
+        }
+        if !waits {
+            (needs.read, needs.write) = (wants.read, wants.write);
         }
     }
 
     /// `n` bytes were put into the input's space.
     pub fn received(&mut self, n: usize, cx: &mut Context) {
+        self.again = true;
         cx.tally.add(Counter::BytesIn, n as u64);
         self.trace(Trace::received);
         if let Some(buffers) = &mut self.buffers {
@@ -227,11 +241,13 @@ impl Connection {
 
     /// The client closed its side.
     pub fn eof(&mut self, cx: &Context) {
+        self.again = true;
         self.conn.eof(&cx.now);
     }
 
     /// `n` bytes were sent.
     pub fn sent(&mut self, n: u64, cx: &mut Context) {
+        self.again = true;
         cx.tally.add(Counter::BytesOut, n);
         let is_producing = self.is_producing();
         if let Some(buffers) = &mut self.buffers {
@@ -270,6 +286,7 @@ impl Connection {
 
     /// The write side is shut down.
     pub fn shut(&mut self, cx: &Context) {
+        self.again = true;
         self.conn.shut(&cx.now);
         // Input that was not taken makes room for what is thrown away from now on.
         self.unseen = self.buffers.as_ref().is_some_and(|buffers| !buffers.input.is_empty());
@@ -277,9 +294,10 @@ impl Connection {
 
     /// The connection cannot go on: nothing more is sent.
     pub fn abort(&mut self, reason: CloseReason) {
+        self.again = true;
         self.conn.abort(reason);
         if let Some(exchange) = &mut self.exchange {
-            exchange.responder = None;
+            exchange.take_responder();
         }
     }
 
@@ -300,26 +318,28 @@ impl Connection {
             buffers.window = SendWindow::default();
             self.unseen = !buffers.input.is_empty();
         }
+        self.again = true;
         self.conn.break_off(reason, &cx.now);
         self.let_go_of_responder(cx);
     }
 
-    fn ask(&mut self, plan: Box<Plan>, of: fn(u32) -> Ask, cx: &mut Context) -> Step {
-        Step::Disk(self.asked_for(plan, of, cx))
-    }
-
-    /// Numbers a plan that is asked for: none before it is waited for any more.
-    fn asked_for(
-        &mut self,
-        mut plan: Box<Plan>,
-        of: fn(u32) -> Ask,
-        cx: &mut Context,
-    ) -> Box<Plan> {
+    /// Asks for a plan, which has a number: none before it is waited for any more.
+    fn ask(&mut self, mut plan: Box<Plan>, of: fn(u32) -> Ask, cx: &mut Context) {
         // A number comes again after four thousand million others, long after its plan has.
         self.asks = self.asks.checked_add(1).unwrap_or(1);
-        cx.buffers.exchange(&mut self.exchange).asked = self.asks;
         plan.set_asked(of(self.asks), cx.now_ns());
-        plan
+        self.trace(|trace| trace.ask(timeline::work(&plan)));
+        let exchange = cx.buffers.exchange(&mut self.exchange);
+        exchange.asked = self.asks;
+        exchange.plan = Some(plan);
+    }
+
+    /// A plan that it has asked for, to be performed; then [`Connection::done`].
+    pub fn take_plan(&mut self, ask: Ask) -> Option<Box<Plan>> {
+        if ask == Ask::Output {
+            return self.buffers.as_mut()?.window.warming.take();
+        }
+        self.exchange.as_mut()?.plan.take_if(|plan| plan.asked_by() == ask)
     }
 
     /// The worker shall end: the next answer is the last, and when the server stops it is not
@@ -343,6 +363,7 @@ impl Connection {
 
     /// Some time passed; `in_socket` asks how many bytes the socket still holds, if that matters.
     pub fn expired(&mut self, in_socket: impl FnOnce() -> u64, cx: &mut Context) {
+        self.again = true;
         if let Some(responder) = self.responder_mut() {
             responder.expired(&cx.now);
         }
@@ -498,23 +519,24 @@ impl Connection {
         }
     }
 
-    /// The work that brings the next piece of the output into memory.
-    pub fn warm(&mut self, cx: &Context) -> Option<Box<Plan>> {
-        let (out, window) = self.front()?;
-        let mut plan = window.warm(out, cx.piece_bytes)?;
-        self.warming = true;
+    /// The front of its output is not in memory: it asks for that.
+    pub fn absent(&mut self, cx: &Context) {
+        let Some(buffers) = &mut self.buffers else { return };
+        let Some(mut plan) = buffers.window.warm(&buffers.out, cx.piece_bytes) else { return };
         plan.set_asked(Ask::Output, cx.now_ns());
-        self.trace(|trace| trace.ask(timeline::work(&plan)));
-        Some(plan)
+        traced(&mut self.exchange, |trace| trace.ask(timeline::work(&plan)));
+        buffers.window.warming = Some(plan);
+        self.warming = true;
     }
 
-    /// The work is done: what asked for it goes on, and may need the next.
-    pub fn resume(&mut self, plan: Plan, cx: &mut Context) -> Option<Box<Plan>> {
+    /// A plan is done: what asked for it goes on, and may ask for the next.
+    pub fn done(&mut self, plan: Plan, cx: &mut Context) {
+        self.again = true;
         self.trace(|trace| trace.resumed(timeline::work(&plan)));
         let now_ns = cx.now_ns();
         cx.time(Timing::DiskWait, now_ns.saturating_sub(plan.asked_ns()));
         let ask = plan.asked_by();
-        let mut next = match ask {
+        let next = match ask {
             Ask::Ahead => self.fetched(plan, cx),
             Ask::Output => {
                 self.warming = false;
@@ -534,14 +556,10 @@ impl Connection {
                 None
             }
         };
-        match &mut next {
-            Some(next) => {
-                next.set_asked(ask, now_ns);
-                self.trace(|trace| trace.ask(timeline::work(next)));
-            }
-            None => self.end_ask(ask, cx),
-        }
-        next
+        let Some(mut next) = next else { return self.end_ask(ask, cx) };
+        next.set_asked(ask, now_ns);
+        self.trace(|trace| trace.ask(timeline::work(&next)));
+        cx.buffers.exchange(&mut self.exchange).plan = Some(next);
     }
 
     /// A file is there that no request has asked for yet.
@@ -587,14 +605,15 @@ impl Connection {
 
     /// After an answer, and before it waits for the next request, a connection brings in what the
     /// caches should hold: no answer is delayed by that but its own next one.
-    fn fetch_ahead(&mut self, cx: &mut Context) -> Option<Step> {
+    fn fetch_ahead(&mut self, cx: &mut Context) {
         if !std::mem::take(&mut self.may_fetch) {
-            return None;
+            return;
         }
-        let mut plan = cx.service.fetch_ahead(&cx.now)?;
+        let Some(mut plan) = cx.service.fetch_ahead(&cx.now) else { return };
         (self.fetching, self.may_fetch) = (true, true);
         plan.set_asked(Ask::Ahead, cx.now_ns());
-        Some(Step::Disk(plan))
+        self.trace(|trace| trace.ask(timeline::work(&plan)));
+        cx.buffers.exchange(&mut self.exchange).plan = Some(plan);
     }
 
     /// A request that was refused before the site saw it is counted and logged here.

@@ -1,8 +1,12 @@
 //! One request and its answer, for as long as that is not all in the output: what is answered at
 //! once, as from the caches, needs none.
 
+use std::sync::Arc;
+
 use flyball_observe::trace::Trace;
-use flyball_site::Responder;
+use flyball_site::{Plan, Responder};
+use flyball_sys::owned::Owned;
+use flyball_sys::readiness::Interest;
 
 use crate::times::RequestTimes;
 
@@ -13,8 +17,14 @@ pub struct Exchange {
     pub began_ns: u64,
     /// What answers it, or makes the body that is being sent.
     pub responder: Option<Box<dyn Responder>>,
-    /// The number of the plan that is under way for it; 0 if none is.
+    /// The number of the plan that is asked for, or under way; 0 if none is.
     pub asked: u32,
+    /// The plan itself, until it is taken to be performed.
+    pub plan: Option<Box<Plan>>,
+    /// What its responder waits for, if that is not the client.
+    pub watch: Option<(Arc<Owned>, Interest)>,
+    /// Its responder waits for its plan, and for nothing else.
+    pub is_working: bool,
     /// Its times, while its connection has no buffers.
     pub times: RequestTimes,
     /// Its timeline, if one is kept.
@@ -29,12 +39,26 @@ impl Exchange {
 
     /// This answers from now on: what the one before it has asked for is not waited for any more.
     pub fn set_responder(&mut self, responder: Box<dyn Responder>) {
+        self.rests();
         self.responder = Some(responder);
         self.asked = 0;
     }
 
+    /// Its responder answers no more.
+    pub fn take_responder(&mut self) -> Option<Box<dyn Responder>> {
+        self.rests();
+        self.responder.take()
+    }
+
+    /// Nothing is waited for, as far as is known.
+    pub fn rests(&mut self) {
+        self.watch = None;
+        self.is_working = false;
+    }
+
     /// Whether nothing is left to be done or told of it.
     pub fn is_over(&self) -> bool {
-        self.responder.is_none() && self.asked == 0 && !self.trace.is_kept()
+        let is_done = self.responder.is_none() && self.asked == 0 && self.plan.is_none();
+        is_done && !self.trace.is_kept()
     }
 }

@@ -33,6 +33,8 @@ pub struct SendWindow {
     seen_ms: u64,
     /// The part of a large body that is being sent, where it is mapped.
     chunk: Option<Box<dyn Mapped>>,
+    /// The work that brings its next piece into memory, until it is taken to be performed.
+    pub(crate) warming: Option<Box<Plan>>,
 }
 
 impl SendWindow {

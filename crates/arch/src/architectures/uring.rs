@@ -24,7 +24,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-use flyball_conn::Step;
+use flyball_conn::Needs;
 use flyball_http::CloseReason;
 use flyball_observe::counters::Counter;
 use flyball_sys::uring::{self, Completion, Ring, Socket};
@@ -267,6 +267,8 @@ impl Loop {
     fn drive(&mut self, token: Token) {
         let Loop { slots, operations, desk, timers, .. } = self;
         let Some(slot) = slots.find(token) else { return };
+        slot.connection.woke();
+        let mut needs = Needs::default();
         let over = loop {
             if let Some(reason) = slot.over {
                 break Some(reason).filter(|_| !slot.is_busy());
@@ -277,36 +279,39 @@ impl Loop {
             {
                 match plan.next_op() {
                     Some(op) => operations.start_disk(slot, token, plan, op),
-                    None => slot.plan = slot.connection.resume(*plan, desk),
+                    None => slot.done(*plan, desk),
                 }
                 continue;
             }
             slot.wants_input = false;
-            match slot.connection.advance(desk) {
-                step @ (Step::Read | Step::Write | Step::ReadWrite) => {
-                    if operations.start(&step, slot, token, desk) {
-                        continue;
-                    }
+            if slot.connection.goes_on() {
+                slot.connection.go_on(desk);
+            }
+            slot.connection.needs(&mut needs);
+            if let Some(reason) = needs.over {
+                slot.over = Some(reason);
+                if slot.is_busy() {
+                    operations.interrupt(slot, token);
                 }
-                Step::Disk(plan) => {
-                    desk.tally.add(Counter::DiskWaits, 1);
-                    slot.plan = Some(plan);
-                    continue;
-                }
-                Step::Await(on) if operations.start_await(&on, slot, token, desk) => continue,
-                Step::Await(_) | Step::Waiting => {}
-                Step::Shut => {
-                    operations.shut_write(slot, token);
-                    slot.connection.shut(desk);
-                    continue;
-                }
-                Step::Close(reason) => {
-                    slot.over = Some(reason);
-                    if slot.is_busy() {
-                        operations.interrupt(slot, token);
-                    }
-                    continue;
-                }
+                continue;
+            }
+            if needs.shut {
+                operations.shut_write(slot, token);
+                slot.connection.shut(desk);
+                continue;
+            }
+            if let Some(ask) = needs.asks.first().filter(|_| slot.may_plan()) {
+                desk.tally.add(Counter::DiskWaits, 1);
+                slot.plan = slot.connection.take_plan(ask);
+                continue;
+            }
+            if operations.start(&needs, slot, token, desk) {
+                continue;
+            }
+            if let Some(on) = needs.watch.take()
+                && operations.start_await(&on, slot, token, desk)
+            {
+                continue;
             }
             break None;
         };

@@ -78,9 +78,14 @@ mod tests {
         let space = slot.connection.space(desk);
         space[..REQUEST.len()].copy_from_slice(REQUEST);
         slot.connection.received(REQUEST.len(), desk);
-        while let flyball_conn::Step::Disk(mut plan) = slot.connection.advance(desk) {
+        slot.connection.go_on(desk);
+        let mut needs = flyball_conn::Needs::default();
+        slot.connection.needs(&mut needs);
+        while let Some(mut plan) = needs.asks.first().and_then(|ask| slot.connection.take_plan(ask))
+        {
             plan.run();
-            slot.connection.resume(*plan, desk);
+            slot.connection.done(*plan, desk);
+            slot.connection.needs(&mut needs);
         }
         assert!(slot.connection.out().is_some());
     }

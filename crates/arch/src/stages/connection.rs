@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 
-use flyball_conn::Connection;
+use flyball_conn::{Awaited, Connection};
 use flyball_observe::standing::{Standing, StateChanges};
 use flyball_site::Plan;
 use flyball_sys::owned::Owned;
 
-use crate::awaited::Awaited;
 use crate::desk::Desk;
 use crate::drive::Ready;
 use crate::worker::Order;

@@ -3,30 +3,10 @@
 use flyball_http::h1::{Body, Conn, Wants};
 use flyball_http::{CloseReason, Now, Status};
 use flyball_observe::counters::{Counter, Tally};
-use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Plan, Responder, Went};
+use flyball_site::{Ask, BackendFailure, Fill, Lookup, Out, Piece, Responder, Went};
 
-use super::{Connection, Step, lent, timeline};
+use super::{Connection, lent, timeline};
 use crate::context::Context;
-use crate::wanted::Awaited;
-
-/// What a step of a responder has led to.
-pub(super) enum Responded {
-    /// Something has changed: look again what is wanted.
-    Again,
-    /// This is needed.
-    Needs(Step),
-}
-
-/// What is to be done while the client's socket has no room.
-#[derive(Debug)]
-pub enum Beside {
-    /// Nothing but to wait for room.
-    Nothing,
-    /// Its backend is waited for as well.
-    Await(Awaited),
-    /// This work, which may wait on the disk; then [`Connection::resume`].
-    Disk(Box<Plan>),
-}
 
 /// A responder answers the request: it takes the body, and keeps time itself.
 pub(super) fn begin_to_respond(
@@ -44,13 +24,13 @@ pub(super) fn begin_to_respond(
 }
 
 impl Connection {
-    /// Goes on with the responder.
-    pub(super) fn respond(&mut self, wants: &Wants, cx: &mut Context) -> Responded {
+    /// Goes on with the responder. False when nothing is to be done before what is wanted then.
+    pub(super) fn respond(&mut self, wants: &Wants, cx: &mut Context) -> bool {
         // The connection may have moved on without it.
         self.let_go_of_responder(cx);
-        let Some(responder) = self.exchange.as_mut().and_then(|one| one.responder.as_mut()) else {
-            return Responded::Again;
-        };
+        let Some(exchange) = &mut self.exchange else { return true };
+        exchange.rests();
+        let Some(responder) = &mut exchange.responder else { return true };
         let room = wants.body.min(responder.room());
         if let Some(buffers) = &mut self.buffers
             && room > 0
@@ -59,7 +39,7 @@ impl Connection {
             self.conn.taken(room, &cx.now);
             buffers.input.consume(room);
             self.unseen = !buffers.input.is_empty();
-            return Responded::Again;
+            return true;
         }
         if self.conn.body_is_complete() {
             responder.end_body(&cx.now);
@@ -67,46 +47,46 @@ impl Connection {
         if wants.recv && self.unseen {
             let plan = self.recv(cx);
             debug_assert!(plan.is_none(), "a body is no request");
-            return Responded::Again;
+            return true;
         }
         match responder.advance(wants, &mut cx.service, &cx.now) {
             Went::Head => return self.answer_by_responder(cx),
             Went::Piece(piece) => {
                 self.take_piece(piece, cx);
-                return Responded::Again;
+                return true;
             }
-            Went::Work(plan) if !responder.is_second_end() => {
-                self.conn.piece_asked(&cx.now);
-                return Responded::Needs(self.ask(plan, Ask::Responder, cx));
+            Went::Work(plan) => {
+                if !responder.is_second_end() {
+                    self.conn.piece_asked(&cx.now);
+                }
+                exchange.is_working = true;
+                self.ask(plan, Ask::Responder, cx);
+                return false;
             }
-            Went::Work(plan) => return Responded::Needs(self.ask(plan, Ask::Responder, cx)),
-            Went::Working => return Responded::Needs(Step::Waiting),
+            Went::Working => {
+                exchange.is_working = true;
+                return false;
+            }
             // What was passed on made room for more.
-            Went::Wait if wants.body > 0 && responder.room() > 0 => return Responded::Again,
+            Went::Wait if wants.body > 0 && responder.room() > 0 => return true,
             Went::Wait => {}
         }
-        Responded::Needs(match (wants.write, wants.read) {
-            (true, reads) => {
-                responder.rests();
-                if reads { Step::ReadWrite } else { Step::Write }
-            }
-            (false, reads) => match responder.awaited(&cx.now) {
-                Some((descriptor, interest)) => {
-                    Step::Await(Awaited { descriptor, interest, reads })
-                }
-                None if reads => Step::Read,
-                None => {
-                    debug_assert!(!responder.is_backend(), "a backend that is gone has said so");
-                    Step::Close(CloseReason::SourceFailed)
-                }
-            },
-        })
+        if wants.write {
+            responder.rests();
+            return false;
+        }
+        exchange.watch = responder.awaited(&cx.now);
+        if exchange.watch.is_none() && !wants.read {
+            debug_assert!(!responder.is_backend(), "a backend that is gone has said so");
+            self.abort(CloseReason::SourceFailed);
+        }
+        false
     }
 
     /// The head of the responder's answer is there, or what stands in its place.
-    fn answer_by_responder(&mut self, cx: &mut Context) -> Responded {
+    fn answer_by_responder(&mut self, cx: &mut Context) -> bool {
         let exchange = cx.buffers.exchange(&mut self.exchange);
-        let Some(mut responder) = exchange.responder.take() else { return Responded::Again };
+        let Some(mut responder) = exchange.responder.take() else { return true };
         let logged = responder.request().filter(|_| cx.log.lines.is_on()).cloned();
         let buffers = lent(&mut self.buffers, &mut self.exchange, cx);
         let exchange = cx.buffers.exchange(&mut self.exchange);
@@ -117,7 +97,7 @@ impl Connection {
         let Some(lookup) = responder.answer(service, now) else {
             debug_assert!(false, "it said that its head is there");
             self.conn.abort(CloseReason::SourceFailed);
-            return Responded::Again;
+            return true;
         };
         if responder.is_led_to_closed() {
             self.conn.set_private(true);
@@ -127,11 +107,12 @@ impl Connection {
             Lookup::Stream(answer, producer) => (answer, Some(producer)),
             Lookup::Respond(next) => {
                 exchange.set_responder(next);
-                return Responded::Again;
+                return true;
             }
             Lookup::Wait(plan) => {
                 self.conn.set_backend(false);
-                return Responded::Needs(self.ask(plan, Ask::Answer, cx));
+                self.ask(plan, Ask::Answer, cx);
+                return false;
             }
         };
         let status = answer.status;
@@ -163,7 +144,7 @@ impl Connection {
             responder.end();
             cx.buffers.end_exchange(&mut self.exchange);
         }
-        Responded::Again
+        true
     }
 
     /// Whether a backend's answer is on its way: sending must not block then, since the backend is
@@ -174,25 +155,19 @@ impl Connection {
 
     /// The client's socket has no room, which is about to be waited for. Takes meanwhile what a
     /// backend says, so that a slow client does not hold it up.
-    pub fn beside(&mut self, cx: &mut Context) -> Beside {
+    pub fn held_back(&mut self, cx: &mut Context) {
         if !self.is_relayed() {
-            return Beside::Nothing;
+            return;
         }
-        let Some(responder) = self.responder_mut() else { return Beside::Nothing };
+        let Some(exchange) = &mut self.exchange else { return };
+        let Some(responder) = &mut exchange.responder else { return };
         match responder.fill(&mut cx.service, &cx.now) {
             Fill::Done => {
+                exchange.watch = None;
                 responder.rests();
-                Beside::Nothing
             }
-            Fill::Wait(descriptor, interest) => {
-                Beside::Await(Awaited { descriptor, interest, reads: false })
-            }
-            Fill::Work(plan) => {
-                let plan = self.asked_for(plan, Ask::Responder, cx);
-                self.trace(|trace| trace.ask(timeline::work(&plan)));
-                cx.tally.add(Counter::DiskWaits, 1);
-                Beside::Disk(plan)
-            }
+            Fill::Wait(descriptor, interest) => exchange.watch = Some((descriptor, interest)),
+            Fill::Work(plan) => self.ask(plan, Ask::Responder, cx),
         }
     }
 
@@ -231,7 +206,7 @@ impl Connection {
         if self.conn.awaits_answer() || self.conn.awaits_piece() {
             return;
         }
-        if let Some(mut responder) = self.exchange.as_mut().and_then(|one| one.responder.take()) {
+        if let Some(mut responder) = self.exchange.as_mut().and_then(|one| one.take_responder()) {
             // Of an answer that is whole nothing is left to be said; one that is broken off ends
             // the program.
             if responder.is_over() {

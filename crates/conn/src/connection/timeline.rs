@@ -5,16 +5,16 @@ use flyball_http::Status;
 use flyball_observe::trace::{Trace, Wait, Work};
 use flyball_site::{Ask, Out, Plan};
 
-use super::Step;
+use crate::needs::Needs;
 
-/// The connection went as far as it could, and needs this.
-pub(super) fn stepped(trace: &mut Trace, step: &Step) {
-    match step {
-        Step::Disk(plan) => trace.ask(work(plan)),
-        Step::Waiting => trace.waits_on(),
-        Step::Write | Step::ReadWrite => trace.turn(Wait::Socket),
-        Step::Read | Step::Shut => trace.turn(Wait::Client),
-        Step::Close(_) | Step::Await(_) => trace.turn(Wait::Server),
+/// The connection went as far as it could, and needs this. A plan that it needs was told.
+pub(super) fn needs(trace: &mut Trace, needs: &Needs) {
+    match needs {
+        needs if needs.asks.first().is_some() => {}
+        Needs { over: Some(_), .. } | Needs { watch: Some(_), .. } => trace.turn(Wait::Server),
+        Needs { write: true, .. } => trace.turn(Wait::Socket),
+        Needs { read: true, .. } | Needs { shut: true, .. } => trace.turn(Wait::Client),
+        _ => trace.waits_on(),
     }
 }
 

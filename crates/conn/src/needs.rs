@@ -1,0 +1,80 @@
+//! What a connection wants, as a set, and the one call that ends each wish:
+//!
+//! | wish | the call |
+//! | --- | --- |
+//! | `again` | `Connection::go_on` |
+//! | `over` | `Connection::end` |
+//! | `shut` | `Connection::shut`, when the write side of the socket is shut down |
+//! | `asks` | `Connection::take_plan`; what is done comes back by `Connection::done` |
+//! | `read` | `Connection::received` or `Connection::eof`, for what the socket holds |
+//! | `write` | `Connection::sent`, when all is sent; `Connection::absent` if it is not in memory |
+//! | `watch` | `Connection::woke`, when the descriptor or its client may be ready |
+//!
+//! Any of them is also ended by `Connection::abort`.
+
+use std::sync::Arc;
+
+use flyball_http::CloseReason;
+use flyball_site::Ask;
+use flyball_sys::owned::Owned;
+use flyball_sys::readiness::Interest;
+
+/// Plans that one connection can have asked for at a time: for its request, and for the front of
+/// its output.
+const ASKS_MAX: usize = 2;
+
+/// Everything that a connection wants. Scratch: cleared, and never allocated.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// It can go on by itself.
+    pub again: bool,
+    /// The connection is over.
+    pub over: Option<CloseReason>,
+    /// The write side of the socket is to be shut down.
+    pub shut: bool,
+    /// Plans that are to be performed.
+    pub asks: Asks,
+    /// Input from the client.
+    pub read: bool,
+    /// Room in the client's socket.
+    pub write: bool,
+    /// The backend that answers, where that is waited for.
+    pub watch: Option<Awaited>,
+}
+
+/// What asks for plans that are not taken yet.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asks([Option<Ask>; ASKS_MAX]);
+
+/// A backend that is waited for.
+#[derive(Clone, Debug)]
+pub struct Awaited {
+    /// A descriptor of the backend.
+    pub descriptor: Arc<Owned>,
+    /// What it is waited for.
+    pub interest: Interest,
+    /// Whether input from the client is wanted too. Otherwise only its leaving matters.
+    pub reads: bool,
+}
+
+impl Needs {
+    /// Whether input is all that is wanted.
+    pub fn reads_only(&self) -> bool {
+        let waits = self.asks.first().is_some() || self.watch.is_some();
+        self.read && !self.write && !waits
+    }
+}
+
+impl Asks {
+    pub(crate) fn push(&mut self, ask: Ask) {
+        match self.0.iter_mut().find(|place| place.is_none()) {
+            Some(place) => *place = Some(ask),
+            None => debug_assert!(false, "a connection has asked for too much"),
+        }
+    }
+
+    /// The first of them.
+    pub fn first(&self) -> Option<Ask> {
+        self.0[0]
+    }
+}
