@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 
 use flyball_conn::{Awaited, Connection, Needs};
 use flyball_http::CloseReason;
-use flyball_http::h1::state::State;
 use flyball_http::out::{Front, Memory};
 use flyball_site::{Out, Plan};
 use flyball_sys::disk::{Done, Op};
@@ -268,7 +267,7 @@ impl Operations {
         if slot.receiving == Receiving::No {
             // A client that is kept sends again and again; what follows a head that came in
             // parts, or a body, is not taken before it is wanted.
-            let waits = slot.kept && !slot.sends_ahead && slot.connection.state() == State::Idle;
+            let waits = slot.kept && !slot.sends_ahead && slot.connection.is_idle();
             let own = std::mem::take(&mut slot.needs_own);
             let repeatedly = self.ring.receive(&slot.socket, token.bits(), waits, own);
             slot.receiving = if repeatedly { Receiving::Repeatedly } else { Receiving::Once };
@@ -413,9 +412,7 @@ impl Operations {
         let Some(out) = slot.connection.out() else { return };
         let mut outgoing = self.ring.outgoing();
         let complete = gather(out, &mut outgoing, self.gather_max);
-        // The end of what is cut short is no orderly one.
-        let closes = slot.connection.state() == State::Closing && !slot.connection.is_cut_short();
-        let ends = complete && closes && slot.on_disk.is_none();
+        let ends = complete && slot.connection.closes() && slot.on_disk.is_none();
         let then = if ends && !slot.apart && outgoing.len() <= CLOSING_BYTES_MAX {
             // An operation that is under way would keep the socket open.
             self.stop_receiving(slot, token);

@@ -84,12 +84,27 @@ impl Connection {
         }
     }
 
-    /// Where the connection stands.
-    pub fn state(&self) -> State {
-        self.conn.state()
+    /// Whether it waits for its next request.
+    pub fn is_idle(&self) -> bool {
+        self.conn.state() == State::Idle
     }
 
-    /// The same as it is told: who still sends is not idle.
+    /// Whether a request waits for its answer, or for the rest of that.
+    pub fn is_asked(&self) -> bool {
+        self.conn.awaits_answer() || self.conn.awaits_piece()
+    }
+
+    /// Whether the end of what is sent is its own, in order.
+    pub fn closes(&self) -> bool {
+        self.conn.state() == State::Closing && !self.is_cut_short()
+    }
+
+    /// Whether nothing more is sent or received.
+    pub fn is_over(&self) -> bool {
+        self.conn.state() == State::Closed
+    }
+
+    /// Where it stands, as it is told: who still sends is not idle.
     pub fn standing(&self) -> Standing {
         Standing::new(self.conn.state(), self.conn.wants().write)
     }

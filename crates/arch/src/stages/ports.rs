@@ -6,7 +6,6 @@ use std::sync::atomic::Ordering::SeqCst;
 
 use flyball_conn::Connection;
 use flyball_http::CloseReason;
-use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -71,7 +70,7 @@ impl Port for WritePort<'_> {
 
     fn send(&mut self, connection: &mut Connection, desk: &mut Desk) -> Sent {
         // Of one that was given up nothing more is sent.
-        while connection.state() != State::Closed {
+        while !connection.is_over() {
             let sent = transmit(self.socket, connection, desk);
             match sent {
                 Sent::Failed(reason) => connection.send_failed(reason, desk),

@@ -7,7 +7,6 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use flyball_conn::Connection;
 use flyball_http::CloseReason;
-use flyball_http::h1::state::State;
 use flyball_site::Plan;
 use flyball_sys::net;
 use flyball_sys::owned::Owned;
@@ -145,7 +144,7 @@ impl Line {
 
     /// Parks until the work is done, or until nobody waits for it any more.
     fn wait_for_disk(&mut self, here: &mut Here<'_>) -> Option<Box<Plan>> {
-        let asked = self.is_asked();
+        let asked = self.connection.is_asked();
         loop {
             // Nobody takes what the socket reports meanwhile, and it would be told again and again.
             // It is rare that input comes, so an interest in that is left in place until then.
@@ -162,15 +161,10 @@ impl Line {
             }
             let socket = &self.socket;
             self.connection.expired(|| net::unacknowledged(socket), &mut here.desk);
-            if self.connection.state() == State::Closed || asked && !self.is_asked() {
+            if self.connection.is_over() || asked && !self.connection.is_asked() {
                 return None;
             }
         }
-    }
-
-    fn is_asked(&self) -> bool {
-        use State::{Asked, AskedBody, Exchanging, Streaming};
-        matches!(self.connection.state(), Asked | AskedBody | Exchanging | Streaming)
     }
 
     /// Parks until the socket is ready or the deadline passes, unless there is an order to obey.
@@ -178,7 +172,7 @@ impl Line {
         if self.obey(here) {
             return;
         }
-        let idles = self.connection.state() == State::Idle && interest == Interest::READ;
+        let idles = self.connection.is_idle() && interest == Interest::READ;
         if idles && self.begun && !self.may_idle && self.connection.end_if_idle() {
             return;
         }
