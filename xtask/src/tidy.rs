@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod changelog;
+mod circles;
 mod dead_files;
 mod dependencies;
 mod documents;
@@ -38,6 +39,7 @@ const CHECKS: &[fn(&Tree) -> Vec<Finding>] = &[
     dependencies::check,
     reasons::check,
     layers::check,
+    circles::check,
     unsafe_code::check,
     length::check,
     sleep::check,
