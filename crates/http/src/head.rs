@@ -2,9 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use crate::limits::Limits;
-use crate::scan::parse_head;
-
 /// The method of a request (RFC 9110, section 9; PATCH is RFC 5789).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
@@ -249,7 +246,7 @@ const HOST: &[u8] = b"Host";
 pub struct Request<'a> {
     /// The offsets and flags.
     pub head: &'a Head,
-    bytes: &'a [u8],
+    pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Request<'a> {
@@ -353,57 +350,5 @@ impl<'a> Request<'a> {
     fn lines(&self) -> &'a [u8] {
         let head = &self.bytes[..self.head.len.min(self.bytes.len())];
         head.get(self.head.target.end as usize..).unwrap_or_default()
-    }
-
-    /// The same request for another target, without a body: what a client would have sent that
-    /// asked for it at once. `None` when the target is none.
-    pub fn redirected(&self, target: &[u8]) -> Option<OwnedRequest> {
-        const OF_THE_BODY: [&[u8]; 4] =
-            [b"content-length", b"transfer-encoding", b"content-type", b"expect"];
-        let method: &[u8] = if self.method() == Method::Head { b"HEAD" } else { b"GET" };
-        let mut bytes = [method, b" ", target, b" HTTP/1.1\r\n"].concat();
-        for (name, value) in self.fields() {
-            if !OF_THE_BODY.iter().any(|other| name.eq_ignore_ascii_case(other)) {
-                bytes.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
-            }
-        }
-        if self.value(Name::Host).is_none() {
-            bytes.extend_from_slice(&[b"Host: ", self.host(), b"\r\n"].concat());
-        }
-        bytes.extend_from_slice(b"\r\n");
-        let limits = Limits { head_bytes_max: usize::MAX, ..Limits::default() };
-        let mut head = Head::default();
-        parse_head(&bytes, &limits, &mut head).ok()?;
-        head.client = self.head.client;
-        Some(OwnedRequest { head, bytes: bytes.into() })
-    }
-
-    /// A copy that outlives the caller's buffer, for an answer that has to wait.
-    pub fn to_owned(&self) -> OwnedRequest {
-        let len = self.head.len.min(self.bytes.len());
-        OwnedRequest { head: self.head.clone(), bytes: self.bytes[..len].into() }
-    }
-}
-
-/// A request that owns its bytes, kept while its answer waits.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    head: Head,
-    bytes: Box<[u8]>,
-}
-
-impl OwnedRequest {
-    /// A request for a file that no client sent: a plain GET. `None` when the target is none.
-    pub fn get(target: &[u8], host: &[u8]) -> Option<OwnedRequest> {
-        let bytes = [b"GET ", target, b" HTTP/1.1\r\nHost: ", host, b"\r\n\r\n"].concat();
-        let limits = Limits { head_bytes_max: usize::MAX, ..Limits::default() };
-        let mut head = Head::default();
-        parse_head(&bytes, &limits, &mut head).ok()?;
-        Some(OwnedRequest { head, bytes: bytes.into() })
-    }
-
-    /// The request.
-    pub fn request(&self) -> Request<'_> {
-        self.head.request(&self.bytes)
     }
 }

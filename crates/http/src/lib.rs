@@ -18,6 +18,7 @@ pub mod head;
 pub mod limits;
 pub mod network;
 pub mod out;
+mod owned;
 pub mod proxy_protocol;
 pub mod quality;
 pub mod range;
@@ -26,8 +27,9 @@ pub mod status;
 
 pub use date::Now;
 pub use error::{CloseReason, Refusal};
-pub use head::{Head, Method, Name, OwnedRequest, Request, Version};
+pub use head::{Head, Method, Name, Request, Version};
 pub use limits::{HeadStyle, Limits};
 pub use network::Network;
 pub use out::{Out, Segment};
+pub use owned::OwnedRequest;
 pub use status::Status;
